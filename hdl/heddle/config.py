@@ -1,0 +1,252 @@
+"""The parameters of one generated core, validated once, with every derived width as a property."""
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from amaranth.utils import ceil_log2, exact_log2
+
+__all__ = ["Config", "ConfigError", "load_config", "preset_names"]
+
+CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "configs"
+
+# Fixed by the programming model and by the swizzle patterns of tensor memory access, not parameters.
+BANKS = 8
+BANK_BYTES = 16
+ROW_BYTES = BANKS * BANK_BYTES
+PRODUCT_REGISTERS = 256
+PRODUCT_BANKS = 4
+FIRST_FACTOR_REGISTER = PRODUCT_REGISTERS
+REGISTER_BITS = 12
+PREDICATES = 7
+UNIFORM_PREDICATES = 7
+UNIFORM_REGISTERS = 64
+SEGMENTS = 16
+BARRIERS = 16
+TOKEN_GRANULES = 16
+MAX_BURST_BYTES = 512
+
+
+class ConfigError(ValueError):
+    """A parameter, or a pair of them, breaks a rule; the message names parameter, rule and value."""
+
+
+def _power_of_two(value):
+    return value > 0 and value & (value - 1) == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """Parameters of one device.
+
+    Parameters
+    ----------
+    name : str
+        Name of the configuration; appears in manifests and benchmark rows.
+    threads : int
+        Threads of a core, one lane each (8, 16, 32 or 64).
+    dot : int
+        Multipliers of a lane: elements of k consumed by one step (4, 8 or 16).
+    shared_memory_kib : int
+        Shared memory of a core in KiB, a power of two from 4 to 1024.
+    factor_words : int
+        Depth of a lane's factor register file in words of ``dot`` bytes, a power of two from 32.
+        ``factor_words * dot / 4`` register numbers must fit the 12-bit register field.
+    instruction_words : int
+        Depth of the instruction memory in 128-bit instructions, a power of two from 64 to 4096.
+    axi_data_bits : int
+        Width of the AXI data bus (64, 128, 256 or 512).
+    axi_address_bits : int
+        Width of an AXI address (16 to 32).
+    axi_reads, axi_writes : int
+        Outstanding read and write requests of the bulk-copy unit, powers of two times 1 or 3, 2 to 128.
+    thread_slots : int
+        Threads that execute, load or store in the same cycle (1, 2, 4 or 8; at most ``threads``).
+    matrix_queue, thread_queue, copy_queue : int
+        Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
+    cores : int
+        Number of cores.
+
+    Raises
+    ------
+    ConfigError
+        When a value breaks a rule: ``<parameter> must be <rule>, not <value>``.
+    """
+
+    name: str = "custom"
+    threads: int = 32
+    dot: int = 8
+    shared_memory_kib: int = 128
+    factor_words: int = 1024
+    instruction_words: int = 1024
+    axi_data_bits: int = 256
+    axi_address_bits: int = 32
+    axi_reads: int = 96
+    axi_writes: int = 32
+    thread_slots: int = 8
+    matrix_queue: int = 8
+    thread_queue: int = 4
+    copy_queue: int = 8
+    cores: int = 1
+
+    def __post_init__(self):
+        if not isinstance(self.name, str) or not self.name.isidentifier():
+            raise ConfigError(f"name must be an identifier, not {self.name!r}")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name != "name" and (not isinstance(value, int) or isinstance(value, bool)):
+                raise ConfigError(f"{field.name} must be an integer, not {value!r}")
+        self._one_of("threads", (8, 16, 32, 64))
+        self._one_of("dot", (4, 8, 16))
+        self._one_of("axi_data_bits", (64, 128, 256, 512))
+        self._one_of("thread_slots", (1, 2, 4, 8))
+        self._power("shared_memory_kib", 4, 1024)
+        self._power("instruction_words", 64, 4096)
+        self._power("factor_words", 32, 8192)
+        self._between("axi_address_bits", 16, 32)
+        self._between("axi_reads", 2, 128)
+        self._between("axi_writes", 2, 128)
+        for queue in ("matrix_queue", "thread_queue", "copy_queue"):
+            self._between(queue, 2, 16)
+        self._between("cores", 1, 16)
+        last = FIRST_FACTOR_REGISTER + self.factor_registers
+        if last > 1 << REGISTER_BITS:
+            raise ConfigError(
+                f"factor_words must be at most {((1 << REGISTER_BITS) - FIRST_FACTOR_REGISTER) * 4 // self.dot} "
+                f"with dot = {self.dot} (register numbers have {REGISTER_BITS} bits), not {self.factor_words}")
+
+    def _one_of(self, name, allowed):
+        if getattr(self, name) not in allowed:
+            raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}")
+
+    def _power(self, name, low, high):
+        value = getattr(self, name)
+        if not _power_of_two(value) or not low <= value <= high:
+            raise ConfigError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
+
+    def _between(self, name, low, high):
+        value = getattr(self, name)
+        if not low <= value <= high:
+            raise ConfigError(f"{name} must be from {low} to {high}, not {value!r}")
+
+    def replace(self, **changes):
+        """A copy with some parameters changed, validated again."""
+        return dataclasses.replace(self, **changes)
+
+    def as_dict(self):
+        """The parameters as a plain dictionary (JSON-ready)."""
+        return dataclasses.asdict(self)
+
+    # -- arithmetic -------------------------------------------------------------------------
+
+    @property
+    def peak_macs_per_cycle(self):
+        """8-bit multiply-accumulates per cycle of the whole device."""
+        return self.cores * self.threads * self.dot
+
+    @property
+    def thread_bits(self):
+        return exact_log2(self.threads)
+
+    @property
+    def word_bits(self):
+        """Bits of a factor word, and of the word that is broadcast: ``dot`` bytes."""
+        return 8 * self.dot
+
+    @property
+    def sum_bits(self):
+        """Bits of a lane's dot product: ``dot`` products of 9 x 9 bit signed."""
+        return 18 + exact_log2(self.dot)
+
+    # -- registers --------------------------------------------------------------------------
+
+    @property
+    def numbers_per_word(self):
+        """32-bit register numbers per factor word."""
+        return self.dot // 4
+
+    @property
+    def factor_registers(self):
+        """32-bit register numbers that the factor register file of a lane holds."""
+        return self.factor_words * self.dot // 4
+
+    @property
+    def registers(self):
+        """Register numbers that exist: product registers, then factor registers."""
+        return FIRST_FACTOR_REGISTER + self.factor_registers
+
+    @property
+    def factor_address_bits(self):
+        return exact_log2(self.factor_words)
+
+    @property
+    def thread_groups(self):
+        """Groups of ``thread_slots`` threads that take turns."""
+        return self.threads // min(self.thread_slots, self.threads)
+
+    # -- memories ---------------------------------------------------------------------------
+
+    @property
+    def shared_bytes(self):
+        return self.shared_memory_kib * 1024
+
+    @property
+    def shared_address_bits(self):
+        return exact_log2(self.shared_bytes)
+
+    @property
+    def shared_rows(self):
+        return self.shared_bytes // ROW_BYTES
+
+    @property
+    def row_bits(self):
+        return exact_log2(self.shared_rows)
+
+    @property
+    def program_counter_bits(self):
+        return exact_log2(self.instruction_words)
+
+    # -- AXI --------------------------------------------------------------------------------
+
+    @property
+    def axi_bytes(self):
+        return self.axi_data_bits // 8
+
+    @property
+    def tag_bits(self):
+        """Bits of a client's request tag."""
+        return max(ceil_log2(self.axi_reads), ceil_log2(self.axi_writes), 1)
+
+    @property
+    def axi_id_bits(self):
+        """Bits of an AXI ID: a client number (one bit) above the client's tag."""
+        return self.tag_bits + 1
+
+
+def preset_names():
+    """Names of the configurations that come with the project."""
+    return sorted(path.stem for path in CONFIG_DIRECTORY.glob("*.toml"))
+
+
+def load_config(name_or_path):
+    """Load a configuration by preset name (``"base"``) or by path of a TOML file.
+
+    Raises ``ConfigError`` when there is no such configuration, a key is unknown or a value breaks a rule.
+    """
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        path = CONFIG_DIRECTORY / f"{name_or_path}.toml"
+    if not path.is_file():
+        raise ConfigError(f"configuration must be one of {', '.join(preset_names())} or the path of a "
+                          f".toml file, not {str(name_or_path)!r}")
+    try:
+        values = tomllib.loads(path.read_text())
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    known = {field.name for field in dataclasses.fields(Config)}
+    for key in values:
+        if key not in known:
+            raise ConfigError(f"{path}: {key} must be one of {', '.join(sorted(known))}")
+    values.setdefault("name", path.stem)
+    return Config(**values)

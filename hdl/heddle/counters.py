@@ -1,0 +1,33 @@
+"""Performance counters: one table for RTL, device and documentation."""
+
+__all__ = ["COUNTERS", "BREAKDOWN"]
+
+# Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
+BREAKDOWN = {
+    "matrix": "a matrix step entered the lanes",
+    "matrix_wait": "the matrix unit held an instruction but no step could start (pipeline start, bank conflicts)",
+    "copy_wait": "the program waited for copies (barrier.wait, wait.copy)",
+    "thread": "the program waited for thread instructions (tokens, a full queue, wait.thread)",
+    "drain": "the program had ended and writes were still on their way",
+    "control": "anything else: uniform instructions, branches, start",
+}
+
+# Events; each counts cycles in which the event holds.
+COUNTERS = {
+    "instructions": "instructions issued",
+    "matrix_instructions": "mm instructions completed",
+    "matrix_steps": "steps of mm that entered the lanes",
+    "matrix_bank_conflicts": "cycles a fetch of B waited for its bank",
+    "matrix_bubbles": "cycles between the first and the last step of consecutive mm instructions without a step",
+    "thread_instructions": "thread instructions completed",
+    "register_stalls": "cycles the thread unit waited for a register bank that mm used",
+    "thread_bank_conflicts": "cycles in which a thread access to shared memory had to wait for a bank",
+    "copy_bank_conflicts": "cycles in which a copy had to wait for a bank",
+    "token_stalls": "cycles an instruction waited for the token of its registers",
+    "queue_stalls": "cycles an instruction waited for a place in its unit's queue",
+    "barrier_stalls": "cycles spent in barrier.wait",
+    "read_requests": "AXI read bursts",
+    "read_beats": "AXI read beats",
+    "write_requests": "AXI write bursts",
+    "write_beats": "AXI write beats",
+}

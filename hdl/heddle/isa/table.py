@@ -1,0 +1,143 @@
+"""The instruction table: text form, operands, fixed fields and meaning of every instruction."""
+
+from dataclasses import dataclass, field
+
+from .layout import Access, AluFunction, CompareFunction, Opcode
+
+__all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
+
+
+class Unit:
+    """Which unit executes an instruction (the word used in the documentation)."""
+
+    CONTROL = "control"
+    UNIFORM = "uniform"
+    THREAD = "thread"
+    MATRIX = "matrix"
+    COPY = "copy"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand in the text of an instruction.
+
+    ``kind`` is one of
+
+    - ``register``: ``r0`` … into ``field``;
+    - ``uniform``: ``ur0`` … into ``field``;
+    - ``predicate`` / ``uniform_predicate``: ``p0`` … / ``up0`` … into ``field``;
+    - ``source``: thread instructions' operand b: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``uniform_source``: ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``special``: ``%tid`` … into the ALU modifiers;
+    - ``address``: ``ur4:rf290:0x10``: segment into b, first offset register into a, immediate into imm;
+    - ``segment``: ``ur4`` naming a segment-table entry, into ``field``;
+    - ``barrier``: ``b0`` into ``field`` (``b`` or the copy modifiers);
+    - ``label``: a label or an instruction number, into imm;
+    - ``immediate``: a number, into imm.
+    """
+
+    kind: str
+    field: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One row of the table.
+
+    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"segment"``, ``"wait"``, ``"compare"``
+    or ``""``); ``fixed`` holds field values that the mnemonic implies (dotted names reach into the modifiers).
+    ``writes``/``reads`` name the fields holding thread registers that are written and read.
+    """
+
+    mnemonic: str
+    opcode: Opcode
+    unit: str
+    operands: tuple
+    doc: str
+    fixed: dict = field(default_factory=dict)
+    modifiers: str = ""
+
+
+def _alu():
+    text = {
+        AluFunction.ADD: "a + b", AluFunction.SUB: "a - b", AluFunction.AND: "a and b", AluFunction.OR: "a or b",
+        AluFunction.XOR: "a xor b", AluFunction.SHL: "a shifted left by b mod 32",
+        AluFunction.SHR: "a shifted right by b mod 32, zeros in",
+        AluFunction.SAR: "a shifted right by b mod 32, sign in", AluFunction.MIN: "signed minimum of a and b",
+        AluFunction.MAX: "signed maximum of a and b",
+    }
+    for function, doc in text.items():
+        name = function.name.lower()
+        yield Instruction(name, Opcode.THREAD_ALU, Unit.THREAD,
+                          (Operand("register", "dst"), Operand("register", "a"), Operand("source")),
+                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function})
+        yield Instruction("u" + name, Opcode.UNIFORM_ALU, Unit.UNIFORM,
+                          (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source")),
+                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function})
+    move = {"modifiers.alu.function": AluFunction.MOV}
+    yield Instruction("mov", Opcode.THREAD_ALU, Unit.THREAD, (Operand("register", "dst"), Operand("source")),
+                      "dst = b.", move)
+    yield Instruction("umov", Opcode.UNIFORM_ALU, Unit.UNIFORM, (Operand("uniform", "dst"), Operand("uniform_source")),
+                      "dst = b.", move)
+    yield Instruction("mov", Opcode.THREAD_SPECIAL, Unit.THREAD, (Operand("register", "dst"), Operand("special")),
+                      "dst = special register.")
+    yield Instruction("umov", Opcode.UNIFORM_SPECIAL, Unit.UNIFORM, (Operand("uniform", "dst"), Operand("special")),
+                      "dst = special register (not %tid).")
+
+
+def _compare():
+    for function in CompareFunction:
+        name, fixed = function.name.lower(), {"modifiers.alu.compare": function}
+        yield Instruction(f"setp.{name}", Opcode.THREAD_COMPARE, Unit.THREAD,
+                          (Operand("predicate", "dst"), Operand("register", "a"), Operand("source")),
+                          "Predicate dst = comparison of a with b, signed, or unsigned with .u.", fixed, "compare")
+        yield Instruction(f"usetp.{name}", Opcode.UNIFORM_COMPARE, Unit.UNIFORM,
+                          (Operand("uniform_predicate", "dst"), Operand("uniform", "a"), Operand("uniform_source")),
+                          "Uniform predicate dst = comparison of a with b, signed, or unsigned with .u.", fixed, "compare")
+
+
+def _memory():
+    for access in Access:
+        fixed = {"modifiers.memory.access": access}
+        yield Instruction(f"ld.{access.name.lower()}", Opcode.LOAD, Unit.THREAD,
+                          (Operand("register", "dst"), Operand("address")),
+                          "Load into dst (v2, v4: dst and the next registers; dst is a multiple of 2 or 4).", fixed)
+        if access in (Access.S8, Access.S16):
+            continue
+        name = {Access.U8: "b8", Access.U16: "b16"}.get(access, access.name.lower())
+        yield Instruction(f"st.{name}", Opcode.STORE, Unit.THREAD, (Operand("address"), Operand("register", "c")),
+                          "Store register c (v2, v4: c and the next; a multiple of 2 or 4; at most r255).", fixed)
+
+
+INSTRUCTIONS = (
+    Instruction("nop", Opcode.NOP, Unit.CONTROL, (), "Nothing."),
+    Instruction("halt", Opcode.HALT, Unit.CONTROL, (),
+                "End the program when all units are idle and all stores are acknowledged."),
+    Instruction("trap", Opcode.TRAP, Unit.CONTROL, (Operand("immediate"),), "Stop with error TRAP and this operand."),
+    Instruction("bra", Opcode.BRANCH, Unit.CONTROL, (Operand("label"),), "Continue at the label."),
+    Instruction("wait", Opcode.WAIT, Unit.CONTROL, (),
+                "Wait until the named units (.thread, .copy, .matrix; all without a name) have finished all earlier "
+                "instructions and their writes are acknowledged [S1.13].", modifiers="wait"),
+    Instruction("segment", Opcode.SEGMENT, Unit.CONTROL, (Operand("segment", "dst"), Operand("uniform_source")),
+                "Define a segment-table entry: .shared or .global, element size .b8 to .b128, rank .d1; b is the base address.",
+                modifiers="segment"),
+    Instruction("barrier.expect", Opcode.BARRIER_EXPECT, Unit.CONTROL, (Operand("barrier", "a"), Operand("uniform_source")),
+                "Add b to the bytes that the barrier expects [S1.13]."),
+    Instruction("barrier.wait", Opcode.BARRIER_WAIT, Unit.CONTROL, (Operand("barrier", "a"),),
+                "Wait until all expected bytes have arrived; errors BARRIER_UNDERRUN and BARRIER_OVERRUN instead of hanging."),
+    *_alu(),
+    *_compare(),
+    Instruction("lanemask", Opcode.LANE_MASK, Unit.THREAD, (),
+                "Row t of mm takes part only where the guard of this instruction holds for thread t."),
+    *_memory(),
+    Instruction("mm8", Opcode.MATRIX, Unit.MATRIX,
+                (Operand("register", "dst"), Operand("address"), Operand("register", "c")),
+                "Multiply-accumulate the factor registers from c with columns of B into the product registers from dst; thread n's "
+                "guard and offset register say whether and where column n is fetched [S0.1-S0.3].", modifiers="matrix"),
+    Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
+                (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"),
+                 Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                "Copy b blocks of 16 bytes from address a to address dst (.destination.source spaces); the bytes are counted "
+                "at the barrier [S1.12].", modifiers="copy"),
+)

@@ -1,0 +1,228 @@
+"""Payloads and port signatures shared by two or more units; a unit's private layouts stay in the unit."""
+
+from amaranth.lib import data, enum, stream
+from amaranth.lib.wiring import In, Out, Signature
+
+from .config import BANK_BYTES, BANKS, PRODUCT_BANKS, REGISTER_BITS
+from .errors import ErrorCode
+from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
+
+__all__ = [
+    "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
+    "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
+    "RegisterPort", "Capture", "read_request_layout", "read_data_layout", "write_request_layout", "write_data_layout",
+    "write_response_layout", "barrier_arrival_layout",
+]
+
+PC_BITS = 12                # a program counter in messages, for every configuration
+SHARED_READ_LATENCY = 2     # cycles from a granted bank read to its data
+
+
+# -- errors ---------------------------------------------------------------------------------
+
+error_layout = data.StructLayout({"code": ErrorCode, "pc": PC_BITS, "operand": 32})
+
+
+def ErrorStream():
+    """Errors of a unit: valid for one cycle each, never held back."""
+    return stream.Signature(error_layout, always_ready=True)
+
+
+# -- shared memory --------------------------------------------------------------------------
+
+def BankReadPort(cfg):
+    """Read requests to the banks of shared memory, seen from the requester.
+
+    ``request`` bit b asks for row ``row[b]`` of bank b; ``grant`` (combinational, same cycle) says which were taken.
+    ``data[b]`` holds the word of bank b exactly ``SHARED_READ_LATENCY`` cycles after the cycle of its grant.
+    """
+    return Signature({
+        "request": Out(BANKS),
+        "row": Out(cfg.row_bits).array(BANKS),
+        "grant": In(BANKS),
+        "data": In(8 * BANK_BYTES).array(BANKS),
+    })
+
+
+def BankWritePort(cfg):
+    """Write requests to the banks of shared memory, seen from the requester.
+
+    A granted write is visible to reads granted in later cycles. ``mask[b]`` enables the bytes.
+    """
+    return Signature({
+        "request": Out(BANKS),
+        "row": Out(cfg.row_bits).array(BANKS),
+        "data": Out(8 * BANK_BYTES).array(BANKS),
+        "mask": Out(BANK_BYTES).array(BANKS),
+        "grant": In(BANKS),
+    })
+
+
+# -- global memory --------------------------------------------------------------------------
+
+def read_request_layout(cfg, tag_bits):
+    """A burst of ``beats_minus_one + 1`` beats from a beat-aligned address, never across a multiple of 4 KiB."""
+    return data.StructLayout({"address": cfg.axi_address_bits, "beats_minus_one": 8, "tag": tag_bits})
+
+
+def read_data_layout(cfg, tag_bits):
+    return data.StructLayout({"data": cfg.axi_data_bits, "tag": tag_bits, "last": 1, "error": 1})
+
+
+write_request_layout = read_request_layout
+
+
+def write_data_layout(cfg):
+    return data.StructLayout({"data": cfg.axi_data_bits, "strobe": cfg.axi_bytes, "last": 1})
+
+
+def write_response_layout(tag_bits):
+    return data.StructLayout({"tag": tag_bits, "error": 1})
+
+
+def GlobalPort(cfg, tag_bits):
+    """A client's port to global memory, seen from the client; all members are streams.
+
+    Answers of different tags come in any order, also interleaved; answers of one tag in the order of its requests.
+    Write data follow the order of the write requests and may start before or after their request is taken.
+    """
+    return Signature({
+        "read_request": Out(stream.Signature(read_request_layout(cfg, tag_bits))),
+        "read_data": In(stream.Signature(read_data_layout(cfg, tag_bits))),
+        "write_request": Out(stream.Signature(write_request_layout(cfg, tag_bits))),
+        "write_data": Out(stream.Signature(write_data_layout(cfg))),
+        "write_response": In(stream.Signature(write_response_layout(tag_bits))),
+    })
+
+
+# -- thread unit ----------------------------------------------------------------------------
+
+class ThreadKind(enum.Enum, shape=3):
+    ALU = 0
+    COMPARE = 1
+    TID = 2             # dst = thread number; the other special registers arrive as MOV of ``value``
+    LANE_MASK = 3
+    LOAD = 4
+    STORE = 5
+
+
+thread_operation_layout = data.StructLayout({
+    "kind": ThreadKind,
+    "function": AluFunction,
+    "compare": CompareFunction,
+    "unsigned": 1,
+    "access": Access,
+    "space": Space,
+    "element_shift": 3,         # thread address = value + (register a << element_shift)
+    "guard": 3,
+    "guard_negate": 1,
+    "dst": REGISTER_BITS,       # register, or predicate number of a compare
+    "a": REGISTER_BITS,         # first operand, or offset register
+    "b": REGISTER_BITS,         # second operand where b_is_register
+    "b_is_register": 1,
+    "c": REGISTER_BITS,         # data register of a store
+    "value": 32,                # uniform or immediate operand; base address of a load or store
+    "pc": PC_BITS,
+})
+
+
+# -- matrix unit ----------------------------------------------------------------------------
+
+def matrix_operation_layout(cfg):
+    """One ``mm``; column and lane masks are captured at issue."""
+    return data.StructLayout({
+        "product": 8,                               # product register of column 0
+        "factor_word": cfg.factor_address_bits,     # first word of the k-slices of A
+        "offset_register": cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1,  # number - 256
+        "base": 32,                                 # shared address of column n = base + (offset << element_shift)
+        "element_shift": 3,
+        "columns": cfg.threads,                     # column n is fetched
+        "lanes": cfg.threads,                       # row t takes part
+        "a_signed": 1,
+        "b_signed": 1,
+        "k_length": 4,                              # factor words, minus one
+        "order": LoopOrder,
+        "zero": 1,
+        "pc": PC_BITS,
+    })
+
+
+# -- register access of the thread unit to the lanes ----------------------------------------
+
+class Capture(enum.Enum, shape=3):
+    """Where a lane keeps a register that was read: operand word 0 to 3, the address, or bank j into word j."""
+
+    WORD_0 = 0
+    WORD_1 = 1
+    WORD_2 = 2
+    WORD_3 = 3
+    ADDRESS = 4
+    QUAD = 5
+
+
+def RegisterPort(cfg):
+    """The thread unit's access to all lanes in lockstep, seen from the thread unit.
+
+    Each lane keeps a 128-bit ``operand`` (four words) and a 32-bit ``address`` for the thread unit.
+
+    Reads: ``read_banks`` selects product banks (register r lives in bank r mod 4, row r div 4), one bit unless
+    ``capture`` is ``QUAD``; ``read_factor`` selects register number ``256 + read_number`` of the factor file instead. Banks and
+    factor file that ``read_grant``/``read_factor_grant`` (combinational) mark are read; the word stands in the lanes' ``operand`` or
+    ``address`` two cycles after the cycle of the grant. ``mm`` goes first.
+
+    Writes: word j of ``operand`` goes to product bank j for each bit j of ``write_banks`` (at row ``write_row``); or part
+    ``write_chunk`` (of ``dot`` bytes; 0 when dot is 16) of ``operand`` to word ``write_word`` of the factor file, the 32-bit parts of
+    ``write_parts`` only. Only lanes of ``write_lanes`` are written.
+
+    Results: word j of ``operand`` of each lane of ``return_lanes`` takes word j of ``return_data[lane mod slots]``, for each bit j of
+    ``return_words``, visible in the next cycle.
+    """
+    slots = min(cfg.thread_slots, cfg.threads)
+    return Signature({
+        "read_banks": Out(PRODUCT_BANKS),
+        "read_row": Out(6),
+        "read_factor": Out(1),
+        "read_number": Out(REGISTER_BITS),
+        "capture": Out(Capture),
+        "read_grant": In(PRODUCT_BANKS),
+        "read_factor_grant": In(1),
+        "write_banks": Out(PRODUCT_BANKS),
+        "write_row": Out(6),
+        "write_grant": In(PRODUCT_BANKS),
+        "write_factor": Out(1),
+        "write_word": Out(cfg.factor_address_bits),
+        "write_chunk": Out(2),
+        "write_parts": Out(max(cfg.numbers_per_word, 1)),
+        "write_factor_grant": In(1),
+        "write_lanes": Out(cfg.threads),
+        "return_data": Out(128).array(slots),
+        "return_lanes": Out(cfg.threads),
+        "return_words": Out(4),
+        "operand": In(128).array(cfg.threads),
+        "address": In(32).array(cfg.threads),
+    })
+
+
+# -- copies and barriers --------------------------------------------------------------------
+
+class CopyKind(enum.Enum, shape=4):
+    """Requests to the tensor memory access unit; numbers above 0 are reserved for tensors and prefetches."""
+
+    COPY_BLOCK = 0
+
+
+copy_operation_layout = data.StructLayout({
+    "kind": CopyKind,
+    "destination_space": Space,
+    "source_space": Space,
+    "destination": 32,
+    "source": 32,
+    "blocks": 32,               # of 16 bytes; zero is no operation
+    "swizzle": Swizzle,
+    "reduction": Reduction,
+    "barrier": 4,
+    "has_barrier": 1,
+    "pc": PC_BITS,
+})
+
+barrier_arrival_layout = data.StructLayout({"barrier": 4, "bytes": 16})
