@@ -1,0 +1,85 @@
+"""The checks of an instruction at issue, as data: RTL, functional simulator and documentation read this one list."""
+
+from dataclasses import dataclass
+
+from ..errors import ErrorCode
+from .layout import Opcode
+
+__all__ = ["Check", "CHECKS", "RULES"]
+
+# What each rule demands of the field it is applied to.
+RULES = {
+    "register": "a register number below the number of registers",
+    "vector": "a register number below the number of registers; a multiple of 2 for V2 and of 4 for V4",
+    "product": "at most 255",
+    "product_vector": "at most 255; a multiple of 2 for V2 and of 4 for V4",
+    "offset": "at least 256 and below the number of registers",
+    "factors": "at least 256, the first register of a factor word, and the words of all k-slices exist",
+    "uniform": "at most 63",
+    "predicate": "at most 6",
+    "segment": "at most 15",
+    "barrier": "at most 15",
+    "thread_source": "REGISTER, UNIFORM or IMMEDIATE",
+    "uniform_source": "UNIFORM or IMMEDIATE",
+    "source_number": "below the number of registers (REGISTER), at most 63 (UNIFORM), anything (IMMEDIATE)",
+    "alu_function": "alu.function is defined",
+    "compare_function": "alu.compare is defined",
+    "thread_special": "alu.special is defined",
+    "uniform_special": "alu.special is defined and not TID",
+    "load_access": "memory.access is defined",
+    "store_access": "memory.access is U8, U16, B32, V2 or V4",
+    "element_shift": "segment.element_shift is at most 4",
+    "rank": "segment.rank is 0",
+    "plain_matrix": "element is INT8; ka, ka_interleaved, kb, kb_destination, transpose and lane_sum are 0",
+    "plain_copy": "copy.swizzle and copy.reduction are NONE",
+    "shared_segment": "the segment-table entry lies in shared memory",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: ``field`` must satisfy ``rule`` (a key of ``RULES``), or ``code`` is raised.
+
+    The operand of the error is the value of the field, zero-extended; of ``modifiers`` the low 32 bits.
+    """
+
+    field: str
+    rule: str
+    code: ErrorCode = ErrorCode.ILLEGAL_OPERAND
+
+
+_UNIFORM_SOURCE = (Check("b_source", "uniform_source"), Check("b", "source_number"))
+_THREAD_SOURCE = (Check("b_source", "thread_source"), Check("b", "source_number"))
+_ADDRESS = (Check("a", "register"), Check("b", "segment"))
+
+# In the order in which they are made; the first that fails is the error of the instruction.
+CHECKS = {
+    Opcode.NOP: (),
+    Opcode.HALT: (),
+    Opcode.TRAP: (),
+    Opcode.BRANCH: (),
+    Opcode.WAIT: (),
+    Opcode.SEGMENT: (Check("dst", "segment"), *_UNIFORM_SOURCE, Check("modifiers", "element_shift"),
+                     Check("modifiers", "rank", ErrorCode.UNSUPPORTED)),
+    Opcode.BARRIER_EXPECT: (Check("a", "barrier"), *_UNIFORM_SOURCE),
+    Opcode.BARRIER_WAIT: (Check("a", "barrier"),),
+    Opcode.UNIFORM_ALU: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
+                         Check("modifiers", "alu_function")),
+    Opcode.UNIFORM_COMPARE: (Check("dst", "predicate"), Check("a", "uniform"), *_UNIFORM_SOURCE,
+                             Check("modifiers", "compare_function")),
+    Opcode.UNIFORM_SPECIAL: (Check("dst", "uniform"), Check("modifiers", "uniform_special")),
+    Opcode.THREAD_ALU: (Check("dst", "register"), Check("a", "register"), *_THREAD_SOURCE,
+                        Check("modifiers", "alu_function")),
+    Opcode.THREAD_COMPARE: (Check("dst", "predicate"), Check("a", "register"), *_THREAD_SOURCE,
+                            Check("modifiers", "compare_function")),
+    Opcode.THREAD_SPECIAL: (Check("dst", "register"), Check("modifiers", "thread_special")),
+    Opcode.LANE_MASK: (),
+    Opcode.LOAD: (Check("dst", "vector"), *_ADDRESS, Check("modifiers", "load_access")),
+    Opcode.STORE: (*_ADDRESS, Check("c", "product_vector"), Check("modifiers", "store_access")),
+    Opcode.MATRIX: (Check("dst", "product"), Check("a", "offset"), Check("b", "segment"), Check("c", "factors"),
+                    Check("modifiers", "plain_matrix", ErrorCode.UNSUPPORTED),
+                    Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
+    Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
+                        Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
+}
+assert set(CHECKS) == set(Opcode)

@@ -1,0 +1,155 @@
+"""The modifiers of the assembly text (``.ka2``, ``.shared``, ``.k16`` …): one table for assembler, disassembler, documentation."""
+
+from dataclasses import dataclass
+
+from heddle.isa.layout import LoopOrder, Reduction, Space, Swizzle, WaitUnit
+
+__all__ = ["Choice", "Flags", "MODIFIERS", "ModifierError", "parse_modifiers", "format_modifiers"]
+
+
+class ModifierError(ValueError):
+    """A modifier is unknown, given twice or missing."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One decision of an instruction, taken by at most one modifier.
+
+    ``tokens`` maps each modifier to the field values that it sets (dotted field name to integer); several modifiers may
+    mean the same, the first is the canonical one. ``default`` is the modifier that its absence stands for (``None``: it
+    must be given); ``shown`` says whether the disassembler writes the default.
+    """
+
+    name: str
+    doc: str
+    tokens: dict
+    default: str | None
+    shown: bool = False
+
+    def fields(self):
+        return list(next(iter(self.tokens.values())))
+
+    def format(self, values):
+        for token, wanted in self.tokens.items():
+            if all(values[name] == number for name, number in wanted.items()):
+                return [token] if token and (self.shown or token != self.default) else []
+        return None
+
+
+@dataclass(frozen=True)
+class Flags:
+    """A bit mask built from any set of modifiers; none of them means all bits, ``none`` no bit."""
+
+    name: str
+    doc: str
+    field: str
+    tokens: dict        # modifier to bit number
+
+    def fields(self):
+        return [self.field]
+
+    def format(self, values):
+        mask = values[self.field]
+        if mask == sum(1 << bit for bit in self.tokens.values()):
+            return []
+        return [token for token, bit in self.tokens.items() if mask >> bit & 1] or ["none"]
+
+
+def _enumeration(enumeration, field, spell=str.lower, skip=()):
+    return {spell(member.name): {field: member.value} for member in enumeration if member not in skip}
+
+
+def _ka():
+    ka, interleaved = "modifiers.matrix.ka", "modifiers.matrix.ka_interleaved"
+    tokens = {f"ka{n}": {ka: n - 1, interleaved: 0} for n in range(1, 5)}
+    return tokens | {f"ka{n}i": {ka: n - 1, interleaved: 1} for n in range(2, 5)}
+
+
+def _kb():
+    kb, destination = "modifiers.matrix.kb", "modifiers.matrix.kb_destination"
+    tokens = {f"kb{n}": {kb: n - 1, destination: 0} for n in range(1, 5)}
+    return tokens | {f"kb{n}d{d}": {kb: n - 1, destination: d} for n in range(2, 5) for d in range(n)}
+
+
+def _flag(field, zero, one):
+    return {zero: {field: 0}, one: {field: 1}}
+
+
+_MATRIX = "modifiers.matrix."
+_COPY = "modifiers.copy."
+_SEGMENT = "modifiers.segment."
+
+# Modifier group of the instruction table to its decisions, in canonical order.
+MODIFIERS = {
+    "": (),
+    "compare": (Choice("signedness", "unsigned comparison", _flag("modifiers.alu.unsigned", "s", "u"), "s"),),
+    "wait": (Flags("units", "units to wait for; all when none is named", "modifiers.wait.units",
+                   {unit.name.lower(): unit.value for unit in WaitUnit}),),
+    "segment": (
+        Choice("space", "memory", _enumeration(Space, _SEGMENT + "space"), "shared", shown=True),
+        Choice("element", "bits of an element", {f"b{8 << shift}": {_SEGMENT + "element_shift": shift} for shift in range(5)},
+               "b8", shown=True),
+        Choice("rank", "dimensions", {f"d{rank}": {_SEGMENT + "rank": rank - 1} for rank in range(1, 6)}, "d1", shown=True),
+    ),
+    "copy": (
+        Choice("destination", "destination space", _enumeration(Space, _COPY + "destination"), None),
+        Choice("source", "source space", _enumeration(Space, _COPY + "source"), None),
+        Choice("swizzle", "swizzle of the shared-memory address",
+               {"": {_COPY + "swizzle": 0}, **_enumeration(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B", (Swizzle.NONE,))},
+               ""),
+        Choice("reduction", "combine with the destination",
+               {"": {_COPY + "reduction": 0}, **_enumeration(Reduction, _COPY + "reduction", skip=(Reduction.NONE,))}, ""),
+    ),
+    "matrix": (
+        Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),
+        Choice("kb", "threads that share a dot product; d: the thread that receives it", _kb(), "kb1"),
+        Choice("t", "B is stored transposed", _flag(_MATRIX + "transpose", "t0", "t1"), "t0"),
+        Choice("A", "A is unsigned or signed", _flag(_MATRIX + "a_signed", "ua", "sa"), "sa", shown=True),
+        Choice("B", "B is unsigned or signed", _flag(_MATRIX + "b_signed", "ub", "sb"), "sb", shown=True),
+        Choice("k", "factor words of a k-slice sequence", {f"k{n}": {_MATRIX + "k_length": n - 1} for n in range(1, 17)}, "k1"),
+        Choice("order", "columns outermost (all slices of a column before the next column)",
+               {"": {_MATRIX + "order": LoopOrder.SLICES_OUTER.value}, "kin": {_MATRIX + "order": LoopOrder.COLUMNS_OUTER.value}},
+               ""),
+        Choice("z", "slice 0 replaces the product registers instead of adding", _flag(_MATRIX + "zero", "", "z"), ""),
+    ),
+}
+
+
+def _allowed(group):
+    tokens = [token for slot in MODIFIERS[group] for token in slot.tokens if token]
+    return ", ".join("." + token for token in dict.fromkeys(tokens)) or "nothing"
+
+
+def parse_modifiers(group, tokens):
+    """Field values (dotted name to integer) that the modifiers of an instruction set, defaults included.
+
+    ``group`` is a key of ``MODIFIERS``, ``tokens`` the modifiers without their dots in the order of the text. A modifier goes to
+    the first decision that knows it and is still open. Raises ``ModifierError``.
+    """
+    slots = MODIFIERS[group]
+    taken = {}
+    for token in tokens:
+        candidates = [slot for slot in slots if token and token in slot.tokens or isinstance(slot, Flags) and token == "none"]
+        if not candidates:
+            raise ModifierError(f"modifier must be one of {_allowed(group)}, not .{token}")
+        open_slots = [slot for slot in candidates if slot.name not in taken or isinstance(slot, Flags)]
+        if not open_slots:
+            raise ModifierError(f"{candidates[0].name} must be given once, not again by .{token}")
+        taken.setdefault(open_slots[0].name, []).append(token)
+    values = {}
+    for slot in slots:
+        given = taken.get(slot.name)
+        if isinstance(slot, Flags):
+            bits = [slot.tokens[token] for token in given or slot.tokens if token != "none"]
+            values[slot.field] = sum(1 << bit for bit in set(bits))
+        else:
+            if not given and slot.default is None:
+                raise ModifierError(f"{slot.name} must be one of {', '.join('.' + token for token in slot.tokens)}, not missing")
+            values.update(slot.tokens[given[0] if given else slot.default])
+    return values
+
+
+def format_modifiers(group, values):
+    """Canonical modifiers (with their dots) for field values, or ``None`` when no text stands for them."""
+    parts = [slot.format(values) for slot in MODIFIERS[group]]
+    return None if None in parts else "".join("." + token for part in parts for token in part)
