@@ -1,0 +1,76 @@
+"""AXI4-Lite subordinate that turns transactions into single register accesses."""
+
+from amaranth import *
+from amaranth.lib.wiring import Component, In, Out
+
+from ..registers import ADDRESS_BITS
+
+__all__ = ["AxiLite", "axi_lite_members"]
+
+
+def axi_lite_members():
+    """AXI4-Lite subordinate signals under the names that simulators and vendor tools expect."""
+    return {
+        "s_axil_awaddr": In(ADDRESS_BITS), "s_axil_awprot": In(3), "s_axil_awvalid": In(1), "s_axil_awready": Out(1),
+        "s_axil_wdata": In(32), "s_axil_wstrb": In(4), "s_axil_wvalid": In(1), "s_axil_wready": Out(1),
+        "s_axil_bresp": Out(2), "s_axil_bvalid": Out(1), "s_axil_bready": In(1),
+        "s_axil_araddr": In(ADDRESS_BITS), "s_axil_arprot": In(3), "s_axil_arvalid": In(1), "s_axil_arready": Out(1),
+        "s_axil_rdata": Out(32), "s_axil_rresp": Out(2), "s_axil_rvalid": Out(1), "s_axil_rready": In(1),
+    }
+
+
+class AxiLite(Component):
+    """One read and one write at a time; every access answers OKAY.
+
+    Writes are whole words: write strobes are ignored, as the registers have no bytes of their own. A write takes three cycles from
+    address and data to response. A read shows ``read_address`` for two cycles and takes ``read_data`` in the second.
+
+    Members
+    -------
+    write, write_address, write_data
+        ``write`` is high for one cycle per write.
+    read_address, read_data
+        ``read_data`` must answer ``read_address`` in the cycle after it changed.
+    """
+
+    def __init__(self):
+        super().__init__(axi_lite_members() | {
+            "write": Out(1), "write_address": Out(ADDRESS_BITS), "write_data": Out(32),
+            "read_address": Out(ADDRESS_BITS), "read_data": In(32),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        with m.FSM(name="write_channel"):
+            with m.State("IDLE"):
+                take = Signal()
+                m.d.comb += take.eq(self.s_axil_awvalid & self.s_axil_wvalid)
+                m.d.sync += [
+                    self.write_address.eq(self.s_axil_awaddr), self.write_data.eq(self.s_axil_wdata),
+                    self.s_axil_awready.eq(take), self.s_axil_wready.eq(take), self.write.eq(take),
+                ]
+                with m.If(take):
+                    m.next = "TAKEN"
+            with m.State("TAKEN"):
+                m.d.sync += [self.s_axil_awready.eq(0), self.s_axil_wready.eq(0), self.write.eq(0), self.s_axil_bvalid.eq(1)]
+                m.next = "RESPOND"
+            with m.State("RESPOND"):
+                with m.If(self.s_axil_bready):
+                    m.d.sync += self.s_axil_bvalid.eq(0)
+                    m.next = "IDLE"
+        with m.FSM(name="read_channel"):
+            with m.State("IDLE"):
+                m.d.sync += [self.read_address.eq(self.s_axil_araddr), self.s_axil_arready.eq(self.s_axil_arvalid)]
+                with m.If(self.s_axil_arvalid):
+                    m.next = "TAKEN"
+            with m.State("TAKEN"):
+                m.d.sync += self.s_axil_arready.eq(0)
+                m.next = "READ"
+            with m.State("READ"):
+                m.d.sync += [self.s_axil_rdata.eq(self.read_data), self.s_axil_rvalid.eq(1)]
+                m.next = "RESPOND"
+            with m.State("RESPOND"):
+                with m.If(self.s_axil_rready):
+                    m.d.sync += self.s_axil_rvalid.eq(0)
+                    m.next = "IDLE"
+        return m

@@ -1,0 +1,100 @@
+"""The register file behind AXI4-Lite."""
+
+from amaranth import *
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..front.fetch import program_write_layout
+from ..layouts import error_layout
+from ..registers import ADDRESS_BITS, CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERRUPT, REGISTERS, UNIFORM_WINDOW
+
+__all__ = ["ControlRegisters"]
+
+
+class ControlRegisters(Component):
+    """Registers of ``heddle.registers.REGISTERS``; a read answers one cycle after its address.
+
+    Unknown addresses read zero and ignore writes. Program and uniform registers are written only while no program runs.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "write": In(1), "write_address": In(ADDRESS_BITS), "write_data": In(32),
+            "read_address": In(ADDRESS_BITS), "read_data": Out(32),
+            "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
+            "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
+            "counter_index": Out(6), "counter_value": In(32),
+            "doorbell": Out(1), "entry": Out(cfg.program_counter_bits), "timeout": Out(32),
+            "running": In(1), "done": In(1), "failed": In(1), "stuck": In(1), "finished": In(1), "error": In(error_layout),
+            "interrupt": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._writes(m)
+        self._program(m)
+        self._reads(m)
+        return m
+
+    def _selected(self, name):
+        return self.write & (self.write_address == REGISTERS[name][0])
+
+    def _writes(self, m):
+        enable, pending = Signal(), Signal()
+        self._interrupt_enable, self._interrupt_pending = enable, pending
+        with m.If(self._selected("entry")):
+            m.d.sync += self.entry.eq(self.write_data)
+        with m.If(self._selected("timeout")):
+            m.d.sync += self.timeout.eq(self.write_data)
+        with m.If(self._selected("interrupt")):
+            m.d.sync += enable.eq(self.write_data[INTERRUPT["enable"]])
+            with m.If(self.write_data[INTERRUPT["pending"]]):
+                m.d.sync += pending.eq(0)
+        with m.If(self.finished):
+            m.d.sync += pending.eq(1)
+        m.d.sync += self.interrupt.eq(enable & pending)
+        m.d.comb += [
+            self.doorbell.eq(self._selected("control") & self.write_data[CONTROL["start"]]),
+            self.uniform_write.eq(self.write & ~self.running & (self.write_address[8:] == UNIFORM_WINDOW >> 8)),
+            self.uniform_index.eq(self.write_address[2:]),
+            self.uniform_data.eq(self.write_data),
+        ]
+
+    def _program(self, m):
+        """Four words, low word first, make an instruction."""
+        address = Signal(self.cfg.program_counter_bits)
+        words = Signal(96)
+        count = Signal(2)
+        with m.If(self._selected("program_address")):
+            m.d.sync += [address.eq(self.write_data), count.eq(0)]
+        with m.If(self._selected("program_data")):
+            m.d.sync += [words.eq(Cat(words[32:], self.write_data)), count.eq(count + 1)]
+            with m.If(count == 3):
+                m.d.sync += address.eq(address + 1)
+        m.d.comb += [
+            self.o_program.valid.eq(self._selected("program_data") & (count == 3) & ~self.running),
+            self.o_program.payload.address.eq(address),
+            self.o_program.payload.word.eq(Cat(words, self.write_data)),
+        ]
+
+    def _reads(self, m):
+        cfg = self.cfg
+        values = {
+            "id": Const(DEVICE_ID, 32), "threads": cfg.threads, "dot": cfg.dot, "cores": cfg.cores,
+            "shared_bytes": cfg.shared_bytes, "factor_words": cfg.factor_words, "instruction_words": cfg.instruction_words,
+            "status": Cat(self.running, self.done, self.failed, self.stuck),
+            "interrupt": Cat(self._interrupt_enable, self._interrupt_pending),
+            "entry": self.entry, "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
+            "error_operand": self.error.operand,
+        }
+        m.d.comb += self.counter_index.eq(self.read_address[2:])
+        value = Signal(32)
+        in_counters = Signal()
+        m.d.sync += in_counters.eq(self.read_address[8:] == COUNTER_WINDOW >> 8)
+        m.d.sync += value.eq(0)
+        with m.Switch(self.read_address):
+            for name, source in values.items():
+                with m.Case(REGISTERS[name][0]):
+                    m.d.sync += value.eq(source)
+        m.d.comb += self.read_data.eq(Mux(in_counters, self.counter_value, value))

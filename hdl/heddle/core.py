@@ -1,0 +1,114 @@
+"""One core: the front end, its units and shared memory."""
+
+from amaranth import *
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from .counters import BREAKDOWN, COUNTERS
+from .front.fetch import program_write_layout
+from .front.unit import FrontEnd
+from .layouts import ErrorStream, GlobalPort
+from .matrix.unit import MatrixUnit
+from .memory.arbiter import GlobalArbiter
+from .memory.barriers import Barriers
+from .memory.shared_memory import SharedMemory
+from .thread.unit import ThreadUnit
+from .tmau.unit import CopyUnit
+
+__all__ = ["Core", "ERROR_SOURCES"]
+
+ERROR_SOURCES = ("thread", "matrix", "copy", "front")
+
+
+class Core(Component):
+    """A core runs one program with its threads, matrix unit and copy unit on its own shared memory.
+
+    Members
+    -------
+    i_program, entry, host_write, host_index, host_data
+        Program and uniform registers, set by the host while no program runs.
+    start, stop
+        Begin a run (one cycle); end it at the next instruction.
+    ended, idle
+        The program has ended; no unit has work left and every write is acknowledged.
+    o_error
+        Errors of the units in the order of ``ERROR_SOURCES``.
+    global_port
+        To global memory.
+    event_<counter>, reason_<reason>
+        For the performance counters; the counters of the AXI master are not among them.
+    """
+
+    def __init__(self, cfg, core=0):
+        self.cfg, self.core = cfg, core
+        self.events = [name for name in COUNTERS if not name.startswith(("read_", "write_"))]
+        self.reasons = [name for name in BREAKDOWN if name != "control"]
+        super().__init__({
+            "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
+            "entry": In(cfg.program_counter_bits),
+            "host_write": In(1), "host_index": In(6), "host_data": In(32),
+            "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
+            "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
+            "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
+        } | {f"event_{name}": Out(1) for name in self.events} | {f"reason_{name}": Out(1) for name in self.reasons})
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self.cfg
+        m.submodules.front_end = front = FrontEnd(cfg, self.core)
+        m.submodules.thread_unit = thread = ThreadUnit(cfg)
+        m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
+        m.submodules.copy_unit = copy = CopyUnit(cfg)
+        m.submodules.barriers = barriers = Barriers(cfg)
+        m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3, writers=2)
+        m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
+
+        connect(m, flipped(self.i_program), front.i_program)
+        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix), (front.o_copy, copy)):
+            connect(m, source, unit.i_operation)
+        for source, sink in zip((thread, matrix, copy, front), self.o_error):
+            connect(m, source.o_error, flipped(sink))
+        connect(m, thread.registers, matrix.registers)
+        for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read), shared.read):
+            connect(m, requester, port)
+        for requester, port in zip((thread.bank_write, copy.bank_write), shared.write):
+            connect(m, requester, port)
+        for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
+            connect(m, client, port)
+        connect(m, arbiter.o, flipped(self.global_port))
+        connect(m, copy.o_arrival, barriers.arrive)
+
+        self._control(m, front, thread, matrix, copy, barriers)
+        self._observe(m, front, thread, matrix, copy)
+        return m
+
+    def _control(self, m, front, thread, matrix, copy, barriers):
+        for name in ("entry", "host_write", "host_index", "host_data", "start", "stop"):
+            m.d.comb += getattr(front, name).eq(getattr(self, name))
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
+        m.d.comb += [
+            thread.start.eq(self.start), thread.stop.eq(self.stop), matrix.stop.eq(self.stop), copy.stop.eq(self.stop),
+            front.lane_mask.eq(thread.lane_mask), front.thread_done.eq(thread.done), front.matrix_done.eq(matrix.done),
+            front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copy.busy),
+            front.writes_pending.eq(thread.writes_pending),
+            barriers.clear.eq(self.start), barriers.expect.valid.eq(front.expect),
+            barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
+            barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
+            front.barrier_overrun.eq(barriers.overrun),
+            self.ended.eq(front.ended),
+            self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copy.busy)
+                         & front.tokens_empty),
+        ]
+
+    def _observe(self, m, front, thread, matrix, copy):
+        sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
+                   "matrix_steps": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
+                   "register_stalls": thread, "thread_bank_conflicts": thread, "copy_bank_conflicts": copy}
+        for name, unit in sources.items():
+            m.d.comb += getattr(self, f"event_{name}").eq(getattr(unit, f"event_{name}"))
+        m.d.comb += [
+            self.event_matrix_instructions.eq(matrix.done), self.event_thread_instructions.eq(thread.done),
+            self.reason_matrix.eq(matrix.event_matrix_steps), self.reason_matrix_wait.eq(matrix.active),
+            self.reason_copy_wait.eq(front.waiting_copy), self.reason_thread.eq(front.waiting_thread),
+            self.reason_drain.eq(front.ended),
+        ]

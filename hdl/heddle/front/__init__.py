@@ -1,0 +1,1 @@
+"""The front end of a core: fetch, decode, issue with register tokens, uniform registers."""

@@ -1,0 +1,125 @@
+"""Decode: operands, addresses, register tokens and errors of one instruction."""
+
+from amaranth import *
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..errors import ErrorCode
+from ..isa.layout import AluFunction, Opcode, OperandSource, instruction_layout
+from ..layouts import PC_BITS
+from .checks import InstructionChecks
+from .fetch import fetched_layout
+from .tokens import token_layout
+from .uniform import segment_layout
+
+__all__ = ["Decode", "decoded_layout"]
+
+decoded_layout = data.StructLayout({
+    "pc": PC_BITS,
+    "word": instruction_layout,
+    "a_value": 32,              # uniform register a
+    "b_value": 32,              # uniform register b or the immediate
+    "destination_value": 32,    # uniform register dst of a copy
+    "address": 32,              # segment base + scaled immediate
+    "segment": segment_layout,
+    "token": token_layout,
+    "code": ErrorCode,          # NONE, or the check that failed
+    "operand": 32,
+})
+
+
+def _granules(first, last):
+    """Mask of the token granules ``first`` to ``last``."""
+    return Cat((first <= index) & (index <= last) for index in range(TOKEN_GRANULES))
+
+
+class Decode(Component):
+    """Turns a fetched word into a decoded instruction: one a cycle, a copy in two; registered output.
+
+    Members
+    -------
+    i, o : streams of ``fetched_layout`` and ``decoded_layout``
+    hold
+        Take nothing: the instruction that executes now writes uniform registers or segments.
+    flush
+        Drop what stands at ``o``, take nothing.
+    a_index, a, b_index, b, segment_index, segment
+        Combinational reads of ``UniformState``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout)), "hold": In(1), "flush": In(1),
+            "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
+            "segment_index": Out(4), "segment": In(segment_layout),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.checks = checks = InstructionChecks(self.cfg)
+        fetched, decoded = self.i.payload, self.o.payload
+        word = fetched.word
+        second = Signal()                   # the second cycle of a copy
+        take = Signal()
+        m.d.comb += [
+            checks.word.eq(word), checks.segment_space.eq(self.segment.space),
+            self.a_index.eq(Mux(second, decoded.word.dst, word.a)),
+            self.b_index.eq(word.b), self.segment_index.eq(word.b),
+            take.eq(self.i.valid & ~self.hold & ~self.flush & ~second & (~self.o.valid | self.o.ready)),
+            self.i.ready.eq(take),
+        ]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(take):
+            m.d.sync += [
+                self.o.valid.eq(word.opcode != Opcode.COPY_BLOCK),
+                second.eq(word.opcode == Opcode.COPY_BLOCK),
+                decoded.pc.eq(fetched.pc),
+                decoded.word.eq(word),
+                decoded.a_value.eq(self.a),
+                decoded.b_value.eq(Mux(word.b_source == OperandSource.UNIFORM, self.b, word.imm)),
+                decoded.address.eq(self.segment.base + (word.imm << self.segment.element_shift)[:32]),
+                decoded.segment.eq(self.segment),
+                decoded.token.eq(self._token(m, word)),
+                decoded.code.eq(Mux(fetched.past_end, ErrorCode.PROGRAM_COUNTER, checks.code)),
+                decoded.operand.eq(Mux(fetched.past_end, self.cfg.instruction_words, checks.operand)),
+            ]
+        with m.If(second):
+            m.d.sync += [decoded.destination_value.eq(self.a), self.o.valid.eq(1), second.eq(0)]
+        with m.If(self.flush):
+            m.d.sync += [self.o.valid.eq(0), second.eq(0)]
+        return m
+
+    def _token(self, m, word):
+        """Register granules that the instruction uses; see ``Tokens`` for what is left out."""
+        token = Signal(token_layout)
+        matrix, store = word.opcode == Opcode.MATRIX, word.opcode == Opcode.STORE
+        computes = (word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_COMPARE)
+        writes = ((word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_SPECIAL)
+                  | (word.opcode == Opcode.LOAD))
+        moves = (word.opcode == Opcode.THREAD_ALU) & (word.modifiers.alu.function == AluFunction.MOV)
+        reads_a = (computes & ~moves) | (word.opcode == Opcode.LOAD) | store
+        reads_b = computes & (word.b_source == OperandSource.REGISTER)
+
+        product = Const(0, TOKEN_GRANULES)
+        for used, field in ((writes, word.dst), (reads_a, word.a), (reads_b, word.b), (store, word.c)):
+            granule = field[4:8]
+            product = product | Mux(used & (field < FIRST_FACTOR_REGISTER), _granules(granule, granule), 0)
+        columns = word.dst[:8] + (self.cfg.threads - 1)
+        last = Mux(columns[8], TOKEN_GRANULES - 1, columns[4:8])
+        m.d.comb += token.product.eq(Mux(matrix, _granules(word.dst[4:8], last), product))
+
+        part_bits = self.cfg.numbers_per_word.bit_length() - 1
+        drop = self.cfg.factor_address_bits + part_bits - 4
+
+        def granule_of(field):
+            return (field - FIRST_FACTOR_REGISTER)[drop:drop + 4]
+
+        last_word = (word.c - FIRST_FACTOR_REGISTER)[part_bits:] + word.modifiers.matrix.k_length
+        slices = _granules(granule_of(word.c), last_word[drop - part_bits:][:4])
+        offset = _granules(granule_of(word.a), granule_of(word.a))
+        target = Mux(writes & (word.dst >= FIRST_FACTOR_REGISTER), _granules(granule_of(word.dst), granule_of(word.dst)), 0)
+        m.d.comb += token.factor.eq(Mux(matrix, slices | offset, target))
+        return token

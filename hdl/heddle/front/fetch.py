@@ -1,0 +1,87 @@
+"""Instruction memory and fetch."""
+
+from amaranth import *
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out
+
+from ..isa.layout import instruction_layout
+from ..layouts import PC_BITS
+
+__all__ = ["Fetch", "fetched_layout", "program_write_layout"]
+
+fetched_layout = data.StructLayout({
+    "pc": PC_BITS,
+    "past_end": 1,              # the program ran past the last instruction of the memory; ``word`` is void
+    "word": instruction_layout,
+})
+
+
+def program_write_layout(cfg):
+    """One instruction for the instruction memory."""
+    return data.StructLayout({"address": cfg.program_counter_bits, "word": 128})
+
+
+class Fetch(Component):
+    """Instruction memory of ``cfg.instruction_words`` instructions and a fetcher that runs ahead by two.
+
+    Members
+    -------
+    i_program : stream of ``program_write_layout``, always ready
+        Writes one instruction; meant for times when no program runs.
+    redirect, target
+        Continue at instruction ``target``: everything fetched before is dropped. The first instruction stands at
+        ``o`` three cycles later.
+    enable
+        Fetch; while low nothing is valid at ``o`` and everything fetched is dropped.
+    o : stream of ``fetched_layout``
+        Instructions in order, one a cycle; registered.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
+            "redirect": In(1),
+            "target": In(cfg.program_counter_bits),
+            "enable": In(1),
+            "o": Out(stream.Signature(fetched_layout)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = self.cfg.program_counter_bits
+        m.submodules.instructions = memory = Memory(shape=128, depth=self.cfg.instruction_words, init=[])
+        write, read = memory.write_port(), memory.read_port()
+        m.d.comb += [
+            write.en.eq(self.i_program.valid),
+            write.addr.eq(self.i_program.payload.address),
+            write.data.eq(self.i_program.payload.word),
+        ]
+
+        next_pc = Signal(bits + 1)              # the top bit says: past the end
+        read_pc = Signal(bits + 1)
+        read_valid = Signal()
+        advance_output, advance_read = Signal(), Signal()
+        m.d.comb += [
+            advance_output.eq(~self.o.valid | self.o.ready),
+            advance_read.eq(~read_valid | advance_output),
+            read.addr.eq(next_pc[:bits]),
+            read.en.eq(advance_read),
+        ]
+        with m.If(advance_output):
+            m.d.sync += [
+                self.o.valid.eq(read_valid),
+                self.o.payload.pc.eq(read_pc),
+                self.o.payload.past_end.eq(read_pc[bits]),
+                self.o.payload.word.eq(read.data),
+            ]
+        with m.If(advance_read):
+            m.d.sync += [read_valid.eq(1), read_pc.eq(next_pc)]
+            with m.If(~next_pc[bits]):
+                m.d.sync += next_pc.eq(next_pc + 1)
+        with m.If(self.redirect | ~self.enable):
+            m.d.sync += [self.o.valid.eq(0), read_valid.eq(0)]
+        with m.If(self.redirect):
+            m.d.sync += next_pc.eq(self.target)
+        return m

@@ -1,0 +1,84 @@
+"""The front end of a core: fetch, decode and issue around the uniform state."""
+
+from amaranth import *
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..layouts import ErrorStream, copy_operation_layout, matrix_operation_layout, thread_operation_layout
+from ..stream import link
+from .decode import Decode
+from .fetch import Fetch, program_write_layout
+from .issue import Issue
+from .uniform import UniformState
+
+__all__ = ["FrontEnd"]
+
+# Signals of ``Issue`` that are signals of the front end too.
+_ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
+                 "writes_pending", "barrier_complete", "barrier_overrun")
+_ISSUE_OUTPUTS = ("active", "ended", "tokens_empty", "expect", "barrier", "expect_bytes", "event_instructions",
+                  "event_token_stalls", "event_queue_stalls", "event_barrier_stalls", "waiting_copy", "waiting_thread")
+
+
+class FrontEnd(Component):
+    """Runs the program: up to one instruction a cycle, four cycles more after a taken branch, one after a
+    uniform instruction.
+
+    Members
+    -------
+    i_program, entry, start, stop
+        Program memory writes; first instruction; begin and end of a run (see ``Issue``).
+    host_write, host_index, host_data
+        The host sets a uniform register while no program runs.
+    o_thread, o_matrix, o_copy, o_error
+        Operations for the units, and errors.
+
+    The other members are those of ``Issue``.
+    """
+
+    def __init__(self, cfg, core=0):
+        self.cfg, self.core = cfg, core
+        issue = Issue(cfg, core).signature.members
+        super().__init__({
+            "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
+            "entry": In(cfg.program_counter_bits),
+            "host_write": In(1), "host_index": In(6), "host_data": In(32),
+            "o_thread": Out(stream.Signature(thread_operation_layout)),
+            "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
+            "o_copy": Out(stream.Signature(copy_operation_layout)),
+            "o_error": Out(ErrorStream()),
+            "predicates": In(cfg.threads).array(7),
+        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *_ISSUE_OUTPUTS)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.fetch = fetch = Fetch(self.cfg)
+        m.submodules.decode = decode = Decode(self.cfg)
+        m.submodules.issue = issue = Issue(self.cfg, self.core)
+        m.submodules.uniform = uniform = UniformState()
+
+        connect(m, flipped(self.i_program), fetch.i_program)
+        link(m, fetch.o, decode.i)
+        link(m, decode.o, issue.i)
+        for name in ("o_thread", "o_matrix", "o_copy", "o_error"):
+            connect(m, getattr(issue, name), flipped(getattr(self, name)))
+        m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in _ISSUE_INPUTS]
+        m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in _ISSUE_OUTPUTS]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(issue.predicates, self.predicates)]
+        m.d.comb += [
+            fetch.enable.eq(issue.active),
+            fetch.redirect.eq(self.start | issue.redirect),
+            fetch.target.eq(Mux(self.start, self.entry, issue.target)),
+            decode.flush.eq(issue.flush),
+            decode.hold.eq(issue.hold),
+            uniform.a_index.eq(decode.a_index), decode.a.eq(uniform.a),
+            uniform.b_index.eq(decode.b_index), decode.b.eq(uniform.b),
+            uniform.segment_index.eq(decode.segment_index), decode.segment.eq(uniform.segment),
+            uniform.write.eq(Mux(issue.active, issue.uniform_write, self.host_write)),
+            uniform.write_index.eq(Mux(issue.active, issue.uniform_index, self.host_index)),
+            uniform.write_data.eq(Mux(issue.active, issue.uniform_data, self.host_data)),
+            uniform.segment_write.eq(issue.segment_write),
+            uniform.segment_write_index.eq(issue.segment_index),
+            uniform.segment_write_data.eq(issue.segment_data),
+        ]
+        return m

@@ -1,0 +1,43 @@
+"""Units by name, for the command line and the tests: what can be emitted, linted and synthesised alone."""
+
+from .config import ConfigError
+
+__all__ = ["unit_names", "make_unit"]
+
+
+def _units():
+    # Imported when asked for: the command line lists names without loading the hardware.
+    from .control.counters import PerformanceCounters
+    from .control.registers import ControlRegisters
+    from .core import Core
+    from .datapath.lane import Lane
+    from .datapath.lane_array import LaneArray
+    from .front.unit import FrontEnd
+    from .matrix.unit import MatrixUnit
+    from .memory.arbiter import GlobalArbiter
+    from .memory.axi_master import AxiMaster
+    from .memory.barriers import Barriers
+    from .memory.shared_memory import SharedMemory
+    from .thread.alu import Alu
+    from .thread.unit import ThreadUnit
+    from .tmau.unit import CopyUnit
+    from .top import Top
+    return {
+        "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
+        "matrix_unit": MatrixUnit, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
+        "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
+        "axi_master": AxiMaster, "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(),
+    }
+
+
+def unit_names():
+    """Names that ``make_unit`` knows; ``heddle`` is the complete device."""
+    return sorted(_units())
+
+
+def make_unit(name, cfg):
+    """The component called ``name`` for a configuration; raises ``ConfigError`` for an unknown name."""
+    units = _units()
+    if name not in units:
+        raise ConfigError(f"unit must be one of {', '.join(sorted(units))}, not {name!r}")
+    return units[name](cfg)
