@@ -116,8 +116,11 @@ MODIFIERS = {
 
 
 def _allowed(group):
-    tokens = [token for slot in MODIFIERS[group] for token in slot.tokens if token]
-    return ", ".join("." + token for token in dict.fromkeys(tokens)) or "nothing"
+    parts = []
+    for slot in MODIFIERS[group]:
+        tokens = ["." + token for token in slot.tokens if token]
+        parts.append(", ".join(tokens) if len(tokens) < 10 else f"{tokens[0]} to {tokens[-1]}")
+    return ", ".join(dict.fromkeys(parts)) or "absent"
 
 
 def parse_modifiers(group, tokens):

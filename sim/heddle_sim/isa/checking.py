@@ -1,0 +1,144 @@
+"""The checks at issue of ``heddle.isa.checks``, applied to instruction words."""
+
+from dataclasses import dataclass
+
+from heddle.config import (BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, REGISTER_BITS, SEGMENTS,
+                           UNIFORM_REGISTERS)
+from heddle.errors import ErrorCode
+from heddle.isa.checks import CHECKS
+from heddle.isa.layout import Access, AluFunction, CompareFunction, OperandSource, Space, Special
+
+from .fields import FIELDS, opcode_of
+
+__all__ = ["Violation", "find_violation"]
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An instruction that must not execute: ``field`` must be ``rule`` (a phrase), and its value is ``operand``."""
+
+    code: ErrorCode
+    field: str
+    operand: int
+    rule: str
+
+
+def _get(word, name):
+    return FIELDS[name].get(word)
+
+
+def _below(limit, what):
+    def rule(value, word, cfg):
+        return None if value < limit else f"from {what}0 to {what}{limit - 1}"
+    return rule
+
+
+def _one_of(field, members, spelling):
+    values = {member.value for member in members}
+
+    def rule(value, word, cfg):
+        return None if _get(word, field) in values else spelling
+    return rule
+
+
+def _aligned(value, word):
+    step = {Access.V2.value: 2, Access.V4.value: 4}.get(_get(word, "modifiers.memory.access"), 1)
+    return f"a multiple of {step}" if value % step else None
+
+
+def _register(value, word, cfg):
+    limit = cfg.registers if cfg else 1 << REGISTER_BITS
+    return None if value < limit else f"from r0 to r{limit - 1}"
+
+
+def _vector(value, word, cfg):
+    return _register(value, word, cfg) or _aligned(value, word)
+
+
+_product = _below(PRODUCT_REGISTERS, "r")
+
+
+def _product_vector(value, word, cfg):
+    return _product(value, word, cfg) or _aligned(value, word)
+
+
+def _offset(value, word, cfg):
+    limit = cfg.registers if cfg else 1 << REGISTER_BITS
+    return None if FIRST_FACTOR_REGISTER <= value < limit else f"from r{FIRST_FACTOR_REGISTER} to r{limit - 1}"
+
+
+def _factors(value, word, cfg):
+    if (reason := _offset(value, word, cfg)) or cfg is None:
+        return reason
+    index, remainder = divmod(value - FIRST_FACTOR_REGISTER, cfg.numbers_per_word)
+    if remainder:
+        return f"the first register of a factor word ({cfg.numbers_per_word} registers each)"
+    slices = _get(word, "modifiers.matrix.k_length") + 1
+    if index + slices > cfg.factor_words:
+        return f"at most {slices} factor words before the end of the register file"
+    return None
+
+
+def _source_number(value, word, cfg):
+    source = _get(word, "b_source")
+    if source == OperandSource.REGISTER.value:
+        return _register(value, word, cfg)
+    return _uniform(value, word, cfg) if source == OperandSource.UNIFORM.value else None
+
+
+def _all_zero(fields, spelling):
+    def rule(value, word, cfg):
+        return spelling if any(_get(word, field) for field in fields) else None
+    return rule
+
+
+_MATRIX = [f"modifiers.matrix.{name}" for name in
+           ("element", "ka", "ka_interleaved", "kb", "kb_destination", "transpose", "lane_sum")]
+_uniform = _below(UNIFORM_REGISTERS, "ur")
+_FUNCTIONS = {
+    "register": _register,
+    "vector": _vector,
+    "product": _product,
+    "product_vector": _product_vector,
+    "offset": _offset,
+    "factors": _factors,
+    "uniform": _uniform,
+    "predicate": _below(PREDICATES, "number "),
+    "segment": _below(SEGMENTS, "ur"),
+    "barrier": _below(BARRIERS, "b"),
+    "thread_source": _one_of("b_source", OperandSource, "a register, a uniform register or an immediate"),
+    "uniform_source": _one_of("b_source", (OperandSource.UNIFORM, OperandSource.IMMEDIATE), "a uniform register or an immediate"),
+    "source_number": _source_number,
+    "alu_function": _one_of("modifiers.alu.function", AluFunction, "a defined function"),
+    "compare_function": _one_of("modifiers.alu.compare", CompareFunction, "a defined comparison"),
+    "thread_special": _one_of("modifiers.alu.special", Special, "defined"),
+    "uniform_special": _one_of("modifiers.alu.special", set(Special) - {Special.TID}, "one other than %tid"),
+    "load_access": _one_of("modifiers.memory.access", Access, "a defined access"),
+    "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
+    "element_shift": lambda value, word, cfg: "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None,
+    "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
+    "plain_matrix": _all_zero(_MATRIX, "an mm8 without merges, transpose and lane sum"),
+    "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"], "a copy without swizzle and reduction"),
+}
+
+
+def find_violation(word, cfg=None, segment_spaces=None):
+    """The first check at issue that ``word`` fails, as a ``Violation``, or ``None``.
+
+    Without ``cfg`` only what no configuration allows is refused. ``segment_spaces`` (space number by segment) is the state
+    that ``shared_segment`` looks at; without it that check passes.
+    """
+    opcode = opcode_of(word)
+    if opcode is None:
+        number = _get(word, "opcode")
+        return Violation(ErrorCode.ILLEGAL_INSTRUCTION, "opcode", number, "a defined instruction")
+    for check in CHECKS[opcode]:
+        value = _get(word, check.field)
+        if check.rule == "shared_segment":
+            failed = segment_spaces is not None and segment_spaces[value] != Space.SHARED.value
+            reason = "a segment in shared memory" if failed else None
+        else:
+            reason = _FUNCTIONS[check.rule](value, word, cfg)
+        if reason:
+            return Violation(check.code, check.field, value & 0xFFFFFFFF, reason)
+    return None

@@ -1,0 +1,81 @@
+"""Disassembler: instruction words to canonical text that assembles to the same bits."""
+
+from heddle.isa.layout import GUARD_ALWAYS, Opcode
+from heddle.isa.table import INSTRUCTIONS, Unit
+
+from .assembler import AssemblyError, encode_instruction
+from .fields import FIELDS, opcode_of
+from .modifiers import MODIFIERS, format_modifiers
+from .operands import format_operand, operand_fields
+
+__all__ = ["disassemble", "disassemble_word"]
+
+_ROWS = {}
+for _row in INSTRUCTIONS:
+    _ROWS.setdefault(_row.opcode, []).append(_row)
+
+
+def _row_of(word):
+    for row in _ROWS.get(opcode_of(word), ()):
+        if all(FIELDS[name].get(word) == value.value for name, value in row.fixed.items()):
+            return row
+    return None
+
+
+def _guard_text(word, row):
+    guard, negate = FIELDS["guard"].get(word), FIELDS["guard_negate"].get(word)
+    if guard == GUARD_ALWAYS and not negate:
+        return ""
+    prefix = "p" if row.unit in (Unit.THREAD, Unit.MATRIX) else "up"
+    return f"@{'!' if negate else ''}{prefix}{guard} "
+
+
+def _text(word, labels):
+    row = _row_of(word)
+    if row is None:
+        return None
+    names = [name for slot in MODIFIERS[row.modifiers] for name in slot.fields()]
+    modifiers = format_modifiers(row.modifiers, {name: FIELDS[name].get(word) for name in names})
+    if modifiers is None:
+        return None
+    operands = []
+    for operand in row.operands:
+        values = {name: FIELDS[name].get(word) for name in operand_fields(operand)}
+        text = format_operand(operand, values, labels)
+        if text is None and not operand.optional:
+            return None
+        operands += [text] if text is not None else []
+    return f"{_guard_text(word, row)}{row.mnemonic}{modifiers} {', '.join(operands)}".strip()
+
+
+def disassemble_word(word, labels=None):
+    """Canonical text of one instruction word; ``.word 0x…`` when no instruction has these bits.
+
+    ``labels`` (instruction number to name) replaces branch targets by names.
+    """
+    text = _text(word, None)
+    try:
+        if text is not None and encode_instruction(text) == word:
+            return _text(word, labels)
+    except AssemblyError:
+        pass        # a word that no text stands for
+    return f".word {word:#034x}"
+
+
+def disassemble(words):
+    """Canonical text of a program (a ``Program`` or a sequence of words), with labels ``L<number>`` at branch targets.
+
+    ``assemble`` makes the same words from it.
+    """
+    words = list(getattr(words, "words", words))
+    branches = [word for word in words if opcode_of(word) is Opcode.BRANCH]
+    targets = {FIELDS["imm"].get(word) for word in branches}
+    labels = {target: f"L{target}" for target in targets if target <= len(words)}
+    lines = []
+    for pc, word in enumerate(words):
+        if pc in labels:
+            lines.append(f"{labels[pc]}:")
+        lines.append("    " + disassemble_word(word, labels))
+    if len(words) in labels:
+        lines.append(f"{labels[len(words)]}:")
+    return "\n".join(lines) + "\n" if lines else ""

@@ -1,0 +1,68 @@
+"""A program: instruction words with the labels and source lines they came from."""
+
+from .isa.fields import WORD_BYTES
+
+__all__ = ["Program"]
+
+
+class Program:
+    """Instructions in the order of the instruction memory.
+
+    Attributes
+    ----------
+    words : list of int
+        Instruction words of 128 bits; index is the program counter.
+    labels : dict of str to int
+        Program counter of each label.
+    lines : list of int
+        Source line (from 1) of each word, or 0 when unknown.
+    source : str
+        The text that was assembled, or "".
+    """
+
+    def __init__(self, words, labels=None, lines=None, source=""):
+        self.words = [int(word) for word in words]
+        self.labels = dict(labels or {})
+        self.lines = list(lines) if lines is not None else [0] * len(self.words)
+        self.source = source
+        for pc, word in enumerate(self.words):
+            if not 0 <= word < 1 << 8 * WORD_BYTES:
+                raise ValueError(f"word {pc} must fit {8 * WORD_BYTES} bits, not {word:#x}")
+        if len(self.lines) != len(self.words):
+            raise ValueError(f"lines must be one per word ({len(self.words)}), not {len(self.lines)}")
+
+    def __len__(self):
+        return len(self.words)
+
+    def __eq__(self, other):
+        return isinstance(other, Program) and self.words == other.words
+
+    def to_bytes(self):
+        """The words in order, 16 bytes each, lowest byte first."""
+        return b"".join(word.to_bytes(WORD_BYTES, "little") for word in self.words)
+
+    @classmethod
+    def from_bytes(cls, image):
+        """Program from the bytes of ``to_bytes``; labels and lines are not kept there."""
+        if len(image) % WORD_BYTES:
+            raise ValueError(f"size of a program must be a multiple of {WORD_BYTES} bytes, not {len(image)}")
+        return cls([int.from_bytes(image[start:start + WORD_BYTES], "little") for start in range(0, len(image), WORD_BYTES)])
+
+    def source_line(self, pc):
+        """``line N: text`` of the instruction at ``pc``, or "" when it is unknown."""
+        number = self.lines[pc] if 0 <= pc < len(self.lines) else 0
+        lines = self.source.splitlines()
+        return f"line {number}: {lines[number - 1].strip()}" if 0 < number <= len(lines) else ""
+
+    def listing(self):
+        """Text with one line per word: program counter, word, canonical text; labels stand on lines of their own."""
+        from .isa.disassembler import disassemble_word       # the disassembler needs this module
+        at = {}
+        for name, pc in self.labels.items():
+            at.setdefault(pc, []).append(name)
+        lines = []
+        for pc, word in enumerate(self.words):
+            lines += [f"{name}:" for name in at.get(pc, ())]
+            lines.append(f"{pc:4d}  {word:032x}  {disassemble_word(word)}")
+        lines += [f"{name}:" for name in at.get(len(self.words), ())]
+        return "\n".join(lines) + "\n" if lines else ""
