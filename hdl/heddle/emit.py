@@ -1,0 +1,84 @@
+"""The only way from a component to Verilog."""
+
+import re
+
+from .once import convert_with_types
+from .yosys import run_yosys
+
+__all__ = ["VARIANTS", "emit_verilog", "emit_rtlil"]
+
+# Combinational logic becomes continuous assignments: an ``always @*`` block would keep its outputs unknown at time 0 in Icarus.
+_WRITE = ["memory_collect", "opt_clean", "write_verilog -noattr -norename top.v"]
+
+VARIANTS = {
+    "rtl": ["proc", *_WRITE],
+    # Registers and memories start unknown: what needs a reset and has none becomes visible.
+    "xprop": ["delete t:$meminit_v2", "proc", "setattr -unset init */w:*", *_WRITE],
+}
+
+_INIT_LINE = re.compile(r"^( *)(\S+ ?)\[(\d+)\] = (\d+'[hb]\w+);$")
+
+
+def emit_rtlil(component, name="top"):
+    """RTLIL texts of a component, to be read together; the first one holds module ``name``."""
+    return convert_with_types(component, name)
+
+
+def emit_verilog(component, name="top", variant="rtl", timeout_s=600):
+    """Verilog text of a component.
+
+    Ports are the members of its signature, flattened (``i__payload``, ``taps__0``), and ``clk`` and ``rst``. The text depends
+    on the component, ``name``, ``variant`` and the version of Yosys only.
+
+    Parameters
+    ----------
+    component : wiring.Component
+        Not elaborated yet.
+    name : str
+        Name of the top module.
+    variant : str
+        ``"rtl"``, or ``"xprop"``: no initial values, so that registers and memories start unknown.
+
+    Raises
+    ------
+    ValueError
+        When there is no such variant.
+    YosysError
+        When Yosys refuses the design.
+    """
+    if variant not in VARIANTS:
+        raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
+    commands = ["setattr -mod -unset top", f"hierarchy -check -top {name}", *VARIANTS[variant]]
+    text = run_yosys(emit_rtlil(component, name), commands, outputs=["top.v"], timeout_s=timeout_s)["top.v"]
+    return _fold_memory_init(text)
+
+
+def _fold_memory_init(text):
+    """Turn runs of equal initial values of memory rows into loops: large memories would be mostly such lines."""
+    result = []
+    run = None          # [indent, memory, first row, next row, value]
+
+    def flush():
+        if run is None:
+            return
+        indent, memory, first, after, value = run
+        if after - first < 4:
+            result.extend(f"{indent}{memory}[{row}] = {value};" for row in range(first, after))
+            return
+        result.extend([
+            f"{indent}begin : memory_init_{len(result)}",
+            f"{indent}  integer row;",
+            f"{indent}  for (row = {first}; row < {after}; row = row + 1) {memory}[row] = {value};",
+            f"{indent}end"])
+
+    for line in text.splitlines():
+        match = _INIT_LINE.match(line)
+        if match and run and [match[1], match[2], int(match[3]), match[4]] == [run[0], run[1], run[3], run[4]]:
+            run[3] += 1
+            continue
+        flush()
+        run = [match[1], match[2], int(match[3]), int(match[3]) + 1, match[4]] if match else None
+        if not match:
+            result.append(line)
+    flush()
+    return "\n".join(result) + "\n"

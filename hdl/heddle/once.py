@@ -1,0 +1,126 @@
+"""Components that are elaborated once and instantiated many times.
+
+Amaranth turns every instance of a component into a module of its own. For arrays of equal components (the lanes) that costs
+time and text in proportion to their number; ``Once`` emits the module a single time and instantiates it by name.
+"""
+
+import re
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from amaranth.back import rtlil
+from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib.wiring import In
+
+__all__ = ["Once", "convert_with_types"]
+
+_types = ContextVar("heddle_types", default=None)
+
+
+class Once:
+    """A component class with its parameters, under a module name, for repeated instantiation.
+
+    While Verilog or a netlist is emitted, the first ``instantiate`` elaborates the component and each adds an instance of the
+    module. Elsewhere (Amaranth's simulator, plain conversion) ``instantiate`` adds an ordinary submodule. Both behave alike.
+
+    Parameters
+    ----------
+    type_name : str
+        Name of the module, unique for this class and these parameters.
+    component_class, *arguments, **options
+        Called to make the component; it may use the ``sync`` domain only. Arguments must be comparable.
+    """
+
+    def __init__(self, type_name, component_class, *arguments, **options):
+        if not isinstance(type_name, str) or not type_name.isidentifier():
+            raise ValueError(f"type_name must be an identifier, not {type_name!r}")
+        self.type_name = type_name
+        self._recipe = (component_class, arguments, options)
+
+    def instantiate(self, m, name):
+        """Add an instance called ``name`` to module ``m`` and return the object with its ports.
+
+        Only the members of the component's signature may be used, with directions as on the component itself.
+
+        Raises
+        ------
+        ValueError
+            When another class or other parameters already use the type name.
+        """
+        types = _types.get()
+        component_class, arguments, options = self._recipe
+        if types is None:
+            component = component_class(*arguments, **options)
+            m.submodules[name] = component
+            return component
+        if self.type_name not in types:
+            types[self.type_name] = _Type(self._recipe, self.type_name)
+        module_type = types[self.type_name]
+        if module_type.recipe != self._recipe:
+            raise ValueError(f"type_name must belong to one class and one set of parameters, not {self.type_name!r} twice")
+        interface = module_type.signature.create(path=(name,))
+        m.submodules[name] = module_type.instance(interface)
+        return interface
+
+
+class _Type:
+    """A module that exists once: the ports of its component and its RTLIL text."""
+
+    def __init__(self, recipe, type_name):
+        component_class, arguments, options = recipe
+        component = component_class(*arguments, **options)
+        self.recipe = recipe
+        self.type_name = type_name
+        self.signature = component.signature
+        self.text = _convert(component, type_name)
+        start = self.text.index(f"\nmodule \\{type_name}\n")
+        module = self.text[start:self.text.index("\nend\n", start)]
+        self.ports = set(re.findall(r"^  wire .*\b(?:input|output) \d+ +(?:signed +)?\\(\S+) *$", module, re.MULTILINE))
+
+    def instance(self, interface):
+        connections = {}
+        for path, member, value in self.signature.flatten(interface):
+            value = Value.cast(value)
+            if not isinstance(value, Const):
+                connections["__".join(map(str, path))] = ("i_" if member.flow == In else "o_", value)
+        for port, signal in (("clk", ClockSignal()), ("rst", ResetSignal(allow_reset_less=True))):
+            if port in self.ports:
+                connections[port] = ("i_", signal)
+        if connections.keys() != self.ports:
+            difference = ", ".join(sorted(connections.keys() ^ self.ports))
+            raise ValueError(f"{self.type_name} must have the ports of its signature, clk and rst only, not {difference}")
+        return Instance(self.type_name, **{prefix + port: value for port, (prefix, value) in connections.items()})
+
+
+def _convert(component, name):
+    """RTLIL text of a component; constant members of a signature (streams that are always ready) are no ports."""
+    ports = {}
+    for path, member, value in component.signature.flatten(component):
+        value = Value.cast(value)
+        if not isinstance(value, Const):
+            direction = PortDirection.Input if member.flow == In else PortDirection.Output
+            ports["__".join(map(str, path))] = (value, direction)
+    return rtlil.convert(component, name=name, ports=ports, emit_src=False)
+
+
+@contextmanager
+def _collect_types():
+    types = {}
+    token = _types.set(types)
+    try:
+        yield types
+    finally:
+        _types.reset(token)
+
+
+def convert_with_types(component, name):
+    """RTLIL texts of a component and of every ``Once`` type below it; the first text holds module ``name``.
+
+    Raises ``ValueError`` when ``name`` is also the name of a type.
+    """
+    with _collect_types() as types:
+        text = _convert(component, name)
+    if name in types:
+        raise ValueError(f"name must differ from the type names of its instances, not {name!r}")
+    return [text, *(module_type.text for module_type in types.values())]
