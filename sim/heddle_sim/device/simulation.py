@@ -1,0 +1,210 @@
+"""The Verilated device, raw: memory, registers and clock cycles through the C++ harness."""
+
+import ctypes
+
+import numpy as np
+
+from heddle.config import Config
+
+from ..progress import Progress
+from .build import device_library, device_verilog
+
+__all__ = ["MemorySettings", "RtlSimulation", "SimulationError"]
+
+INTERRUPT_SLICE = 1 << 20       # cycles simulated at a stretch, so that Ctrl-C is answered
+RESET_CYCLES = 8
+RESPONSES = {0: "OKAY", 1: "EXOKAY", 2: "SLVERR", 3: "DECERR", -1: "no answer"}
+
+
+class SimulationError(RuntimeError):
+    """The simulated hardware broke a rule of its interface (AXI protocol, unanswered register access)."""
+
+
+class _Settings(ctypes.Structure):
+    """``AxiSettings`` of cpp/axi_memory.hpp."""
+
+    _fields_ = [
+        ("seed", ctypes.c_uint64),
+        ("error_base", ctypes.c_uint64),
+        ("error_size", ctypes.c_uint64),
+        ("bandwidth", ctypes.c_double),
+        ("stall", ctypes.c_double),
+        ("latency", ctypes.c_uint32),
+        ("jitter", ctypes.c_uint32),
+        ("outstanding", ctypes.c_uint32),
+        ("reorder", ctypes.c_uint32),
+        ("interleave", ctypes.c_uint32),
+    ]
+
+
+class MemorySettings:
+    """Behaviour of the simulated global memory.
+
+    Parameters
+    ----------
+    latency : int
+        Cycles from an accepted read address to its first beat, and from the last beat of a write to its response (from 1).
+    bandwidth : float
+        Beats per cycle in each direction, above 0 to 1.
+    jitter : int
+        Up to so many cycles are added to the latency of every burst, at random.
+    stall : float
+        Share of cycles, from 0 to below 1, in which each channel is held back at random.
+    outstanding : int
+        Bursts that the memory holds in each direction (from 1).
+    reorder : bool
+        Answers of different IDs may overtake each other (noticeable with jitter); answers of one ID stay in order.
+    interleave : bool
+        Beats of read bursts of different IDs are mixed.
+    error_range : tuple of (int, int), optional
+        Base and size in bytes of a range that is answered with SLVERR. Beyond the memory the answer is DECERR.
+    seed : int
+        Seed of everything random.
+    """
+
+    def __init__(self, *, latency=64, bandwidth=1.0, jitter=0, stall=0.0, outstanding=256, reorder=True, interleave=False,
+                 error_range=(0, 0), seed=0):
+        for name, value, low in (("latency", latency, 1), ("jitter", jitter, 0), ("outstanding", outstanding, 1), ("seed", seed, 0)):
+            if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
+                raise ValueError(f"{name} must be an integer from {low}, not {value!r}")
+        if not 0 < bandwidth <= 1:
+            raise ValueError(f"bandwidth must be above 0 and at most 1 (beats per cycle), not {bandwidth!r}")
+        if not 0 <= stall < 1:
+            raise ValueError(f"stall must be from 0 to below 1, not {stall!r}")
+        self.latency, self.bandwidth, self.jitter, self.stall = int(latency), float(bandwidth), int(jitter), float(stall)
+        self.outstanding, self.reorder, self.interleave = int(outstanding), bool(reorder), bool(interleave)
+        self.error_range, self.seed = tuple(error_range), int(seed)
+
+    def as_structure(self):
+        base, size = self.error_range
+        return _Settings(seed=self.seed, error_base=base, error_size=size, bandwidth=self.bandwidth, stall=self.stall,
+                         latency=self.latency, jitter=self.jitter, outstanding=self.outstanding, reorder=self.reorder,
+                         interleave=self.interleave)
+
+
+def _load(path):
+    library = ctypes.CDLL(str(path))
+    handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
+    for name, result, arguments in (
+        ("create", handle, [ctypes.c_void_p, u64]),
+        ("destroy", None, [handle]),
+        ("configure", None, [handle, ctypes.POINTER(_Settings)]),
+        ("reset", None, [handle, u32]),
+        ("run", None, [handle, u64]),
+        ("cycles", u64, [handle]),
+        ("run_until_interrupt", ctypes.c_int, [handle, u64]),
+        ("lite_write", ctypes.c_int, [handle, u32, u32]),
+        ("lite_read", ctypes.c_int, [handle, u32, ctypes.POINTER(u32)]),
+        ("lite_write_many", ctypes.c_int, [handle, ctypes.c_void_p, u64]),
+        ("violation", ctypes.c_char_p, [handle]),
+        ("traffic", None, [handle, ctypes.POINTER(u64 * 4)]),
+    ):
+        function = getattr(library, f"heddle_{name}")
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class RtlSimulation:
+    """One simulated device: the hardware of ``cfg`` compiled by Verilator, with ``memory`` as its global memory.
+
+    Parameters
+    ----------
+    cfg : Config
+        Configuration of the hardware.
+    memory : numpy.ndarray
+        One-dimensional, contiguous, ``uint8``: the global memory from address 0. It is shared, not copied: what is
+        written to it between runs is seen by the hardware and the other way round.
+    settings : MemorySettings, optional
+        Behaviour of the memory.
+    verilog : str, optional
+        Verilog of another design with the same ports and the module name ``heddle``.
+    progress : Progress, optional
+        Told about the stages of the build, which is done once and kept.
+
+    The device is reset when it is made. ``close`` frees it.
+    """
+
+    def __init__(self, cfg, memory, settings=None, *, verilog=None, progress=None):
+        if not isinstance(cfg, Config):
+            raise TypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
+        if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
+            raise ValueError(f"memory must be a contiguous one-dimensional uint8 array, not {memory.dtype} {memory.shape}")
+        progress = progress or Progress()
+        self._handle = None
+        self.cfg, self.memory = cfg, memory
+        text = verilog if verilog is not None else device_verilog(cfg, progress)
+        self._library = _load(device_library(text, cfg, progress))
+        self._handle = self._library.heddle_create(memory.ctypes.data, memory.size)
+        self.configure(settings or MemorySettings())
+        self.reset()
+
+    def configure(self, settings):
+        """Change the behaviour of the memory, from the next cycle on."""
+        self.settings = settings
+        self._library.heddle_configure(self._handle, ctypes.byref(settings.as_structure()))
+
+    def reset(self, cycles=RESET_CYCLES):
+        """Reset the hardware; the memory keeps its contents and forgets bursts under way."""
+        self._library.heddle_reset(self._handle, cycles)
+
+    def write(self, address, value):
+        """Write a 32-bit register over AXI4-Lite."""
+        self._answered(self._library.heddle_lite_write(self._handle, address, value & 0xFFFFFFFF), "write", address)
+
+    def write_many(self, pairs):
+        """Write (address, value) pairs in order: an integer array of shape (n, 2)."""
+        pairs = np.ascontiguousarray(np.asarray(pairs, dtype=np.int64).reshape(-1, 2) & 0xFFFFFFFF, dtype=np.uint32)
+        self._answered(self._library.heddle_lite_write_many(self._handle, pairs.ctypes.data, len(pairs)), "write", None)
+
+    def read(self, address):
+        """Read a 32-bit register over AXI4-Lite."""
+        value = ctypes.c_uint32()
+        self._answered(self._library.heddle_lite_read(self._handle, address, ctypes.byref(value)), "read", address)
+        return value.value
+
+    def run(self, cycles):
+        """Let ``cycles`` clock cycles pass."""
+        self._library.heddle_run(self._handle, cycles)
+        self._check_protocol()
+
+    def run_until_interrupt(self, max_cycles):
+        """Run until the interrupt is up; False when it stayed down for ``max_cycles`` cycles."""
+        while max_cycles > 0:
+            part = min(max_cycles, INTERRUPT_SLICE)
+            if self._library.heddle_run_until_interrupt(self._handle, part):
+                self._check_protocol()
+                return True
+            max_cycles -= part
+            self._check_protocol()
+        return False
+
+    @property
+    def cycles(self):
+        """Clock cycles simulated so far."""
+        return self._library.heddle_cycles(self._handle)
+
+    @property
+    def traffic(self):
+        """Bursts and beats that the memory served so far: ``read_bursts read_beats write_bursts write_beats``."""
+        counts = (ctypes.c_uint64 * 4)()
+        self._library.heddle_traffic(self._handle, ctypes.byref(counts))
+        return dict(zip(("read_bursts", "read_beats", "write_bursts", "write_beats"), counts, strict=True))
+
+    def close(self):
+        """Free the simulated device; safe to call twice."""
+        if self._handle is not None:
+            self._library.heddle_destroy(self._handle)
+            self._handle = None
+
+    def __del__(self):
+        self.close()
+
+    def _answered(self, response, kind, address):
+        if response:
+            where = "" if address is None else f" of register {address:#x}"
+            raise SimulationError(f"the {kind}{where} over AXI4-Lite ended with {RESPONSES.get(response, response)}")
+
+    def _check_protocol(self):
+        violation = self._library.heddle_violation(self._handle).decode()
+        if violation:
+            raise SimulationError(f"the device broke the AXI protocol: {violation}")
