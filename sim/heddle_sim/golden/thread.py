@@ -1,0 +1,194 @@
+"""Golden model of the thread unit: one thread instruction on the state of a core, all threads at once in numpy."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from heddle.config import PREDICATES
+from heddle.errors import ErrorCode
+from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.layouts import ThreadKind
+
+__all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "active_threads"]
+
+
+@dataclass
+class ThreadState:
+    """What thread instructions read and write.
+
+    Attributes
+    ----------
+    cfg : Config
+    registers : uint32 [threads, cfg.registers]
+        Product registers, then the factor file by register number.
+    predicates : bool [7, threads]
+    lane_mask : bool [threads]
+    shared : uint8 [cfg.shared_bytes]
+    memory : uint8 [bytes]
+        Global memory; an access beyond its end (below ``2**axi_address_bits``) is answered with an error.
+    """
+
+    cfg: object
+    registers: np.ndarray
+    predicates: np.ndarray
+    lane_mask: np.ndarray
+    shared: np.ndarray
+    memory: np.ndarray
+
+    @classmethod
+    def create(cls, cfg, memory_bytes=0):
+        """A state of zeros with the reset values of predicates and lane mask."""
+        return cls(
+            cfg=cfg,
+            registers=np.zeros((cfg.threads, cfg.registers), np.uint32),
+            predicates=np.zeros((PREDICATES, cfg.threads), bool),
+            lane_mask=np.ones(cfg.threads, bool),
+            shared=np.zeros(cfg.shared_bytes, np.uint8),
+            memory=np.zeros(memory_bytes, np.uint8),
+        )
+
+    def start(self):
+        """What the start of a run changes: no predicate is true, every lane takes part."""
+        self.predicates[:] = False
+        self.lane_mask[:] = True
+
+
+@dataclass(frozen=True)
+class ThreadError:
+    """One report of the unit: code, program counter and operand (a byte address)."""
+
+    code: ErrorCode
+    pc: int
+    operand: int
+
+
+def alu(function, a, b):
+    """``function`` of the uint32 arrays a and b, element by element, as uint32."""
+    a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
+    signed_a, signed_b = a.view(np.int32), b.view(np.int32)
+    amount = b & np.uint32(31)
+    match AluFunction(function):
+        case AluFunction.ADD:
+            return a + b
+        case AluFunction.SUB:
+            return a - b
+        case AluFunction.AND:
+            return a & b
+        case AluFunction.OR:
+            return a | b
+        case AluFunction.XOR:
+            return a ^ b
+        case AluFunction.SHL:
+            return a << amount
+        case AluFunction.SHR:
+            return a >> amount
+        case AluFunction.SAR:
+            return (signed_a >> amount.view(np.int32)).view(np.uint32)
+        case AluFunction.MIN:
+            return np.minimum(signed_a, signed_b).view(np.uint32)
+        case AluFunction.MAX:
+            return np.maximum(signed_a, signed_b).view(np.uint32)
+        case AluFunction.MOV:
+            return b + np.zeros_like(a)
+
+
+def compare(function, unsigned, a, b):
+    """The comparison of the uint32 arrays a and b, element by element, as bool; signed unless ``unsigned``."""
+    a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
+    if not unsigned:
+        a, b = a.view(np.int32), b.view(np.int32)
+    operation = {
+        CompareFunction.EQ: np.equal, CompareFunction.NE: np.not_equal, CompareFunction.LT: np.less,
+        CompareFunction.LE: np.less_equal, CompareFunction.GT: np.greater, CompareFunction.GE: np.greater_equal,
+    }[CompareFunction(function)]
+    return operation(a, b)
+
+
+def active_threads(state, guard, negate):
+    """bool [threads]: where the guard predicate holds."""
+    value = np.ones(state.cfg.threads, bool) if guard == GUARD_ALWAYS else state.predicates[guard]
+    return value ^ bool(negate)
+
+
+def execute(state, operation):
+    """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
+
+    An operation with an error changes no register. A store with an address error has written the groups of
+    ``thread_slots`` threads before the first group with an error. Of several errors of an operation the one of the lowest thread
+    is reported, except for writes that memory answers with an error: each is reported.
+    """
+    active = active_threads(state, operation.guard, operation.guard_negate)
+    kind = ThreadKind(operation.kind)
+    if kind is ThreadKind.LANE_MASK:
+        state.lane_mask[:] = active
+        return []
+    if kind is ThreadKind.TID:
+        state.registers[active, operation.dst] = np.arange(state.cfg.threads, dtype=np.uint32)[active]
+        return []
+    if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
+        a = state.registers[:, operation.a]
+        if operation.b_is_register:
+            b = state.registers[:, operation.b]
+        else:
+            b = np.full(state.cfg.threads, operation.value, np.uint32)
+        if kind is ThreadKind.ALU:
+            state.registers[active, operation.dst] = alu(operation.function, a, b)[active]
+        else:
+            result = compare(operation.compare, operation.unsigned, a, b)
+            state.predicates[operation.dst][active] = result[active]
+        return []
+    return _access(state, operation, kind, active)
+
+
+def _access(state, operation, kind, active):
+    """A load or a store."""
+    cfg, access, space = state.cfg, Access(operation.access), Space(operation.space)
+    size = ACCESS_BYTES[access]
+    offset = state.registers[:, operation.a]
+    addresses = (np.uint32(operation.value) + (offset << np.uint32(operation.element_shift))).astype(np.int64)
+    limit = cfg.shared_bytes if space is Space.SHARED else 1 << cfg.axi_address_bits
+    errors = _address_error(cfg, addresses, size, limit, active, operation.pc)
+    if errors:
+        slots = min(cfg.thread_slots, cfg.threads)
+        first = np.flatnonzero(active & ((addresses % size != 0) | (addresses >= limit)))[0]
+        active = active & (np.arange(cfg.threads) < first // slots * slots)
+    memory = state.shared if space is Space.SHARED else state.memory
+    threads = np.flatnonzero(active)
+    missing = threads[addresses[threads] + size > len(memory)]
+    if kind is ThreadKind.STORE:
+        threads = threads[addresses[threads] + size <= len(memory)]
+        _store(state, operation.c, memory, threads, addresses[threads], size)
+        return [ThreadError(ErrorCode.AXI_WRITE, operation.pc, int(addresses[t])) for t in missing] + errors
+    if len(missing):
+        return [ThreadError(ErrorCode.AXI_READ, operation.pc, int(addresses[missing[0]]))]
+    if not errors:
+        _load(state, operation.dst, memory, threads, addresses[threads], access)
+    return errors
+
+
+def _address_error(cfg, addresses, size, limit, active, pc):
+    for thread in np.flatnonzero(active & ((addresses % size != 0) | (addresses >= limit))):
+        address = int(addresses[thread])
+        code = ErrorCode.MISALIGNED if address % size else ErrorCode.OUT_OF_RANGE
+        return [ThreadError(code, pc, address)]
+    return []
+
+
+def _load(state, register, memory, threads, addresses, access):
+    size = ACCESS_BYTES[access]
+    raw = np.ascontiguousarray(memory[addresses[:, None] + np.arange(size)])
+    if size >= 4:
+        words = raw.view("<u4")
+    else:
+        signed = access in (Access.S8, Access.S16)
+        words = raw.view(f"<{'i' if signed else 'u'}{size}").astype(np.int32).view(np.uint32)
+    for number in range(words.shape[1]):
+        state.registers[threads, register + number] = words[:, number]
+
+
+def _store(state, register, memory, threads, addresses, size):
+    """In thread order: of two threads that store to one byte the higher one remains."""
+    words = np.ascontiguousarray(state.registers[threads, register:register + max(1, size // 4)].astype("<u4"))
+    raw = words.view(np.uint8)[:, :size]
+    for thread in range(len(threads)):
+        memory[addresses[thread]:addresses[thread] + size] = raw[thread]
