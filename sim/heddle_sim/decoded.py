@@ -1,0 +1,107 @@
+"""Decoded instructions of the functional simulator: fields as attributes, checks made once for each word."""
+
+from types import SimpleNamespace
+
+from heddle.config import FIRST_FACTOR_REGISTER
+from heddle.isa.layout import (
+    Access,
+    AluFunction,
+    CompareFunction,
+    LoopOrder,
+    Opcode,
+    OperandSource,
+    Reduction,
+    Space,
+    Special,
+    Swizzle,
+)
+from heddle.layouts import CopyKind, ThreadKind
+
+from .isa.checking import find_violation
+from .isa.fields import FIELDS, opcode_of
+
+__all__ = ["THREAD_KINDS", "Decoder"]
+
+# The operation of the thread unit for each of its opcodes; special registers other than %tid arrive as values.
+THREAD_KINDS = {
+    Opcode.THREAD_ALU: ThreadKind.ALU,
+    Opcode.THREAD_COMPARE: ThreadKind.COMPARE,
+    Opcode.THREAD_SPECIAL: ThreadKind.ALU,
+    Opcode.LANE_MASK: ThreadKind.LANE_MASK,
+    Opcode.LOAD: ThreadKind.LOAD,
+    Opcode.STORE: ThreadKind.STORE,
+}
+_TOP = ("guard", "guard_negate", "b_source", "dst", "a", "b", "c", "imm")
+
+
+class Decoder:
+    """Turns instruction words into namespaces, each word once.
+
+    A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode``, ``violation`` (the first
+    failed check at issue that needs no state, or ``None``) and ``operation`` with the fields of the unit's operation layout of
+    ``heddle.layouts`` that do not depend on the state of the machine.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self._known = {}
+
+    def decode(self, word):
+        """The namespace of ``word``; the same object each time."""
+        decoded = self._known.get(word)
+        if decoded is None:
+            decoded = self._known[word] = self._decode(word)
+        return decoded
+
+    def _decode(self, word):
+        decoded = SimpleNamespace(opcode=opcode_of(word), violation=find_violation(word, self.cfg), operation=None)
+        for name in _TOP:
+            setattr(decoded, name, FIELDS[name].get(word))
+        if decoded.violation:
+            return decoded
+
+        def modifier(name):
+            return FIELDS[f"modifiers.{name}"].get(word)
+
+        opcode = decoded.opcode
+        decoded.b_is_uniform = decoded.b_source == OperandSource.UNIFORM.value
+        decoded.function = AluFunction(modifier("alu.function")) if "ALU" in opcode.name else None
+        decoded.compare = CompareFunction(modifier("alu.compare")) if "COMPARE" in opcode.name else None
+        decoded.unsigned = modifier("alu.unsigned")
+        decoded.special = Special(modifier("alu.special")) if "SPECIAL" in opcode.name else None
+        decoded.units = modifier("wait.units")
+        decoded.space = Space(modifier("segment.space"))
+        decoded.element_shift = modifier("segment.element_shift")
+        if opcode in THREAD_KINDS:
+            decoded.operation = self._thread(decoded, modifier)
+        elif opcode is Opcode.MATRIX:
+            decoded.operation = self._matrix(decoded, modifier)
+        elif opcode is Opcode.COPY_BLOCK:
+            decoded.operation = self._copy(modifier)
+        return decoded
+
+    def _thread(self, decoded, modifier):
+        kind = THREAD_KINDS[decoded.opcode]
+        if decoded.special is Special.TID:
+            kind = ThreadKind.TID
+        accesses = kind in (ThreadKind.LOAD, ThreadKind.STORE)
+        return SimpleNamespace(
+            kind=kind, function=AluFunction.MOV if decoded.function is None else decoded.function, compare=decoded.compare,
+            unsigned=decoded.unsigned, access=Access(modifier("memory.access")) if accesses else None, space=Space.SHARED,
+            element_shift=0, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
+            b=decoded.b, c=decoded.c, value=0, pc=0,
+            b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
+
+    def _matrix(self, decoded, modifier):
+        return SimpleNamespace(
+            product=decoded.dst, factor_word=(decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
+            offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, columns=None, lanes=None,
+            a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"), k_length=modifier("matrix.k_length"),
+            order=LoopOrder(modifier("matrix.order")), zero=modifier("matrix.zero"), pc=0)
+
+    def _copy(self, modifier):
+        return SimpleNamespace(
+            kind=CopyKind.COPY_BLOCK, destination_space=Space(modifier("copy.destination")),
+            source_space=Space(modifier("copy.source")), destination=0, source=0, blocks=0,
+            swizzle=Swizzle(modifier("copy.swizzle")), reduction=Reduction(modifier("copy.reduction")),
+            barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)

@@ -1,0 +1,307 @@
+"""Functional simulator: runs whole programs on numpy arrays, one instruction at a time, without time."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from heddle.config import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
+from heddle.errors import ERROR_MESSAGES, ErrorCode
+from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
+from heddle.layouts import PC_BITS
+
+from .decoded import THREAD_KINDS, Decoder
+from .golden.thread import ThreadState, active_threads, alu, compare, execute
+from .operations import copy_block, multiply
+from .program import Program
+
+__all__ = ["FunctionalSimulator", "RunResult"]
+
+_WORD = 0xFFFFFFFF
+_HALT = -1          # in place of the next program counter
+
+
+class _Stop(Exception):
+    """An error that ends the program."""
+
+    def __init__(self, code, operand, pc=None):
+        super().__init__(code, operand)
+        self.code, self.operand, self.pc = code, operand & _WORD, pc
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes
+    ----------
+    error : ErrorCode
+        ``NONE``, the error that stopped the program, or ``PRODUCT_RANGE`` of a program that ended by itself.
+    pc, operand : int
+        Program counter and operand of the error.
+    instructions : int
+        Instructions executed, those with a false guard included.
+    counts : dict of str to int
+        Instructions by opcode name, ``matrix_steps`` (fetched columns times slices) and ``copied_bytes``.
+    program : Program
+        What ran; gives messages their source line.
+    """
+
+    error: ErrorCode
+    pc: int
+    operand: int
+    instructions: int
+    counts: dict = field(repr=False)
+    program: Program = field(repr=False, default=None)
+
+    @property
+    def ok(self):
+        """The program ended by ``halt`` without any error."""
+        return self.error is ErrorCode.NONE
+
+    def message(self):
+        """One line that says what went wrong and where."""
+        text = ERROR_MESSAGES[self.error].format(operand=self.operand)
+        if self.ok:
+            return text
+        source = self.program.source_line(self.pc) if self.program else ""
+        return f"instruction {self.pc}{f' ({source})' if source else ''}: {text}"
+
+
+class FunctionalSimulator:
+    """One core and its global memory.
+
+    Follows ``docs/architecture.md`` and the checks of ``docs/isa.md``: instructions execute one after the other and
+    completely, copies included. Registers, uniform registers, segments, shared memory and the instruction memory keep their
+    values between runs; predicates, lane mask and barriers are reset at the start of each.
+
+    Parameters
+    ----------
+    cfg : Config
+    memory : uint8 array
+        Global memory, byte 0 at address 0; programs change it in place. Accesses beyond its end are AXI errors.
+
+    Attributes
+    ----------
+    state : ThreadState
+        ``registers`` (uint32 [threads, cfg.registers]), ``predicates``, ``lane_mask``, ``shared`` (uint8), ``memory``.
+    uniform : uint32 [64]
+    uniform_predicates : bool [7]
+    segments : list of (base, Space, element_shift)
+    pending : int64 [16]
+        Bytes that each barrier still waits for.
+    instructions : list of int
+        The instruction memory.
+    """
+
+    def __init__(self, cfg, memory=None):
+        memory = np.zeros(0, np.uint8) if memory is None else memory
+        if not isinstance(memory, np.ndarray) or memory.dtype != np.uint8 or memory.ndim != 1:
+            raise ValueError(f"memory must be a one-dimensional uint8 array, not {type(memory).__name__} "
+                             f"{getattr(memory, 'dtype', '')} {getattr(memory, 'shape', '')}".rstrip())
+        self.cfg = cfg
+        self.state = ThreadState.create(cfg)
+        self.state.memory = memory
+        self.uniform = np.zeros(UNIFORM_REGISTERS, np.uint32)
+        self.uniform_predicates = np.zeros(UNIFORM_PREDICATES, bool)
+        self.segments = [(0, Space.SHARED, 0)] * SEGMENTS
+        self.pending = np.zeros(BARRIERS, np.int64)
+        self.instructions = [0] * cfg.instruction_words
+        self._decoder = Decoder(cfg)
+        self._program = None
+        self._counts = Counter()
+        self._product_error = None
+
+    # -- running ----------------------------------------------------------------------------
+
+    def load(self, program, address=0):
+        """Write a program (``Program`` or words) into the instruction memory from ``address``."""
+        program = program if isinstance(program, Program) else Program(program)
+        if address < 0 or address + len(program) > self.cfg.instruction_words:
+            raise ValueError(f"program must fit {self.cfg.instruction_words} instructions, "
+                             f"not {len(program)} from {address}")
+        self.instructions[address:address + len(program)] = program.words
+        self._program = program if address == 0 else None
+
+    def run(self, program=None, entry=0, uniform=None, instruction_limit=100_000_000):
+        """Run from instruction ``entry`` until ``halt`` or an error.
+
+        Parameters
+        ----------
+        program : Program or words, optional
+            Loaded at instruction 0 first; without it the instruction memory is run as it is.
+        uniform : dict of int to int, optional
+            Uniform registers to set first.
+        instruction_limit : int
+            TIMEOUT (operand: the limit) when so many instructions were executed.
+
+        Returns
+        -------
+        RunResult
+        """
+        if program is not None:
+            self.load(program)
+        if not 0 <= entry < self.cfg.instruction_words:
+            raise ValueError(f"entry must be from 0 to {self.cfg.instruction_words - 1}, not {entry}")
+        for index, value in (uniform or {}).items():
+            if not 0 <= index < UNIFORM_REGISTERS:
+                raise ValueError(f"uniform register must be from 0 to {UNIFORM_REGISTERS - 1}, not {index}")
+            self.uniform[index] = int(value) & _WORD
+        self.state.start()
+        self.uniform_predicates[:] = False
+        self.pending[:] = 0
+        self._counts = Counter()
+        self._product_error = None
+        executed, pc = 0, entry
+        try:
+            while pc != _HALT:
+                if executed >= instruction_limit:
+                    raise _Stop(ErrorCode.TIMEOUT, instruction_limit, pc=0)
+                pc = self._step(pc)
+                executed += 1
+        except _Stop as stop:
+            pc = (pc if stop.pc is None else stop.pc) & ((1 << PC_BITS) - 1)
+            return self._result(stop.code, pc, stop.operand, executed)
+        return self._result(*(self._product_error or (ErrorCode.NONE, 0, 0)), executed)
+
+    def _result(self, code, pc, operand, executed):
+        return RunResult(code, pc, operand, executed, dict(self._counts), self._program)
+
+    def _step(self, pc):
+        """Execute the instruction at ``pc``; returns the next program counter."""
+        if pc >= self.cfg.instruction_words:
+            raise _Stop(ErrorCode.PROGRAM_COUNTER, pc)
+        instruction = self._decoder.decode(self.instructions[pc])
+        if instruction.violation:
+            raise _Stop(instruction.violation.code, instruction.violation.operand)
+        opcode = instruction.opcode
+        self._counts[opcode.name] += 1
+        if opcode in THREAD_KINDS:
+            self._thread(instruction, pc)
+            return pc + 1
+        if opcode is Opcode.MATRIX:
+            self._matrix(instruction, pc)
+            return pc + 1
+        if not self._guarded(instruction):
+            return pc + 1
+        if opcode in (Opcode.BRANCH, Opcode.HALT, Opcode.TRAP):
+            return self._control(instruction)
+        self._EXECUTE[opcode](self, instruction)
+        return pc + 1
+
+    def _guarded(self, instruction):
+        guard = instruction.guard
+        value = True if guard == GUARD_ALWAYS else bool(self.uniform_predicates[guard])
+        return value != bool(instruction.guard_negate)
+
+    def _b(self, instruction):
+        """Uniform operand b as an integer."""
+        return int(self.uniform[instruction.b]) if instruction.b_is_uniform else instruction.imm
+
+    # -- control ----------------------------------------------------------------------------
+
+    def _control(self, instruction):
+        if instruction.opcode is Opcode.TRAP:
+            raise _Stop(ErrorCode.TRAP, instruction.imm)
+        if instruction.opcode is Opcode.HALT:
+            return _HALT
+        if instruction.imm >= self.cfg.instruction_words:
+            raise _Stop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
+        return instruction.imm
+
+    def _nothing(self, instruction):
+        """``nop``, and ``wait``: everything before has finished."""
+
+    def _segment(self, instruction):
+        self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift)
+
+    def _barrier_expect(self, instruction):
+        self._count_bytes(instruction.a, self._b(instruction))
+
+    def _count_bytes(self, barrier, count):
+        """Add to the pending bytes, a signed number of 32 bits."""
+        value = (int(self.pending[barrier]) + count) & _WORD
+        self.pending[barrier] = value - (1 << 32) if value >> 31 else value
+
+    def _barrier_wait(self, instruction):
+        pending = self.pending[instruction.a]
+        if pending:
+            raise _Stop(ErrorCode.BARRIER_UNDERRUN if pending > 0 else ErrorCode.BARRIER_OVERRUN, instruction.a)
+
+    # -- uniform instructions ---------------------------------------------------------------
+
+    def _special(self, special):
+        """Special registers that are the same for all threads; there is no time, so %cycle is 0."""
+        return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: 0, Special.CORES: self.cfg.cores,
+                Special.CYCLE: 0}[special]
+
+    def _operands(self, instruction):
+        return self.uniform[instruction.a:instruction.a + 1], np.array([self._b(instruction)], np.uint32)
+
+    def _uniform_alu(self, instruction):
+        self.uniform[instruction.dst] = alu(instruction.function, *self._operands(instruction))[0]
+
+    def _uniform_compare(self, instruction):
+        result = compare(instruction.compare, instruction.unsigned, *self._operands(instruction))
+        self.uniform_predicates[instruction.dst] = result[0]
+
+    def _uniform_special(self, instruction):
+        self.uniform[instruction.dst] = self._special(instruction.special)
+
+    # -- operations of units ----------------------------------------------------------------
+
+    def _address(self, instruction, operation):
+        """Base address with the scaled immediate, and element size, of the segment in field b."""
+        base, space, shift = self.segments[instruction.b]
+        operation.element_shift = shift
+        return (base + (instruction.imm << shift)) & _WORD, space
+
+    def _thread(self, instruction, pc):
+        operation = instruction.operation
+        operation.pc = pc
+        if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
+            operation.value, operation.space = self._address(instruction, operation)
+        elif instruction.opcode is Opcode.THREAD_SPECIAL:
+            operation.value = 0 if instruction.special is Special.TID else self._special(instruction.special)
+        else:
+            operation.value = 0 if operation.b_is_register else self._b(instruction)
+        for error in execute(self.state, operation):
+            raise _Stop(error.code, error.operand)
+
+    def _matrix(self, instruction, pc):
+        operation = instruction.operation
+        operation.base, space = self._address(instruction, operation)
+        if space is not Space.SHARED:
+            raise _Stop(ErrorCode.UNSUPPORTED, instruction.b)
+        operation.pc = pc
+        operation.columns = active_threads(self.state, instruction.guard, instruction.guard_negate)
+        operation.lanes = self.state.lane_mask
+        errors, steps = multiply(self.state, operation)
+        self._counts["matrix_steps"] += steps
+        for code, operand in errors:
+            if code is not ErrorCode.PRODUCT_RANGE:
+                raise _Stop(code, operand)
+            self._product_error = self._product_error or (code, pc, operand)
+
+    def _copy(self, instruction):
+        operation = instruction.operation
+        operation.destination, operation.source = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
+        operation.blocks = self._b(instruction)
+        if error := copy_block(self.state, operation):
+            raise _Stop(*error)
+        size = operation.blocks * BANK_BYTES
+        self._counts["copied_bytes"] += size
+        if operation.has_barrier:
+            self._count_bytes(operation.barrier, -size)
+
+    _EXECUTE = {
+        Opcode.NOP: _nothing,
+        Opcode.WAIT: _nothing,
+        Opcode.SEGMENT: _segment,
+        Opcode.BARRIER_EXPECT: _barrier_expect,
+        Opcode.BARRIER_WAIT: _barrier_wait,
+        Opcode.UNIFORM_ALU: _uniform_alu,
+        Opcode.UNIFORM_COMPARE: _uniform_compare,
+        Opcode.UNIFORM_SPECIAL: _uniform_special,
+        Opcode.COPY_BLOCK: _copy,
+    }

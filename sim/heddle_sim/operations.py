@@ -1,0 +1,78 @@
+"""Matrix and copy operations of the functional simulator: whole operations in a few numpy calls."""
+
+import numpy as np
+
+from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.errors import ErrorCode
+from heddle.isa.layout import LoopOrder, Space
+
+__all__ = ["copy_block", "multiply"]
+
+
+def multiply(state, operation):
+    """Execute one ``mm`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
+
+    ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of
+    steps. An address error leaves the product registers as they are.
+    """
+    cfg = state.cfg
+    slices = operation.k_length + 1
+    numbers = np.arange(cfg.threads) + operation.product
+    columns = np.flatnonzero(operation.columns)
+    kept = columns[numbers[columns] < PRODUCT_REGISTERS]
+    errors = [(ErrorCode.PRODUCT_RANGE, PRODUCT_REGISTERS)] if len(kept) < len(columns) else []
+    if len(kept) == 0:
+        return errors, 0
+    offsets = state.registers[kept, FIRST_FACTOR_REGISTER + operation.offset_register]
+    first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
+    addresses = (first[:, None] + np.arange(slices, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
+    wrong = (addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)
+    if wrong.any():
+        steps = addresses.T if operation.order is LoopOrder.SLICES_OUTER else addresses
+        address = int(next(a for a in steps.flat if a % cfg.dot or a >= cfg.shared_bytes))
+        code = ErrorCode.MISALIGNED if address % cfg.dot else ErrorCode.OUT_OF_RANGE
+        return [*errors, (code, address)], 0
+
+    b = state.shared[(addresses[:, :, None] + np.arange(cfg.dot)).reshape(len(kept), -1)]
+    words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
+    a = np.ascontiguousarray(state.registers[:, words:words + slices * cfg.numbers_per_word]).view(np.uint8)
+    # Exact in single precision: at most 16 * 16 products below 2^16 each, so that every sum stays below 2^24.
+    product = _numbers(a, operation.a_signed) @ _numbers(b, operation.b_signed).T
+    product = product.astype(np.int32).view(np.uint32)
+    lanes = np.flatnonzero(operation.lanes)
+    target = np.ix_(lanes, numbers[kept])
+    if operation.zero:
+        state.registers[target] = product[lanes]
+    else:
+        state.registers[target] += product[lanes]
+    return errors, len(kept) * slices
+
+
+def _numbers(values, signed):
+    return (values.view(np.int8) if signed else values).astype(np.float32)
+
+
+def copy_block(state, operation):
+    """Execute one ``copy_block`` (fields of ``copy_operation_layout`` as attributes); returns (code, operand) of its error or ``None``.
+
+    Nothing is copied when there is an error of the addresses. Source and destination may not overlap: the order of the
+    blocks of one copy is not defined.
+    """
+    size = operation.blocks * BANK_BYTES
+    if size == 0:
+        return None
+    ends = ((operation.destination_space, operation.destination), (operation.source_space, operation.source))
+    for _, address in ends:
+        if address % BANK_BYTES:
+            return ErrorCode.MISALIGNED, address
+    for space, address in ends:
+        limit = state.cfg.shared_bytes if space is Space.SHARED else 1 << state.cfg.axi_address_bits
+        if address + size > limit:
+            return ErrorCode.OUT_OF_RANGE, address
+    for (space, address), code in zip(ends[::-1], (ErrorCode.AXI_READ, ErrorCode.AXI_WRITE), strict=True):
+        if space is Space.GLOBAL and address + size > len(state.memory):
+            return code, address
+    destination, source = (state.shared if space is Space.SHARED else state.memory for space, _ in ends)
+    destination[operation.destination:operation.destination + size] = \
+        source[operation.source:operation.source + size].copy()
+    return None
