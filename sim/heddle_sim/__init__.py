@@ -1,0 +1,5 @@
+"""Heddle in software: golden models, assembler, simulated device, kernels and command line."""
+
+from .device import Device, DeviceError, OutOfMemory, Stats
+
+__all__ = ["Device", "DeviceError", "OutOfMemory", "Stats"]

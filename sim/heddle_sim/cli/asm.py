@@ -1,0 +1,29 @@
+"""Assemble a program.
+
+Prints a listing, or writes the words as raw bytes (16 per instruction, lowest byte first) or as lines of hexadecimal digits.
+"""
+
+import sys
+from pathlib import Path
+
+from ..isa import assemble
+from .common import add_config, configuration
+
+__all__ = ["add_arguments", "execute"]
+
+
+def add_arguments(parser):
+    parser.add_argument("source", help="text of the program, - for standard input")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the program here; .hex writes text, anything else bytes")
+    add_config(parser)
+
+
+def execute(options):
+    text = sys.stdin.read() if options.source == "-" else Path(options.source).read_text()
+    program = assemble(text, configuration(options))
+    if options.output is None:
+        print(program.listing(), end="")
+    elif options.output.endswith(".hex"):
+        Path(options.output).write_text("".join(f"{word:032x}\n" for word in program.words))
+    else:
+        Path(options.output).write_bytes(program.to_bytes())

@@ -1,0 +1,70 @@
+"""Measure: matrix products, generation time, simulation speed.
+
+heddle bench gemm                  a list of shapes, or one with --m --n --k
+heddle bench elaborate             seconds to generate the Verilog of the device
+heddle bench simspeed              cycles per second of the device and of cocotb on the same program
+"""
+
+import importlib
+
+from .bench_elaborate import elaborate_row
+from .bench_gemm import SHAPES, gemm_row, print_gemm
+from .common import (CommandFailed, UsageError, add_config, add_device, add_json, configuration, open_device, positive, print_rows,
+                     progress_for)
+
+__all__ = ["add_arguments", "execute"]
+
+# Looked up by name when asked for: it needs the test benches, which build on this package.
+SIMSPEED_MODULE = "heddle_verif.simspeed"
+
+
+def add_arguments(parser):
+    what = parser.add_subparsers(dest="what", required=True, metavar="what")
+    gemm = what.add_parser("gemm", help="matrix products")
+    for name in ("m", "n", "k"):
+        gemm.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
+    gemm.add_argument("--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)")
+    gemm.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+    gemm.add_argument("--no-check", action="store_true", help="do not compare with numpy")
+    add_device(gemm)
+    elaborate = what.add_parser("elaborate", help="time of generation")
+    elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
+    simspeed = what.add_parser("simspeed", help="speed of simulation")
+    simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
+    for parser in (gemm, elaborate, simspeed):
+        add_config(parser)
+        add_json(parser)
+
+
+def execute(options):
+    cfg = configuration(options)
+    {"gemm": _gemm, "elaborate": _elaborate, "simspeed": _simspeed}[options.what](options, cfg)
+
+
+def _gemm(options, cfg):
+    given = [options.m, options.n, options.k]
+    if any(given) and not all(given):
+        raise UsageError("--m, --n and --k must be given together")
+    shapes = [given] if all(given) else SHAPES
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.stage("matrix products", len(shapes))
+        rows = []
+        for shape in shapes:
+            rows.append(gemm_row(device, *shape, options.dtype, options.seed, not options.no_check))
+            progress.step()
+    print_gemm(options, "gemm", cfg, rows)
+
+
+def _elaborate(options, cfg):
+    row = elaborate_row(cfg, options.unit)
+    print_rows(options, "elaborate", cfg.name, [row], {"unit": None, "elaborate_seconds": None, "verilog_bytes": None, "modules": None})
+
+
+def _simspeed(options, cfg):
+    try:
+        module = importlib.import_module(SIMSPEED_MODULE)
+    except ModuleNotFoundError as error:
+        raise CommandFailed(f"simspeed needs the test packages ({error.name} is missing); run make setup") from None
+    rows = module.measure(cfg, seed=options.seed)
+    print_rows(options, "simspeed", cfg.name, rows, {"simulator": None, "cycles": None, "seconds": None, "cycles_per_second": None,
+                                                     "speedup": None})

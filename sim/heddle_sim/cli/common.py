@@ -1,0 +1,96 @@
+"""Options and output that several verbs share."""
+
+import json
+import sys
+
+from heddle import ConfigError, load_config
+
+from ..device.simulation import MemorySettings
+from ..progress import BarProgress, Progress
+
+__all__ = ["CommandFailed", "UsageError", "add_config", "add_json", "add_device", "configuration", "open_device", "print_rows",
+           "positive", "progress_for"]
+
+
+class CommandFailed(Exception):
+    """The command could not do what it was asked; exit code 1."""
+
+
+class UsageError(Exception):
+    """The options do not fit together; exit code 2."""
+
+
+def positive(text):
+    """Type of an option: an integer from 1."""
+    value = int(text)
+    if value < 1:
+        raise ValueError(text)
+    return value
+
+
+positive.__name__ = "positive integer"
+
+
+def add_config(parser, default="base"):
+    parser.add_argument("--config", default=default, metavar="NAME|FILE", help=f"configuration (default {default}; see heddle show configs)")
+
+
+def add_json(parser):
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
+
+
+def add_device(parser):
+    """Options of the simulated device."""
+    from ..device.device import SIMULATORS
+    parser.add_argument("--simulator", default="verilator", choices=SIMULATORS, help="what executes programs (default verilator)")
+    parser.add_argument("--latency", type=positive, default=64, help="cycles to the first beat of a read (default 64)")
+    parser.add_argument("--bandwidth", type=float, default=1.0, help="beats per cycle in each direction, up to 1 (default 1)")
+    parser.add_argument("--jitter", type=int, default=0, help="up to so many cycles more per burst, at random (default 0)")
+    parser.add_argument("--memory-mib", type=positive, default=64, help="size of global memory in MiB (default 64)")
+    parser.add_argument("--timeout-cycles", type=positive, default=20_000_000, help="cycles that a run may take (default 20000000)")
+    parser.add_argument("--quiet", action="store_true", help="no progress bars")
+
+
+def configuration(options):
+    """The configuration that ``--config`` names."""
+    return load_config(options.config)
+
+
+def progress_for(options):
+    """Bars where somebody watches, else silence."""
+    return BarProgress() if sys.stderr.isatty() and not getattr(options, "quiet", False) else Progress()
+
+
+def open_device(options, cfg, progress=None):
+    """The device that the options of ``add_device`` describe."""
+    from ..device import Device
+    try:
+        settings = MemorySettings(latency=options.latency, bandwidth=options.bandwidth, jitter=options.jitter, seed=getattr(options, "seed", 0))
+        return Device(cfg, options.simulator, memory_bytes=options.memory_mib << 20, memory_settings=settings,
+                      timeout_cycles=options.timeout_cycles, progress=progress)
+    except ConfigError:
+        raise
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+
+
+def print_rows(options, bench, config, rows, columns):
+    """Print rows as JSON or as a table of ``columns`` (field name to heading or None)."""
+    if options.json:
+        print(json.dumps({"bench": bench, "config": config, "rows": rows}))
+        return
+    cells = [[heading or name for name, heading in columns.items()]]
+    cells += [[_text(name, row.get(name)) for name in columns] for row in rows]
+    widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
+    for line in cells:
+        print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
+
+
+def _text(name, value):
+    if value is None:
+        return "-"
+    if name == "utilization":
+        return f"{100 * value:.1f} %"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,.3f}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,65 @@
+"""Run something on the device: a matrix product of random integers, or a program.
+
+heddle run matmul --m 64 --n 64 --k 64
+heddle run program FILE --uniform 0=0x1000 --uniform 1=16
+"""
+
+from pathlib import Path
+
+from .bench_gemm import gemm_row, print_gemm
+from .common import UsageError, add_config, add_device, add_json, configuration, open_device, positive, print_rows, progress_for
+
+__all__ = ["add_arguments", "execute"]
+
+
+def add_arguments(parser):
+    what = parser.add_subparsers(dest="what", required=True, metavar="what")
+    matmul = what.add_parser("matmul", help="one matrix product, compared with numpy")
+    for name, meaning in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
+        matmul.add_argument(f"--{name}", type=positive, required=True, help=meaning)
+    matmul.add_argument("--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)")
+    matmul.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+    matmul.add_argument("--no-check", action="store_true", help="do not compare with numpy")
+    program = what.add_parser("program", help="a program, its text or what heddle asm wrote")
+    program.add_argument("file")
+    program.add_argument("--uniform", action="append", default=[], metavar="NUMBER=VALUE", help="set a uniform register; repeatable")
+    for parser in (matmul, program):
+        add_config(parser)
+        add_device(parser)
+        add_json(parser)
+
+
+def execute(options):
+    cfg = configuration(options)
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.close()
+        if options.what == "program":
+            _run_program(options, cfg, device)
+        else:
+            row = gemm_row(device, options.m, options.n, options.k, options.dtype, options.seed, not options.no_check)
+            print_gemm(options, "matmul", cfg, [row])
+
+
+def _run_program(options, cfg, device):
+    from ..isa import assemble
+    from ..program import Program
+
+    path = Path(options.file)
+    if path.suffix in (".bin", ".hex"):
+        data = path.read_bytes()
+        program = Program.from_bytes(data) if path.suffix == ".bin" else Program([int(line, 16) for line in data.split()])
+    else:
+        program = assemble(path.read_text(), cfg)
+    row = {"program": options.file} | device.run(program, _uniform(options.uniform)).as_row()
+    print_rows(options, "program", cfg.name, [row], {"program": None, "cycles": None})
+
+
+def _uniform(texts):
+    values = {}
+    for text in texts:
+        number, _, value = text.partition("=")
+        try:
+            values[int(number.removeprefix("ur"))] = int(value, 0)
+        except ValueError:
+            raise UsageError(f"--uniform must be NUMBER=VALUE, not {text!r}") from None
+    return values

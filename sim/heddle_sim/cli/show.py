@@ -1,0 +1,71 @@
+"""Show what exists: configurations, registers, counters, error codes, units, instructions."""
+
+import json
+
+from heddle import load_config
+from heddle.config import preset_names
+from heddle.counters import BREAKDOWN, COUNTERS
+from heddle.errors import ERROR_MESSAGES
+from heddle.isa.table import INSTRUCTIONS
+from heddle.registers import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
+from heddle.units import unit_names
+
+__all__ = ["add_arguments", "execute"]
+
+
+def _configs():
+    for name in preset_names():
+        yield {"name": name} | load_config(name).as_dict()
+
+
+def _registers():
+    for name, (address, access, meaning) in REGISTERS.items():
+        yield {"name": name, "address": address, "access": access, "meaning": meaning}
+    yield {"name": "ur0 to ur63", "address": UNIFORM_WINDOW, "access": "wo", "meaning": "uniform registers, four bytes each"}
+    yield {"name": "counters", "address": COUNTER_WINDOW, "access": "ro", "meaning": "performance counters, four bytes each"}
+
+
+def _counters():
+    addresses = counter_addresses()
+    texts = {"cycles": "cycles of the run, low word", "cycles_high": "its high word"} | BREAKDOWN | COUNTERS
+    for name, address in addresses.items():
+        kind = "breakdown" if name in BREAKDOWN else "counter"
+        yield {"name": name, "address": address, "kind": kind, "meaning": texts[name]}
+
+
+def _errors():
+    for code, message in ERROR_MESSAGES.items():
+        yield {"name": code.name, "code": code.value, "meaning": message}
+
+
+def _units():
+    for name in unit_names():
+        yield {"name": name}
+
+
+def _instructions():
+    for row in INSTRUCTIONS:
+        yield {"name": row.mnemonic, "unit": row.unit, "operands": ", ".join(operand.kind for operand in row.operands), "meaning": row.doc}
+
+
+SUBJECTS = {"configs": _configs, "registers": _registers, "counters": _counters, "errors": _errors, "units": _units,
+            "instructions": _instructions}
+
+
+def add_arguments(parser):
+    parser.add_argument("subject", choices=SUBJECTS, help="what to show")
+    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+
+
+def execute(options):
+    rows = list(SUBJECTS[options.subject]())
+    if options.json:
+        print(json.dumps({"bench": f"show {options.subject}", "config": None, "rows": rows}))
+        return
+    for row in rows:
+        if "address" in row:
+            row["address"] = f"{row['address']:#05x}"
+    names = list(rows[0])
+    widths = [max(len(name), *(len(str(row[name])) for row in rows)) for name in names]
+    for cells in (names, *([str(row[name]) for name in names] for row in rows)):
+        print("  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip())

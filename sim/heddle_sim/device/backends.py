@@ -1,0 +1,104 @@
+"""What executes a program: the simulated hardware, or the functional simulator."""
+
+from dataclasses import dataclass, field
+
+from heddle.control.run import STUCK_CYCLES
+from heddle.counters import BREAKDOWN, COUNTERS
+from heddle.errors import ErrorCode
+from heddle.isa.layout import Opcode
+from heddle.registers import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
+
+from ..functional import FunctionalSimulator
+from .simulation import RtlSimulation, SimulationError
+
+__all__ = ["Outcome", "VerilatorBackend", "GoldenBackend"]
+
+MARGIN_CYCLES = 1000        # from the end of the hardware's own limits to the interrupt
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """End of a run: ``error`` is None or (code, pc, operand); ``cycles`` is None where there is no clock."""
+
+    error: tuple | None
+    cycles: int | None = None
+    breakdown: dict = field(default_factory=dict)
+    counters: dict = field(default_factory=dict)
+
+
+class VerilatorBackend:
+    """The hardware, driven over AXI4-Lite as a host would."""
+
+    def __init__(self, cfg, memory, settings, progress):
+        self.simulation = RtlSimulation(cfg, memory, settings, progress=progress)
+        self._loaded = None
+        found = self._read("id"), self._read("threads"), self._read("dot")
+        if found != (DEVICE_ID, cfg.threads, cfg.dot):
+            raise SimulationError(f"the device must identify as {DEVICE_ID:#x} with {cfg.threads} x {cfg.dot}, not {found}")
+
+    def _read(self, name):
+        return self.simulation.read(REGISTERS[name][0])
+
+    def _load(self, words):
+        if words == self._loaded:
+            return
+        data = REGISTERS["program_data"][0]
+        pairs = [(REGISTERS["program_address"][0], 0)]
+        pairs += [(data, word >> shift & 0xFFFFFFFF) for word in words for shift in (0, 32, 64, 96)]
+        self._loaded = None
+        self.simulation.write_many(pairs)
+        self._loaded = list(words)
+
+    def run(self, program, uniform, timeout_cycles):
+        """Load, start and wait; afterwards the device is ready for the next run, also when this one hung."""
+        self._load(program.words)
+        pairs = [(UNIFORM_WINDOW + 4 * number, value) for number, value in sorted(uniform.items())]
+        pairs += [
+            (REGISTERS["entry"][0], 0),
+            (REGISTERS["timeout"][0], timeout_cycles),
+            (REGISTERS["interrupt"][0], 1 << INTERRUPT["enable"] | 1 << INTERRUPT["pending"]),
+            (REGISTERS["control"][0], 1 << CONTROL["start"]),
+        ]
+        self.simulation.write_many(pairs)
+        if not self.simulation.run_until_interrupt(timeout_cycles + STUCK_CYCLES + MARGIN_CYCLES):
+            self._recover()
+            return Outcome((ErrorCode.TIMEOUT, 0, timeout_cycles))
+        status = self._read("status")
+        outcome = self._outcome(status)
+        if status >> STATUS["stuck"] & 1:
+            self._recover()
+        return outcome
+
+    def _outcome(self, status):
+        error = None
+        if status >> STATUS["error"] & 1:
+            error = ErrorCode(self._read("error_code")), self._read("error_pc"), self._read("error_operand")
+        elif not status >> STATUS["done"] & 1:
+            raise SimulationError(f"status must say done after the interrupt, not {status:#x}")
+        values = {name: self.simulation.read(address) for name, address in counter_addresses().items()}
+        return Outcome(error, values["cycles"] | values["cycles_high"] << 32, {name: values[name] for name in BREAKDOWN},
+                       {name: values[name] for name in COUNTERS})
+
+    def _recover(self):
+        self.simulation.reset()
+        self._loaded = None
+
+    def close(self):
+        self.simulation.close()
+
+
+class GoldenBackend:
+    """The functional simulator: results and errors, no clock. The time limit counts instructions."""
+
+    def __init__(self, cfg, memory):
+        self.simulator = FunctionalSimulator(cfg, memory)
+
+    def run(self, program, uniform, timeout_cycles):
+        result = self.simulator.run(program, uniform=uniform, instruction_limit=timeout_cycles)
+        counters = {"instructions": result.instructions, "matrix_instructions": result.counts.get(Opcode.MATRIX.name, 0),
+                    "matrix_steps": result.counts.get("matrix_steps", 0)}
+        error = None if result.ok else (result.error, result.pc, result.operand)
+        return Outcome(error, counters=counters)
+
+    def close(self):
+        self.simulator = None

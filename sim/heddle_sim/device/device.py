@@ -1,0 +1,187 @@
+"""A device with a numpy interface."""
+
+import numpy as np
+
+from heddle.config import UNIFORM_REGISTERS, Config, load_config
+
+from ..isa import assemble
+from ..program import Program
+from ..progress import Progress
+from .backends import GoldenBackend, VerilatorBackend
+from .errors import DeviceError
+from .memory import GlobalMemory
+from .simulation import MemorySettings
+from .stats import Stats
+
+__all__ = ["Device", "SIMULATORS"]
+
+SIMULATORS = ("verilator", "golden")
+UNWRITTEN = 0xA5        # what results hold before the kernel has written them
+
+
+class Device:
+    """One device with its global memory; a context manager.
+
+    Parameters
+    ----------
+    config : Config or str
+        Configuration, or the name or path of one.
+    simulator : str
+        ``"verilator"``: the generated hardware, cycle by cycle (built once per configuration, then kept).
+        ``"golden"``: the functional simulator; same results, no cycles.
+    memory_bytes : int
+        Size of global memory, a multiple of 4096 within the reach of AXI addresses.
+    latency, bandwidth, jitter, seed
+        Behaviour of the simulated memory: see ``simulation.MemorySettings``. A ``MemorySettings`` as
+        ``memory_settings`` replaces all four.
+    timeout_cycles : int
+        Cycles that a run may take before it ends with ``DeviceError`` ``TIMEOUT``.
+    progress : Progress
+        Told about the stages of a build.
+
+    Attributes
+    ----------
+    cfg : Config
+    memory : GlobalMemory
+        ``allocate``/``free``, ``write``, ``read``, and the raw ``memory.bytes``.
+    """
+
+    def __init__(self, config="base", simulator="verilator", *, memory_bytes=64 << 20, latency=64, bandwidth=1.0, jitter=0, seed=0,
+                 memory_settings=None, timeout_cycles=20_000_000, progress=None):
+        self.cfg = config if isinstance(config, Config) else load_config(config)
+        if simulator not in SIMULATORS:
+            raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
+        if self.cfg.cores != 1:
+            raise ValueError(f"cores must be 1 (several cores are not available yet), not {self.cfg.cores}")
+        _check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
+        if memory_bytes % 4096:
+            raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
+        _check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
+        settings = memory_settings or MemorySettings(latency=latency, bandwidth=bandwidth, jitter=jitter, seed=seed)
+        self.simulator, self.timeout_cycles = simulator, timeout_cycles
+        self.memory = GlobalMemory(memory_bytes)
+        if simulator == "verilator":
+            self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, progress or Progress())
+        else:
+            self._backend = GoldenBackend(self.cfg, self.memory.bytes)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        self.close()
+
+    def close(self):
+        """Free the simulator; safe to call twice. The device cannot run afterwards."""
+        if self._backend is not None:
+            self._backend.close()
+            self._backend = None
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def allocate(self, nbytes):
+        """Address of ``nbytes`` bytes of global memory, aligned to 128; ``OutOfMemory`` when there is no room."""
+        return self.memory.allocator.allocate(nbytes)
+
+    def free(self, address):
+        """Give an allocation back."""
+        self.memory.allocator.free(address)
+
+    def write(self, address, data):
+        """Copy an array to global memory, in C order without padding."""
+        self.memory.write(address, data)
+
+    def read(self, address, shape, dtype):
+        """A copy of an array in global memory, in C order without padding."""
+        return self.memory.read(address, shape, dtype)
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def run(self, program, uniform=None, macs=0):
+        """Run a program from its first instruction to ``halt``.
+
+        Parameters
+        ----------
+        program : Program or str
+            Program, or its text for the assembler.
+        uniform : dict of int to int
+            Uniform registers to set before the run; the others keep their values.
+        macs : int
+            Multiply-accumulates of the problem, for ``Stats.utilization``.
+
+        Returns ``Stats``. Raises ``DeviceError`` when the run ends with an error; the device is usable afterwards.
+        """
+        if self._backend is None:
+            raise ValueError("device must be open, not closed")
+        if isinstance(program, str):
+            program = assemble(program, self.cfg)
+        if not isinstance(program, Program):
+            raise TypeError(f"program must be a Program or text, not {type(program).__name__}")
+        if not 1 <= len(program) <= self.cfg.instruction_words:
+            raise ValueError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
+        outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles)
+        stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs_per_cycle, outcome.breakdown, outcome.counters)
+        if outcome.error:
+            code, pc, operand = outcome.error
+            raise DeviceError(code, pc, operand, program.source_line(pc), stats)
+        return stats
+
+    def matmul(self, a, b, transpose=False):
+        """Matrix product of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S0.3].
+
+        Parameters
+        ----------
+        a : numpy.ndarray
+            ``int8`` or ``uint8``, shape (M, K).
+        b : numpy.ndarray
+            ``int8`` or ``uint8``, shape (K, N); with ``transpose`` (N, K).
+
+        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as N x K, C row-major, each with
+        rows padded to 16 bytes; ``stats`` counts from operands in global memory to results in global memory.
+        """
+        from ..kernels.matmul import plan
+
+        a, b = _check_operand("a", a), _check_operand("b", b)
+        (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]
+        if k != b_k:
+            raise ValueError(f"b must have shape {f'(N, {k})' if transpose else f'({k}, N)'} to match a of shape {a.shape}, not {b.shape}")
+        addresses = []
+        try:
+            for matrix in (a, b if transpose else b.T):
+                addresses.append(self.memory.place(matrix))
+            addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
+            signed = [matrix.dtype == np.int8 for matrix in (a, b)]
+            launch = plan(self.cfg, m, n, k, *addresses, *signed)
+            stats = self.run(launch.program, launch.uniform, launch.macs)
+            return self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats
+        finally:
+            for address in addresses:
+                self.free(address)
+
+
+def _check_integer(name, value, low, high):
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be from {low} to {high}, not {value}")
+
+
+def _check_operand(name, array):
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array, not {type(array).__name__}")
+    if array.dtype not in (np.int8, np.uint8):
+        raise TypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions, not {array.ndim}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} must have at least one row and one column, not shape {array.shape}")
+    return array
+
+
+def _uniform_values(uniform):
+    values = {}
+    for number, value in uniform.items():
+        _check_integer("uniform register number", number, 0, UNIFORM_REGISTERS - 1)
+        _check_integer(f"value of ur{number}", value, -(1 << 31), (1 << 32) - 1)
+        values[int(number)] = int(value) & 0xFFFFFFFF
+    return values

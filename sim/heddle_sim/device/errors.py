@@ -1,0 +1,35 @@
+"""Errors of a run, as a user sees them."""
+
+from heddle.errors import ERROR_MESSAGES, ErrorCode
+
+__all__ = ["DeviceError", "OutOfMemory"]
+
+
+class DeviceError(RuntimeError):
+    """A run ended with an error; the device can be used again.
+
+    Attributes
+    ----------
+    code : ErrorCode
+        What went wrong.
+    pc : int
+        Number of the instruction.
+    operand : int
+        The offending value (address, register, opcode, barrier, cycles), 32 bits.
+    message : str
+        The same in words.
+    source : str
+        ``line N: text`` of the instruction, or "" when the program was not assembled from text.
+    stats : Stats or None
+        Counters of the run up to its end, where the hardware has them.
+    """
+
+    def __init__(self, code, pc, operand, source="", stats=None, message=None):
+        self.code, self.pc, self.operand, self.source, self.stats = ErrorCode(code), pc, operand, source, stats
+        self.message = message or ERROR_MESSAGES[self.code].format(operand=operand)
+        where = f"instruction {pc}" + (f" ({source})" if source else "")
+        super().__init__(f"{self.code.name} at {where}: {self.message}")
+
+
+class OutOfMemory(ValueError):
+    """Global memory has no room for an allocation."""

@@ -1,0 +1,102 @@
+"""Allocation of global memory, and matrices in it."""
+
+import bisect
+
+import numpy as np
+
+from .errors import OutOfMemory
+
+__all__ = ["ALIGNMENT", "PITCH_BYTES", "Allocator", "GlobalMemory", "row_pitch"]
+
+ALIGNMENT = 128         # of allocations: a row of shared memory
+PITCH_BYTES = 16        # rows of matrices start at multiples of it
+
+
+def row_pitch(columns, element_bytes):
+    """Bytes from one row of a matrix to the next: the row, rounded up to 16 bytes."""
+    return -(-columns * element_bytes // PITCH_BYTES) * PITCH_BYTES
+
+
+class Allocator:
+    """First-fit allocation of ``[0, size)`` in multiples of ``ALIGNMENT`` bytes."""
+
+    def __init__(self, size):
+        self.size = size
+        self._taken = []        # sorted (address, bytes)
+
+    def allocate(self, nbytes):
+        """Address of ``nbytes`` free bytes; raises ``OutOfMemory`` when there is no gap of that size."""
+        if isinstance(nbytes, bool) or not isinstance(nbytes, (int, np.integer)) or nbytes < 1:
+            raise ValueError(f"nbytes must be an integer from 1, not {nbytes!r}")
+        wanted = -(-int(nbytes) // ALIGNMENT) * ALIGNMENT
+        address = 0
+        for taken, length in self._taken:
+            if taken - address >= wanted:
+                break
+            address = taken + length
+        if address + wanted > self.size:
+            raise OutOfMemory(f"memory_bytes must leave room for {nbytes} more bytes, not {self.size} with {self.used} in use")
+        bisect.insort(self._taken, (address, wanted))
+        return address
+
+    def free(self, address):
+        """Give an allocation back."""
+        index = bisect.bisect_left(self._taken, (address, 0))
+        if index == len(self._taken) or self._taken[index][0] != address:
+            raise ValueError(f"address must be one that allocate returned and that was not freed, not {address!r}")
+        del self._taken[index]
+
+    @property
+    def used(self):
+        """Bytes in use, rounded up per allocation."""
+        return sum(length for _, length in self._taken)
+
+
+class GlobalMemory:
+    """The bytes of global memory with an allocator; matrices are row-major with rows padded to 16 bytes of zeros.
+
+    ``bytes`` is the ``uint8`` array that the simulator uses, not a copy.
+    """
+
+    def __init__(self, size):
+        self.bytes = np.zeros(size, dtype=np.uint8)
+        self.allocator = Allocator(size)
+
+    def matrix(self, address, shape, dtype):
+        """View of a matrix in memory (no copy)."""
+        rows, columns = shape
+        dtype = np.dtype(dtype)
+        pitch = row_pitch(columns, dtype.itemsize)
+        self._check(address, rows * pitch)
+        image = self.bytes[address:address + rows * pitch].reshape(rows, pitch)
+        return image[:, :columns * dtype.itemsize].view(dtype)
+
+    def place(self, matrix):
+        """Allocate and fill a matrix, padding included; returns its address."""
+        rows, columns = matrix.shape
+        address = self.reserve(matrix.shape, matrix.dtype, fill=0)
+        self.matrix(address, (rows, columns), matrix.dtype)[:] = matrix
+        return address
+
+    def reserve(self, shape, dtype, fill):
+        """Allocate a matrix whose bytes all hold ``fill``; returns its address."""
+        nbytes = shape[0] * row_pitch(shape[1], np.dtype(dtype).itemsize)
+        address = self.allocator.allocate(nbytes)
+        self.bytes[address:address + nbytes] = fill
+        return address
+
+    def write(self, address, data):
+        """Copy the bytes of an array, in C order, to ``address``."""
+        image = np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)
+        self._check(address, image.size)
+        self.bytes[address:address + image.size] = image
+
+    def read(self, address, shape, dtype):
+        """A copy of the array of ``shape`` and ``dtype``, in C order without padding, at ``address``."""
+        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        self._check(address, nbytes)
+        return self.bytes[address:address + nbytes].copy().view(dtype).reshape(shape)
+
+    def _check(self, address, nbytes):
+        if not 0 <= address <= address + nbytes <= self.bytes.size:
+            raise ValueError(f"address must leave {nbytes} bytes below the {self.bytes.size} bytes of memory, not {address:#x}")

@@ -1,0 +1,58 @@
+"""Figures of one run."""
+
+from dataclasses import asdict, dataclass, field
+
+__all__ = ["Stats"]
+
+
+@dataclass(frozen=True)
+class Stats:
+    """What one run took.
+
+    Attributes
+    ----------
+    cycles : int or None
+        Cycles from the doorbell to the end of the run, counted by the hardware; None on the functional simulator.
+    macs : int
+        Multiply-accumulates of the problem, without padding.
+    peak_macs_per_cycle : int
+        What the configuration could do in a cycle.
+    breakdown : dict of str to int
+        Cycles by what the device did (``heddle.counters.BREAKDOWN``); they add up to ``cycles``.
+    counters : dict of str to int
+        Event counters (``heddle.counters.COUNTERS``).
+    """
+
+    cycles: int | None
+    macs: int
+    peak_macs_per_cycle: int
+    breakdown: dict = field(default_factory=dict)
+    counters: dict = field(default_factory=dict)
+
+    @property
+    def utilization(self):
+        """``macs / (cycles * peak_macs_per_cycle)``; None on the functional simulator."""
+        return self.macs / (self.cycles * self.peak_macs_per_cycle) if self.cycles else None
+
+    def __add__(self, other):
+        """Figures of two runs one after the other; unknown cycles stay unknown."""
+        if not isinstance(other, Stats):
+            return NotImplemented
+        known = self.cycles is not None and other.cycles is not None
+        return Stats(
+            cycles=self.cycles + other.cycles if known else None, macs=self.macs + other.macs,
+            peak_macs_per_cycle=max(self.peak_macs_per_cycle, other.peak_macs_per_cycle),
+            breakdown=_added(self.breakdown, other.breakdown), counters=_added(self.counters, other.counters))
+
+    def as_row(self):
+        """The figures as fields of a benchmark row."""
+        return {"cycles": self.cycles, "macs": self.macs, "peak_macs_per_cycle": self.peak_macs_per_cycle,
+                "utilization": self.utilization, "breakdown": dict(self.breakdown), "counters": dict(self.counters)}
+
+    def as_dict(self):
+        """All attributes as a plain dictionary, ``utilization`` included."""
+        return asdict(self) | {"utilization": self.utilization}
+
+
+def _added(first, second):
+    return {name: first.get(name, 0) + second.get(name, 0) for name in (*first, *(key for key in second if key not in first))}

@@ -1,0 +1,26 @@
+"""What a kernel hands to the device."""
+
+from dataclasses import dataclass, field
+
+from ..program import Program
+
+__all__ = ["Launch"]
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A program with its arguments.
+
+    Attributes
+    ----------
+    program : Program
+        What runs.
+    uniform : dict of int to int
+        Uniform register number to 32-bit value, set before the doorbell.
+    macs : int
+        Multiply-accumulates of the problem, without padding.
+    """
+
+    program: Program
+    uniform: dict = field(default_factory=dict)
+    macs: int = 0
