@@ -1,0 +1,1 @@
+"""Shared memory, barriers and the path to global memory."""

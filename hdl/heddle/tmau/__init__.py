@@ -1,0 +1,1 @@
+"""Tensor memory access unit: bulk copies between global and shared memory."""

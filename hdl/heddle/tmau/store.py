@@ -1,0 +1,345 @@
+"""Back end of the copy unit for stores: words of the banks of shared memory, written in bursts to global memory."""
+
+import itertools
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from ..config import BANK_BYTES, BANKS
+from ..errors import ErrorCode
+from ..layouts import (
+    PC_BITS,
+    SHARED_READ_LATENCY,
+    BankReadPort,
+    barrier_arrival_layout,
+    error_layout,
+    write_data_layout,
+    write_request_layout,
+    write_response_layout,
+)
+from ..stream import Queue, link
+from .generator import burst_layout, unit_bytes, units_per_beat
+from .slots import SlotRing
+
+__all__ = ["BeatReader", "BeatRequester", "StoreEngine"]
+
+BEATS_AHEAD = 8     # beats read and not yet taken by the bus; 6 hide the latency of banks and queue
+BURSTS_AHEAD = 2    # bursts whose request is out and whose beats are not yet read
+
+
+def _beat_layout(cfg):
+    """A beat that is being read: its units start at unit ``pointer`` of shared memory."""
+    return data.StructLayout({
+        "pointer": burst_layout(cfg)["pointer"].shape,
+        "valid_units": units_per_beat(cfg),
+        "last": 1,
+        "barrier": 4,
+        "arrives": 1,       # with this beat the burst has been read, and a barrier wants to know
+        "bytes": 16,        # of the burst
+    })
+
+
+class BeatRequester(Component):
+    """Cuts bursts into the beats that are to be read, one a cycle.
+
+    Latency 1 cycle, throughput one beat a cycle. Reset drops the beat in ``o``.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(burst_layout(cfg)))
+        Accepted with its last beat; ``ready`` depends on ``o.ready`` combinationally.
+    o : Out(stream.Signature(_beat_layout(cfg)))
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(burst_layout(cfg))),
+            "o": Out(stream.Signature(_beat_layout(cfg))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        units = units_per_beat(self.cfg)
+        burst = self.i.payload
+        number = Signal(burst.beats_minus_one.shape())
+        last = Signal()
+        free = Signal()
+        beat = self.o.payload
+        m.d.comb += [
+            last.eq(number == burst.beats_minus_one),
+            free.eq(~self.o.valid | self.o.ready),
+            self.i.ready.eq(free & last),
+        ]
+        with m.If(free):
+            m.d.sync += [
+                self.o.valid.eq(self.i.valid),
+                beat.pointer.eq(burst.pointer + number * units),
+                beat.last.eq(last),
+                beat.barrier.eq(burst.barrier),
+                beat.arrives.eq(last & burst.has_barrier),
+                beat.bytes.eq(burst.blocks * BANK_BYTES),
+            ]
+            for i in range(units):
+                skipped = ((number == 0) & (i < burst.skip_first)) | (last & (units - i <= burst.skip_last))
+                m.d.sync += beat.valid_units[i].eq(~skipped)
+            with m.If(self.i.valid):
+                m.d.sync += number.eq(Mux(last, 0, number + 1))
+        return m
+
+
+class BeatReader(Component):
+    """Reads beats out of the banks and puts them together for the bus.
+
+    A beat keeps requesting the banks that were not granted yet; the words wait in the lanes for the last of them. Lane j collects the units of
+    banks b with b mod ``units_per_beat`` = j; a beat is rotated into order when it is complete. 5 cycles from the grant to
+    ``o``; throughput one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are read ahead of the bus. Reset drops
+    them all.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(_beat_layout(cfg)))
+        Accepted when its last bank is granted.
+    bank_read : Out(BankReadPort(cfg))
+        Combinational from registers.
+    o : Out(stream.Signature(write_data_layout(cfg)))
+        Registered.
+    o_arrival : Out(stream.Signature(barrier_arrival_layout))
+        Bytes of a burst that has been read. Registered.
+    event_conflict : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(_beat_layout(cfg))),
+            "bank_read": Out(BankReadPort(cfg)),
+            "o": Out(stream.Signature(write_data_layout(cfg))),
+            "o_arrival": Out(stream.Signature(barrier_arrival_layout)),
+            "event_conflict": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        beat = self.i.payload
+        granted = Signal(BANKS)         # banks of this beat that were granted in earlier cycles
+        complete = Signal()
+        allowed = Signal()
+        ahead = Signal(range(BEATS_AHEAD + 1))
+        wanted = self._wanted(m, beat)
+        now = Signal(BANKS)
+        m.d.comb += [
+            allowed.eq(self.i.valid & (ahead != BEATS_AHEAD) & ~(beat.arrives & self.o_arrival.valid)),
+            self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
+            now.eq(self.bank_read.request & self.bank_read.grant),
+            complete.eq(allowed & ((granted | now) == wanted)),
+            self.event_conflict.eq(self.bank_read.request != now),
+            self.i.ready.eq(complete),
+        ]
+        m.d.sync += granted.eq(Mux(complete, 0, granted | now))
+        taken = self.o.valid & self.o.ready
+        with m.If(complete & ~taken):
+            m.d.sync += ahead.eq(ahead + 1)
+        with m.If(taken & ~complete):
+            m.d.sync += ahead.eq(ahead - 1)
+
+        with m.If(complete & beat.arrives):
+            m.d.sync += [
+                self.o_arrival.valid.eq(1),
+                self.o_arrival.payload.barrier.eq(beat.barrier),
+                self.o_arrival.payload.bytes.eq(beat.bytes),
+            ]
+        with m.Elif(self.o_arrival.ready):
+            m.d.sync += self.o_arrival.valid.eq(0)
+        self._collect(m, beat, now, complete)
+        return m
+
+    @property
+    def _halves(self):
+        """Pointer bits below the block."""
+        return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
+
+    def _wanted(self, m, beat):
+        """The banks of the beat; sets their rows."""
+        units = units_per_beat(self.cfg)
+        block = beat.pointer[self._halves:]
+        first_bank = block[:exact_log2(BANKS)]
+        row = block[exact_log2(BANKS):]
+        spread = Signal(BANKS + units - 1)
+        next_row = Signal.like(row, name="next_row")
+        m.d.comb += [spread.eq(beat.valid_units << first_bank), next_row.eq(row + 1)]
+        for b in range(BANKS):
+            wraps = (b < first_bank) if b < units - 1 else 0
+            m.d.comb += self.bank_read.row[b].eq(Mux(wraps, next_row, row))
+        return spread[:BANKS] | spread[BANKS:]
+
+    def _collect(self, m, beat, now, complete):
+        """Lanes that catch the granted words, and the queue of finished beats."""
+        units = units_per_beat(self.cfg)
+        delayed_layout = data.StructLayout({
+            "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
+            "valid_units": units, "last": 1,
+        })
+        stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 2)]
+        m.d.comb += [
+            stages[0].now.eq(now),
+            stages[0].complete.eq(complete),
+            stages[0].unit_pointer.eq(beat.pointer),
+            stages[0].valid_units.eq(beat.valid_units),
+            stages[0].last.eq(beat.last),
+        ]
+        for before, after in itertools.pairwise(stages):
+            m.d.sync += after.eq(before)
+
+        arrived = stages[SHARED_READ_LATENCY]
+        lanes = []
+        for j in range(units):
+            lane = Signal(8 * BANK_BYTES, name=f"lane_{j}", reset_less=True)
+            banks = range(j, BANKS, units)
+            word = 0
+            for b in banks:     # at most one bank of a lane is granted for a beat
+                word = word | Mux(arrived.now[b], self.bank_read.data[b], 0)
+            with m.If(Cat(arrived.now[b] for b in banks).any()):
+                m.d.sync += lane.eq(word)
+            lanes.append(lane)
+        self._output(m, stages[-1], Cat(lanes))
+
+    def _output(self, m, finished, lanes):
+        cfg = self.cfg
+        units = units_per_beat(cfg)
+        layout = data.StructLayout({"data": cfg.axi_data_bits, "valid_units": units, "last": 1})
+        m.submodules.beats = beats = Queue(layout, BEATS_AHEAD)
+        if self._halves:
+            word = Mux(finished.unit_pointer[0], lanes[8 * unit_bytes(cfg):], lanes[:8 * unit_bytes(cfg)])
+        else:       # lane j holds unit j - first bank (modulo the units)
+            rotation = exact_log2(units)
+            word = Cat(lanes.word_select((finished.unit_pointer + i)[:rotation], 8 * BANK_BYTES) for i in range(units))
+        m.d.comb += [
+            beats.i.valid.eq(finished.complete),
+            beats.i.payload.data.eq(word),
+            beats.i.payload.valid_units.eq(finished.valid_units),
+            beats.i.payload.last.eq(finished.last),
+            self.o.valid.eq(beats.o.valid),
+            beats.o.ready.eq(self.o.ready),
+            self.o.payload.data.eq(beats.o.payload.data),
+            self.o.payload.last.eq(beats.o.payload.last),
+            self.o.payload.strobe.eq(Cat(unit.replicate(unit_bytes(cfg)) for unit in beats.o.payload.valid_units)),
+        ]
+
+
+class StoreEngine(Component):
+    """Writes bursts of shared memory to global memory, up to ``cfg.axi_writes`` at a time.
+
+    Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 2 cycles from
+    ``i_burst`` to the request. Bytes of partial first and last beats that do not belong to the transfer have no strobe. Reset forgets
+    all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_burst : In(stream.Signature(burst_layout(cfg)))
+    write_request, write_data, write_response : as in GlobalPort(cfg, cfg.tag_bits)
+    bank_read : Out(BankReadPort(cfg))
+    o_arrival : Out(stream.Signature(barrier_arrival_layout))
+        Bytes of each burst that has been read from shared memory.
+    o_error : Out(stream.Signature(error_layout))
+        AXI_WRITE with the address of the burst; held until accepted.
+    completed : Out(1)
+        All responses of a transfer are in.
+    busy : Out(1)
+    event_conflict : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_burst": In(stream.Signature(burst_layout(cfg))),
+            "write_request": Out(stream.Signature(write_request_layout(cfg, cfg.tag_bits))),
+            "write_data": Out(stream.Signature(write_data_layout(cfg))),
+            "write_response": In(stream.Signature(write_response_layout(cfg.tag_bits))),
+            "bank_read": Out(BankReadPort(cfg)),
+            "o_arrival": Out(stream.Signature(barrier_arrival_layout)),
+            "o_error": Out(stream.Signature(error_layout)),
+            "completed": Out(1),
+            "busy": Out(1),
+            "event_conflict": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.slots = slots = SlotRing(self.cfg.axi_writes)
+        m.submodules.bursts = bursts = Queue(burst_layout(self.cfg), BURSTS_AHEAD)
+        m.submodules.requester = requester = BeatRequester(self.cfg)
+        m.submodules.reader = reader = BeatReader(self.cfg)
+        request = self.write_request
+        burst = self.i_burst.payload
+        free = Signal()
+        m.d.comb += [
+            free.eq(~request.valid | request.ready),
+            self.i_burst.ready.eq(free & slots.free & bursts.i.ready),
+            slots.take.eq(self.i_burst.valid & self.i_burst.ready),
+            slots.ends_transfer.eq(burst.ends_transfer),
+            bursts.i.valid.eq(slots.take),
+            bursts.i.payload.eq(burst),
+            self.completed.eq(slots.completed),
+            self.busy.eq(slots.busy | self.o_arrival.valid),
+            self.event_conflict.eq(reader.event_conflict),
+        ]
+        with m.If(free):
+            m.d.sync += [
+                request.valid.eq(slots.take),
+                request.payload.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
+                request.payload.beats_minus_one.eq(burst.beats_minus_one),
+                request.payload.tag.eq(slots.index),
+            ]
+        link(m, bursts.o, requester.i)
+        link(m, requester.o, reader.i)
+        link(m, reader.o, self.write_data)
+        link(m, reader.o_arrival, self.o_arrival)
+        connect(m, reader.bank_read, flipped(self.bank_read))
+        self._responses(m, slots)
+        return m
+
+    def _responses(self, m, slots):
+        """Free the slot of each response, its error first."""
+        layout = data.StructLayout({"beat_address": burst_layout(self.cfg)["beat_address"].shape, "pc": PC_BITS})
+        sources = Memory(shape=layout, depth=self.cfg.axi_writes, init=[], attrs={"no_rw_check": 1})
+        m.submodules.sources = sources
+        write = sources.write_port()
+        read = sources.read_port(domain="comb")
+        source = Signal(layout, reset_less=True)
+        valid = Signal()
+        response = Signal(write_response_layout(self.cfg.tag_bits), reset_less=True)
+        leaves = Signal()
+        burst = self.i_burst.payload
+        m.d.comb += [
+            write.addr.eq(slots.index),
+            write.en.eq(slots.take),
+            write.data.beat_address.eq(burst.beat_address),
+            write.data.pc.eq(burst.pc),
+            read.addr.eq(self.write_response.payload.tag),
+            leaves.eq(valid & (~response.error | self.o_error.ready)),
+            self.write_response.ready.eq(~valid | leaves),
+            self.o_error.valid.eq(valid & response.error),
+            self.o_error.payload.code.eq(ErrorCode.AXI_WRITE),
+            self.o_error.payload.pc.eq(source.pc),
+            self.o_error.payload.operand.eq(source.beat_address << exact_log2(self.cfg.axi_bytes)),
+            slots.finish.eq(leaves),
+            slots.finish_index.eq(response.tag),
+        ]
+        with m.If(self.write_response.ready):
+            m.d.sync += [valid.eq(self.write_response.valid), response.eq(self.write_response.payload), source.eq(read.data)]

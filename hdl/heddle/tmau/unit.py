@@ -1,0 +1,132 @@
+"""The copy unit: front end, address generators and back ends."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..layouts import (
+    BankReadPort,
+    BankWritePort,
+    ErrorStream,
+    GlobalPort,
+    barrier_arrival_layout,
+    copy_operation_layout,
+)
+from ..stream import Queue, link
+from .arrivals import ArrivalMerge
+from .generator import BurstGenerator
+from .load import LoadEngine
+from .requests import RequestCheck, transfer_layout
+from .store import StoreEngine
+
+__all__ = ["CopyUnit"]
+
+COMPLETED_BITS = 10     # operations that wait for their pulse on ``done``
+
+
+class CopyUnit(Component):
+    """Copies blocks of 16 bytes between global and shared memory, without the program waiting.
+
+    ``i_operation`` ─ check ─┬─ queue ─ burst generator ─ load engine ──> banks, barriers
+    ..                       └─ queue ─ burst generator ─ store engine ─> global memory, barriers
+
+    Loads and stores go on at the same time, each in the order of issue. Several operations, up to ``cfg.axi_reads`` read and
+    ``cfg.axi_writes`` write bursts, are under way together. Throughput: one beat of ``cfg.axi_bytes`` a cycle in each direction, without
+    bubbles between bursts and operations while memory and banks keep up; one operation a cycle. 5 cycles from ``i_operation`` to the first
+    read request on ``global_port``. A load tells its barrier the bytes of each beat once they are written, a store those of each burst once
+    they are read.
+
+    Errors: those of ``RequestCheck``, before anything moves; AXI_READ for each beat and AXI_WRITE for each burst that memory
+    answers with an error, operand = address of the burst. A beat with an error is not written to shared memory but counts at its
+    barrier. While ``stop`` is high all operations that wait, and what has no burst yet of those under way, are discarded with their
+    ``done``; bursts under way are completed. Reset drops everything [S1.1, S1.12, S1.13, docs/units/tmau.md].
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_operation : In(stream.Signature(copy_operation_layout))
+        ``ready`` depends on registers only. ``cfg.copy_queue`` operations can wait in each direction.
+    bank_read : Out(BankReadPort(cfg)), bank_write : Out(BankWritePort(cfg))
+    global_port : Out(GlobalPort(cfg, cfg.tag_bits))
+        ``read_data.ready`` depends on ``bank_write.grant`` combinationally.
+    o_arrival : Out(stream.Signature(barrier_arrival_layout, always_ready=True))
+    o_error : Out(ErrorStream())
+    done : Out(1)
+        A cycle for each operation that completed, failed or was discarded; loads and stores in no order.
+    busy : Out(1)
+        An operation was taken whose ``done``, arrivals, errors and bursts are not all over.
+    stop : In(1)
+    event_copy_bank_conflicts : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_operation": In(stream.Signature(copy_operation_layout)),
+            "bank_read": Out(BankReadPort(cfg)),
+            "bank_write": Out(BankWritePort(cfg)),
+            "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
+            "o_arrival": Out(stream.Signature(barrier_arrival_layout, always_ready=True)),
+            "o_error": Out(ErrorStream()),
+            "done": Out(1),
+            "busy": Out(1),
+            "stop": In(1),
+            "event_copy_bank_conflicts": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.check = check = RequestCheck(self.cfg)
+        m.submodules.load = load = LoadEngine(self.cfg)
+        m.submodules.store = store = StoreEngine(self.cfg)
+        m.submodules.arrivals = arrivals = ArrivalMerge(self.cfg)
+        link(m, self.i_operation, check.i_operation)
+        load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst)
+        store_discarded, store_waiting = self._direction(m, "store", check.o_store, store.i_burst)
+        for engine, names in ((load, ("read_request", "read_data")), (store, ("write_request", "write_data", "write_response"))):
+            for name in names:
+                connect(m, getattr(engine, name), flipped(getattr(self.global_port, name)))
+        connect(m, load.bank_write, flipped(self.bank_write))
+        connect(m, store.bank_read, flipped(self.bank_read))
+        link(m, load.o_arrival, arrivals.i_load)
+        link(m, store.o_arrival, arrivals.i_store)
+        link(m, arrivals.o, self.o_arrival)
+        m.d.comb += check.stop.eq(self.stop)
+        m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict)
+        self._errors(m, load.o_error, store.o_error, check.o_error)
+        counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed)
+        m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
+                                 | self.o_error.valid | counting)
+        return m
+
+    def _direction(self, m, name, transfers, bursts):
+        """Queue and burst generator of one direction; returns its pulse of a discarded operation and whether any waits."""
+        m.submodules[f"{name}_queue"] = queue = Queue(transfer_layout(self.cfg), self.cfg.copy_queue)
+        m.submodules[f"{name}_generator"] = generator = BurstGenerator(self.cfg)
+        link(m, transfers, queue.i)
+        link(m, queue.o, generator.i)
+        link(m, generator.o, bursts)
+        m.d.comb += generator.stop.eq(self.stop)
+        return generator.discarded, (queue.level != 0) | generator.busy
+
+    def _errors(self, m, load, store, check):
+        """One error a cycle; those of loads cannot wait."""
+        m.d.comb += [store.ready.eq(~load.valid), check.ready.eq(~load.valid & ~store.valid)]
+        m.d.sync += self.o_error.valid.eq(load.valid | store.valid | check.valid)
+        with m.If(load.valid):
+            m.d.sync += self.o_error.payload.eq(load.payload)
+        with m.Elif(store.valid):
+            m.d.sync += self.o_error.payload.eq(store.payload)
+        with m.Else():
+            m.d.sync += self.o_error.payload.eq(check.payload)
+
+    def _count(self, m, *pulses):
+        """One pulse on ``done`` for each of ``pulses``, of which several may come in a cycle."""
+        waiting = Signal(COMPLETED_BITS)
+        total = Signal(COMPLETED_BITS)
+        m.d.comb += total.eq(waiting + sum(pulses))
+        m.d.sync += [waiting.eq(total - total.any()), self.done.eq(total.any())]
+        return (waiting != 0) | self.done
