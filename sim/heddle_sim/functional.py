@@ -250,6 +250,15 @@ class FunctionalSimulator:
 
     # -- operations of units ----------------------------------------------------------------
 
+    def _execute_thread(self, operation):
+        return execute(self.state, operation)
+
+    def _execute_matrix(self, operation):
+        return multiply(self.state, operation)
+
+    def _execute_copy(self, operation):
+        return copy_block(self.state, operation)
+
     def _address(self, instruction, operation):
         """Base address with the scaled immediate, and element size, of the segment in field b."""
         base, space, shift = self.segments[instruction.b]
@@ -265,7 +274,7 @@ class FunctionalSimulator:
             operation.value = 0 if instruction.special is Special.TID else self._special(instruction.special)
         else:
             operation.value = 0 if operation.b_is_register else self._b(instruction)
-        for error in execute(self.state, operation):
+        for error in self._execute_thread(operation):
             raise _Stop(error.code, error.operand)
 
     def _matrix(self, instruction, pc):
@@ -276,7 +285,7 @@ class FunctionalSimulator:
         operation.pc = pc
         operation.columns = active_threads(self.state, instruction.guard, instruction.guard_negate)
         operation.lanes = self.state.lane_mask
-        errors, steps = multiply(self.state, operation)
+        errors, steps = self._execute_matrix(operation)
         self._counts["matrix_steps"] += steps
         for code, operand in errors:
             if code is not ErrorCode.PRODUCT_RANGE:
@@ -287,7 +296,7 @@ class FunctionalSimulator:
         operation = instruction.operation
         operation.destination, operation.source = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
         operation.blocks = self._b(instruction)
-        if error := copy_block(self.state, operation):
+        if error := self._execute_copy(operation):
             raise _Stop(*error)
         size = operation.blocks * BANK_BYTES
         self._counts["copied_bytes"] += size

@@ -2,7 +2,7 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out
 
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
@@ -13,7 +13,7 @@ from .decode import decoded_layout
 from .tokens import Tokens
 from .uniform import segment_layout
 
-__all__ = ["Issue"]
+__all__ = ["Issue", "issue_members"]
 
 QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting barrier can no longer complete
 
@@ -21,6 +21,28 @@ _THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
+
+
+def issue_members(cfg):
+    """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
+    return {
+        "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
+        "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
+        "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
+        "o_thread": Out(stream.Signature(thread_operation_layout)),
+        "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
+        "o_copy": Out(stream.Signature(copy_operation_layout)),
+        "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
+        "thread_done": In(1), "matrix_done": In(1),
+        "thread_busy": In(1), "matrix_busy": In(1), "copy_busy": In(1), "writes_pending": In(1),
+        "tokens_empty": Out(1),
+        "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
+        "segment_write": Out(1), "segment_index": Out(4), "segment_data": Out(segment_layout),
+        "expect": Out(1), "barrier": Out(4), "expect_bytes": Out(32),
+        "barrier_complete": In(1), "barrier_overrun": In(1),
+        "event_instructions": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1),
+        "event_barrier_stalls": Out(1), "waiting_copy": Out(1), "waiting_thread": Out(1),
+    }
 
 
 class Issue(Component):
@@ -49,24 +71,7 @@ class Issue(Component):
 
     def __init__(self, cfg, core=0):
         self.cfg, self.core = cfg, core
-        super().__init__({
-            "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
-            "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
-            "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
-            "o_thread": Out(stream.Signature(thread_operation_layout)),
-            "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
-            "o_copy": Out(stream.Signature(copy_operation_layout)),
-            "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
-            "thread_done": In(1), "matrix_done": In(1),
-            "thread_busy": In(1), "matrix_busy": In(1), "copy_busy": In(1), "writes_pending": In(1),
-            "tokens_empty": Out(1),
-            "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
-            "segment_write": Out(1), "segment_index": Out(4), "segment_data": Out(segment_layout),
-            "expect": Out(1), "barrier": Out(4), "expect_bytes": Out(32),
-            "barrier_complete": In(1), "barrier_overrun": In(1),
-            "event_instructions": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1),
-            "event_barrier_stalls": Out(1), "waiting_copy": Out(1), "waiting_thread": Out(1),
-        })
+        super().__init__(issue_members(cfg))
 
     def elaborate(self, platform):
         m = Module()

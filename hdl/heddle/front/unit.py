@@ -8,7 +8,7 @@ from ..layouts import ErrorStream, copy_operation_layout, matrix_operation_layou
 from ..stream import link
 from .decode import Decode
 from .fetch import Fetch, program_write_layout
-from .issue import Issue
+from .issue import Issue, issue_members
 from .uniform import UniformState
 
 __all__ = ["FrontEnd"]
@@ -38,7 +38,7 @@ class FrontEnd(Component):
 
     def __init__(self, cfg, core=0):
         self.cfg, self.core = cfg, core
-        issue = Issue(cfg, core).signature.members
+        issue = issue_members(cfg)
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "entry": In(cfg.program_counter_bits),

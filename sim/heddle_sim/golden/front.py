@@ -1,0 +1,40 @@
+"""Golden model of the front end: the operations that a program hands to the units."""
+
+from types import SimpleNamespace
+
+from ..functional import FunctionalSimulator
+
+__all__ = ["FrontModel"]
+
+
+class FrontModel(FunctionalSimulator):
+    """Runs control and uniform instructions and records the operations of the others instead of executing them.
+
+    Thread predicates and the lane mask stay as they are set in ``state``; ``barrier.wait`` never fails. After ``run``,
+    ``thread``, ``matrix`` and ``copy`` hold the operations of each unit in order: namespaces with the fields of its
+    operation layout.
+    """
+
+    def __init__(self, cfg):
+        super().__init__(cfg)
+        self.state.start = lambda: None         # predicates belong to the thread unit, which is not modelled
+        self.thread, self.matrix, self.copy = [], [], []
+
+    def _step(self, pc):
+        self._pc = pc
+        return super()._step(pc)
+
+    def _execute_thread(self, operation):
+        self.thread.append(SimpleNamespace(**vars(operation)))
+        return []
+
+    def _execute_matrix(self, operation):
+        self.matrix.append(SimpleNamespace(**vars(operation)))
+        return [], 0
+
+    def _execute_copy(self, operation):
+        operation.pc = self._pc
+        self.copy.append(SimpleNamespace(**vars(operation)))
+
+    def _barrier_wait(self, instruction):
+        pass
