@@ -57,7 +57,8 @@ class Top(Component):
         m.d.comb += [
             registers.write.eq(lite.write), registers.write_address.eq(lite.write_address),
             registers.write_data.eq(lite.write_data), registers.read_address.eq(lite.read_address),
-            lite.read_data.eq(registers.read_data),
+            lite.read_data.eq(registers.read_data), lite.read_wait.eq(registers.read_wait),
+            registers.counters_settled.eq(counters.settled),
             core.host_write.eq(registers.uniform_write), core.host_index.eq(registers.uniform_index),
             core.host_data.eq(registers.uniform_data), core.entry.eq(registers.entry),
             run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout),

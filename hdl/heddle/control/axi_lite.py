@@ -23,20 +23,21 @@ class AxiLite(Component):
     """One read and one write at a time; every access answers OKAY.
 
     Writes are whole words: write strobes are ignored, as the registers have no bytes of their own. A write takes three cycles from
-    address and data to response. A read shows ``read_address`` for two cycles and takes ``read_data`` in the second.
+    address and data to response. A read shows ``read_address`` for two
+    cycles and takes ``read_data`` in the second.
 
     Members
     -------
     write, write_address, write_data
         ``write`` is high for one cycle per write.
-    read_address, read_data
-        ``read_data`` must answer ``read_address`` in the cycle after it changed.
+    read_address, read_data, read_wait
+        ``read_data`` must answer ``read_address`` in the cycle after it changed; a read waits while ``read_wait`` is high.
     """
 
     def __init__(self):
         super().__init__(axi_lite_members() | {
             "write": Out(1), "write_address": Out(ADDRESS_BITS), "write_data": Out(32),
-            "read_address": Out(ADDRESS_BITS), "read_data": In(32),
+            "read_address": Out(ADDRESS_BITS), "read_data": In(32), "read_wait": In(1),
         })
 
     def elaborate(self, platform):
@@ -67,8 +68,9 @@ class AxiLite(Component):
                 m.d.sync += self.s_axil_arready.eq(0)
                 m.next = "READ"
             with m.State("READ"):
-                m.d.sync += [self.s_axil_rdata.eq(self.read_data), self.s_axil_rvalid.eq(1)]
-                m.next = "RESPOND"
+                m.d.sync += [self.s_axil_rdata.eq(self.read_data), self.s_axil_rvalid.eq(~self.read_wait)]
+                with m.If(~self.read_wait):
+                    m.next = "RESPOND"
             with m.State("RESPOND"):
                 with m.If(self.s_axil_rready):
                     m.d.sync += self.s_axil_rvalid.eq(0)

@@ -1,7 +1,9 @@
 """Performance counters and the breakdown of a run's cycles."""
 
 from amaranth import *
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import ceil_log2
 
 from ..counters import BREAKDOWN, COUNTERS
 
@@ -11,55 +13,82 @@ __all__ = ["PerformanceCounters"]
 class PerformanceCounters(Component):
     """32-bit counters of every event of ``heddle.counters`` and a 64-bit cycle counter.
 
-    While ``enable`` is high ``cycles`` counts every cycle, exactly one breakdown counter counts (the first reason that
-    holds, else ``control``), and every event counter whose event holds. ``clear`` sets all to zero. Counting is one cycle behind the events.
+    While ``enable`` is high ``cycles`` counts every cycle, exactly one breakdown counter counts (the first reason that holds, else
+    ``control``), and every event counter whose event holds.
+
+    A few bits per counter count at full speed; one counter after the other is added to its word in a small memory, so
+    that an event costs a handful of LUTs instead of a 32-bit adder.
 
     Members
     -------
     event_<name>
         One bit per counter; ``reason_<name>`` one bit per breakdown reason but ``control``.
+    clear
+        All counters are zero from the next cycle on.
     index, value
         ``value`` is the counter at ``index`` (order of ``heddle.registers.counter_addresses``), one cycle later.
+    settled
+        ``value`` is exact: two rounds of additions have passed since ``enable`` was high.
     """
 
     def __init__(self):
-        names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
+        self._names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
+        self._slots = 1 << ceil_log2(len(self._names))
         members = {f"event_{name}": In(1) for name in COUNTERS}
         members |= {f"reason_{name}": In(1) for name in BREAKDOWN if name != "control"}
-        self._names = names
         super().__init__(members | {
-            "enable": In(1), "clear": In(1), "index": In(range(len(names))), "value": Out(32),
+            "enable": In(1), "clear": In(1), "index": In(range(len(self._names))), "value": Out(32), "settled": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        cycles = Signal(64)
-        counting = Signal()
-        m.d.sync += counting.eq(self.enable & ~self.clear)
-        with m.If(counting):
-            m.d.sync += cycles.eq(cycles + 1)
-        values = {"cycles": cycles[:32], "cycles_high": cycles[32:]}
+        m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
+        slot = Signal(range(self._slots))           # the counter whose turn it is
+        slot_s1 = Signal.like(slot)
+        amount_s1 = Signal(range(self._slots + 1))
+        valid = Signal(self._slots)                 # the word was written since ``clear``
+        cycles_carry = Signal()
+        m.d.sync += slot.eq(slot + 1)
 
+        for index, (name, event) in enumerate(self._events(cycles_carry).items()):
+            recent = Signal(range(self._slots + 1), name=f"recent_{name}")
+            happened = Signal(name=f"happened_{name}")
+            m.d.sync += happened.eq(event & ~self.clear)
+            m.d.sync += recent.eq(Mux(slot == index, 0, recent) + happened)
+            with m.If(slot == index):
+                m.d.sync += amount_s1.eq(recent)
+            with m.If(self.clear):
+                m.d.sync += recent.eq(0)
+
+        turn, host = totals.read_port(domain="comb"), totals.read_port(domain="comb")
+        write = totals.write_port()
+        total = Signal(33)
+        m.d.sync += [
+            slot_s1.eq(slot),
+            self.value.eq(Mux(valid.bit_select(self.index, 1), host.data, 0)),
+            valid.eq(Mux(self.clear, 0, valid | (1 << slot_s1))),
+        ]
+        m.d.comb += [
+            host.addr.eq(self.index), turn.addr.eq(slot_s1),
+            total.eq(Mux(valid.bit_select(slot_s1, 1), turn.data, 0) + amount_s1),
+            write.addr.eq(slot_s1), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
+            cycles_carry.eq(total[32] & (slot_s1 == self._names.index("cycles"))),
+        ]
+
+        waiting = Signal(range(2 * self._slots + 1))
+        m.d.comb += self.settled.eq((waiting == 0) & ~self.enable)
+        with m.If(self.enable | self.clear):
+            m.d.sync += waiting.eq(2 * self._slots)
+        with m.Elif(waiting != 0):
+            m.d.sync += waiting.eq(waiting - 1)
+        return m
+
+    def _events(self, cycles_carry):
+        """What each counter counts, in the order of the counters; cycles of the run only."""
+        events = {"cycles": self.enable, "cycles_high": cycles_carry}
         earlier = Const(0)
-        events = {}
         for name in BREAKDOWN:
             holds = Const(1) if name == "control" else getattr(self, f"reason_{name}")
-            events[name] = holds & ~earlier
+            events[name] = self.enable & holds & ~earlier
             earlier = earlier | holds
-        events |= {name: getattr(self, f"event_{name}") for name in COUNTERS}
-        for name, event in events.items():
-            values[name] = counter = Signal(32, name=f"count_{name}")
-            happened = Signal(name=f"happened_{name}")
-            m.d.sync += happened.eq(event)
-            with m.If(counting & happened):
-                m.d.sync += counter.eq(counter + 1)
-            with m.If(self.clear):
-                m.d.sync += counter.eq(0)
-        with m.If(self.clear):
-            m.d.sync += cycles.eq(0)
-
-        with m.Switch(self.index):
-            for index, name in enumerate(self._names):
-                with m.Case(index):
-                    m.d.sync += self.value.eq(values[name])
-        return m
+        return events | {name: self.enable & getattr(self, f"event_{name}") for name in COUNTERS}

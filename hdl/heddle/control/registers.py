@@ -12,7 +12,8 @@ __all__ = ["ControlRegisters"]
 
 
 class ControlRegisters(Component):
-    """Registers of ``heddle.registers.REGISTERS``; a read answers one cycle after its address.
+    """Registers of ``heddle.registers.REGISTERS``; a read answers one cycle after its address, a read of a counter after the end of a
+    run waits (``read_wait``) until the counters have settled.
 
     Unknown addresses read zero and ignore writes. Program and uniform registers are written only while no program runs.
     """
@@ -21,10 +22,10 @@ class ControlRegisters(Component):
         self.cfg = cfg
         super().__init__({
             "write": In(1), "write_address": In(ADDRESS_BITS), "write_data": In(32),
-            "read_address": In(ADDRESS_BITS), "read_data": Out(32),
+            "read_address": In(ADDRESS_BITS), "read_data": Out(32), "read_wait": Out(1),
             "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
-            "counter_index": Out(6), "counter_value": In(32),
+            "counter_index": Out(6), "counter_value": In(32), "counters_settled": In(1),
             "doorbell": Out(1), "entry": Out(cfg.program_counter_bits), "timeout": Out(32),
             "running": In(1), "done": In(1), "failed": In(1), "stuck": In(1), "finished": In(1), "error": In(error_layout),
             "interrupt": Out(1),
@@ -97,4 +98,5 @@ class ControlRegisters(Component):
             for name, source in values.items():
                 with m.Case(REGISTERS[name][0]):
                     m.d.sync += value.eq(source)
+        m.d.comb += self.read_wait.eq(in_counters & ~self.counters_settled & ~self.running)
         m.d.comb += self.read_data.eq(Mux(in_counters, self.counter_value, value))
