@@ -1,0 +1,1 @@
+"""Arithmetic parts shared by the core and its engines: lanes with their register files, and the reduction tree."""

@@ -1,0 +1,114 @@
+"""The control pipeline of the lanes."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..config import PRODUCT_BANKS
+from .layouts import accumulate_layout, step_layout
+from .product_file import ROW_BITS
+
+__all__ = ["StepControl"]
+
+
+class StepControl(Component):
+    """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
+
+    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active`` 1,
+    ``read_bank`` and ``read_row`` 1 + D, ``accumulate`` and ``clear`` 2 + D, ``write_bank`` and ``write_row`` 3 + D, ``done`` 4 + D. All
+    are registered. The product file shows a sum three cycles after the cycle that reads the register, hence the sums
+    of the two cycles before are forwarded when they belong to the same register.
+
+    One step a cycle, nothing held back. Reset drops what is under way.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(step_layout(cfg))
+    a_signed : Out(1)
+    active : Out(threads)
+        Lanes that take part.
+    read_bank, write_bank : Out(4)
+        One hot, zero without a step.
+    read_row, write_row : Out(6)
+    accumulate : Out(accumulate_layout)
+    clear : Out(threads)
+        Lanes that replace the register.
+    done : Out(1)
+        The last accumulation of an operation is written: reads granted in this cycle see it.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(step_layout(cfg)),
+            "a_signed": Out(1),
+            "active": Out(cfg.threads),
+            "read_bank": Out(PRODUCT_BANKS),
+            "read_row": Out(ROW_BITS),
+            "accumulate": Out(accumulate_layout),
+            "clear": Out(cfg.threads),
+            "write_bank": Out(PRODUCT_BANKS),
+            "write_row": Out(ROW_BITS),
+            "done": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        read = 1 + exact_log2(self.cfg.dot)         # the cycle that reads the product register
+
+        def delayed(value, cycles, name, **options):
+            """``value`` of cycle 0 in each of the cycles 0 to ``cycles``."""
+            stages = [value]
+            for cycle in range(1, cycles + 1):
+                stage = Signal(value.shape(), name=f"{name}_{cycle}", **options)
+                m.d.sync += stage.eq(stages[-1])
+                stages.append(stage)
+            return stages
+
+        step = delayed(self.i.step, read + 2, "step")
+        last = delayed(self.i.last, read + 3, "last")
+        product = delayed(self.i.product, read + 2, "product", reset_less=True)
+        a_signed = delayed(self.i.a_signed, 1, "a_signed", reset_less=True)
+        active = delayed(self.i.lanes, 1, "active", reset_less=True)
+        replaces = Signal(self.cfg.threads)
+        m.d.comb += replaces.eq(Mux(self.i.zero, self.i.lanes, 0))
+        clear = delayed(replaces, read + 1, "clear", reset_less=True)
+
+        forward_one = Signal()
+        forward_two = Signal()
+        banks = Signal(PRODUCT_BANKS)
+        repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
+        for distance, repeat in enumerate(repeats, 1):
+            m.d.comb += repeat.eq(step[read] & step[read + distance] & (product[read] == product[read + distance]))
+        m.d.sync += [
+            forward_one.eq(repeats[0]),
+            forward_two.eq(repeats[1] & ~repeats[0]),
+            banks.eq(Mux(repeats[0] | repeats[1], 0, self.read_bank)),
+        ]
+        m.d.comb += [
+            self.a_signed.eq(a_signed[1]),
+            self.active.eq(active[1]),
+            self.read_row.eq(product[read][2:]),
+            self.accumulate.banks.eq(banks),
+            self.accumulate.forward_one.eq(forward_one),
+            self.accumulate.forward_two.eq(forward_two),
+            self.clear.eq(clear[read + 1]),
+            self.write_row.eq(product[read + 2][2:]),
+            self.done.eq(last[read + 3]),
+        ]
+        self._banks(m, step, product, read)
+        return m
+
+    def _banks(self, m, step, product, read):
+        """One-hot banks, decoded a cycle ahead so that they come out of registers."""
+        for name, cycle, output in (("read", read, self.read_bank), ("write", read + 2, self.write_bank)):
+            bank = Signal(PRODUCT_BANKS, name=f"{name}_one_hot")
+            with m.If(step[cycle - 1]):
+                m.d.sync += bank.eq(1 << product[cycle - 1][:2])
+            with m.Else():
+                m.d.sync += bank.eq(0)
+            m.d.comb += output.eq(bank)

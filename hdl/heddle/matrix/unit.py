@@ -1,0 +1,120 @@
+"""The matrix unit."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..datapath.lane_array import LaneArray
+from ..layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
+from ..stream import Queue, link
+from .fetch import Fetch
+
+__all__ = ["MatrixUnit"]
+
+PIPELINE_OPERATIONS = 32        # more than the stages behind the queue can hold, each in a stage of its own
+
+
+class MatrixUnit(Component):
+    """Executes ``mm`` and holds the registers of all threads [S0.1-S0.4, S0.9, S0.11].
+
+    For each active column n, ascending, and each k-slice s, in the order given: one step, in which every lane t of the lane mask adds the dot product of
+    its factor word ``factor_word + s`` and ``dot`` bytes of shared memory to product register ``product + n``, modulo 2^32.
+    With ``zero``, slice 0 replaces instead. Elements are signed or unsigned per operand.
+
+    One step a cycle, without a gap between operations of three and more steps that are queued in time. With the queue empty, a register is
+    updated ``queue latency + 13 + log2(dot)`` cycles after its operation is accepted. ``i_operation`` is held back when
+    ``matrix_queue`` operations wait. ``done`` pulses when the last sum is in the register file: a read granted in that cycle sees it.
+
+    Errors: PRODUCT_RANGE (once per operation, its other columns go on), MISALIGNED, OUT_OF_RANGE (the rest of the operation is dropped);
+    see ``ColumnAddress``. While ``stop`` is high the operation under way ends early and queued ones are discarded, each with its ``done``.
+    Reset empties the unit and keeps the registers.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_operation : In(stream.Signature(matrix_operation_layout(cfg)))
+    registers : In(RegisterPort(cfg))
+        The thread unit's access to the lanes.
+    bank : Out(BankReadPort(cfg))
+    stop : In(1)
+    o_error : Out(ErrorStream())
+    done : Out(1)
+    busy : Out(1)
+        Operations are queued or under way; from the cycle after acceptance to the cycle of the last ``done``.
+    active : Out(1)
+        An operation has left the queue and is not done.
+    event_matrix_steps : Out(1)
+        A step entered the lanes.
+    event_matrix_bank_conflicts : Out(1)
+        A word waited for its bank.
+    event_matrix_bubbles : Out(1)
+        No step entered the lanes, between steps of operations that followed each other.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_operation": In(stream.Signature(matrix_operation_layout(cfg))),
+            "registers": In(RegisterPort(cfg)),
+            "bank": Out(BankReadPort(cfg)),
+            "stop": In(1),
+            "o_error": Out(ErrorStream()),
+            "done": Out(1),
+            "busy": Out(1),
+            "active": Out(1),
+            "event_matrix_steps": Out(1),
+            "event_matrix_bank_conflicts": Out(1),
+            "event_matrix_bubbles": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.queue = queue = Queue(matrix_operation_layout(self.cfg), self.cfg.matrix_queue)
+        m.submodules.fetch = fetch = Fetch(self.cfg)
+        m.submodules.lanes = lanes = LaneArray(self.cfg)
+        link(m, self.i_operation, queue.i)
+        link(m, queue.o, fetch.i)
+        connect(m, flipped(self.bank), fetch.bank)
+        connect(m, flipped(self.o_error), fetch.o_error)
+        connect(m, flipped(self.registers), lanes.registers)
+        m.d.comb += [
+            fetch.stop.eq(self.stop),
+            lanes.offset_read.eq(fetch.offset_read),
+            lanes.offset_number.eq(fetch.offset_number),
+            fetch.offset_grant.eq(lanes.offset_grant),
+            lanes.offset_load.eq(fetch.offset_load),
+            lanes.step.eq(fetch.step),
+            self.done.eq(lanes.done),
+        ]
+        m.d.comb += [element.eq(offset) for element, offset in zip(fetch.offset, lanes.offset)]
+        m.d.comb += [element.eq(value) for element, value in zip(lanes.word, fetch.word)]
+        self._state(m, queue)
+        self._events(m, fetch)
+        return m
+
+    def _state(self, m, queue):
+        unfinished = Signal(range(self.cfg.matrix_queue + PIPELINE_OPERATIONS))
+        accepted = self.i_operation.valid & self.i_operation.ready
+        with m.If(accepted & ~self.done):
+            m.d.sync += unfinished.eq(unfinished + 1)
+        with m.If(self.done & ~accepted):
+            m.d.sync += unfinished.eq(unfinished - 1)
+        m.d.comb += [self.busy.eq(unfinished != 0), self.active.eq(unfinished != queue.level)]
+
+    def _events(self, m, fetch):
+        conflict = Signal()
+        bubble = Signal()
+        started = Signal()          # a step has entered the lanes since the fetch was last idle
+        m.d.sync += [
+            conflict.eq(fetch.conflict),
+            bubble.eq(started & fetch.pending & ~fetch.step.step),
+            started.eq(fetch.pending & (started | fetch.step.step)),
+        ]
+        m.d.comb += [
+            self.event_matrix_steps.eq(fetch.step.step),
+            self.event_matrix_bank_conflicts.eq(conflict),
+            self.event_matrix_bubbles.eq(bubble),
+        ]
