@@ -1,0 +1,1 @@
+"""The thread unit: ALU, loads and stores of all threads."""

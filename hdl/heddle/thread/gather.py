@@ -1,0 +1,201 @@
+"""Loads and stores of a group of threads in the banks of shared memory."""
+
+from amaranth import *
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
+
+from ..config import BANK_BYTES, BANKS
+from ..isa.layout import Access
+from ..layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort
+
+__all__ = ["Gather", "placement_layout"]
+
+placement_layout = data.StructLayout({"bank": 3, "offset": 4})
+
+
+class Gather(Component):
+    """Serves the threads of one group after the other, each cycle as many as the banks allow [S0.17].
+
+    In a cycle the lowest waiting thread of each bank is chosen; in loads all waiting threads that want the same 16-byte word of
+    that bank come with it. Without conflicts a group takes one cycle, else as many as different words are wanted of one bank (a
+    store: as many as threads store to one bank). Requests wait for their grants bank by bank; the next threads are chosen when
+    all are granted.
+
+    Latency without stalls: group taken, requests one cycle later on the ports, ``ready`` for the next group in the same cycle;
+    data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen.
+
+    Members
+    -------
+    valid, ready
+        A group is taken when both are high.
+    waiting : In(slots)
+        Threads of the group that access memory.
+    address : In(cfg.shared_address_bits).array(slots)
+        Naturally aligned byte addresses.
+    data : In(32).array(slots)
+        Word to store, 8- and 16-bit data in all places of the word.
+    word : In(2)
+        32-bit words behind ``address`` (stores of vectors come word by word).
+    group, store, access
+        ``store`` and ``access`` stay while ``occupied`` or ``in_flight``.
+    return_slots, return_group, return_place
+        The slots whose data stand at ``bank_read.data`` in this cycle, and where.
+    occupied, in_flight
+        A group waits for being chosen; requests or data are on their way.
+    event_conflicts : Out(1)
+        A thread had to wait for a bank in this cycle.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.slots = slots = min(cfg.thread_slots, cfg.threads)
+        super().__init__({
+            "valid": In(1),
+            "ready": Out(1),
+            "hold": In(1),
+            "waiting": In(slots),
+            "address": In(cfg.shared_address_bits).array(slots),
+            "data": In(32).array(slots),
+            "word": In(2),
+            "group": In(range(cfg.thread_groups)),
+            "store": In(1),
+            "access": In(Access),
+            "bank_read": Out(BankReadPort(cfg)),
+            "bank_write": Out(BankWritePort(cfg)),
+            "return_slots": Out(slots),
+            "return_group": Out(range(cfg.thread_groups)),
+            "return_place": Out(placement_layout).array(slots),
+            "occupied": Out(1),
+            "in_flight": Out(1),
+            "event_conflicts": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._take = Signal(name="take")                        # a new group
+        self._choose = Signal(name="choose")                    # requests of this group leave
+        self._waiting = Signal(self.slots, name="still_waiting")
+        self._group = Signal(range(self.cfg.thread_groups), name="current_group", reset_less=True)
+        self._address = [Signal(self.cfg.shared_address_bits, name=f"address_{slot}", reset_less=True)
+                         for slot in range(self.slots)]
+        self._data = [Signal(32, name=f"data_{slot}", reset_less=True) for slot in range(self.slots)]
+        self._word = Signal(2, name="current_word", reset_less=True)
+        self._same_bank, self._same_word = self._compare(m)
+        self._first = Signal(self.slots, name="first")          # chosen by its bank
+        self._served = Signal(self.slots, name="served")        # it, or one that wants the same word
+        self._select(m)
+        granted = self._request(m)
+        self._return(m, granted)
+        return m
+
+    def _compare(self, m):
+        """Registered comparisons of the banks and the words of each pair of slots."""
+        same_bank, same_word = {}, {}
+        for high in range(self.slots):
+            for low in range(high):
+                bank = same_bank[low, high] = Signal(name=f"same_bank_{low}_{high}", reset_less=True)
+                word = same_word[low, high] = Signal(name=f"same_word_{low}_{high}", reset_less=True)
+                with m.If(self._take):
+                    m.d.sync += [
+                        bank.eq(self.address[low][4:7] == self.address[high][4:7]),
+                        word.eq((self.address[low][4:] == self.address[high][4:]) & ~self.store),
+                    ]
+        return same_bank, same_word
+
+    def _select(self, m):
+        left = self._waiting & ~self._served
+        for slot in range(self.slots):
+            blocked = [self._waiting[low] & self._same_bank[low, slot] for low in range(slot)]
+            shared = [self._first[low] & self._same_word[low, slot] for low in range(slot)]
+            m.d.comb += [
+                self._first[slot].eq(self._waiting[slot] & ~Cat(blocked).any()),
+                self._served[slot].eq(self._first[slot] | (self._waiting[slot] & Cat(shared).any())),
+            ]
+        m.d.comb += [
+            self.ready.eq(~self.occupied | (self._choose & ~left.any())),
+            self._take.eq(self.valid & self.ready),
+        ]
+        with m.If(self._choose):
+            m.d.sync += [self._waiting.eq(left), self.occupied.eq(left.any())]
+        with m.If(self._take):
+            m.d.sync += [self._waiting.eq(self.waiting), self.occupied.eq(1),
+                         self._group.eq(self.group), self._word.eq(self.word)]
+            for slot in range(self.slots):
+                m.d.sync += [self._address[slot].eq(self.address[slot]), self._data[slot].eq(self.data[slot])]
+
+    def _mask(self, slot):
+        """Bytes of a word that a thread stores to."""
+        low = self._address[slot]
+        is_byte = (self.access == Access.U8) | (self.access == Access.S8)
+        is_half = (self.access == Access.U16) | (self.access == Access.S16)
+        half = Mux(low[1], 0b1100, 0b0011)
+        return Mux(is_byte, half & Mux(low[0], 0b1010, 0b0101), Mux(is_half, half, 0b1111))
+
+    def _request(self, m):
+        """Requests of the chosen threads to the banks; the result is the slots whose loads were granted in this cycle."""
+        loads, stores = Signal(BANKS), Signal(BANKS)
+        rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
+        written = [Signal(32, name=f"written_{bank}", reset_less=True) for bank in range(BANKS)]
+        masks = [Signal(4, name=f"mask_{bank}", reset_less=True) for bank in range(BANKS)]
+        words = [Signal(2, name=f"word_{bank}", reset_less=True) for bank in range(BANKS)]
+        denied = (loads & ~self.bank_read.grant).any() | (stores & ~self.bank_write.grant).any()
+        m.d.comb += self._choose.eq(self.occupied & ~self.hold & ~denied)
+        m.d.sync += [loads.eq(loads & ~self.bank_read.grant), stores.eq(stores & ~self.bank_write.grant)]
+        for bank in range(BANKS):
+            chosen = Signal(self.slots, name=f"chosen_{bank}")
+            m.d.comb += [chosen[slot].eq(self._first[slot] & (self._address[slot][4:7] == bank))
+                         for slot in range(self.slots)]
+
+            def of_chosen(values):
+                result = C(0, 1)
+                for slot in range(self.slots):
+                    result = result | (values[slot] & chosen[slot].replicate(len(values[slot])))
+                return result
+
+            with m.If(self._choose):
+                m.d.sync += [
+                    loads[bank].eq(chosen.any() & ~self.store),
+                    stores[bank].eq(chosen.any() & self.store),
+                    rows[bank].eq(of_chosen([address[7:] for address in self._address])),
+                    written[bank].eq(of_chosen(self._data)),
+                    masks[bank].eq(of_chosen([self._mask(slot) for slot in range(self.slots)])),
+                    words[bank].eq(of_chosen([address[2:4] for address in self._address]) | self._word),
+                ]
+            m.d.comb += [
+                self.bank_read.row[bank].eq(rows[bank]), self.bank_write.row[bank].eq(rows[bank]),
+                self.bank_write.data[bank].eq(written[bank].replicate(BANK_BYTES // 4)),
+                self.bank_write.mask[bank].eq(Cat(masks[bank] & (words[bank] == word).replicate(4)
+                                                  for word in range(BANK_BYTES // 4))),
+            ]
+        m.d.comb += [
+            self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
+            self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
+        ]
+        self._requesting = (loads | stores).any()
+        return loads & self.bank_read.grant
+
+    def _return(self, m, granted):
+        """Follow the granted loads until their data arrive."""
+        places = [Signal(placement_layout, name=f"place_{slot}", reset_less=True) for slot in range(self.slots)]
+        slots = Signal(self.slots)
+        group = Signal.like(self._group, name="requested_group")
+        with m.If(self._choose):
+            m.d.sync += [slots.eq(self._served), group.eq(self._group)]
+            for slot in range(self.slots):
+                m.d.sync += [places[slot].bank.eq(self._address[slot][4:7]), places[slot].offset.eq(self._address[slot][:4])]
+        now = Cat(slots[slot] & granted.bit_select(places[slot].bank, 1) for slot in range(self.slots))
+        flying = []
+        for stage in range(SHARED_READ_LATENCY):
+            next_slots = Signal(self.slots, name=f"flying_{stage}")
+            next_group = Signal.like(group, name=f"flying_group_{stage}", reset_less=True)
+            next_places = [Signal(placement_layout, name=f"flying_place_{stage}_{slot}", reset_less=True)
+                           for slot in range(self.slots)]
+            m.d.sync += [next_slots.eq(now), next_group.eq(group)]
+            m.d.sync += [after.eq(before) for before, after in zip(places, next_places)]
+            now, group, places = next_slots, next_group, next_places
+            flying.append(now)
+        m.d.comb += [
+            self.return_slots.eq(now), self.return_group.eq(group),
+            self.in_flight.eq(self._requesting | Cat(flying).any()),
+        ]
+        m.d.comb += [port.eq(place) for port, place in zip(self.return_place, places)]

@@ -1,0 +1,69 @@
+"""Thread predicates and the lane mask."""
+
+from amaranth import *
+from amaranth.lib.wiring import Component, In, Out
+
+from ..config import PREDICATES
+
+__all__ = ["Predicates"]
+
+
+class Predicates(Component):
+    """Predicates p0 to p6 of every thread, the lane mask, and guards [S0.9].
+
+    ``active`` is combinational; writes are visible in the next cycle. Reset and ``start`` make all predicates false and the
+    lane mask all ones; ``start`` comes while nothing else is written.
+
+    Members
+    -------
+    guard, negate, active : In(3), In(1), Out(cfg.threads)
+        ``active`` bit t: predicate ``guard`` (7 is always true) of thread t, inverted by ``negate``.
+    write, write_predicate, write_group, write_slots, write_value
+        Predicate ``write_predicate`` of the threads of a group: slot j of ``write_slots`` takes bit j of ``write_value``.
+    write_lane_mask : In(1)
+        The lane mask takes ``active``.
+    predicates, lane_mask
+        predicates[p][t] is predicate p of thread t.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.slots = min(cfg.thread_slots, cfg.threads)
+        super().__init__({
+            "start": In(1),
+            "guard": In(3),
+            "negate": In(1),
+            "active": Out(cfg.threads),
+            "write": In(1),
+            "write_predicate": In(3),
+            "write_group": In(range(cfg.thread_groups)),
+            "write_slots": In(self.slots),
+            "write_value": In(self.slots),
+            "write_lane_mask": In(1),
+            "predicates": Out(cfg.threads).array(PREDICATES),
+            "lane_mask": Out(cfg.threads, init=(1 << cfg.threads) - 1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        value = Signal(self.cfg.threads)
+        with m.Switch(self.guard):
+            for number in range(PREDICATES):
+                with m.Case(number):
+                    m.d.comb += value.eq(self.predicates[number])
+            with m.Default():
+                m.d.comb += value.eq(~0)
+        m.d.comb += self.active.eq(value ^ self.negate.replicate(self.cfg.threads))
+
+        for number in range(PREDICATES):
+            for group in range(self.cfg.thread_groups):
+                part = self.predicates[number][group * self.slots:(group + 1) * self.slots]
+                chosen = self.write & (self.write_predicate == number) & (self.write_group == group)
+                with m.If(chosen):
+                    m.d.sync += part.eq((part & ~self.write_slots) | (self.write_value & self.write_slots))
+        with m.If(self.write_lane_mask):
+            m.d.sync += self.lane_mask.eq(self.active)
+        with m.If(self.start):
+            m.d.sync += self.lane_mask.eq(~0)
+            m.d.sync += [self.predicates[number].eq(0) for number in range(PREDICATES)]
+        return m

@@ -1,0 +1,361 @@
+"""The thread unit."""
+
+from amaranth import *
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..config import PREDICATES
+from ..errors import ErrorCode
+from ..isa.layout import Access, AluFunction, Space
+from ..layouts import (
+    BankReadPort, BankWritePort, ErrorStream, GlobalPort, RegisterPort, ThreadKind, thread_operation_layout,
+)
+from ..once import Once
+from ..stream import Queue, link
+from .checks import AddressCheck
+from .gather import Gather
+from .global_access import GlobalAccess
+from .predicates import Predicates
+from .registers import OperandReader, ResultWriter
+from .select import select
+from .slots import SlotOperands, SlotResult
+from .steps import Steps
+
+__all__ = ["ThreadUnit"]
+
+
+class ThreadUnit(Component):
+    """Executes thread operations in order: integer functions, comparisons, loads and stores of all threads [S0.17, S0.9, S4.5].
+
+    An operation passes three stages: operand read (all lanes), slots (group by group), result write (all lanes). A load reads its
+    addresses while earlier operations are in the other stages. Latencies, throughput and errors are in docs/units/thread.md.
+
+    Members
+    -------
+    i_operation
+        Operations; ``cfg.thread_queue`` of them wait in the unit. Register numbers must exist and be aligned.
+    registers, bank_read, bank_write, global_port
+        To the lanes, shared memory and global memory. A register write must be visible to reads granted in later cycles.
+    predicates, lane_mask
+        predicates[p][t] is predicate p of thread t.
+    start : In(1)
+        Clears the predicates and fills the lane mask; for a cycle in which nothing is under way.
+    stop : In(1)
+        While high, operations that have not entered the slot stage are discarded, each with its ``done``.
+    o_error, done, busy
+        See docs/architecture.md.
+    writes_pending : Out(1)
+        Stores to global memory are not acknowledged.
+    event_register_stalls, event_thread_bank_conflicts
+        For the counters.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.slots = min(cfg.thread_slots, cfg.threads)
+        super().__init__({
+            "i_operation": In(stream.Signature(thread_operation_layout)),
+            "registers": Out(RegisterPort(cfg)),
+            "bank_read": Out(BankReadPort(cfg)),
+            "bank_write": Out(BankWritePort(cfg)),
+            "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
+            "predicates": Out(cfg.threads).array(PREDICATES),
+            "lane_mask": Out(cfg.threads),
+            "start": In(1),
+            "stop": In(1),
+            "o_error": Out(ErrorStream()),
+            "done": Out(1),
+            "busy": Out(1),
+            "writes_pending": Out(1),
+            "event_register_stalls": Out(1),
+            "event_thread_bank_conflicts": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self.cfg
+        m.submodules.queue = self._queue = Queue(thread_operation_layout, cfg.thread_queue)
+        m.submodules.reader = self._reader = OperandReader()
+        m.submodules.predicate_file = self._predicates = Predicates(cfg)
+        m.submodules.steps = self._steps = Steps(cfg)
+        m.submodules.gather = self._gather = Gather(cfg)
+        m.submodules.global_access = self._global = GlobalAccess(cfg)
+        m.submodules.writer = self._writer = ResultWriter(cfg)
+        link(m, flipped(self.i_operation), self._queue.i)
+        link(m, self._queue.o, self._reader.i)
+        connect(m, self._gather.bank_read, flipped(self.bank_read))
+        connect(m, self._gather.bank_write, flipped(self.bank_write))
+        connect(m, self._global.port, flipped(self.global_port))
+
+        self._declare()
+        self._kind(m)
+        self._enter(m)
+        self._slots(m)
+        self._step(m)
+        self._compute(m)
+        self._check(m)
+        self._access_shared(m)
+        self._access_global(m)
+        self._results(m)
+        self._leave(m)
+        self._connect_registers(m)
+        self._observe(m)
+        return m
+
+    def _declare(self):
+        """The operation in the slot stage, and the step whose operands the slots hold."""
+        cfg = self.cfg
+        self._valid = Signal(name="slot_valid")
+        self._operation = Signal(thread_operation_layout, name="slot_operation", reset_less=True)
+        self._active = Signal(cfg.threads, name="slot_active", reset_less=True)
+        self._discarded = Signal(name="slot_discarded", reset_less=True)
+        self._failed = Signal(name="slot_failed")
+        self._failed_slot = Signal(range(self.slots), name="failed_slot", reset_less=True)
+        self._step_valid = Signal(name="step_valid")
+        self._step_taken = Signal(name="step_taken")
+        self._step_group = Signal(range(cfg.thread_groups), name="step_group", reset_less=True)
+        self._step_slot = Signal(range(self.slots), name="step_slot", reset_less=True)
+        self._step_word = Signal(2, name="step_word", reset_less=True)
+        self._step_last_word = Signal(name="step_last_word", reset_less=True)
+        self._step_active = Signal(self.slots, name="step_active", reset_less=True)
+        self._load_step = Signal(name="load_step")
+        self._failing = Signal(name="failing")
+        self._global_taken = Signal(name="global_taken")
+
+    def _kind(self, m):
+        """What kind of operation is in the slot stage."""
+        operation = self._operation
+        self._is = {kind: Signal(name=f"is_{kind.name.lower()}") for kind in ThreadKind}
+        m.d.comb += [signal.eq(operation.kind == kind) for kind, signal in self._is.items()]
+        self._computes, self._accesses, self._is_global = Signal(name="computes"), Signal(name="accesses"), Signal(name="is_global")
+        m.d.comb += [
+            self._computes.eq(self._is[ThreadKind.ALU] | self._is[ThreadKind.TID]),
+            self._accesses.eq(self._is[ThreadKind.LOAD] | self._is[ThreadKind.STORE]),
+            self._is_global.eq(self._accesses & (operation.space == Space.GLOBAL)),
+        ]
+
+    def _enter(self, m):
+        """An operation goes from the read stage to the slot stage; its guard is evaluated."""
+        incoming, predicates = self._reader.o, self._predicates
+        operation, taken = incoming.payload, Signal(name="taken")
+        leave = self._leaving = Signal(name="leaving")
+        m.d.comb += [
+            incoming.ready.eq(~self._valid | leave),
+            taken.eq(incoming.valid & incoming.ready),
+            predicates.start.eq(self.start),
+            predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
+            predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
+            self._reader.stop.eq(self.stop),
+            self._steps.start.eq(taken),
+            self._steps.none.eq(self.stop | (operation.kind == ThreadKind.LANE_MASK)),
+            self._global.clear_error.eq(taken),
+        ]
+        with m.If(leave):
+            m.d.sync += [self._valid.eq(0), self._failed.eq(0)]
+        with m.If(taken):
+            m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
+                         self._discarded.eq(self.stop)]
+
+    def _slots(self, m):
+        """The datapaths; every slot has its own, all the same module."""
+        cfg, operation, port = self.cfg, self._operation, self.registers
+        operands = Once("heddle_thread_slot_operands", SlotOperands, cfg)
+        results = Once("heddle_thread_slot_result", SlotResult)
+        self._operands = [operands.instantiate(m, f"operands_{slot}") for slot in range(self.slots)]
+        self._slot_results = [results.instantiate(m, f"result_{slot}") for slot in range(self.slots)]
+        word = self._steps.word
+        store_word = Mux(operation.access == Access.V2, Cat(word[0], operation.c[1]), word)
+        vector = (operation.access == Access.V2) | (operation.access == Access.V4)
+        function = Signal(AluFunction, name="function")
+        m.d.comb += function.eq(operation.function)
+        with m.If(self._is[ThreadKind.COMPARE]):
+            m.d.comb += function.eq(AluFunction.SUB)
+        with m.If(self._is[ThreadKind.TID]):
+            m.d.comb += function.eq(AluFunction.MOV)
+        for slot, unit in enumerate(self._operands):
+            threads = range(slot, cfg.threads, self.slots)
+            m.d.comb += [unit.operands[group].eq(port.operand[thread]) for group, thread in enumerate(threads)]
+            m.d.comb += [unit.addresses[group].eq(port.address[thread]) for group, thread in enumerate(threads)]
+            m.d.comb += [
+                unit.load.eq(self._load_step), unit.group.eq(self._steps.group),
+                unit.word.eq(Mux(self._is[ThreadKind.STORE] & vector, store_word, 0)),
+                unit.value.eq(operation.value), unit.element_shift.eq(operation.element_shift),
+                unit.b_is_register.eq(operation.b_is_register & ~self._is[ThreadKind.TID]),
+                unit.thread.eq(self._steps.group * self.slots + slot), unit.use_thread.eq(self._is[ThreadKind.TID]),
+                unit.access.eq(operation.access), unit.function.eq(function),
+                unit.compare.eq(operation.compare), unit.unsigned.eq(operation.unsigned),
+            ]
+
+    def _step(self, m):
+        """The next step goes into the slots when the last one was taken; results wait for the operation before this one."""
+        steps = self._steps
+        words = Signal(2, name="words")
+        with m.If(self._is[ThreadKind.STORE]):
+            with m.Switch(self._operation.access):
+                with m.Case(Access.V2):
+                    m.d.comb += words.eq(1)
+                with m.Case(Access.V4):
+                    m.d.comb += words.eq(3)
+        m.d.comb += [
+            steps.serial.eq(self._is_global), steps.words.eq(words),
+            self._load_step.eq(self._valid & ~steps.done & ~self._failing & (~self._step_valid | self._step_taken)
+                               & (self._accesses | ~self._writer.valid)),
+            steps.advance.eq(self._load_step), steps.cancel.eq(self._failing),
+        ]
+        with m.If(self._step_taken):
+            m.d.sync += self._step_valid.eq(0)
+        with m.If(self._load_step):
+            groups = [self._active[group * self.slots:(group + 1) * self.slots] for group in range(self.cfg.thread_groups)]
+            m.d.sync += [
+                self._step_valid.eq(1), self._step_group.eq(steps.group), self._step_slot.eq(steps.slot),
+                self._step_word.eq(steps.word), self._step_last_word.eq(steps.last_word),
+                self._step_active.eq(select(groups, steps.group)),
+            ]
+
+    def _compute(self, m):
+        """Results of comparisons; those of the other functions go back to the lanes in _results."""
+        predicates = self._predicates
+        m.d.comb += [
+            predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
+            predicates.write_predicate.eq(self._operation.dst),
+            predicates.write_group.eq(self._step_group),
+            predicates.write_slots.eq(self._step_active),
+            predicates.write_value.eq(Cat(unit.compare_result for unit in self._operands)),
+            self._step_taken.eq(Mux(self._accesses & ~self._failing, Mux(
+                self._is_global, self._global_taken, self._gather.ready), self._step_valid)),
+        ]
+
+    def _check(self, m):
+        """A wrong address in a group ends the operation before that group."""
+        m.submodules.address_check = check = self._address_check = AddressCheck(self.cfg)
+        operands = [unit.address for unit in self._operands]
+        self._address = Signal(32, name="one_address")      # of the slot that has its turn, or of the one with the error
+        m.d.comb += [port.eq(address) for port, address in zip(check.addresses, operands)]
+        m.d.comb += [
+            check.active.eq(self._step_active), check.access.eq(self._operation.access),
+            check.space.eq(self._operation.space), check.address.eq(self._address),
+            self._failing.eq(self._step_valid & self._accesses & check.bad),
+            self._address.eq(select(operands, Mux(self._failed, self._failed_slot, self._step_slot))),
+        ]
+        with m.If(self._failing):
+            m.d.sync += [self._failed.eq(1), self._failed_slot.eq(check.bad_slot)]
+
+    def _access_shared(self, m):
+        gather = self._gather
+        m.d.comb += [
+            gather.valid.eq(self._step_valid & self._accesses & ~self._is_global & ~self._failing),
+            gather.hold.eq(self._writer.valid),
+            gather.waiting.eq(self._step_active), gather.word.eq(self._step_word), gather.group.eq(self._step_group),
+            gather.store.eq(self._is[ThreadKind.STORE]), gather.access.eq(self._operation.access),
+        ]
+        for slot, unit in enumerate(self._operands):
+            m.d.comb += [gather.address[slot].eq(unit.address), gather.data[slot].eq(unit.data)]
+
+    def _access_global(self, m):
+        access, operation = self._global, self._operation
+        active = Signal(name="one_active")
+        m.d.comb += [
+            active.eq(self._step_active.bit_select(self._step_slot, 1)),
+            access.valid.eq(self._step_valid & self._is_global & ~self._failing & active & ~self._writer.valid),
+            self._global_taken.eq(self._step_valid & (~active | (access.valid & access.ready))),
+            access.address.eq(self._address),
+            access.data.eq(select([unit.data for unit in self._operands], self._step_slot)),
+            access.group.eq(self._step_group), access.slot.eq(self._step_slot),
+            access.word.eq(self._step_word), access.last_word.eq(self._step_last_word),
+            access.store.eq(self._is[ThreadKind.STORE]), access.access.eq(operation.access), access.pc.eq(operation.pc),
+        ]
+
+    def _results(self, m):
+        """What comes from the banks, from global memory (in the place of bank 0) or from the ALU returns to the lanes."""
+        cfg, gather, port = self.cfg, self._gather, self.registers
+        one = self._global
+        access = Signal(Access, name="landing_access", reset_less=True)
+        with m.If(self._is[ThreadKind.LOAD] & ~self._writer.valid):
+            m.d.sync += access.eq(self._operation.access)
+        arrived = Signal(self.slots, name="arrived")
+        group = Signal(range(cfg.thread_groups), name="arrived_group", reset_less=True)
+        one_slot = Signal(self.slots, name="one_slot")
+        m.d.comb += one_slot.bit_select(one.o_slot, 1).eq(one.o_valid)
+        m.d.sync += [arrived.eq(gather.return_slots | one_slot), group.eq(Mux(one.o_valid, one.o_group, gather.return_group))]
+
+        computed = self._step_valid & self._computes
+        lanes = Signal(cfg.threads, name="returned")
+        m.d.sync += lanes.eq(Cat(
+            (arrived & (group == number).replicate(self.slots))
+            | (computed & (self._step_group == number)).replicate(self.slots) for number in range(cfg.thread_groups)))
+        bank_0 = Mux(one.o_valid, one.o_data, self.bank_read.data[0])
+        for slot, unit in enumerate(self._slot_results):
+            place = gather.return_place[slot]
+            m.d.comb += [bank.eq(word) for bank, word in zip(unit.banks, [bank_0, *list(self.bank_read.data)[1:]])]
+            m.d.comb += [
+                unit.bank.eq(Mux(one.o_valid, 0, place.bank)), unit.offset.eq(Mux(one.o_valid, one.o_offset, place.offset)),
+                unit.access.eq(access), unit.computed.eq(computed), unit.result.eq(self._operands[slot].result),
+                port.return_data[slot].eq(unit.o),
+            ]
+        m.d.comb += [
+            port.return_lanes.eq(lanes), port.return_words.eq(~0),
+            self._writer.landing.eq(gather.in_flight | arrived.any() | lanes.any()),
+        ]
+
+    def _leave(self, m):
+        """The last group is on its way: the operation goes to the write stage, with its error."""
+        operation, writer, error = self._operation, self._writer, self._global.read_error
+        words = Signal(4, name="destination_words")
+        place = operation.dst[:2]
+        with m.Switch(operation.access):
+            with m.Case(Access.V2):
+                m.d.comb += words.eq(Mux(place[1], 0b1100, 0b0011))
+            with m.Case(Access.V4):
+                m.d.comb += words.eq(0b1111)
+            with m.Default():
+                m.d.comb += words.eq(1 << place)
+        with m.If(self._computes):
+            m.d.comb += words.eq(1 << place)
+        writes = Signal(name="writes_registers")
+        m.d.comb += [
+            writes.eq(self._computes | self._is[ThreadKind.LOAD]),
+            self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
+                             & ~self._global.loading & ~writer.valid),
+            writer.take.eq(self._leaving), writer.register.eq(operation.dst), writer.lanes.eq(self._active),
+            writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
+        ]
+        report = self.o_error.payload
+        m.d.sync += [self.o_error.valid.eq((self._leaving & (self._failed | error)) | self._global.write_error)]
+        with m.If(self._global.write_error):
+            m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(self._global.write_error_pc),
+                         report.operand.eq(self._global.write_error_address)]
+        with m.Else():
+            m.d.sync += [
+                report.code.eq(Mux(error, ErrorCode.AXI_READ, self._address_check.code)), report.pc.eq(operation.pc),
+                report.operand.eq(Mux(error, self._global.read_error_address, self._address)),
+            ]
+        m.d.comb += self._global.hold_errors.eq(self._valid & (self._failed | error))
+
+    def _connect_registers(self, m):
+        port, reader, writer = self.registers, self._reader, self._writer
+        for name in ("read_banks", "read_row", "read_factor", "read_number", "capture"):
+            m.d.comb += getattr(port, name).eq(getattr(reader, name))
+        for name in ("write_banks", "write_row", "write_factor", "write_word", "write_chunk", "write_parts", "write_lanes"):
+            m.d.comb += getattr(port, name).eq(getattr(writer, name))
+        writes = self._computes | self._is[ThreadKind.LOAD]
+        m.d.comb += [
+            reader.read_grant.eq(port.read_grant), reader.read_factor_grant.eq(port.read_factor_grant),
+            writer.write_grant.eq(port.write_grant), writer.write_factor_grant.eq(port.write_factor_grant),
+            reader.operand_free.eq(~self._valid & ~writer.valid),
+            reader.address_free.eq(~self._valid | ~self._accesses | self._steps.done),
+            reader.writing.eq(Cat(self._valid & writes, writer.writing)),
+            reader.destination[0].eq(self._operation.dst), reader.destination[1].eq(writer.destination),
+        ]
+
+    def _observe(self, m):
+        m.d.sync += [
+            self.done.eq(self._writer.complete),
+            self.event_register_stalls.eq(self._reader.event_stalls | self._writer.event_stalls),
+            self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
+        ]
+        m.d.comb += [
+            self.busy.eq((self._queue.level != 0) | self._reader.occupied | self._valid | self._writer.valid | self.done),
+            self.writes_pending.eq(self._global.writes_pending),
+            self.lane_mask.eq(self._predicates.lane_mask),
+        ]
+        m.d.comb += [outer.eq(inner) for outer, inner in zip(self.predicates, self._predicates.predicates)]
