@@ -38,8 +38,8 @@ class Decoder:
     """Turns instruction words into namespaces, each word once.
 
     A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode``, ``violation`` (the first
-    failed check at issue that needs no state, or ``None``) and ``operation`` with the fields of the unit's operation layout of
-    ``heddle.layouts`` that do not depend on the state of the machine.
+    failed check at issue that needs no state, or ``None``) and ``operation`` with the fields of the unit's operation
+    layout of ``heddle.layouts``; those that depend on the state of the machine are filled in before each execution.
     """
 
     def __init__(self, cfg):
@@ -86,8 +86,9 @@ class Decoder:
             kind = ThreadKind.TID
         accesses = kind in (ThreadKind.LOAD, ThreadKind.STORE)
         return SimpleNamespace(
-            kind=kind, function=AluFunction.MOV if decoded.function is None else decoded.function, compare=decoded.compare,
-            unsigned=decoded.unsigned, access=Access(modifier("memory.access")) if accesses else None, space=Space.SHARED,
+            kind=kind, function=AluFunction.MOV if decoded.function is None else decoded.function,
+            compare=decoded.compare, unsigned=decoded.unsigned,
+            access=Access(modifier("memory.access")) if accesses else None, space=Space.SHARED,
             element_shift=0, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
             b=decoded.b, c=decoded.c, value=0, pc=0,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
@@ -96,8 +97,8 @@ class Decoder:
         return SimpleNamespace(
             product=decoded.dst, factor_word=(decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
             offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, columns=None, lanes=None,
-            a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"), k_length=modifier("matrix.k_length"),
-            order=LoopOrder(modifier("matrix.order")), zero=modifier("matrix.zero"), pc=0)
+            a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"),
+            k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")), zero=modifier("matrix.zero"), pc=0)
 
     def _copy(self, modifier):
         return SimpleNamespace(

@@ -18,6 +18,7 @@ from .program import Program
 __all__ = ["FunctionalSimulator", "RunResult"]
 
 _WORD = 0xFFFFFFFF
+_CONTROL = (Opcode.BRANCH, Opcode.HALT, Opcode.TRAP)
 _HALT = -1          # in place of the next program counter
 
 
@@ -72,8 +73,8 @@ class FunctionalSimulator:
     """One core and its global memory.
 
     Follows ``docs/architecture.md`` and the checks of ``docs/isa.md``: instructions execute one after the other and
-    completely, copies included. Registers, uniform registers, segments, shared memory and the instruction memory keep their
-    values between runs; predicates, lane mask and barriers are reset at the start of each.
+    completely, copies included. Registers, uniform registers, segments, shared memory and the instruction memory keep
+    their values between runs; predicates, lane mask and barriers are reset at the start of each.
 
     Parameters
     ----------
@@ -108,6 +109,8 @@ class FunctionalSimulator:
         self.pending = np.zeros(BARRIERS, np.int64)
         self.instructions = [0] * cfg.instruction_words
         self._decoder = Decoder(cfg)
+        self._handlers = {opcode: getattr(self, "_" + opcode.name.lower()) for opcode in Opcode
+                          if opcode not in (*_CONTROL, *THREAD_KINDS, Opcode.MATRIX)}
         self._program = None
         self._counts = Counter()
         self._product_error = None
@@ -184,9 +187,9 @@ class FunctionalSimulator:
             return pc + 1
         if not self._guarded(instruction):
             return pc + 1
-        if opcode in (Opcode.BRANCH, Opcode.HALT, Opcode.TRAP):
+        if opcode in _CONTROL:
             return self._control(instruction)
-        self._EXECUTE[opcode](self, instruction)
+        self._handlers[opcode](instruction)
         return pc + 1
 
     def _guarded(self, instruction):
@@ -209,8 +212,11 @@ class FunctionalSimulator:
             raise _Stop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
         return instruction.imm
 
-    def _nothing(self, instruction):
-        """``nop``, and ``wait``: everything before has finished."""
+    def _nop(self, instruction):
+        pass
+
+    def _wait(self, instruction):
+        """Everything before has finished already."""
 
     def _segment(self, instruction):
         self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift)
@@ -232,8 +238,8 @@ class FunctionalSimulator:
 
     def _special(self, special):
         """Special registers that are the same for all threads; there is no time, so %cycle is 0."""
-        return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: 0, Special.CORES: self.cfg.cores,
-                Special.CYCLE: 0}[special]
+        return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: 0,
+                Special.CORES: self.cfg.cores, Special.CYCLE: 0}[special]
 
     def _operands(self, instruction):
         return self.uniform[instruction.a:instruction.a + 1], np.array([self._b(instruction)], np.uint32)
@@ -292,7 +298,7 @@ class FunctionalSimulator:
                 raise _Stop(code, operand)
             self._product_error = self._product_error or (code, pc, operand)
 
-    def _copy(self, instruction):
+    def _copy_block(self, instruction):
         operation = instruction.operation
         operation.destination, operation.source = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
         operation.blocks = self._b(instruction)
@@ -302,15 +308,3 @@ class FunctionalSimulator:
         self._counts["copied_bytes"] += size
         if operation.has_barrier:
             self._count_bytes(operation.barrier, -size)
-
-    _EXECUTE = {
-        Opcode.NOP: _nothing,
-        Opcode.WAIT: _nothing,
-        Opcode.SEGMENT: _segment,
-        Opcode.BARRIER_EXPECT: _barrier_expect,
-        Opcode.BARRIER_WAIT: _barrier_wait,
-        Opcode.UNIFORM_ALU: _uniform_alu,
-        Opcode.UNIFORM_COMPARE: _uniform_compare,
-        Opcode.UNIFORM_SPECIAL: _uniform_special,
-        Opcode.COPY_BLOCK: _copy,
-    }

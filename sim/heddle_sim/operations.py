@@ -6,6 +6,9 @@ from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder, Space
 
+from .golden.copy import check_copy
+from .golden.copy import copy_block as golden_copy
+
 __all__ = ["copy_block", "multiply"]
 
 
@@ -53,26 +56,19 @@ def _numbers(values, signed):
 
 
 def copy_block(state, operation):
-    """Execute one ``copy_block`` (fields of ``copy_operation_layout`` as attributes); returns (code, operand) of its error or ``None``.
+    """Execute one ``copy_block`` (fields of ``copy_operation_layout`` as attributes) on a ``ThreadState``.
 
-    Nothing is copied when there is an error of the addresses. Source and destination may not overlap: the order of the
-    blocks of one copy is not defined.
+    Returns (code, operand) of its first error, or ``None``.
     """
     size = operation.blocks * BANK_BYTES
-    if size == 0:
-        return None
-    ends = ((operation.destination_space, operation.destination), (operation.source_space, operation.source))
-    for _, address in ends:
-        if address % BANK_BYTES:
-            return ErrorCode.MISALIGNED, address
-    for space, address in ends:
-        limit = state.cfg.shared_bytes if space is Space.SHARED else 1 << state.cfg.axi_address_bits
-        if address + size > limit:
-            return ErrorCode.OUT_OF_RANGE, address
-    for (space, address), code in zip(ends[::-1], (ErrorCode.AXI_READ, ErrorCode.AXI_WRITE), strict=True):
-        if space is Space.GLOBAL and address + size > len(state.memory):
-            return code, address
-    destination, source = (state.shared if space is Space.SHARED else state.memory for space, _ in ends)
-    destination[operation.destination:operation.destination + size] = \
-        source[operation.source:operation.source + size].copy()
+    ends = {operation.destination_space: operation.destination, operation.source_space: operation.source}
+    if check_copy(state.cfg, operation) or (size and ends[Space.GLOBAL] + size > len(state.memory)):
+        result = golden_copy(state.cfg, operation, state.shared, state.memory, lambda address: address >= len(state.memory))
+        return (result.errors[0][0], result.errors[0][2]) if result.errors else None
+    # The usual case, in one step instead of beat by beat.
+    shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]
+    if operation.destination_space is Space.SHARED:
+        state.shared[shared:shared + size] = state.memory[memory:memory + size]
+    else:
+        state.memory[memory:memory + size] = state.shared[shared:shared + size]
     return None

@@ -46,7 +46,8 @@ class Program:
         """Program from the bytes of ``to_bytes``; labels and lines are not kept there."""
         if len(image) % WORD_BYTES:
             raise ValueError(f"size of a program must be a multiple of {WORD_BYTES} bytes, not {len(image)}")
-        return cls([int.from_bytes(image[start:start + WORD_BYTES], "little") for start in range(0, len(image), WORD_BYTES)])
+        parts = (image[start:start + WORD_BYTES] for start in range(0, len(image), WORD_BYTES))
+        return cls([int.from_bytes(part, "little") for part in parts])
 
     def source_line(self, pc):
         """``line N: text`` of the instruction at ``pc``, or "" when it is unknown."""

@@ -183,7 +183,8 @@ def assemble(text, cfg=None):
         while match := _LABEL.match(code):
             name = match[1]
             if name in labels:
-                raise AssemblyError(number, f"label {name!r} must be defined once, not again (first in line {first_lines[name]})")
+                first = first_lines[name]
+                raise AssemblyError(number, f"label {name!r} must be defined once, not again (first in line {first})")
             labels[name], first_lines[name] = len(statements), number
             code = code[match.end():]
         code = " ".join(code.split())
@@ -192,6 +193,6 @@ def assemble(text, cfg=None):
             lines.append(number)
     words = [_finish(statement, labels, cfg) for statement in statements]
     if cfg is not None and len(words) > cfg.instruction_words:
-        raise AssemblyError(lines[cfg.instruction_words], f"program must have at most {cfg.instruction_words} instructions, "
-                                                          f"not {len(words)}")
+        limit = cfg.instruction_words
+        raise AssemblyError(lines[limit], f"program must have at most {limit} instructions, not {len(words)}")
     return Program(words, labels, lines, text)

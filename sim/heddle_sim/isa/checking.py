@@ -2,11 +2,18 @@
 
 from dataclasses import dataclass
 
-from heddle.config import (BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, REGISTER_BITS, SEGMENTS,
-                           UNIFORM_REGISTERS)
+from heddle.config import (
+    BARRIERS,
+    FIRST_FACTOR_REGISTER,
+    PREDICATES,
+    PRODUCT_REGISTERS,
+    REGISTER_BITS,
+    SEGMENTS,
+    UNIFORM_REGISTERS,
+)
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
-from heddle.isa.layout import Access, AluFunction, CompareFunction, OperandSource, Space, Special
+from heddle.isa.layout import Access, AluFunction, CompareFunction, Opcode, OperandSource, Space, Special
 
 from .fields import FIELDS, opcode_of
 
@@ -75,8 +82,14 @@ def _factors(value, word, cfg):
         return f"the first register of a factor word ({cfg.numbers_per_word} registers each)"
     slices = _get(word, "modifiers.matrix.k_length") + 1
     if index + slices > cfg.factor_words:
-        return f"at most {slices} factor words before the end of the register file"
+        last = FIRST_FACTOR_REGISTER + (cfg.factor_words - slices) * cfg.numbers_per_word
+        return f"at most r{last} with .k{slices}"
     return None
+
+
+def _predicate(value, word, cfg):
+    prefix = "up" if opcode_of(word) is Opcode.UNIFORM_COMPARE else "p"
+    return None if value < PREDICATES else f"from {prefix}0 to {prefix}{PREDICATES - 1}"
 
 
 def _source_number(value, word, cfg):
@@ -92,6 +105,10 @@ def _all_zero(fields, spelling):
     return rule
 
 
+def _element_shift(value, word, cfg):
+    return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
+
+
 _MATRIX = [f"modifiers.matrix.{name}" for name in
            ("element", "ka", "ka_interleaved", "kb", "kb_destination", "transpose", "lane_sum")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
@@ -103,11 +120,12 @@ _FUNCTIONS = {
     "offset": _offset,
     "factors": _factors,
     "uniform": _uniform,
-    "predicate": _below(PREDICATES, "number "),
+    "predicate": _predicate,
     "segment": _below(SEGMENTS, "ur"),
     "barrier": _below(BARRIERS, "b"),
     "thread_source": _one_of("b_source", OperandSource, "a register, a uniform register or an immediate"),
-    "uniform_source": _one_of("b_source", (OperandSource.UNIFORM, OperandSource.IMMEDIATE), "a uniform register or an immediate"),
+    "uniform_source": _one_of("b_source", (OperandSource.UNIFORM, OperandSource.IMMEDIATE),
+                              "a uniform register or an immediate"),
     "source_number": _source_number,
     "alu_function": _one_of("modifiers.alu.function", AluFunction, "a defined function"),
     "compare_function": _one_of("modifiers.alu.compare", CompareFunction, "a defined comparison"),
@@ -115,10 +133,11 @@ _FUNCTIONS = {
     "uniform_special": _one_of("modifiers.alu.special", set(Special) - {Special.TID}, "one other than %tid"),
     "load_access": _one_of("modifiers.memory.access", Access, "a defined access"),
     "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
-    "element_shift": lambda value, word, cfg: "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None,
+    "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
     "plain_matrix": _all_zero(_MATRIX, "an mm8 without merges, transpose and lane sum"),
-    "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"], "a copy without swizzle and reduction"),
+    "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
+                            "a copy without swizzle and reduction"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The page ``docs/isa.md``, generated from the instruction table: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
+"""The page ``docs/isa.md``, generated: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
 
 from heddle.config import FIRST_FACTOR_REGISTER
 from heddle.errors import ERROR_MESSAGES, ErrorCode
@@ -28,8 +28,26 @@ _OPERAND_TEXT = {
     "label": "label", "immediate": "imm",
 }
 _PREFIX = {"register": "r", "uniform": "ur", "predicate": "p", "uniform_predicate": "up", "segment": "ur", "barrier": "b"}
-_UNITS = (
-    (Unit.CONTROL, "Control"), (Unit.UNIFORM, "Uniform"), (Unit.THREAD, "Threads"), (Unit.MATRIX, "Matrix"), (Unit.COPY, "Copies"),
+_UNITS = ((Unit.CONTROL, "Control"), (Unit.UNIFORM, "Uniform"), (Unit.THREAD, "Threads"), (Unit.MATRIX, "Matrix"),
+          (Unit.COPY, "Copies"))
+_ENUMERATIONS = ("Opcode", "OperandSource", "AluFunction", "CompareFunction", "Special", "Access", "Space", "ElementType",
+                 "LoopOrder", "Swizzle", "Reduction", "WaitUnit")
+
+
+_EXECUTION_ERRORS = (
+    ("PROGRAM_COUNTER", "a taken branch leaves the instruction memory (program counter: that of the branch)", "the target"),
+    ("PROGRAM_COUNTER", "the program runs past the last instruction (program counter: the operand, modulo 4096)",
+     "number of instructions of the memory"),
+    ("TRAP", "`trap`", "the immediate"),
+    ("MISALIGNED", ("an address of a load or store is not a multiple of the access size, of a column of B not of `dot`, "
+                    "of a copy not of 16"), "the address"),
+    ("OUT_OF_RANGE", "an aligned address lies outside shared memory, or at or above 2^`axi_address_bits`", "the address"),
+    ("PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"),
+    ("UNSUPPORTED", "`copy_block` between two addresses of one memory", "the space"),
+    ("AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"),
+    ("BARRIER_UNDERRUN", "`barrier.wait`: bytes are missing and no copy is under way", "the barrier"),
+    ("BARRIER_OVERRUN", "`barrier.wait`: more bytes arrived than were expected", "the barrier"),
+    ("TIMEOUT", "the run took longer than its limit (program counter 0)", "the limit"),
 )
 
 
@@ -51,19 +69,18 @@ def _bits(field):
 def _format():
     yield "## Format"
     yield ""
-    yield "All instructions have 128 bits and one layout. Fields that an instruction does not use are ignored; the assembler leaves them zero."
+    yield "All instructions have 128 bits and one layout. Fields that an instruction does not use are ignored; the"
+    yield "assembler leaves them zero."
     yield ""
-    top = [(name, field) for name, field in FIELDS.items() if "." not in name]
-    yield from _table(["field", "bits", "meaning"], [[f"`{name}`", _bits(field), _FIELD_DOC[name]] for name, field in top])
+    rows = [[f"`{name}`", _bits(field), _FIELD_DOC[name]] for name, field in FIELDS.items() if "." not in name]
+    yield from _table(["field", "bits", "meaning"], rows)
     yield "The groups of `modifiers`, which share its bits:"
     yield ""
-    inner = [(name, field) for name, field in FIELDS.items() if name.count(".") == 2]
-    yield from _table(["field", "bits"], [[f"`{name.removeprefix('modifiers.')}`", _bits(field)] for name, field in inner])
+    rows = [[f"`{name.partition('.')[2]}`", _bits(field)] for name, field in FIELDS.items() if name.count(".") == 2]
+    yield from _table(["field", "bits"], rows)
     yield "Values of the enumerations:"
     yield ""
-    names = ("Opcode", "OperandSource", "AluFunction", "CompareFunction", "Special", "Access", "Space", "ElementType", "LoopOrder",
-             "Swizzle", "Reduction", "WaitUnit")
-    for name in names:
+    for name in _ENUMERATIONS:
         members = ", ".join(f"{member.name} {member.value:#x}" for member in getattr(layout, name))
         yield f"- `{name}`: {members}."
     yield ""
@@ -77,14 +94,14 @@ def _text():
 One instruction a line: guard, mnemonic with modifiers, operands separated by commas. `name:` defines a label (alone on a
 line or in front of an instruction), `#` and `//` start a comment, `.word 0x…` gives an instruction word as a number.
 
-- Guard: `@p1` or `@!p1` (threads where p1 is true or false) for thread instructions, `lanemask` and `mm`; `@up1` or `@!up1` for all others.
-  `p7` and `up7` are always true and the same as no guard.
-- `r0`–`r255`: product and general registers; `r{FIRST_FACTOR_REGISTER}` and up: factor registers. `ur0`–`ur63`: uniform registers. `p0`–`p6`, `up0`–`up6`:
-  predicates. `b0`–`b15`: barriers.
+- Guard: `@p1` or `@!p1` (threads where p1 is true or false) for thread instructions, `lanemask` and `mm`; `@up1` or
+  `@!up1` for all others. `p7` and `up7` are always true and the same as no guard.
+- `r0`–`r255`: product and general registers; `r{FIRST_FACTOR_REGISTER}` and up: factor registers. `ur0`–`ur63`: uniform
+  registers. `p0`–`p6`, `up0`–`up6`: predicates. `b0`–`b15`: barriers.
 - Operand `b` of the list below: `r5` (thread instructions), `ur6`, or an immediate.
 - Immediates: decimal, `0x…` or `0b…`, from -2147483648 to 4294967295; `-1` and `0xffffffff` are the same word.
-- Address `ur4:rf290:0x10`: segment-table entry 4, offset register 290 (written `rf` or `r`), immediate. The thread's byte address is
-  `base + ((r290 + imm) << element_shift)`, modulo 2^32.
+- Address `ur4:rf290:0x10`: segment-table entry 4, offset register 290 (written `rf` or `r`), immediate. The thread's
+  byte address is `base + ((r290 + imm) << element_shift)`, modulo 2^32.
 - Special registers: {", ".join(f"`%{special.name.lower()}`" for special in layout.Special)}.
 - A branch takes a label or the number of an instruction.
 """
@@ -105,15 +122,12 @@ def _modifier_rows(group):
 def _modifiers():
     yield "## Modifiers"
     yield ""
-    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` without merges, transpose and lane sums,"
-    yield "and `copy_block` without swizzle and reduction; the others are encoded and raise UNSUPPORTED."
+    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` without merges,"
+    yield "transpose and lane sums, and `copy_block` without swizzle and reduction; the others are encoded and raise"
+    yield "UNSUPPORTED."
     yield ""
     rows = [row for group in MODIFIERS for row in _modifier_rows(group)]
     yield from _table(["instructions", "meaning", "modifiers", "default"], rows)
-
-
-def _group(instruction):
-    return {"matrix": "matrix", "copy": "copy", "segment": "segment", "wait": "wait", "compare": "compare"}.get(instruction.modifiers, "")
 
 
 def _instructions():
@@ -124,7 +138,7 @@ def _instructions():
         yield ""
         rows = []
         for row in (row for row in INSTRUCTIONS if row.unit == unit):
-            modifiers = f"`{_group(row)}`" if _group(row) else ""
+            modifiers = f"`{row.modifiers}`" if row.modifiers else ""
             syntax = f"{row.mnemonic} {', '.join(map(operand_text, row.operands))}".strip()
             rows.append([f"`{syntax}`", f"{row.opcode.value:#04x}", modifiers, row.doc])
         yield from _table(["instruction", "opcode", "modifiers", "meaning"], rows)
@@ -133,10 +147,10 @@ def _instructions():
 def _checks():
     yield """## Checks at issue
 
-Every instruction is checked when it is issued, before it has any effect, and whatever its guard says. The checks of its opcode are
-made in the order of the table; the first that fails stops the program with its code. **The operand of the error is the value of
-the field that failed**, zero-extended (of `modifiers` the low 32 bits); the program counter is that of the instruction. Fields that
-the table does not name are not checked.
+Every instruction is checked when it is issued, before it has any effect, and whatever its guard says. The checks of its
+opcode are made in the order of the table; the first that fails stops the program with its code. **The operand of the error
+is the value of the field that failed**, zero-extended (of `modifiers` the low 32 bits); the program counter is that of the
+instruction. Fields that the table does not name are not checked.
 
 An undefined opcode is ILLEGAL_INSTRUCTION with the opcode as operand.
 """
@@ -152,14 +166,16 @@ An undefined opcode is ILLEGAL_INSTRUCTION with the opcode as operand.
     yield from _table(["rule", "the field must be"], [[rule, RULES[rule]] for rule in used])
     yield """Notes:
 
-- The number of registers is 256 + `factor_words` · `dot` / 4, a multiple of 4: an aligned vector never leaves the register file.
-- `factors`: with w = (number - 256) / (`dot` / 4), the remainder is 0 and w + k_length (the field, slices minus one) is below `factor_words`.
+- The number of registers is 256 + `factor_words` · `dot` / 4, a multiple of 4: an aligned vector never leaves the
+  register file.
+- `factors`: with w = (number - 256) / (`dot` / 4), the remainder is 0 and w + k_length (the field, slices minus one) is
+  below `factor_words`.
 - `vector` and `product_vector` look at `memory.access`; any value but V2 and V4 asks for no alignment.
 - `source_number` looks at `b_source`, which was checked before.
-- `mov` has `a` = 0 and is checked like every other ALU function. The function, compare and special fields are checked only for the
-  opcodes that use them.
-- A segment-table entry that was never defined is shared memory from address 0 with elements of 8 bits. `shared_segment` is the only check that looks at
-  state other than the instruction.
+- `mov` has `a` = 0 and is checked like every other ALU function. The function, compare and special fields are checked
+  only for the opcodes that use them.
+- A segment-table entry that was never defined is shared memory from address 0 with elements of 8 bits. `shared_segment`
+  is the only check that looks at state other than the instruction.
 """
 
 
@@ -168,31 +184,18 @@ def _execution():
     yield ""
     yield "After the checks, in the unit that executes the instruction, and only where the guard holds:"
     yield ""
-    rows = [
-        ["PROGRAM_COUNTER", "a taken branch leaves the instruction memory (program counter of the branch), or the program runs past the last "
-         "instruction (program counter: the number of instructions of the memory, modulo 4096)", "target; number of instructions of the memory"],
-        ["TRAP", "`trap`", "the immediate"],
-        ["MISALIGNED", "an address of a load, store, column of B or copy is not a multiple of the access size (1, 2, 4, 8, 16; `dot` bytes; "
-         "16 bytes)", "the address"],
-        ["OUT_OF_RANGE", "an aligned address lies outside shared memory, or at or above 2^`axi_address_bits`", "the address"],
-        ["PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"],
-        ["AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"],
-        ["BARRIER_UNDERRUN", "`barrier.wait`: bytes are missing and no copy is under way", "the barrier"],
-        ["BARRIER_OVERRUN", "`barrier.wait`: more bytes arrived than were expected", "the barrier"],
-        ["TIMEOUT", "the run took longer than its limit (program counter 0)", "the limit"],
-    ]
-    yield from _table(["code", "raised when", "operand"], rows)
+    yield from _table(["code", "raised when", "operand"], _EXECUTION_ERRORS)
     yield "Codes:"
     yield ""
-    yield from _table(["number", "code", "message"],
-                      [[code.value, code.name, "`" + ERROR_MESSAGES[code] + "`"] for code in ErrorCode])
+    rows = [[code.value, code.name, "`" + ERROR_MESSAGES[code] + "`"] for code in ErrorCode]
+    yield from _table(["number", "code", "message"], rows)
 
 
 def _state():
     yield """## State of a run
 
-At the start all predicates are false, the lane mask is all ones and no barrier expects bytes. Registers, uniform registers,
-the segment table and shared memory keep the values of the run before."""
+At the start all predicates are false, the lane mask is all ones and no barrier expects bytes. Registers, uniform
+registers, the segment table and shared memory keep the values of the run before."""
 
 
 def isa_page():

@@ -1,4 +1,4 @@
-"""The modifiers of the assembly text (``.ka2``, ``.shared``, ``.k16`` …): one table for assembler, disassembler, documentation."""
+"""The modifiers of the assembly text (``.ka2``, ``.shared`` …): one table for assembler, disassembler, documentation."""
 
 from dataclasses import dataclass
 
@@ -27,9 +27,14 @@ class Choice:
     shown: bool = False
 
     def fields(self):
+        """Names of the fields that it sets."""
         return list(next(iter(self.tokens.values())))
 
+    def accepts(self, token):
+        return bool(token) and token in self.tokens
+
     def format(self, values):
+        """Modifiers for the field values, or ``None`` when there are none with that meaning."""
         for token, wanted in self.tokens.items():
             if all(values[name] == number for name, number in wanted.items()):
                 return [token] if token and (self.shown or token != self.default) else []
@@ -46,17 +51,27 @@ class Flags:
     tokens: dict        # modifier to bit number
 
     def fields(self):
+        """Names of the fields that it sets."""
         return [self.field]
 
+    def accepts(self, token):
+        return token in self.tokens or token == "none"
+
     def format(self, values):
+        """Modifiers for the field values."""
         mask = values[self.field]
         if mask == sum(1 << bit for bit in self.tokens.values()):
             return []
         return [token for token, bit in self.tokens.items() if mask >> bit & 1] or ["none"]
 
 
-def _enumeration(enumeration, field, spell=str.lower, skip=()):
-    return {spell(member.name): {field: member.value} for member in enumeration if member not in skip}
+def _enumeration(enumeration, field, spell=str.lower):
+    return {spell(member.name): {field: member.value} for member in enumeration}
+
+
+def _optional(enumeration, field, spell=str.lower):
+    """Like ``_enumeration``, but the member NONE has no modifier."""
+    return {"" if member.name == "NONE" else spell(member.name): {field: member.value} for member in enumeration}
 
 
 def _ka():
@@ -87,18 +102,17 @@ MODIFIERS = {
                    {unit.name.lower(): unit.value for unit in WaitUnit}),),
     "segment": (
         Choice("space", "memory", _enumeration(Space, _SEGMENT + "space"), "shared", shown=True),
-        Choice("element", "bits of an element", {f"b{8 << shift}": {_SEGMENT + "element_shift": shift} for shift in range(5)},
-               "b8", shown=True),
-        Choice("rank", "dimensions", {f"d{rank}": {_SEGMENT + "rank": rank - 1} for rank in range(1, 6)}, "d1", shown=True),
+        Choice("element", "bits of an element",
+               {f"b{8 << shift}": {_SEGMENT + "element_shift": shift} for shift in range(5)}, "b8", shown=True),
+        Choice("rank", "dimensions",
+               {f"d{rank}": {_SEGMENT + "rank": rank - 1} for rank in range(1, 6)}, "d1", shown=True),
     ),
     "copy": (
         Choice("destination", "destination space", _enumeration(Space, _COPY + "destination"), None),
         Choice("source", "source space", _enumeration(Space, _COPY + "source"), None),
         Choice("swizzle", "swizzle of the shared-memory address",
-               {"": {_COPY + "swizzle": 0}, **_enumeration(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B", (Swizzle.NONE,))},
-               ""),
-        Choice("reduction", "combine with the destination",
-               {"": {_COPY + "reduction": 0}, **_enumeration(Reduction, _COPY + "reduction", skip=(Reduction.NONE,))}, ""),
+               _optional(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B"), ""),
+        Choice("reduction", "combine with the destination", _optional(Reduction, _COPY + "reduction"), ""),
     ),
     "matrix": (
         Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),
@@ -106,10 +120,11 @@ MODIFIERS = {
         Choice("t", "B is stored transposed", _flag(_MATRIX + "transpose", "t0", "t1"), "t0"),
         Choice("A", "A is unsigned or signed", _flag(_MATRIX + "a_signed", "ua", "sa"), "sa", shown=True),
         Choice("B", "B is unsigned or signed", _flag(_MATRIX + "b_signed", "ub", "sb"), "sb", shown=True),
-        Choice("k", "factor words of a k-slice sequence", {f"k{n}": {_MATRIX + "k_length": n - 1} for n in range(1, 17)}, "k1"),
+        Choice("k", "factor words, one k-slice each",
+               {f"k{n}": {_MATRIX + "k_length": n - 1} for n in range(1, 17)}, "k1"),
         Choice("order", "columns outermost (all slices of a column before the next column)",
-               {"": {_MATRIX + "order": LoopOrder.SLICES_OUTER.value}, "kin": {_MATRIX + "order": LoopOrder.COLUMNS_OUTER.value}},
-               ""),
+               {"": {_MATRIX + "order": LoopOrder.SLICES_OUTER.value},
+                "kin": {_MATRIX + "order": LoopOrder.COLUMNS_OUTER.value}}, ""),
         Choice("z", "slice 0 replaces the product registers instead of adding", _flag(_MATRIX + "zero", "", "z"), ""),
     ),
 }
@@ -120,21 +135,21 @@ def _allowed(group):
     for slot in MODIFIERS[group]:
         tokens = ["." + token for token in slot.tokens if token]
         parts.append(", ".join(tokens) if len(tokens) < 10 else f"{tokens[0]} to {tokens[-1]}")
-    return ", ".join(dict.fromkeys(parts)) or "absent"
+    return "one of " + ", ".join(dict.fromkeys(parts)) if parts else "absent"
 
 
 def parse_modifiers(group, tokens):
     """Field values (dotted name to integer) that the modifiers of an instruction set, defaults included.
 
-    ``group`` is a key of ``MODIFIERS``, ``tokens`` the modifiers without their dots in the order of the text. A modifier goes to
-    the first decision that knows it and is still open. Raises ``ModifierError``.
+    ``group`` is a key of ``MODIFIERS``, ``tokens`` the modifiers without their dots in the order of the text. A modifier
+    goes to the first decision that knows it and is still open. Raises ``ModifierError``.
     """
     slots = MODIFIERS[group]
     taken = {}
     for token in tokens:
-        candidates = [slot for slot in slots if token and token in slot.tokens or isinstance(slot, Flags) and token == "none"]
+        candidates = [slot for slot in slots if slot.accepts(token)]
         if not candidates:
-            raise ModifierError(f"modifier must be one of {_allowed(group)}, not .{token}")
+            raise ModifierError(f"modifier must be {_allowed(group)}, not .{token}")
         open_slots = [slot for slot in candidates if slot.name not in taken or isinstance(slot, Flags)]
         if not open_slots:
             raise ModifierError(f"{candidates[0].name} must be given once, not again by .{token}")
@@ -147,7 +162,8 @@ def parse_modifiers(group, tokens):
             values[slot.field] = sum(1 << bit for bit in set(bits))
         else:
             if not given and slot.default is None:
-                raise ModifierError(f"{slot.name} must be one of {', '.join('.' + token for token in slot.tokens)}, not missing")
+                allowed = ", ".join("." + token for token in slot.tokens)
+                raise ModifierError(f"{slot.name} must be one of {allowed}, not missing")
             values.update(slot.tokens[given[0] if given else slot.default])
     return values
 

@@ -101,7 +101,8 @@ def parse_operand(operand, text):
     if operand.kind == "immediate":
         return {"imm": parse_number(text)}
     if operand.kind == "label":
-        return {"imm": LabelReference(text) if re.fullmatch(r"[A-Za-z_.][\w.]*", text) else parse_number(text, "label")}
+        is_name = re.fullmatch(r"[A-Za-z_.][\w.]*", text)
+        return {"imm": LabelReference(text) if is_name else parse_number(text, "label")}
     if operand.kind == "special":
         if text not in _SPECIALS:
             raise OperandError(f"special register must be one of {', '.join(_SPECIALS)}, not {text!r}")
