@@ -1,0 +1,1 @@
+"""Test benches: one module of cocotb tests per unit."""
