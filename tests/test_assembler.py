@@ -32,14 +32,15 @@ S0_LINE = "@p1 mm8.ka2.kb2.t1.sa.ub r0, ur4:rf290:0x00, r256"
 
 # Text and the fields that it must set, packed by the layout itself.
 ENCODINGS = [
-    (S0_LINE, {"opcode": Opcode.MATRIX, "guard": 1, "dst": 0, "a": 290, "b": 4, "c": 256, "modifiers": {"matrix": {
-        "element": ElementType.INT8, "ka": 1, "kb": 1, "transpose": 1, "a_signed": 1}}}),
+    (S0_LINE, {"opcode": Opcode.MATRIX, "guard": 1, "dst": 0, "a": 290, "b": 4, "c": 256,
+               "modifiers": {"matrix": {"element": ElementType.INT8, "ka": 1, "kb": 1, "transpose": 1,
+                                        "a_signed": 1}}}),
     ("@!p2 mm8.ka4i.kb4d1.ua.k16.kin.z r255, ur15:r4095:-1, r4092",
-     {"opcode": Opcode.MATRIX, "guard": 2, "guard_negate": 1, "dst": 255, "a": 4095, "b": 15, "c": 4092, "imm": 0xFFFFFFFF,
-      "modifiers": {"matrix": {"ka": 3, "ka_interleaved": 1, "kb": 3, "kb_destination": 1, "b_signed": 1, "k_length": 15,
-                               "order": LoopOrder.COLUMNS_OUTER, "zero": 1}}}),
-    ("add r3, r4, ur5", {"opcode": Opcode.THREAD_ALU, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 3, "a": 4, "b": 5,
-                         "modifiers": {"alu": {"function": AluFunction.ADD}}}),
+     {"opcode": Opcode.MATRIX, "guard": 2, "guard_negate": 1, "dst": 255, "a": 4095, "b": 15, "c": 4092,
+      "imm": 0xFFFFFFFF, "modifiers": {"matrix": {"ka": 3, "ka_interleaved": 1, "kb": 3, "kb_destination": 1, "b_signed": 1,
+                               "k_length": 15, "order": LoopOrder.COLUMNS_OUTER, "zero": 1}}}),
+    ("add r3, r4, ur5", {"opcode": Opcode.THREAD_ALU, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 3, "a": 4,
+                         "b": 5, "modifiers": {"alu": {"function": AluFunction.ADD}}}),
     ("@up3 usetp.ge.u up6, ur63, 0b101", {
         "opcode": Opcode.UNIFORM_COMPARE, "guard": 3, "b_source": OperandSource.IMMEDIATE, "dst": 6, "a": 63, "imm": 5,
         "modifiers": {"alu": {"compare": CompareFunction.GE, "unsigned": 1}}}),
@@ -187,7 +188,8 @@ def test_program_bytes_and_listing():
     image = program.to_bytes()
     assert len(image) == 32 and image[0] == Opcode.NOP.value and image[16] == Opcode.HALT.value
     assert Program.from_bytes(image) == program and len(program) == 2
-    assert program.listing() == (f"start:\n   0  {program.words[0]:032x}  nop\n   1  {program.words[1]:032x}  halt\nend:\n")
+    first, second = (f"{word:032x}" for word in program.words)
+    assert program.listing() == f"start:\n   0  {first}  nop\n   1  {second}  halt\nend:\n"
     assert program.source_line(1) == "line 2: halt" and Program([1]).source_line(0) == ""
     assert assemble("# nothing\n\n").words == [] and disassemble([]) == "" == Program([]).listing()
     with pytest.raises(ValueError, match=r"^size of a program must be a multiple of 16 bytes, not 17$"):
@@ -249,8 +251,7 @@ MESSAGES = [
     ("@up1 mm8 r0, ur1:rf256:0, r256", "guard of mm8 must be @p0 to @p7 or @!p0 to @!p7, not '@up1'"),
     ("@p8 nop", "guard of nop must be @up0 to @up7 or @!up0 to @!up7, not '@p8'"),
     ("@p1", "guard must be followed by an instruction, not by the end of the line (@p1)"),
-    (".word 0x1_0000_0000_0000_0000_0000_0000_0000_0000", ".word must be a number of 128 bits without a guard, "
-     "not '0x1_0000_0000_0000_0000_0000_0000_0000_0000'"),
+    (f".word {1 << 128}", f".word must be a number of 128 bits without a guard, not '{1 << 128}'"),
     (".word ten", ".word must be a number of 128 bits without a guard, not 'ten'"),
 ]
 
@@ -270,7 +271,8 @@ def test_messages_of_a_configuration():
         (tiny, "add r1, r320, 1", "a must be from r0 to r319, not r320"),
         (tiny, "add r1, r1, r320", "b must be from r0 to r319, not r320"),
         (tiny, "mm8 r0, ur1:rf320:0, r256", "offset register must be from r256 to r319, not rf320"),
-        (small, "mm8 r0, ur1:rf256:0, r257", "c must be the first register of a factor word (2 registers each), not r257"),
+        (small, "mm8 r0, ur1:rf256:0, r257",
+         "c must be the first register of a factor word (2 registers each), not r257"),
         (small, "mm8.k3 r0, ur1:rf256:0, r1276", "c must be at most r1274 with .k3, not r1276"),
     ]
     for cfg, text, message in cases:

@@ -98,7 +98,8 @@ class Decoder:
             product=decoded.dst, factor_word=(decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
             offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, columns=None, lanes=None,
             a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"),
-            k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")), zero=modifier("matrix.zero"), pc=0)
+            k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")),
+            zero=modifier("matrix.zero"), pc=0)
 
     def _copy(self, modifier):
         return SimpleNamespace(

@@ -63,7 +63,8 @@ def copy_block(state, operation):
     size = operation.blocks * BANK_BYTES
     ends = {operation.destination_space: operation.destination, operation.source_space: operation.source}
     if check_copy(state.cfg, operation) or (size and ends[Space.GLOBAL] + size > len(state.memory)):
-        result = golden_copy(state.cfg, operation, state.shared, state.memory, lambda address: address >= len(state.memory))
+        result = golden_copy(state.cfg, operation, state.shared, state.memory,
+                             fails=lambda address: address >= len(state.memory))
         return (result.errors[0][0], result.errors[0][2]) if result.errors else None
     # The usual case, in one step instead of beat by beat.
     shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]

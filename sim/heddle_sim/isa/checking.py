@@ -144,8 +144,8 @@ _FUNCTIONS = {
 def find_violation(word, cfg=None, segment_spaces=None):
     """The first check at issue that ``word`` fails, as a ``Violation``, or ``None``.
 
-    Without ``cfg`` only what no configuration allows is refused. ``segment_spaces`` (space number by segment) is the state
-    that ``shared_segment`` looks at; without it that check passes.
+    Without ``cfg`` only what no configuration allows is refused. ``segment_spaces`` (space number by segment) is the
+    state that ``shared_segment`` looks at; without it that check passes.
     """
     opcode = opcode_of(word)
     if opcode is None:

@@ -27,21 +27,24 @@ _OPERAND_TEXT = {
     "source": "b", "uniform_source": "b", "special": "%special", "address": "segment:offset:imm",
     "label": "label", "immediate": "imm",
 }
-_PREFIX = {"register": "r", "uniform": "ur", "predicate": "p", "uniform_predicate": "up", "segment": "ur", "barrier": "b"}
+_PREFIX = {"register": "r", "uniform": "ur", "predicate": "p", "uniform_predicate": "up", "segment": "ur",
+           "barrier": "b"}
 _UNITS = ((Unit.CONTROL, "Control"), (Unit.UNIFORM, "Uniform"), (Unit.THREAD, "Threads"), (Unit.MATRIX, "Matrix"),
           (Unit.COPY, "Copies"))
-_ENUMERATIONS = ("Opcode", "OperandSource", "AluFunction", "CompareFunction", "Special", "Access", "Space", "ElementType",
-                 "LoopOrder", "Swizzle", "Reduction", "WaitUnit")
+_ENUMERATIONS = ("Opcode", "OperandSource", "AluFunction", "CompareFunction", "Special", "Access", "Space",
+                 "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit")
 
 
 _EXECUTION_ERRORS = (
-    ("PROGRAM_COUNTER", "a taken branch leaves the instruction memory (program counter: that of the branch)", "the target"),
+    ("PROGRAM_COUNTER", "a taken branch leaves the instruction memory (program counter: that of the branch)",
+     "the target"),
     ("PROGRAM_COUNTER", "the program runs past the last instruction (program counter: the operand, modulo 4096)",
      "number of instructions of the memory"),
     ("TRAP", "`trap`", "the immediate"),
-    ("MISALIGNED", ("an address of a load or store is not a multiple of the access size, of a column of B not of `dot`, "
-                    "of a copy not of 16"), "the address"),
-    ("OUT_OF_RANGE", "an aligned address lies outside shared memory, or at or above 2^`axi_address_bits`", "the address"),
+    ("MISALIGNED", ("an address of a load or store is not a multiple of the access size, of a column of B not of "
+                    "`dot`, of a copy not of 16"), "the address"),
+    ("OUT_OF_RANGE", "an aligned address lies outside shared memory, or at or above 2^`axi_address_bits`",
+     "the address; of a copy that begins inside, the end of the memory"),
     ("PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"),
     ("UNSUPPORTED", "`copy_block` between two addresses of one memory", "the space"),
     ("AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"),
@@ -91,8 +94,9 @@ def _text():
 
     @p1 mm8.ka2.kb2.t1.sa.ub r0, ur4:rf290:0x00, r256
 
-One instruction a line: guard, mnemonic with modifiers, operands separated by commas. `name:` defines a label (alone on a
-line or in front of an instruction), `#` and `//` start a comment, `.word 0x…` gives an instruction word as a number.
+One instruction a line: guard, mnemonic with modifiers, operands separated by commas. `name:` defines a label (alone
+on a line or in front of an instruction), `#` and `//` start a comment, `.word 0x…` gives an instruction word as a
+number.
 
 - Guard: `@p1` or `@!p1` (threads where p1 is true or false) for thread instructions, `lanemask` and `mm`; `@up1` or
   `@!up1` for all others. `p7` and `up7` are always true and the same as no guard.
@@ -148,9 +152,9 @@ def _checks():
     yield """## Checks at issue
 
 Every instruction is checked when it is issued, before it has any effect, and whatever its guard says. The checks of its
-opcode are made in the order of the table; the first that fails stops the program with its code. **The operand of the error
-is the value of the field that failed**, zero-extended (of `modifiers` the low 32 bits); the program counter is that of the
-instruction. Fields that the table does not name are not checked.
+opcode are made in the order of the table; the first that fails stops the program with its code. **The operand of the
+error is the value of the field that failed**, zero-extended (of `modifiers` the low 32 bits); the program counter is
+that of the instruction. Fields that the table does not name are not checked.
 
 An undefined opcode is ILLEGAL_INSTRUCTION with the opcode as operand.
 """
@@ -202,7 +206,8 @@ def isa_page():
     """The page as one string, ending with a newline."""
     parts = ["# Instruction set", "",
              "<!-- Generated: python -m heddle_sim.isa.documentation > docs/isa.md -->", "",
-             "Generated from `hdl/heddle/isa` (`table.py`, `layout.py`, `checks.py`) and the modifiers of the assembler.", ""]
+             "Generated from `table.py`, `layout.py` and `checks.py` of `hdl/heddle/isa` and the assembler's modifiers.",
+             ""]
     for section in (_format, _text, _modifiers, _instructions, _checks, _execution, _state):
         parts.extend(section())
     return "\n".join(parts).rstrip("\n") + "\n"

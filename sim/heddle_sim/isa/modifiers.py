@@ -141,8 +141,8 @@ def _allowed(group):
 def parse_modifiers(group, tokens):
     """Field values (dotted name to integer) that the modifiers of an instruction set, defaults included.
 
-    ``group`` is a key of ``MODIFIERS``, ``tokens`` the modifiers without their dots in the order of the text. A modifier
-    goes to the first decision that knows it and is still open. Raises ``ModifierError``.
+    ``group`` is a key of ``MODIFIERS``, ``tokens`` the modifiers without their dots in the order of the text. A
+    modifier goes to the first decision that knows it and is still open. Raises ``ModifierError``.
     """
     slots = MODIFIERS[group]
     taken = {}

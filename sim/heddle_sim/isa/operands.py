@@ -93,7 +93,7 @@ def operand_fields(operand):
 
 
 def parse_operand(operand, text):
-    """Field values (dotted name to number, or ``LabelReference``) for the text of one operand. Raises ``OperandError``."""
+    """Field values (dotted name to number or ``LabelReference``) for the text of one operand; or ``OperandError``."""
     if operand.kind in ("source", "uniform_source"):
         return _parse_source(text, operand.kind == "source")
     if operand.kind == "address":

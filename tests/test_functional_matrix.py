@@ -1,0 +1,161 @@
+"""Functional simulator: ``mm`` and whole matrix products against numpy."""
+
+import numpy as np
+import pytest
+from heddle import Config, load_config
+from heddle.errors import ErrorCode
+from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.isa import assemble
+
+CFG = load_config("tiny")
+
+
+def run(text, sim):
+    return sim.run(assemble(text))
+
+
+def place_matrices(sim, columns, slices, rng):
+    """Random A in the factor file from r256 and B in shared memory from 0; returns them as uint8."""
+    cfg = sim.cfg
+    a = rng.integers(0, 256, (cfg.threads, slices * cfg.dot), dtype=np.uint8)
+    b = rng.integers(0, 256, (columns, slices * cfg.dot), dtype=np.uint8)
+    numbers = slices * cfg.numbers_per_word
+    sim.state.registers[:, 256:256 + numbers] = a.view("<u4")
+    sim.state.shared[:b.size] = b.ravel()
+    return a, b
+
+
+def as_numbers(values, signed):
+    return (values.view(np.int8) if signed else values).astype(np.int64)
+
+
+WIDE = Config(name="wide", threads=16, dot=16, factor_words=64)
+
+
+@pytest.mark.parametrize("cfg", [CFG, WIDE], ids=lambda cfg: cfg.name)
+@pytest.mark.parametrize("signs", ["sa.sb", "sa.ub", "ua.sb", "ua.ub"])
+@pytest.mark.parametrize("slices", [1, 3, 16])
+def test_mm_against_numpy(cfg, signs, slices):
+    rng = np.random.default_rng(slices)
+    sim = FunctionalSimulator(cfg)
+    a, b = place_matrices(sim, cfg.threads, slices, rng)
+    before = rng.integers(0, 1 << 32, (cfg.threads, 256), dtype=np.uint32)
+    before[:, 200] = np.arange(cfg.threads)
+    sim.state.registers[:, :256] = before
+    offset = cfg.registers - 1
+    sim.state.registers[:, offset] = np.arange(cfg.threads) * slices
+    result = run(f"""
+        segment.shared.b{8 * cfg.dot} ur4, 0
+        setp.ne p2, r200, 5
+        @p2 mm8.{signs}.k{slices} r8, ur4:rf{offset}:0, r256
+        mm8.{signs}.k{slices}.z.kin r100, ur4:rf{offset}:0, r256
+        halt
+    """, sim)
+    assert result.ok, result.message()
+    product = as_numbers(a, "sa" in signs) @ as_numbers(b, "sb" in signs).T
+    expected = before.astype(np.int64)
+    expected[:, 8:8 + cfg.threads] += product
+    expected[:, 13] = before[:, 13]
+    expected[:, 100:100 + cfg.threads] = product
+    assert (sim.state.registers[:, :256] == expected.astype(np.uint32)).all()
+    assert result.counts["matrix_steps"] == (2 * cfg.threads - 1) * slices
+
+
+@pytest.mark.parametrize(("signs", "value"), [("ua.ub", 255), ("sa.sb", 128), ("sa.ub", 0x80FF)])
+def test_mm_extreme_values_are_exact(signs, value):
+    cfg = Config(name="wide", threads=8, dot=16, factor_words=32)
+    sim = FunctionalSimulator(cfg)
+    sim.state.registers[:, 256:320] = (value >> 8 or value) * 0x01010101
+    sim.state.shared[:] = value & 0xFF
+    result = run(f"segment.shared.b8 ur0, 0\nmov r383, 0\nmm8.{signs}.k16 r0, ur0:rf383:0, r256\nhalt", sim)
+    assert result.ok
+    product = {255: 255 * 255, 128: 128 * 128, 0x80FF: -128 * 255}[value] * 256
+    assert (sim.state.registers[:, :8].view(np.int32) == product).all()
+
+
+def test_mm_lane_mask_and_product_range():
+    sim = FunctionalSimulator(CFG)
+    a, b = place_matrices(sim, CFG.threads, 1, np.random.default_rng(9))
+    sim.state.registers[:, 300] = np.arange(CFG.threads) * CFG.dot
+    sim.state.registers[:, 300][6] = 3          # of a column beyond r255: not fetched, no error of its address
+    result = run("""
+        mov r0, %tid
+        setp.ge p0, r0, 4
+        @p0 lanemask
+        mm8.z r250, ur0:rf300:0, r256
+        setp.lt p1, r0, 6
+        lanemask
+        @p1 mm8 r250, ur0:rf300:0, r256
+        halt
+    """, sim)
+    assert (result.error, result.pc, result.operand) == (ErrorCode.PRODUCT_RANGE, 3, 256)
+    assert not result.ok and result.counts["HALT"] == 1
+    product = as_numbers(a, True) @ as_numbers(b, True).T
+    product[4:] *= 2
+    assert (sim.state.registers[:, 250:256].view(np.int32) == product[:, :6]).all()
+
+
+def matmul_program(cfg, m, n, k):
+    """C = A B^T for m, n multiples of the threads and k of 16 words: A and B by rows at ur0 and ur1, C at ur2."""
+    words, quads, threads = k // cfg.dot, k // 16, cfg.threads
+    offset = 256 + words * cfg.numbers_per_word     # register behind the factors: row of B in words
+
+    def repeat(count, pattern):
+        return "\n".join(pattern(index) for index in range(count))
+
+    def multiply(part):
+        zero = ".z" if part == 0 else ""
+        return f"mm8{zero}.k16 r64, ur3:rf{offset}:{16 * part}, r{256 + 16 * part * cfg.numbers_per_word}"
+
+    return assemble(f"""
+            segment.global.b128 ur0, ur0
+            segment.global.b32 ur2, ur2
+            segment.shared.b{8 * cfg.dot} ur3, 0
+            mov r4, %tid
+            mov r5, 0               # row of A in quads
+            mov r6, 0               # row of C in elements
+            mov r{offset}, 0
+            {repeat(quads, lambda _: "add r5, r5, r4")}
+            {repeat(n, lambda _: "add r6, r6, r4")}
+            {repeat(words, lambda _: f"add r{offset}, r{offset}, r4")}
+            umov ur10, {m // threads}
+            umov ur13, 0
+    rows:   {repeat(quads, lambda quad: f"ld.v4 r{256 + 4 * quad}, ur0:r5:{quad}")}
+            umov ur11, {n // threads}
+            umov ur4, ur1
+            mov r7, r6
+    columns:
+            barrier.expect b1, {threads * k}
+            copy_block.shared.global ur13, ur4, {threads * quads}, b1
+            uadd ur4, ur4, {threads * k}
+            barrier.wait b1
+            {repeat(words // 16, multiply)}
+            {repeat(threads, lambda column: f"st.b32 ur2:r7:{column}, r{64 + column}")}
+            wait.matrix
+            add r7, r7, {threads}
+            usub ur11, ur11, 1
+            usetp.gt up0, ur11, 0
+            @up0 bra columns
+            add r5, r5, {threads * quads}
+            add r6, r6, {threads * n}
+            usub ur10, ur10, 1
+            usetp.gt up0, ur10, 0
+            @up0 bra rows
+            wait
+            halt
+    """, cfg)
+
+
+@pytest.mark.parametrize(("name", "m", "n", "k"), [("tiny", 16, 24, 128), ("base", 512, 512, 512)])
+def test_matmul_program(name, m, n, k):
+    cfg = load_config(name).replace(instruction_words=4096)
+    rng = np.random.default_rng(7)
+    a, b = (rng.integers(-128, 128, (rows, k), dtype=np.int8) for rows in (m, n))
+    memory = np.zeros(a.size + b.size + 4 * m * n, np.uint8)
+    memory[:a.size], memory[a.size:a.size + b.size] = a.view(np.uint8).ravel(), b.view(np.uint8).ravel()
+    sim = FunctionalSimulator(cfg, memory)
+    result = sim.run(matmul_program(cfg, m, n, k), uniform={0: 0, 1: a.size, 2: a.size + b.size})
+    assert result.ok, result.message()
+    c = memory[a.size + b.size:].view("<i4").reshape(m, n)
+    assert (c == a.astype(np.int64) @ b.astype(np.int64).T).all()
+    assert result.counts["matrix_steps"] * cfg.threads * cfg.dot == m * n * k
