@@ -1,0 +1,168 @@
+"""Runs cocotb benches: emits the component, builds the simulator (cached) and runs the bench under a time limit."""
+
+import importlib.metadata
+import json
+import os
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+from heddle.emit import emit_verilog
+
+from .bench_process import CONFIG_VARIABLE, bench_config, bench_parameters
+from .build_cache import build_directory, cached_build, content_key
+from .toolchain import simulator_environment, simulator_version
+
+__all__ = ["BenchFailure", "SIMULATORS", "bench_config", "bench_parameters", "run_bench"]
+
+SIMULATORS = ("icarus", "verilator")
+# The run-time library dominates small builds and comes from a cache; a design is compiled once and run for seconds.
+BUILD_ARGUMENTS = {
+    "icarus": [],
+    "verilator": ["--no-timing", "--no-assert", "-O3", "--x-initial", "unique", "--x-assign", "unique", "-Wno-fatal", "-Wno-lint",
+                  "-Wno-style"],
+}
+TOP = "dut"
+BUILD_LIMIT_S = 900
+
+
+class BenchFailure(AssertionError):
+    """A bench failed, hung or ran no test; the message has the end of the log, the seed and the command that repeats it."""
+
+
+def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test_filter=None, parameters=None, waves=False,
+              timeout_s=300, name=None, variant="rtl"):
+    """Run the tests of a cocotb module on a component.
+
+    Parameters
+    ----------
+    component : wiring.Component
+        Design under test; its ports are the handles of ``dut`` (``i__payload`` …), with ``clk`` and ``rst``.
+    bench : str
+        Module with ``@cocotb.test`` coroutines, e.g. ``"heddle_verif.bench.stream"``.
+    cfg : heddle.Config or None
+        What ``bench_config()`` returns in the bench.
+    simulator : str
+        ``"icarus"`` or ``"verilator"``.
+    seed : int or None
+        Seed of every random choice; drawn when None. The environment variable ``COCOTB_RANDOM_SEED`` goes before it.
+    test_filter : str or None
+        Regular expression; only tests whose full name matches are run.
+    parameters : dict or None
+        JSON-ready values that ``bench_parameters()`` returns in the bench.
+    waves : bool
+        Record waveforms in the folder of the run (also by the environment variable ``WAVES=1``).
+    timeout_s : float
+        Wall-clock limit of the run, without the build.
+    name : str or None
+        Folder of builds and runs under ``build/bench/``; the class of the component by default. No effect on results.
+    variant : str
+        Variant of ``emit_verilog``.
+
+    Returns
+    -------
+    dict
+        ``tests`` (number run), ``names``, ``seed``, ``simulator``, ``directory`` of the run, ``seconds``.
+
+    Raises
+    ------
+    BenchFailure
+        When a test fails, no test runs, the simulator fails or the limit passes.
+    ToolError
+        When a tool is missing.
+    """
+    if simulator not in SIMULATORS:
+        raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
+    seed = int(os.environ.get("COCOTB_RANDOM_SEED", seed if seed is not None else random.SystemRandom().randrange(1 << 31)))
+    waves = waves or os.environ.get("WAVES", "0") not in ("", "0")
+    name = name or re.sub(r"(?<!^)(?=[A-Z])", "_", type(component).__name__).lower()
+    verilog = emit_verilog(component, name=TOP, variant=variant)
+    environment = {**simulator_environment(simulator, build_directory() / "runtime"),
+                   CONFIG_VARIABLE: json.dumps({"cfg": cfg.as_dict() if cfg is not None else None, "parameters": parameters or {}}),
+                   "COCOTB_RANDOM_SEED": str(seed), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    built = _build(verilog, name, simulator, waves, environment)
+
+    directory = build_directory() / "bench" / name / "runs" / content_key(built.name, bench, seed, test_filter, environment[CONFIG_VARIABLE],
+                                                                        os.environ.get("PYTEST_CURRENT_TEST"))
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    started = time.monotonic()
+    arguments = {"test_module": bench, "hdl_toplevel": TOP, "hdl_toplevel_lang": "verilog", "build_dir": str(built), "seed": seed,
+                 "test_dir": str(directory), "results_xml": str(directory / "results.xml"), "test_filter": test_filter, "waves": waves,
+                 "timescale": ["1ns", "1ps"] if simulator == "icarus" else None}
+    status = _step("test", simulator, arguments, directory, environment, timeout_s)
+    names, failures = _results(directory / "results.xml")
+    summary = {"tests": len(names), "names": names, "seed": seed, "simulator": simulator, "directory": str(directory),
+               "seconds": round(time.monotonic() - started, 1)}
+    print(f"{bench} on {simulator}: {len(names)} tests, seed {seed}, {summary['seconds']} s; repeat with {_rerun(seed)}")
+    if status or failures or not names:
+        reason = (f"must end within {timeout_s} s" if status is None else f"failed: {', '.join(failures)}" if failures
+                  else "ended without running a test" if not names else f"ended with status {status}")
+        raise BenchFailure(f"{bench} on {simulator} {reason}\n{_tail(directory / 'test.log')}\nseed {seed}, log {directory / 'test.log'}\n"
+                           f"repeat with: {_rerun(seed)}")
+    return summary
+
+
+def _build(verilog, name, simulator, waves, environment):
+    arguments = BUILD_ARGUMENTS[simulator]
+    versions = [simulator_version(simulator), importlib.metadata.version("cocotb")]
+    key = content_key(verilog, simulator, *versions, arguments, waves)
+
+    def build(directory):
+        source = directory / f"{TOP}.v"
+        source.write_text(verilog)
+        status = _step("build", simulator, {"sources": [str(source)], "hdl_toplevel": TOP, "build_args": arguments, "waves": waves,
+                                            "build_dir": str(directory), "timescale": ["1ns", "1ps"]},
+                       directory, environment, BUILD_LIMIT_S)
+        if status != 0:
+            raise BenchFailure(f"build of {name} for {simulator} failed\n{_tail(directory / 'build.log')}")
+
+    return cached_build(f"bench/{name}", simulator, key, build, {"versions": versions, "arguments": arguments})
+
+
+def _step(step, simulator, arguments, directory, environment, limit_s):
+    """Run cocotb's runner in a process group of its own; the exit status, or None when the limit passed."""
+    job = directory / f"{step}.json"
+    job.write_text(json.dumps({"simulator": simulator, "step": step, "arguments": arguments}))
+    full = {key: value for key, value in os.environ.items() if key not in ("PYTEST_CURRENT_TEST", "WAVES")} | environment
+    with (directory / f"{step}.log").open("w") as log:
+        process = subprocess.Popen([sys.executable, "-m", "heddle_sim.bench_process", str(job)], cwd=directory, env=full,
+                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
+        try:
+            return process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            process.wait()
+
+
+def _results(path):
+    """Names of the tests that ran, and of those that failed."""
+    try:
+        cases = list(ElementTree.parse(path).iter("testcase"))
+    except (OSError, ElementTree.ParseError):
+        return [], []
+    ran = [case for case in cases if case.find("skipped") is None]
+    failed = [case.get("name") for case in ran if case.find("failure") is not None or case.find("error") is not None]
+    return [case.get("name") for case in ran], failed
+
+
+def _tail(path, lines=40):
+    return "\n".join(Path(path).read_text(errors="replace").splitlines()[-lines:])
+
+
+def _rerun(seed):
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
+    command = f"python -m pytest {shlex.quote(test)}" if test else shlex.join([Path(sys.executable).name, *sys.argv])
+    return f"COCOTB_RANDOM_SEED={seed} {command}"
