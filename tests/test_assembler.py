@@ -37,8 +37,9 @@ ENCODINGS = [
                                         "a_signed": 1}}}),
     ("@!p2 mm8.ka4i.kb4d1.ua.k16.kin.z r255, ur15:r4095:-1, r4092",
      {"opcode": Opcode.MATRIX, "guard": 2, "guard_negate": 1, "dst": 255, "a": 4095, "b": 15, "c": 4092,
-      "imm": 0xFFFFFFFF, "modifiers": {"matrix": {"ka": 3, "ka_interleaved": 1, "kb": 3, "kb_destination": 1, "b_signed": 1,
-                               "k_length": 15, "order": LoopOrder.COLUMNS_OUTER, "zero": 1}}}),
+      "imm": 0xFFFFFFFF, "modifiers": {"matrix": {
+          "ka": 3, "ka_interleaved": 1, "kb": 3, "kb_destination": 1, "b_signed": 1, "k_length": 15,
+          "order": LoopOrder.COLUMNS_OUTER, "zero": 1}}}),
     ("add r3, r4, ur5", {"opcode": Opcode.THREAD_ALU, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 3, "a": 4,
                          "b": 5, "modifiers": {"alu": {"function": AluFunction.ADD}}}),
     ("@up3 usetp.ge.u up6, ur63, 0b101", {

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 from heddle import Config, load_config
 from heddle.errors import ErrorCode
+from heddle.isa.layout import LoopOrder
 from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.golden.matrix import MatrixOperation
+from heddle_sim.golden.matrix import multiply as golden_multiply
 from heddle_sim.isa import assemble
+from heddle_sim.operations import multiply
 
 CFG = load_config("tiny")
 
@@ -71,6 +75,38 @@ def test_mm_extreme_values_are_exact(signs, value):
     assert result.ok
     product = {255: 255 * 255, 128: 128 * 128, 0x80FF: -128 * 255}[value] * 256
     assert (sim.state.registers[:, :8].view(np.int32) == product).all()
+
+
+@pytest.mark.parametrize("name", ["tiny", "small"])
+def test_mm_against_the_golden_model(name):
+    """Registers, errors and steps of random operations, wrong addresses and ranges included, are those step by step."""
+    cfg = load_config(name)
+    rng = np.random.default_rng(11)
+    codes = set()
+    for count in range(120):
+        sim = FunctionalSimulator(cfg)
+        registers = sim.state.registers
+        registers[:] = rng.integers(0, 1 << 32, registers.shape, dtype=np.uint32)
+        sim.state.shared[:] = rng.integers(0, 256, cfg.shared_bytes)
+        shift, offset, slices = int(rng.integers(5)), cfg.registers - 1, int(rng.integers(1, 17))
+        step = max(cfg.dot >> shift, 1) if count % 4 else 1
+        registers[:, offset] = rng.integers(0, 64, cfg.threads) * step + (cfg.shared_bytes >> shift) * (count % 8 == 1)
+        operation = MatrixOperation(
+            columns=rng.integers(0, 2, cfg.threads) > 0, lanes=rng.integers(0, 2, cfg.threads) > 0,
+            product=int(rng.integers(230, 256) if count % 3 == 0 else rng.integers(200)), k_length=slices - 1,
+            base=cfg.dot * int(rng.integers(8)), factor_word=int(rng.integers(cfg.factor_words - slices)),
+            offset_register=offset - 256, element_shift=shift,
+            a_signed=count & 1, b_signed=count >> 1 & 1, order=LoopOrder(count >> 2 & 1), zero=count >> 3 & 1)
+        factors = registers.view(np.uint8)[:, 1024:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
+        expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)
+        factors = factors.copy()
+        errors, steps = multiply(sim.state, operation)
+        assert (registers[:, :256].view(np.int32) == expected.products).all()
+        assert (registers.view(np.uint8)[:, 1024:] == factors.reshape(cfg.threads, -1)).all()
+        assert errors == [(code, operand) for code, _, operand in expected.errors]
+        assert steps == len(expected.addresses)
+        codes |= {code for code, _ in errors} or {ErrorCode.NONE}
+    assert codes == {ErrorCode.NONE, ErrorCode.PRODUCT_RANGE, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE}
 
 
 def test_mm_lane_mask_and_product_range():

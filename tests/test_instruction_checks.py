@@ -16,22 +16,21 @@ LIMITS = (0, 6, 7, 15, 16, 63, 64, 252, 254, 255, 256, 257, 258, 260, 4095)
 
 
 def words(cfg, count):
-    """Words of every opcode whose fields are near their limits or random, so that each check decides sometimes."""
+    """Words of every opcode, legal but for up to two fields near their limits; and every opcode number."""
     rng = np.random.default_rng(cfg.threads)
     numbers = [*LIMITS, *range(cfg.registers - 5, cfg.registers + 2)]
     for opcode in Opcode:
+        first = 256 if opcode is Opcode.MATRIX else 0
         for _ in range(count if CHECKS[opcode] else 3):
-            values = {"opcode": opcode, "b_source": int(rng.integers(4))}
-            for name in ("dst", "a", "b", "c"):
-                values[name] = int(rng.choice(numbers) if rng.integers(2) else rng.integers(256, 262))
-                if rng.integers(3) == 0:
-                    values[name] = int(rng.integers(4))
-            modifiers = int(rng.integers(1 << 34)) if rng.integers(2) else 0
-            if opcode is Opcode.MATRIX:
-                values |= {"a": values["a"] | 256, "c": values["c"] | 256}
-                modifiers = pack({"modifiers.matrix.k_length": int(rng.integers(16))}) >> FIELDS["modifiers"].offset
-                modifiers |= 1 << int(rng.integers(34)) if rng.integers(2) else 0
-            yield pack(values | {"modifiers": modifiers % (1 << 34), "imm": int(rng.integers(1 << 32))})
+            special = pack({"modifiers.alu.special": int(opcode is Opcode.UNIFORM_SPECIAL)})
+            values = {"dst": 0, "a": first, "b": 0, "c": first, "b_source": int(rng.integers(1, 3)),
+                      "modifiers": FIELDS["modifiers"].get(special)}
+            for name in rng.choice(["dst", "a", "b", "c", "b_source", "modifiers"], rng.integers(3)):
+                field = FIELDS[name]
+                values[name] = int(rng.integers(field.mask + 1) if field.width != 12 else rng.choice(numbers))
+                if name == "modifiers" and opcode is Opcode.MATRIX and rng.integers(2):     # only the number of slices
+                    values[name] &= FIELDS["modifiers"].get(pack({"modifiers.matrix.k_length": 15}))
+            yield pack(values | {"opcode": opcode, "imm": int(rng.integers(1 << 32))})
     for number in range(256):
         yield pack({"opcode": number})
 
@@ -43,7 +42,7 @@ def test_hardware_and_software_agree(name):
     seen = set()
 
     async def bench(ctx):
-        for index, word in enumerate(words(cfg, 150)):
+        for index, word in enumerate(words(cfg, 200)):
             space = Space(index % 2)
             ctx.set(dut.word, instruction_layout.from_bits(word))
             ctx.set(dut.segment_space, space)

@@ -1,13 +1,14 @@
-"""Matrix and copy operations of the functional simulator: whole operations in a few numpy calls."""
+"""Matrix and copy operations of the functional simulator: the golden models, with a fast way for whole operations."""
 
 import numpy as np
 
 from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
-from heddle.isa.layout import LoopOrder, Space
+from heddle.isa.layout import Space
 
 from .golden.copy import check_copy
 from .golden.copy import copy_block as golden_copy
+from .golden.matrix import multiply as golden_multiply
 
 __all__ = ["copy_block", "multiply"]
 
@@ -16,7 +17,7 @@ def multiply(state, operation):
     """Execute one ``mm`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
 
     ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of
-    steps. An address error leaves the product registers as they are.
+    steps. Steps before an address error, in loop order, have been executed.
     """
     cfg = state.cfg
     slices = operation.k_length + 1
@@ -29,12 +30,8 @@ def multiply(state, operation):
     offsets = state.registers[kept, FIRST_FACTOR_REGISTER + operation.offset_register]
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
     addresses = (first[:, None] + np.arange(slices, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
-    wrong = (addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)
-    if wrong.any():
-        steps = addresses.T if operation.order is LoopOrder.SLICES_OUTER else addresses
-        address = int(next(a for a in steps.flat if a % cfg.dot or a >= cfg.shared_bytes))
-        code = ErrorCode.MISALIGNED if address % cfg.dot else ErrorCode.OUT_OF_RANGE
-        return [*errors, (code, address)], 0
+    if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
+        return _multiply_step_by_step(state, operation)
 
     b = state.shared[(addresses[:, :, None] + np.arange(cfg.dot)).reshape(len(kept), -1)]
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
@@ -49,6 +46,14 @@ def multiply(state, operation):
     else:
         state.registers[target] += product[lanes]
     return errors, len(kept) * slices
+
+
+def _multiply_step_by_step(state, operation):
+    registers = state.registers.view(np.uint8).reshape(state.cfg.threads, -1)
+    factors = registers[:, 4 * FIRST_FACTOR_REGISTER:].reshape(state.cfg.threads, state.cfg.factor_words, state.cfg.dot)
+    result = golden_multiply(state.registers[:, :PRODUCT_REGISTERS].view(np.int32), factors, state.shared, operation)
+    state.registers[:, :PRODUCT_REGISTERS] = result.products.view(np.uint32)
+    return [(code, operand) for code, _, operand in result.errors], len(result.addresses)
 
 
 def _numbers(values, signed):
