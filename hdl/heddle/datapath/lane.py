@@ -7,11 +7,16 @@ from amaranth.utils import exact_log2
 from ..config import PRODUCT_BANKS
 from .factor_file import FactorFile
 from .gates import select_one_hot
-from .layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
+from .layouts import (
+    accumulate_layout,
+    bank_access_layout,
+    capture_layout,
+    factor_access_layout,
+)
 from .product_file import ProductFile
 from .reduction_tree import ReductionTree
 
-__all__ = ["Lane", "PRODUCT_BITS"]
+__all__ = ["PRODUCT_BITS", "Lane"]
 
 PRODUCT_BITS = 18       # of 9 x 9 bit, signed
 
@@ -139,10 +144,11 @@ class Lane(Component):
             self.offset.eq(offset),
         ]
         for index, word in enumerate(words):
-            quad = Mux(self.capture.quad[index], products.data[index], 0)
+            # A result may return in the cycle in which the address of the next operation is captured.
+            captured = Mux(self.capture.words[index], single, 0) | Mux(self.capture.quad[index], products.data[index], 0)
             returns = self.return_words[index] & self.return_lane
             with m.If(self.capture.words[index] | self.capture.quad[index] | returns):
-                m.d.sync += word.eq(single | quad | self.returned.word_select(index, 32))
+                m.d.sync += word.eq(captured | self.returned.word_select(index, 32))
         with m.If(self.capture.address):
             m.d.sync += address.eq(single)
         with m.If(self.capture.offset):
