@@ -1,6 +1,6 @@
 """All lanes of a core with their common control."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..layouts import RegisterPort
@@ -80,12 +80,7 @@ class LaneArray(Component):
 
     def _lanes(self, m, control, arbiter):
         port = self.registers
-        returned = []
-        for slot, value in enumerate(port.return_data):
-            gated = Signal(128, name=f"returned_{slot}")
-            for word in range(4):
-                m.d.comb += gated.word_select(word, 32).eq(Mux(port.return_words[word], value.word_select(word, 32), 0))
-            returned.append(gated)
+        returned = self._returned(m)
         lanes = Once("heddle_lane", Lane, self.cfg)
         for thread in range(self.cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
@@ -108,3 +103,17 @@ class LaneArray(Component):
                 port.address[thread].eq(lane.address),
                 self.offset[thread].eq(lane.offset),
             ]
+
+    def _returned(self, m):
+        """The results of each slot, zero in words that no lane takes in this cycle."""
+        port = self.registers
+        returned = []
+        for slot, value in enumerate(port.return_data):
+            used = Signal(name=f"used_{slot}")
+            gated = Signal(128, name=f"returned_{slot}")
+            m.d.comb += used.eq(Cat(port.return_lanes[slot::len(port.return_data)]).any())
+            for word in range(4):
+                taken = port.return_words[word] & used
+                m.d.comb += gated.word_select(word, 32).eq(Mux(taken, value.word_select(word, 32), 0))
+            returned.append(gated)
+        return returned

@@ -5,7 +5,7 @@ from amaranth.lib import data
 from ..config import PRODUCT_BANKS
 from .product_file import ROW_BITS
 
-__all__ = ["accumulate_layout", "capture_layout", "bank_access_layout", "factor_access_layout", "step_layout"]
+__all__ = ["accumulate_layout", "bank_access_layout", "capture_layout", "factor_access_layout", "step_layout"]
 
 
 def step_layout(cfg):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..config import PRODUCT_BANKS, PRODUCT_REGISTERS
 
-__all__ = ["ProductFile", "ROW_BITS"]
+__all__ = ["ROW_BITS", "ProductFile"]
 
 ROWS = PRODUCT_REGISTERS // PRODUCT_BANKS
 ROW_BITS = (ROWS - 1).bit_length()

@@ -8,7 +8,7 @@ from ..layouts import Capture, RegisterPort
 from .layouts import bank_access_layout, capture_layout, factor_access_layout
 from .product_file import ROW_BITS
 
-__all__ = ["RegisterArbiter", "AccessPort", "ACCESS_MEMBERS"]
+__all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter"]
 
 ACCESS_MEMBERS = ("read_banks", "read_row", "read_factor", "read_number", "capture", "read_grant", "read_factor_grant",
                   "write_banks", "write_row", "write_grant", "write_factor", "write_word", "write_chunk", "write_parts",

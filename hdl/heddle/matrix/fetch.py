@@ -1,13 +1,18 @@
 """The fetch of B: operations in, words and steps out."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..config import BANK_BYTES, BANKS
 from ..datapath.gates import select_one_hot
 from ..datapath.layouts import step_layout
-from ..layouts import SHARED_READ_LATENCY, BankReadPort, ErrorStream, matrix_operation_layout
+from ..layouts import (
+    SHARED_READ_LATENCY,
+    BankReadPort,
+    ErrorStream,
+    matrix_operation_layout,
+)
 from .address import ColumnAddress
 from .layouts import word_request_layout
 from .walk import ColumnWalk

@@ -1,0 +1,248 @@
+"""Bench of the matrix unit against its golden model."""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from heddle.config import PRODUCT_REGISTERS
+from heddle.errors import ErrorCode
+from heddle.isa.layout import LoopOrder
+from heddle.layouts import Capture
+from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
+
+from .matrix_environment import FactorRead, FactorWrite, MatrixBench, ProductRead, ProductWrite, Return
+
+PROFILES = {
+    "free": {},
+    "banks": {"bank_stall": 0.4},
+    "operations": {"operation_stall": 0.8, "access_stall": 0.3},
+    "all": {"bank_stall": 0.2, "operation_stall": 0.4, "access_stall": 0.6},
+}
+ACCESS_WORDS = 3            # factor words that only the thread unit uses, the first ones
+OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
+
+
+class Workload:
+    """Random operations; slices are in the factor words between those of the accesses and those of the offsets."""
+
+    def __init__(self, bench):
+        self.bench, self.cfg, self.random, self.rng = bench, bench.cfg, bench.random, bench.rng
+        self.limit = self.cfg.factor_words - OFFSET_WORDS
+        self.offset_numbers = range(self.limit * self.cfg.numbers_per_word, self.cfg.factor_registers)
+
+    async def prepare(self):
+        """Random registers; every register of the last factor words is an offset in elements within half of shared memory."""
+        bench, cfg = self.bench, self.cfg
+        await bench.fill()
+        parts = cfg.numbers_per_word
+        for word in range(self.limit, cfg.factor_words):
+            for group in range(cfg.thread_groups):
+                data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 32, (bench.slots, 4), np.uint32) * 16
+                bench.accesses.append(Return(data, 15, np.arange(cfg.threads) // bench.slots == group))
+            bench.accesses.append(FactorWrite(word, 0, (1 << parts) - 1, np.ones(cfg.threads, bool)))
+        await bench.idle()
+
+    def mask(self):
+        kind = self.random.randrange(6)
+        if kind == 0:
+            return np.ones(self.cfg.threads, bool)
+        if kind == 1:
+            return np.arange(self.cfg.threads) == self.random.randrange(self.cfg.threads)
+        if kind == 2:
+            return np.zeros(self.cfg.threads, bool)
+        return self.rng.random(self.cfg.threads) < self.random.choice([0.2, 0.5, 0.8])
+
+    def operation(self, **fixed):
+        random, cfg = self.random, self.cfg
+        slices = fixed.get("k_length", random.choice([0, 0, 1, 2, 3, 7, 15]))
+        shift = random.randrange(2)
+        values = {
+            "columns": self.mask(), "lanes": self.mask(), "product": random.choice([0, 1, 3, 64, PRODUCT_REGISTERS - cfg.threads]),
+            "factor_word": random.randrange(ACCESS_WORDS, self.limit - slices), "offset_register": random.choice(self.offset_numbers),
+            "base": random.randrange(cfg.shared_bytes // 2 // 16 - 16) * 16 if not shift else 0, "element_shift": shift,
+            "a_signed": random.getrandbits(1), "b_signed": random.getrandbits(1), "k_length": slices,
+            "order": random.choice(list(LoopOrder)), "zero": random.getrandbits(1), "pc": random.getrandbits(12),
+        }
+        return MatrixOperation(**(values | fixed))
+
+    def access(self):
+        """A random access to registers that no operation uses: rows 32 to 47 of the product banks, the lower factor words."""
+        random, cfg = self.random, self.cfg
+        kind = random.randrange(6)
+        lanes = self.mask()
+        row = random.randrange(32, 48)
+        if kind == 0:
+            return ProductRead(random.choice([15, 3, 12]), row, Capture.QUAD)
+        if kind == 1:
+            return ProductRead(1 << random.randrange(4), row, Capture(random.randrange(5)))
+        if kind == 2:
+            return FactorRead(random.randrange(cfg.factor_registers), Capture(random.randrange(5)), cfg.numbers_per_word)
+        if kind == 3:
+            return ProductWrite(random.randrange(1, 16), row, lanes)
+        if kind == 4:
+            return FactorWrite(random.randrange(ACCESS_WORDS), random.randrange(16 // cfg.dot), random.randrange(1, 1 << cfg.numbers_per_word), lanes)
+        return Return(self.rng.integers(0, 1 << 32, (self.bench.slots, 4), np.uint32), random.randrange(1, 16), lanes)
+
+
+async def begin(dut, **stalls):
+    bench = MatrixBench(dut, **stalls)
+    work = Workload(bench)
+    await bench.start()
+    await work.prepare()
+    return bench, work
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(profile=list(PROFILES))
+async def random_operations(dut, profile):
+    """Operations back to back with concurrent accesses of the thread unit, under every profile of stalls."""
+    bench, work = await begin(dut, **PROFILES[profile])
+    bench.next_access = work.access
+    for _ in range(4):
+        for _ in range(12):
+            bench.operations.append(work.operation())
+        await bench.idle(also_accesses=False)
+    bench.next_access = lambda: None
+    await bench.idle()
+    await bench.compare()
+    assert bench.conflicts == bench.expected_conflicts
+    assert bench.bank_stall == 0 or bench.conflicts
+    assert bench.refused, "the register port never had to wait"
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def repeats(dut):
+    """Neighbouring steps on the same and on neighbouring product registers, by changing lanes: forwarding."""
+    bench, work = await begin(dut)
+    for product in (0, 5):
+        for _ in range(60):
+            columns = np.zeros(work.cfg.threads, bool)
+            columns[work.random.sample(range(3), work.random.choice([1, 1, 2, 3]))] = True
+            bench.operations.append(work.operation(
+                columns=columns, product=product, k_length=work.random.choice([0, 0, 1, 2]), factor_word=work.random.randrange(20)))
+        await bench.idle()
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(order=list(LoopOrder))
+async def no_bubbles(dut, order):
+    """Operations that are queued in time follow each other without a gap, from three steps on."""
+    bench, work = await begin(dut)
+    everything = np.ones(work.cfg.threads, bool)
+    three = np.arange(work.cfg.threads) < 3
+    for columns, slices, count in ((everything, 16, 6), (everything, 1, 10), (three, 1, 10), (three, 4, 6), (everything, 2, 10)):
+        before = bench.steps
+        start = bench.cycle
+        for _ in range(count):
+            bench.operations.append(work.operation(columns=columns, k_length=slices - 1, product=0, order=order))
+        await bench.idle()
+        steps = int(columns.sum()) * slices * count
+        assert bench.steps - before == steps
+        assert bench.cycle - start < steps + 40
+        assert bench.bubbles == 0, f"{bench.bubbles} bubbles with {columns.sum()} columns and {slices} slices"
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def first_step(dut):
+    """The time from an operation to its sum is what the unit's description says."""
+    bench, work = await begin(dut)
+    one = np.arange(work.cfg.threads) == 0
+    bench.operations.append(work.operation(columns=one, k_length=0, product=0))
+    while not bench.accepted:
+        await RisingEdge(dut.clk)
+    start = bench.cycle
+    while not bench.completed:
+        await RisingEdge(dut.clk)
+    dut._log.info(f"{bench.cycle - start} cycles from acceptance to done")
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def steps_are_counted(dut):
+    """As many steps as the model has, for operations without errors, and the same with refused banks."""
+    bench, work = await begin(dut, bank_stall=0.3)
+    expected = 0
+    for _ in range(20):
+        operation = work.operation(product=17)
+        expected += len(matrix_steps(operation))
+        bench.operations.append(operation)
+    await bench.idle()
+    assert bench.steps == expected
+    assert bench.conflicts == bench.expected_conflicts > 0
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def errors(dut):
+    """Bad addresses drop the rest of an operation; columns beyond r255 are ignored; the unit goes on [S0.11]."""
+    bench, work = await begin(dut, bank_stall=0.2)
+    cfg, random = work.cfg, work.random
+    seen = set()
+    for _ in range(40):
+        kind = random.randrange(5)
+        if kind == 0:       # a column or a slice beyond shared memory, also beyond 2^32
+            fixed = {"base": random.choice([cfg.shared_bytes - 64, cfg.shared_bytes // 2, 0xFFFFFF00, 0x80000000])}
+        elif kind == 1:
+            fixed = {"base": random.randrange(1, cfg.dot)}
+        elif kind == 2:     # ends just before, at and behind r255
+            fixed = {"product": PRODUCT_REGISTERS - random.randrange(1, cfg.threads + 2)}
+        elif kind == 3:
+            fixed = {"product": PRODUCT_REGISTERS - 2, "base": random.choice([1, cfg.shared_bytes - 16, cfg.shared_bytes])}
+        else:
+            fixed = {}
+        bench.operations.append(work.operation(**fixed))
+    watch = bench.errors
+    expected = {ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE, ErrorCode.PRODUCT_RANGE}
+    while bench.operations or bench.in_flight:
+        await RisingEdge(dut.clk)
+        seen |= {code for code, _, _ in watch}
+    await bench.idle()
+    assert seen == expected, f"errors {seen}, expected {expected}"
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def empty_operations(dut):
+    """No active column: no step, no error, done in order; also between others and all in a row."""
+    bench, work = await begin(dut)
+    none = np.zeros(work.cfg.threads, bool)
+    for empty in (True, True, False, True, False, False, True, True, True):
+        bench.operations.append(work.operation(**({"columns": none, "base": 1} if empty else {})))
+    await bench.idle()
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def stop_discards(dut):
+    """With ``stop`` every operation is done soon; the unit works afterwards."""
+    bench, work = await begin(dut, bank_stall=0.3)
+    everything = np.ones(work.cfg.threads, bool)
+    for delay in (0, 1, 5, 9, 14, 15, 16, 30, 60, 100):
+        for _ in range(4):
+            # Without lanes the operation that is cut changes nothing, at whatever step.
+            bench.operations.append(work.operation(columns=everything, k_length=15, lanes=~everything))
+        while bench.operations or bench.offered:
+            await RisingEdge(dut.clk)
+        await ClockCycles(dut.clk, delay + 1)
+        dut.stop.value = 1
+        for operation in bench.in_flight:
+            object.__setattr__(operation, "discarded", True)
+        for _ in range(80):
+            await RisingEdge(dut.clk)
+        assert not bench.in_flight, "stop must end every operation"
+        assert not int(dut.busy.value)
+        dut.stop.value = 0
+        bench.reads.clear()
+        bench.operations.append(work.operation())
+        await bench.idle()
+    await bench.compare()
+    bench.finish()

@@ -1,0 +1,394 @@
+"""What stands around the matrix unit in its bench: the front end, the banks and the thread unit."""
+
+import random
+from collections import deque
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+from heddle.config import BANK_BYTES, BANKS, PRODUCT_BANKS, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.layouts import SHARED_READ_LATENCY, Capture, error_layout, matrix_operation_layout
+from heddle_sim.golden.matrix import multiply
+from heddle_sim.harness import bench_config
+
+__all__ = ["FactorRead", "FactorWrite", "MatrixBench", "ProductRead", "ProductWrite", "Return"]
+
+IDLE_LIMIT = 4_000          # cycles without progress that fail a test
+READ_CYCLES = 2             # from a grant of the register port to the lanes' operand
+
+
+class ProductRead:
+    """Read row ``row`` of ``banks`` into ``capture``; done when every bank was granted."""
+
+    kind = "read"
+
+    def __init__(self, banks, row, capture):
+        self.banks, self.row, self.capture = banks, row, capture
+
+    @property
+    def place(self):
+        return ("product", self.row)
+
+    def drive(self, bench):
+        bench.registers(read_banks=self.banks, read_row=self.row, capture=self.capture.value)
+
+    def sample(self, bench):
+        granted = bench.sample("read_grant") & self.banks
+        values = bench.products.view(np.uint32)[:, 4 * self.row:4 * self.row + 4].copy()
+        for bank in range(PRODUCT_BANKS):
+            if granted >> bank & 1:
+                bench.capture(Capture(Capture.WORD_0.value + bank) if self.capture == Capture.QUAD else self.capture,
+                              values[:, bank])
+        self.banks &= ~granted
+        return granted != 0, self.banks == 0
+
+
+class FactorRead:
+    """Read register ``256 + number`` into ``capture``."""
+
+    kind = "read"
+
+    def __init__(self, number, capture, numbers_per_word):
+        self.number, self.capture, self.place = number, capture, ("factor", number // numbers_per_word)
+
+    def drive(self, bench):
+        bench.registers(read_factor=1, read_number=self.number, capture=self.capture.value)
+
+    def sample(self, bench):
+        granted = bench.sample("read_factor_grant")
+        if granted:
+            bench.capture(self.capture, bench.factor_numbers()[:, self.number].copy())
+        return bool(granted), bool(granted)
+
+
+class ProductWrite:
+    """Write operand word j to row ``row`` of bank j for each bank."""
+
+    kind = "write"
+
+    def __init__(self, banks, row, lanes):
+        self.banks, self.row, self.lanes = banks, row, lanes
+
+    @property
+    def place(self):
+        return ("product", self.row)
+
+    def drive(self, bench):
+        bench.registers(write_banks=self.banks, write_row=self.row, write_lanes=bench.bits(self.lanes))
+
+    def sample(self, bench):
+        granted = bench.sample("write_grant") & self.banks
+        for bank in range(PRODUCT_BANKS):
+            if granted >> bank & 1:
+                bench.products.view(np.uint32)[self.lanes, 4 * self.row + bank] = bench.operand[self.lanes, bank]
+        self.banks &= ~granted
+        return granted != 0, self.banks == 0
+
+
+class FactorWrite:
+    """Write a chunk of the operand to a factor word, the 32-bit parts of a mask only."""
+
+    kind = "write"
+
+    def __init__(self, word, chunk, parts, lanes):
+        self.word, self.chunk, self.parts, self.lanes = word, chunk, parts, lanes
+
+    @property
+    def place(self):
+        return ("factor", self.word)
+
+    def drive(self, bench):
+        bench.registers(write_factor=1, write_word=self.word, write_chunk=self.chunk, write_parts=self.parts,
+                        write_lanes=bench.bits(self.lanes))
+
+    def sample(self, bench):
+        if not bench.sample("write_factor_grant"):
+            return False, False
+        numbers = bench.cfg.numbers_per_word
+        for part in range(numbers):
+            if self.parts >> part & 1:
+                bench.factor_numbers()[self.lanes, self.word * numbers + part] = \
+                    bench.operand[self.lanes, self.chunk * numbers + part]
+        return True, True
+
+
+class Return:
+    """Give ``data`` (uint32 [slots, 4]) to the ``words`` of the operands of some lanes."""
+
+    kind = "write"
+
+    def __init__(self, data, words, lanes):
+        self.data, self.words, self.lanes = data, words, lanes
+
+    @property
+    def place(self):
+        return ("operand", 0)
+
+    def drive(self, bench):
+        bench.registers(return_words=self.words, return_lanes=bench.bits(self.lanes))
+        bench.return_data(self.data)
+
+    def sample(self, bench):
+        slots = len(self.data)
+        for lane in np.flatnonzero(self.lanes):
+            for word in range(4):
+                if self.words >> word & 1:
+                    bench.operand[lane, word] = self.data[lane % slots, word]
+        return True, True
+
+
+class MatrixBench:
+    """Everything around the unit, moved by one loop that samples before and drives after each clock edge.
+
+    ``operations`` and ``accesses`` are queues that tests fill; the model follows what the unit accepted, grants and completes.
+    Operations and accesses that are under way at the same time must use different registers.
+    """
+
+    def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0):
+        self.dut = dut
+        self.bank_stall, self.operation_stall, self.access_stall = bank_stall, operation_stall, access_stall
+        self.cfg = cfg = bench_config()
+        self.random = random.Random(cocotb.RANDOM_SEED)
+        self.rng = rng = np.random.default_rng(cocotb.RANDOM_SEED)
+        self.slots = min(cfg.thread_slots, cfg.threads)
+        self.layout = matrix_operation_layout(cfg)
+        self.shared = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
+        self.products = np.zeros((cfg.threads, PRODUCT_REGISTERS), np.int32)
+        self.factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.uint8)
+        self.operand = np.zeros((cfg.threads, 4), np.uint32)
+        self.address = np.zeros(cfg.threads, np.uint32)
+        self.operations, self.accesses = deque(), deque()
+        self.in_flight, self.errors, self.reads = deque(), [], []
+        self.offered = None
+        self.current = {"read": None, "write": None}
+        self.data = deque([[None] * BANKS] * (SHARED_READ_LATENCY - 1))
+        self.captures = []
+        self.accepted = self.completed = self.cycle = self.compared = 0
+        self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = 0
+        self.next_access = lambda: None
+
+    # -- small helpers ----------------------------------------------------------------------
+
+    @staticmethod
+    def bits(flags):
+        return sum(1 << index for index, flag in enumerate(flags) if flag)
+
+    def factor_numbers(self):
+        """The factor registers as uint32 [threads, numbers]; a view."""
+        return self.factors.reshape(self.cfg.threads, -1).view("<u4")
+
+    def registers(self, **values):
+        for name, value in values.items():
+            getattr(self.dut, f"registers__{name}").value = value
+
+    def return_data(self, data):
+        for slot, words in enumerate(data):
+            getattr(self.dut, f"registers__return_data__{slot}").value = sum(int(word) << 32 * j for j, word in enumerate(words))
+
+    def sample(self, name):
+        return int(getattr(self.dut, f"registers__{name}").value)
+
+    def capture(self, capture, values):
+        self.captures.append((self.cycle + READ_CYCLES, capture, values))
+
+    def signals(self, *names):
+        return [int(getattr(self.dut, name).value) for name in names]
+
+    # -- control ----------------------------------------------------------------------------
+
+    async def start(self):
+        Clock(self.dut.clk, 10, unit="ns").start()
+        for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant"):
+            getattr(self.dut, name).value = 0
+        for bank in range(BANKS):
+            getattr(self.dut, f"bank__data__{bank}").value = 0
+        self._idle_registers()
+        self.dut.rst.value = 1
+        for _ in range(3):
+            await RisingEdge(self.dut.clk)
+        self.dut.rst.value = 0
+        # The lanes' registers have no reset: what an earlier test left is where the model starts.
+        for lane in range(self.cfg.threads):
+            operand, address = self.signals(f"registers__operand__{lane}", f"registers__address__{lane}")
+            self.operand[lane] = [operand >> 32 * word & 0xFFFFFFFF for word in range(4)]
+            self.address[lane] = address
+        self.task = cocotb.start_soon(self._loop())
+
+    async def idle(self, also_accesses=True):
+        """Wait until everything that was queued is done."""
+        last, since = None, 0
+        while self.operations or self.offered or self.in_flight or (also_accesses and (self.accesses or any(self.current.values()))):
+            await RisingEdge(self.dut.clk)
+            state = (self.accepted, self.completed, self.steps, len(self.accesses))
+            since = since + 1 if state == last else 0
+            last = state
+            assert since < IDLE_LIMIT, f"no progress for {IDLE_LIMIT} cycles: {len(self.in_flight)} operations in flight"
+        for _ in range(4):
+            await RisingEdge(self.dut.clk)
+        assert not int(self.dut.busy.value) and not int(self.dut.active.value), "busy or active although nothing is under way"
+
+    async def fill(self):
+        """Give every register of every lane a random value, through the register port."""
+        lanes = np.ones(self.cfg.threads, bool)
+        groups = np.arange(self.cfg.threads) // self.slots
+        parts = self.cfg.numbers_per_word
+
+        def load():
+            for group in range(self.cfg.thread_groups):
+                data = self.rng.integers(0, 1 << 32, (self.slots, 4), np.uint32)
+                self.accesses.append(Return(data, 15, groups == group))
+
+        for row in range(PRODUCT_REGISTERS // PRODUCT_BANKS):
+            load()
+            self.accesses.append(ProductWrite(15, row, lanes))
+        for word in range(self.cfg.factor_words):
+            if word % (4 // parts) == 0:
+                load()
+            self.accesses.append(FactorWrite(word, word % (4 // parts), (1 << parts) - 1, lanes))
+        await self.idle()
+
+    async def compare(self):
+        """Read every product register of every lane; the loop compares them with the model."""
+        for row in range(PRODUCT_REGISTERS // PRODUCT_BANKS):
+            self.accesses.append(ProductRead(15, row, Capture.QUAD))
+        before = self.compared
+        await self.idle()
+        assert self.compared > before
+
+    def finish(self):
+        assert self.completed and self.compared and not self.in_flight
+        self.dut._log.info(f"{self.completed} operations, {self.steps} steps, {self.bubbles} bubbles, {self.refused} "
+                           f"refused accesses, {self.compared} comparisons in {self.cycle} cycles")
+
+    # -- the loop ---------------------------------------------------------------------------
+
+    async def _loop(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self._sample_operation()
+            self._sample_bank()
+            self._sample_done()
+            self._check_lanes()
+            self._sample_access()
+            self.cycle += 1
+            self._drive_operation()
+            self._drive_bank()
+            self._drive_access()
+
+    def _sample_operation(self):
+        if self.offered and int(self.dut.i_operation__ready.value):
+            self.in_flight.append(self.offered)
+            self.offered = None
+            self.accepted += 1
+
+    def _drive_operation(self):
+        if self.offered is None and self.operations and self.random.random() >= self.operation_stall:
+            self.offered = self.operations.popleft()
+        self.dut.i_operation__valid.value = int(self.offered is not None)
+        if self.offered is not None:
+            operation = {name: getattr(self.offered, name) for name in self.layout.members}
+            operation |= {name: self.bits(operation[name]) for name in ("columns", "lanes")}
+            self.dut.i_operation__payload.value = self.layout.const(operation).as_bits()
+        else:
+            self.dut.i_operation__payload.value = self.random.getrandbits(self.layout.size)
+
+    def _sample_bank(self):
+        request, grant = self.signals("bank__request", "bank__grant")
+        assert request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
+        words = [None] * BANKS
+        if request & grant:
+            bank = request.bit_length() - 1
+            row = int(getattr(self.dut, f"bank__row__{bank}").value)
+            start = row * ROW_BYTES + bank * BANK_BYTES
+            words[bank] = int.from_bytes(self.shared[start:start + BANK_BYTES].tobytes(), "little")
+            self.reads.append(start)
+        self.expected_conflicts += bool(request and not request & grant)
+        self.data.append(words)
+        steps, bubbles, conflicts = self.signals("event_matrix_steps", "event_matrix_bubbles", "event_matrix_bank_conflicts")
+        self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
+
+    def _drive_bank(self):
+        words = self.data.popleft()
+        for bank, word in enumerate(words):
+            getattr(self.dut, f"bank__data__{bank}").value = self.random.getrandbits(128) if word is None else word
+        self.dut.bank__grant.value = sum((self.random.random() >= self.bank_stall) << bank for bank in range(BANKS))
+
+    def _sample_done(self):
+        if int(self.dut.o_error__valid.value):
+            error = error_layout.from_bits(int(self.dut.o_error__payload.value))
+            self.errors.append((error.code, error.pc, error.operand))
+        if int(self.dut.done.value):
+            assert self.in_flight, "done without an operation"
+            operation = self.in_flight.popleft()
+            assert int(self.dut.busy.value) and int(self.dut.active.value), "done, but not busy and active"
+            if getattr(operation, "discarded", False):
+                self.completed += 1
+                return
+            result = multiply(self.products, self.factors, self.shared, operation)
+            self.products = result.products
+            assert self.errors[:len(result.errors)] == result.errors, f"errors {self.errors}, expected {result.errors} first"
+            del self.errors[:len(result.errors)]
+            expected = [address // BANK_BYTES * BANK_BYTES for address in result.addresses]
+            assert self.reads[:len(expected)] == expected, f"reads {self.reads}, expected {expected} first"
+            del self.reads[:len(expected)]
+            self.completed += 1
+            if not self.in_flight:
+                assert not self.errors and not self.reads, f"surplus: errors {self.errors}, reads {self.reads}"
+
+    def _idle_registers(self):
+        """No request; everything that a request would qualify is random."""
+        self.registers(read_banks=0, read_factor=0, write_banks=0, write_factor=0, return_lanes=0,
+                       return_words=self.random.getrandbits(4), read_row=self.random.getrandbits(6),
+                       write_row=self.random.getrandbits(6), capture=self.random.randrange(6),
+                       read_number=self.random.randrange(self.cfg.factor_registers),
+                       write_word=self.random.randrange(self.cfg.factor_words), write_chunk=self.random.getrandbits(2),
+                       write_parts=self.random.getrandbits(self.cfg.numbers_per_word),
+                       write_lanes=self.random.getrandbits(self.cfg.threads))
+        self.return_data([[self.random.getrandbits(32) for _ in range(4)] for _ in range(self.slots)])
+
+    def _sample_access(self):
+        for kind, access in self.current.items():
+            if access is not None:
+                progress, over = access.sample(self)
+                self.refused += not progress
+                if over:
+                    self.current[kind] = None
+
+    def _drive_access(self):
+        if self.random.random() >= self.access_stall:
+            self._next_access()
+        self._idle_registers()
+        for access in self.current.values():
+            if access is not None:
+                access.drive(self)
+
+    def _next_access(self):
+        """Start the next queued access, or a random one, if its kind is idle and nothing forbids it."""
+        if not self.accesses:
+            access = self.next_access()
+            if access is None:
+                return
+            self.accesses.append(access)
+        access = self.accesses[0]
+        other = self.current["write" if access.kind == "read" else "read"]
+        lands = any(due > self.cycle and capture != Capture.ADDRESS for due, capture, _ in self.captures)
+        if self.current[access.kind] or (other and other.place == access.place) or (isinstance(access, Return) and lands):
+            return
+        self.current[access.kind] = self.accesses.popleft()
+
+    def _check_lanes(self):
+        for due, capture, values in self.captures:
+            if due <= self.cycle:
+                if capture == Capture.ADDRESS:
+                    self.address = values
+                else:
+                    self.operand[:, capture.value] = values
+        self.captures = [entry for entry in self.captures if entry[0] > self.cycle]
+        for lane in range(self.cfg.threads if self.cycle else 0):
+            words, address = self.signals(f"registers__operand__{lane}", f"registers__address__{lane}")
+            expected = int.from_bytes(self.operand[lane].astype("<u4").tobytes(), "little")
+            assert words == expected, f"operand of lane {lane}: {words:#x}, expected {expected:#x}"
+            assert address == self.address[lane], f"address of lane {lane}: {address:#x}, expected {self.address[lane]:#x}"
+            self.compared += 1
