@@ -3,7 +3,6 @@
 import re
 
 import pytest
-
 from heddle import Config, ConfigError, load_config
 from heddle.config import preset_names
 
@@ -13,12 +12,26 @@ def refuses(message, **parameters):
         Config(**parameters)
 
 
-@pytest.mark.parametrize("name, threads, dot, shared_kib, factor_words, axi_bits", [
-    ("tiny", 8, 4, 16, 64, 64), ("small", 16, 8, 64, 512, 128), ("base", 32, 8, 128, 1024, 256), ("large", 64, 16, 256, 512, 512)])
+@pytest.mark.parametrize(
+    "name, threads, dot, shared_kib, factor_words, axi_bits",
+    [
+        ("tiny", 8, 4, 16, 64, 64),
+        ("small", 16, 8, 64, 512, 128),
+        ("base", 32, 8, 128, 1024, 256),
+        ("large", 64, 16, 256, 512, 512),
+    ],
+)
 def test_presets(name, threads, dot, shared_kib, factor_words, axi_bits):
     cfg = load_config(name)
     assert (cfg.name, cfg.threads, cfg.dot, cfg.shared_memory_kib, cfg.factor_words, cfg.axi_data_bits, cfg.cores) == (
-        name, threads, dot, shared_kib, factor_words, axi_bits, 1)
+        name,
+        threads,
+        dot,
+        shared_kib,
+        factor_words,
+        axi_bits,
+        1,
+    )
 
 
 def test_quad_is_four_cores_of_base():
@@ -30,24 +43,27 @@ def test_every_preset_is_known():
     assert preset_names() == ["base", "large", "quad", "small", "tiny"]
 
 
-@pytest.mark.parametrize("name, rule, bad", [
-    ("threads", "one of 8, 16, 32, 64", 12),
-    ("dot", "one of 4, 8, 16", 2),
-    ("axi_data_bits", "one of 64, 128, 256, 512", 1024),
-    ("thread_slots", "one of 1, 2, 4, 8", 3),
-    ("shared_memory_kib", "a power of two from 4 to 1024", 96),
-    ("shared_memory_kib", "a power of two from 4 to 1024", 2),
-    ("instruction_words", "a power of two from 64 to 4096", 8192),
-    ("factor_words", "a power of two from 32 to 8192", 0),
-    ("factor_words", "a power of two from 32 to 8192", 48),
-    ("axi_address_bits", "from 16 to 32", 33),
-    ("axi_reads", "from 2 to 128", 1),
-    ("axi_writes", "from 2 to 128", 129),
-    ("matrix_queue", "from 2 to 16", 17),
-    ("thread_queue", "from 2 to 16", 1),
-    ("copy_queue", "from 2 to 16", 0),
-    ("cores", "from 1 to 16", 0),
-])
+@pytest.mark.parametrize(
+    "name, rule, bad",
+    [
+        ("threads", "one of 8, 16, 32, 64", 12),
+        ("dot", "one of 4, 8, 16", 2),
+        ("axi_data_bits", "one of 64, 128, 256, 512", 1024),
+        ("thread_slots", "one of 1, 2, 4, 8", 3),
+        ("shared_memory_kib", "a power of two from 4 to 1024", 96),
+        ("shared_memory_kib", "a power of two from 4 to 1024", 2),
+        ("instruction_words", "a power of two from 64 to 4096", 8192),
+        ("factor_words", "a power of two from 32 to 8192", 0),
+        ("factor_words", "a power of two from 32 to 8192", 48),
+        ("axi_address_bits", "from 16 to 32", 33),
+        ("axi_reads", "from 2 to 128", 1),
+        ("axi_writes", "from 2 to 128", 129),
+        ("matrix_queue", "from 2 to 16", 17),
+        ("thread_queue", "from 2 to 16", 1),
+        ("copy_queue", "from 2 to 16", 0),
+        ("cores", "from 1 to 16", 0),
+    ],
+)
 def test_out_of_range(name, rule, bad):
     refuses(f"{name} must be {rule}, not {bad}", **{name: bad})
 
@@ -63,12 +79,19 @@ def test_name(bad):
 
 
 def test_factor_registers_fit_the_register_field():
-    refuses("factor_words must be at most 960 with dot = 16 (register numbers have 12 bits), not 1024", factor_words=1024, dot=16)
+    refuses(
+        "factor_words must be at most 960 with dot = 16 (register numbers have 12 bits), not 1024",
+        factor_words=1024,
+        dot=16,
+    )
 
 
 def test_unknown_configuration():
-    with pytest.raises(ConfigError, match=r"^configuration must be one of base, large, quad, small, tiny or the path of a \.toml "
-                                          "file, not 'nope'$"):
+    with pytest.raises(
+        ConfigError,
+        match=r"^configuration must be one of base, large, quad, small, tiny or the path of a \.toml "
+        "file, not 'nope'$",
+    ):
         load_config("nope")
 
 
@@ -102,7 +125,7 @@ def test_derived_values(name):
     cfg = load_config(name)
     assert 1 << cfg.thread_bits == cfg.threads
     assert cfg.word_bits == 8 * cfg.dot
-    assert 1 << (cfg.sum_bits - 1) > cfg.dot * 255 * 255       # a signed sum of dot products of any signedness
+    assert 1 << (cfg.sum_bits - 1) > cfg.dot * 255 * 255  # a signed sum of dot products of any signedness
     assert cfg.registers == 256 + cfg.factor_words * cfg.numbers_per_word <= 4096
     assert cfg.shared_rows * 128 == cfg.shared_bytes == 1 << cfg.shared_address_bits
     assert cfg.thread_groups * cfg.thread_slots >= cfg.threads

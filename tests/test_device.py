@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-
 from heddle import load_config
 from heddle.errors import ErrorCode
 from heddle_sim import Device, DeviceError, OutOfMemory, Stats
@@ -22,6 +21,7 @@ def device():
 
 
 # -- memory ---------------------------------------------------------------------------------
+
 
 def test_allocations_do_not_overlap_and_are_aligned():
     generator = np.random.default_rng(1)
@@ -46,7 +46,9 @@ def test_allocations_do_not_overlap_and_are_aligned():
 def test_freed_memory_is_used_again():
     allocator = Allocator(1024)
     first, second = allocator.allocate(512), allocator.allocate(512)
-    with pytest.raises(OutOfMemory, match=r"^memory_bytes must leave room for 1 more bytes, not 1024 with 1024 in use$"):
+    with pytest.raises(
+        OutOfMemory, match=r"^memory_bytes must leave room for 1 more bytes, not 1024 with 1024 in use$"
+    ):
         allocator.allocate(1)
     allocator.free(first)
     assert allocator.allocate(300) == first
@@ -61,7 +63,9 @@ def test_allocation_sizes_are_checked(bad):
         Allocator(1024).allocate(bad)
 
 
-@pytest.mark.parametrize("columns, element_bytes, pitch", [(1, 1, 16), (16, 1, 16), (17, 1, 32), (4, 4, 16), (5, 4, 32)])
+@pytest.mark.parametrize(
+    "columns, element_bytes, pitch", [(1, 1, 16), (16, 1, 16), (17, 1, 32), (4, 4, 16), (5, 4, 32)]
+)
 def test_row_pitch(columns, element_bytes, pitch):
     assert row_pitch(columns, element_bytes) == pitch
 
@@ -71,7 +75,7 @@ def test_matrices_are_padded_with_zeros():
     memory.bytes[:] = 255
     matrix = np.arange(-6, 9, dtype=np.int8).reshape(3, 5)
     address = memory.place(matrix)
-    image = memory.bytes[address:address + 48].reshape(3, 16)
+    image = memory.bytes[address : address + 48].reshape(3, 16)
     assert np.array_equal(image[:, :5].view(np.int8), matrix)
     assert not image[:, 5:].any()
     assert np.array_equal(memory.matrix(address, (3, 5), np.int8), matrix)
@@ -83,7 +87,9 @@ def test_write_and_read(device):
     device.write(address, data.transpose(2, 0, 1))
     assert np.array_equal(device.read(address, (4, 2, 3), np.int32), data.transpose(2, 0, 1))
     device.free(address)
-    with pytest.raises(ValueError, match="^address must leave 96 bytes below the 1048576 bytes of memory, not 0xfffff$"):
+    with pytest.raises(
+        ValueError, match="^address must leave 96 bytes below the 1048576 bytes of memory, not 0xfffff$"
+    ):
         device.write((1 << 20) - 1, data)
     with pytest.raises(ValueError, match="^address must leave 4 bytes below"):
         device.read(-4, (1,), np.int32)
@@ -91,17 +97,21 @@ def test_write_and_read(device):
 
 # -- parameters -----------------------------------------------------------------------------
 
-@pytest.mark.parametrize("parameters, error, message", [
-    ({"simulator": "fast"}, ValueError, "simulator must be one of verilator, golden, not 'fast'"),
-    ({"memory_bytes": 5000}, ValueError, "memory_bytes must be a multiple of 4096, not 5000"),
-    ({"memory_bytes": 1 << 33}, ValueError, "memory_bytes must be from 4096 to 4294967296, not 8589934592"),
-    ({"memory_bytes": 1e6}, TypeError, "memory_bytes must be an integer, not 1000000.0"),
-    ({"timeout_cycles": 0}, ValueError, "timeout_cycles must be from 1 to 4294967295, not 0"),
-    ({"latency": 0}, ValueError, "latency must be an integer from 1, not 0"),
-    ({"bandwidth": 2.0}, ValueError, "bandwidth must be above 0 and at most 1 (beats per cycle), not 2.0"),
-    ({"config": "nope"}, ValueError, "configuration must be one of "),
-    ({"config": "quad"}, ValueError, "cores must be 1 (several cores are not available yet), not 4"),
-])
+
+@pytest.mark.parametrize(
+    "parameters, error, message",
+    [
+        ({"simulator": "fast"}, ValueError, "simulator must be one of verilator, golden, not 'fast'"),
+        ({"memory_bytes": 5000}, ValueError, "memory_bytes must be a multiple of 4096, not 5000"),
+        ({"memory_bytes": 1 << 33}, ValueError, "memory_bytes must be from 4096 to 4294967296, not 8589934592"),
+        ({"memory_bytes": 1e6}, TypeError, "memory_bytes must be an integer, not 1000000.0"),
+        ({"timeout_cycles": 0}, ValueError, "timeout_cycles must be from 1 to 4294967295, not 0"),
+        ({"latency": 0}, ValueError, "latency must be an integer from 1, not 0"),
+        ({"bandwidth": 2.0}, ValueError, "bandwidth must be above 0 and at most 1 (beats per cycle), not 2.0"),
+        ({"config": "nope"}, ValueError, "configuration must be one of "),
+        ({"config": "quad"}, ValueError, "cores must be 1 (several cores are not available yet), not 4"),
+    ],
+)
 def test_parameters_of_the_device(parameters, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         Device(**{"config": TINY, "simulator": "golden"} | parameters)
@@ -128,17 +138,31 @@ def test_a_program_reads_uniform_registers_and_writes_memory(device):
     assert stats.counters["instructions"] == 7
 
 
-@pytest.mark.parametrize("program, code, pc, operand, source", [
-    ("nop\ntrap 7\n", ErrorCode.TRAP, 1, 7, "line 2: trap 7"),
-    ("\n.word 0\n", ErrorCode.ILLEGAL_INSTRUCTION, 0, 0, "line 2: .word 0"),
-    ("bra 511\n", ErrorCode.ILLEGAL_INSTRUCTION, 511, 0, ""),
-    ("loop: bra loop\n", ErrorCode.TIMEOUT, 0, 1000, "line 1: loop: bra loop"),
-    ("barrier.expect b3, 16\nbarrier.wait b3\n", ErrorCode.BARRIER_UNDERRUN, 1, 3, "line 2: barrier.wait b3"),
-    ("segment.global.b32.d1 ur8, 2\nmov r300, 0\nld.b32 r0, ur8:rf300:0\nhalt", ErrorCode.MISALIGNED, 2, 2,
-     "line 3: ld.b32 r0, ur8:rf300:0"),
-    ("segment.global.b32.d1 ur8, 0x200000\nmov r300, 0\nld.b32 r0, ur8:rf300:0\nhalt", ErrorCode.AXI_READ, 2, 0x200000,
-     "line 3: ld.b32 r0, ur8:rf300:0"),
-], ids=lambda value: value.name if isinstance(value, ErrorCode) else None)
+@pytest.mark.parametrize(
+    "program, code, pc, operand, source",
+    [
+        ("nop\ntrap 7\n", ErrorCode.TRAP, 1, 7, "line 2: trap 7"),
+        ("\n.word 0\n", ErrorCode.ILLEGAL_INSTRUCTION, 0, 0, "line 2: .word 0"),
+        ("bra 511\n", ErrorCode.ILLEGAL_INSTRUCTION, 511, 0, ""),
+        ("loop: bra loop\n", ErrorCode.TIMEOUT, 0, 1000, "line 1: loop: bra loop"),
+        ("barrier.expect b3, 16\nbarrier.wait b3\n", ErrorCode.BARRIER_UNDERRUN, 1, 3, "line 2: barrier.wait b3"),
+        (
+            "segment.global.b32.d1 ur8, 2\nmov r300, 0\nld.b32 r0, ur8:rf300:0\nhalt",
+            ErrorCode.MISALIGNED,
+            2,
+            2,
+            "line 3: ld.b32 r0, ur8:rf300:0",
+        ),
+        (
+            "segment.global.b32.d1 ur8, 0x200000\nmov r300, 0\nld.b32 r0, ur8:rf300:0\nhalt",
+            ErrorCode.AXI_READ,
+            2,
+            0x200000,
+            "line 3: ld.b32 r0, ur8:rf300:0",
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, ErrorCode) else None,
+)
 def test_errors_name_code_place_and_value(program, code, pc, operand, source):
     with Device(TINY, "golden", memory_bytes=1 << 20, timeout_cycles=1000) as device:
         with pytest.raises(DeviceError) as caught:
@@ -147,20 +171,23 @@ def test_errors_name_code_place_and_value(program, code, pc, operand, source):
         assert (error.code, error.pc, error.operand, error.source) == (code, pc, operand, source)
         assert code.name in str(error) and error.message in str(error) and "\n" not in str(error)
         address = device.allocate(64)
-        device.run(STORE, uniform={0: address, 1: 1})           # usable afterwards
+        device.run(STORE, uniform={0: address, 1: 1})  # usable afterwards
         assert device.read(address, (1,), np.int32)[0] == 1
 
 
-@pytest.mark.parametrize("program, uniform, error, message", [
-    (7, None, TypeError, "program must be a Program or text, not int"),
-    (Program([]), None, ValueError, "program must have 1 to 512 instructions, not 0"),
-    (Program([1] * 513), None, ValueError, "program must have 1 to 512 instructions, not 513"),
-    ("halt", {64: 0}, ValueError, "uniform register number must be from 0 to 63, not 64"),
-    ("halt", {"a": 0}, TypeError, "uniform register number must be an integer, not 'a'"),
-    ("halt", {0: 1 << 32}, ValueError, "value of ur0 must be from -2147483648 to 4294967295, not 4294967296"),
-    ("halt", {0: 0.5}, TypeError, "value of ur0 must be an integer, not 0.5"),
-    ("jump\n", None, ValueError, "line 1: "),
-])
+@pytest.mark.parametrize(
+    "program, uniform, error, message",
+    [
+        (7, None, TypeError, "program must be a Program or text, not int"),
+        (Program([]), None, ValueError, "program must have 1 to 512 instructions, not 0"),
+        (Program([1] * 513), None, ValueError, "program must have 1 to 512 instructions, not 513"),
+        ("halt", {64: 0}, ValueError, "uniform register number must be from 0 to 63, not 64"),
+        ("halt", {"a": 0}, TypeError, "uniform register number must be an integer, not 'a'"),
+        ("halt", {0: 1 << 32}, ValueError, "value of ur0 must be from -2147483648 to 4294967295, not 4294967296"),
+        ("halt", {0: 0.5}, TypeError, "value of ur0 must be an integer, not 0.5"),
+        ("jump\n", None, ValueError, "line 1: "),
+    ],
+)
 def test_parameters_of_a_run(device, program, uniform, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}"):
         device.run(program, uniform)
@@ -197,15 +224,18 @@ def test_matmul_equals_numpy(device, shape, a_type, b_type):
 A, B = np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)
 
 
-@pytest.mark.parametrize("a, b, transpose, error, message", [
-    ([[1]], B, False, TypeError, "a must be a numpy array, not list"),
-    (A.astype(float), B, False, TypeError, "a must have dtype int8 or uint8, not float64"),
-    (A, B.astype(np.int16), False, TypeError, "b must have dtype int8 or uint8, not int16"),
-    (A[0], B, False, ValueError, "a must have 2 dimensions, not 1"),
-    (A, B[:, :0], False, ValueError, "b must have at least one row and one column, not shape (4, 0)"),
-    (A, B, True, ValueError, "b must have shape (N, 4) to match a of shape (3, 4), not (4, 5)"),
-    (A, B.T, False, ValueError, "b must have shape (4, N) to match a of shape (3, 4), not (5, 4)"),
-])
+@pytest.mark.parametrize(
+    "a, b, transpose, error, message",
+    [
+        ([[1]], B, False, TypeError, "a must be a numpy array, not list"),
+        (A.astype(float), B, False, TypeError, "a must have dtype int8 or uint8, not float64"),
+        (A, B.astype(np.int16), False, TypeError, "b must have dtype int8 or uint8, not int16"),
+        (A[0], B, False, ValueError, "a must have 2 dimensions, not 1"),
+        (A, B[:, :0], False, ValueError, "b must have at least one row and one column, not shape (4, 0)"),
+        (A, B, True, ValueError, "b must have shape (N, 4) to match a of shape (3, 4), not (4, 5)"),
+        (A, B.T, False, ValueError, "b must have shape (4, N) to match a of shape (3, 4), not (5, 4)"),
+    ],
+)
 def test_parameters_of_matmul(device, a, b, transpose, error, message):
     with pytest.raises(error, match=f"^{re.escape(message)}$"):
         device.matmul(a, b, transpose)
@@ -221,12 +251,14 @@ def test_matmul_without_room(device):
 def test_results_that_a_kernel_did_not_write_are_not_old_results(device, monkeypatch):
     device.matmul(np.ones((4, 4), np.int8), np.ones((4, 4), np.int8))
     from heddle_sim.isa import assemble
+
     monkeypatch.setattr("heddle_sim.kernels.matmul.plan", lambda *arguments: Launch(assemble("halt", TINY)))
     c, _ = device.matmul(np.ones((4, 4), np.int8), np.ones((4, 4), np.int8))
     assert not (c == 4).any()
 
 
 # -- figures --------------------------------------------------------------------------------
+
 
 def test_stats():
     first = Stats(100, 1600, 32, {"matrix": 60, "control": 40}, {"instructions": 5})

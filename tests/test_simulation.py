@@ -1,15 +1,14 @@
-"""The C++ harness with its AXI memory, on a small stand-in for the device: data, order, errors, protocol checks, timing."""
+"""The C++ harness with its AXI memory, on a small stand-in for the device: data, errors, protocol checks, timing."""
 
 import numpy as np
 import pytest
-from mocks.copy_top import BEATS, TAGS, CopyTop
-
 from heddle import load_config
 from heddle.emit import emit_verilog
 from heddle.errors import ErrorCode
 from heddle.registers import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
 from heddle_sim.device.build import BuildError, device_library
 from heddle_sim.device.simulation import MemorySettings, RtlSimulation, SimulationError
+from mocks.copy_top import BEATS, TAGS, CopyTop
 
 MEMORY = 1 << 20
 DESTINATION = MEMORY // 2
@@ -42,22 +41,26 @@ def copy(simulation, groups, seed=0):
     memory = simulation.memory
     memory[:] = np.random.default_rng(seed).integers(0, 256, MEMORY, np.uint8)
     expected = memory.copy()
-    expected[DESTINATION:DESTINATION + size] = expected[:size]
+    expected[DESTINATION : DESTINATION + size] = expected[:size]
     start(simulation, groups)
     assert simulation.run_until_interrupt(100_000)
     assert np.array_equal(memory, expected)
     return simulation.read(COUNTER_WINDOW)
 
 
-@pytest.mark.parametrize("settings", [
-    MemorySettings(),
-    MemorySettings(latency=1),
-    MemorySettings(bandwidth=0.3),
-    MemorySettings(jitter=80, seed=1),
-    MemorySettings(jitter=80, interleave=True, stall=0.3, seed=2),
-    MemorySettings(jitter=80, reorder=False, seed=3),
-    MemorySettings(outstanding=TAGS, stall=0.5, seed=4),
-], ids=["plain", "latency_1", "slow", "jitter", "interleaved", "in_order", "few_outstanding"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        MemorySettings(),
+        MemorySettings(latency=1),
+        MemorySettings(bandwidth=0.3),
+        MemorySettings(jitter=80, seed=1),
+        MemorySettings(jitter=80, interleave=True, stall=0.3, seed=2),
+        MemorySettings(jitter=80, reorder=False, seed=3),
+        MemorySettings(outstanding=TAGS, stall=0.5, seed=4),
+    ],
+    ids=["plain", "latency_1", "slow", "jitter", "interleaved", "in_order", "few_outstanding"],
+)
 def test_copies_are_exact_whatever_the_memory_does(simulation, settings):
     simulation.reset()
     simulation.configure(settings)
@@ -104,12 +107,16 @@ def test_a_seed_repeats_a_run(simulation):
     assert cycles[0] == cycles[1] != cycles[2]
 
 
-@pytest.mark.parametrize("source, destination, settings, code", [
-    (MEMORY, DESTINATION, MemorySettings(), ErrorCode.AXI_READ),
-    (0, MEMORY + 4096, MemorySettings(), ErrorCode.AXI_WRITE),
-    (0, DESTINATION, MemorySettings(error_range=(64, 1)), ErrorCode.AXI_READ),
-    (0, DESTINATION, MemorySettings(error_range=(DESTINATION + 64, 1)), ErrorCode.AXI_WRITE),
-], ids=["read_beyond", "write_beyond", "read_range", "write_range"])
+@pytest.mark.parametrize(
+    "source, destination, settings, code",
+    [
+        (MEMORY, DESTINATION, MemorySettings(), ErrorCode.AXI_READ),
+        (0, MEMORY + 4096, MemorySettings(), ErrorCode.AXI_WRITE),
+        (0, DESTINATION, MemorySettings(error_range=(64, 1)), ErrorCode.AXI_READ),
+        (0, DESTINATION, MemorySettings(error_range=(DESTINATION + 64, 1)), ErrorCode.AXI_WRITE),
+    ],
+    ids=["read_beyond", "write_beyond", "read_range", "write_range"],
+)
 def test_errors_are_answered_and_leave_the_memory_alone(simulation, source, destination, settings, code):
     simulation.reset()
     simulation.configure(settings)
@@ -130,10 +137,13 @@ def test_no_interrupt_is_noticed_and_a_reset_helps(simulation):
     copy(simulation, groups=1)
 
 
-@pytest.mark.parametrize("faults, message", [
-    (("size",), "size must be the width of the bus"),
-    (("drop",), "valid and payload must stay until ready"),
-])
+@pytest.mark.parametrize(
+    "faults, message",
+    [
+        (("size",), "size must be the width of the bus"),
+        (("drop",), "valid and payload must stay until ready"),
+    ],
+)
 def test_broken_protocol_is_reported(faults, message):
     simulation = make("tiny", MemorySettings(stall=0.5), faults)
     start(simulation, 4)
@@ -158,14 +168,17 @@ def test_two_devices_live_in_one_process(simulation):
     assert copy(simulation, groups=3) == first
 
 
-@pytest.mark.parametrize("parameters, message", [
-    ({"latency": 0}, "latency must be an integer from 1, not 0"),
-    ({"jitter": -1}, "jitter must be an integer from 0, not -1"),
-    ({"bandwidth": 0}, r"bandwidth must be above 0 and at most 1 \(beats per cycle\), not 0"),
-    ({"bandwidth": 1.5}, "bandwidth must be above 0"),
-    ({"stall": 1.0}, "stall must be from 0 to below 1, not 1.0"),
-    ({"outstanding": 0}, "outstanding must be an integer from 1, not 0"),
-])
+@pytest.mark.parametrize(
+    "parameters, message",
+    [
+        ({"latency": 0}, "latency must be an integer from 1, not 0"),
+        ({"jitter": -1}, "jitter must be an integer from 0, not -1"),
+        ({"bandwidth": 0}, r"bandwidth must be above 0 and at most 1 \(beats per cycle\), not 0"),
+        ({"bandwidth": 1.5}, "bandwidth must be above 0"),
+        ({"stall": 1.0}, "stall must be from 0 to below 1, not 1.0"),
+        ({"outstanding": 0}, "outstanding must be an integer from 1, not 0"),
+    ],
+)
 def test_memory_settings_are_checked(parameters, message):
     with pytest.raises(ValueError, match=f"^{message}"):
         MemorySettings(**parameters)

@@ -35,8 +35,15 @@ class BarProgress(Progress):
 
     def stage(self, name, total=1):
         self.close()
-        self._bar = tqdm(total=total, desc=f"{name:<28}", file=self._stream, leave=True, dynamic_ncols=True, mininterval=0.2,
-                         bar_format="{desc} |{bar:24}| {n_fmt}/{total_fmt} {elapsed}")
+        self._bar = tqdm(
+            total=total,
+            desc=f"{name:<28}",
+            file=self._stream,
+            leave=True,
+            dynamic_ncols=True,
+            mininterval=0.2,
+            bar_format="{desc} |{bar:24}| {n_fmt}/{total_fmt} {elapsed}",
+        )
 
     def step(self, count=1):
         if self._bar is not None:

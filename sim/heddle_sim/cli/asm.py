@@ -1,6 +1,7 @@
 """Assemble a program.
 
-Prints a listing, or writes the words as raw bytes (16 per instruction, lowest byte first) or as lines of hexadecimal digits.
+Prints a listing, or writes the words as raw bytes (16 per instruction, lowest byte first) or as lines of
+hexadecimal digits.
 """
 
 import sys
@@ -14,7 +15,9 @@ __all__ = ["add_arguments", "execute"]
 
 def add_arguments(parser):
     parser.add_argument("source", help="text of the program, - for standard input")
-    parser.add_argument("-o", "--output", metavar="FILE", help="write the program here; .hex writes text, anything else bytes")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="write the program here; .hex writes text, anything else bytes"
+    )
     add_config(parser)
 
 

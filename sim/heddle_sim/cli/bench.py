@@ -9,8 +9,18 @@ import importlib
 
 from .bench_elaborate import elaborate_row
 from .bench_gemm import SHAPES, gemm_row, print_gemm
-from .common import (CommandFailed, UsageError, add_config, add_device, add_json, configuration, open_device, positive, print_rows,
-                     progress_for)
+from .common import (
+    CommandFailed,
+    UsageError,
+    add_config,
+    add_device,
+    add_json,
+    configuration,
+    open_device,
+    positive,
+    print_rows,
+    progress_for,
+)
 
 __all__ = ["add_arguments", "execute"]
 
@@ -57,7 +67,13 @@ def _gemm(options, cfg):
 
 def _elaborate(options, cfg):
     row = elaborate_row(cfg, options.unit)
-    print_rows(options, "elaborate", cfg.name, [row], {"unit": None, "elaborate_seconds": None, "verilog_bytes": None, "modules": None})
+    print_rows(
+        options,
+        "elaborate",
+        cfg.name,
+        [row],
+        {"unit": None, "elaborate_seconds": None, "verilog_bytes": None, "modules": None},
+    )
 
 
 def _simspeed(options, cfg):
@@ -66,5 +82,10 @@ def _simspeed(options, cfg):
     except ModuleNotFoundError as error:
         raise CommandFailed(f"simspeed needs the test packages ({error.name} is missing); run make setup") from None
     rows = module.measure(cfg, seed=options.seed)
-    print_rows(options, "simspeed", cfg.name, rows, {"simulator": None, "cycles": None, "seconds": None, "cycles_per_second": None,
-                                                     "speedup": None})
+    print_rows(
+        options,
+        "simspeed",
+        cfg.name,
+        rows,
+        {"simulator": None, "cycles": None, "seconds": None, "cycles_per_second": None, "speedup": None},
+    )

@@ -9,7 +9,7 @@ __all__ = ["elaborate_row"]
 
 
 def elaborate_row(cfg, unit):
-    """Generates a unit, without any cache; a benchmark row with ``elaborate_seconds``, ``verilog_bytes`` and ``modules``."""
+    """Generates a unit, not from any cache; a row with ``elaborate_seconds``, ``verilog_bytes`` and ``modules``."""
     start = time.perf_counter()
     text = emit_verilog(make_unit(unit, cfg), name=unit)
     seconds = time.perf_counter() - start

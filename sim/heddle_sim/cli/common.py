@@ -8,8 +8,18 @@ from heddle import ConfigError, load_config
 from ..device.simulation import MemorySettings
 from ..progress import BarProgress, Progress
 
-__all__ = ["CommandFailed", "UsageError", "add_config", "add_json", "add_device", "configuration", "open_device", "print_rows",
-           "positive", "progress_for"]
+__all__ = [
+    "CommandFailed",
+    "UsageError",
+    "add_config",
+    "add_json",
+    "add_device",
+    "configuration",
+    "open_device",
+    "print_rows",
+    "positive",
+    "progress_for",
+]
 
 
 class CommandFailed(Exception):
@@ -32,7 +42,12 @@ positive.__name__ = "positive integer"
 
 
 def add_config(parser, default="base"):
-    parser.add_argument("--config", default=default, metavar="NAME|FILE", help=f"configuration (default {default}; see heddle show configs)")
+    parser.add_argument(
+        "--config",
+        default=default,
+        metavar="NAME|FILE",
+        help=f"configuration (default {default}; see heddle show configs)",
+    )
 
 
 def add_json(parser):
@@ -42,12 +57,21 @@ def add_json(parser):
 def add_device(parser):
     """Options of the simulated device."""
     from ..device.device import SIMULATORS
-    parser.add_argument("--simulator", default="verilator", choices=SIMULATORS, help="what executes programs (default verilator)")
+
+    parser.add_argument(
+        "--simulator", default="verilator", choices=SIMULATORS, help="what executes programs (default verilator)"
+    )
     parser.add_argument("--latency", type=positive, default=64, help="cycles to the first beat of a read (default 64)")
-    parser.add_argument("--bandwidth", type=float, default=1.0, help="beats per cycle in each direction, up to 1 (default 1)")
-    parser.add_argument("--jitter", type=int, default=0, help="up to so many cycles more per burst, at random (default 0)")
+    parser.add_argument(
+        "--bandwidth", type=float, default=1.0, help="beats per cycle in each direction, up to 1 (default 1)"
+    )
+    parser.add_argument(
+        "--jitter", type=int, default=0, help="up to so many cycles more per burst, at random (default 0)"
+    )
     parser.add_argument("--memory-mib", type=positive, default=64, help="size of global memory in MiB (default 64)")
-    parser.add_argument("--timeout-cycles", type=positive, default=20_000_000, help="cycles that a run may take (default 20000000)")
+    parser.add_argument(
+        "--timeout-cycles", type=positive, default=20_000_000, help="cycles that a run may take (default 20000000)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
 
 
@@ -64,10 +88,22 @@ def progress_for(options):
 def open_device(options, cfg, progress=None):
     """The device that the options of ``add_device`` describe."""
     from ..device import Device
+
     try:
-        settings = MemorySettings(latency=options.latency, bandwidth=options.bandwidth, jitter=options.jitter, seed=getattr(options, "seed", 0))
-        return Device(cfg, options.simulator, memory_bytes=options.memory_mib << 20, memory_settings=settings,
-                      timeout_cycles=options.timeout_cycles, progress=progress)
+        settings = MemorySettings(
+            latency=options.latency,
+            bandwidth=options.bandwidth,
+            jitter=options.jitter,
+            seed=getattr(options, "seed", 0),
+        )
+        return Device(
+            cfg,
+            options.simulator,
+            memory_bytes=options.memory_mib << 20,
+            memory_settings=settings,
+            timeout_cycles=options.timeout_cycles,
+            progress=progress,
+        )
     except ConfigError:
         raise
     except ValueError as error:

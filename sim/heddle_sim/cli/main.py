@@ -30,14 +30,21 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser():
-    parser = _Parser(prog="heddle", description="An open tensor core: generate it, program it, run it, measure it.",
-                     epilog="Exit codes: 0 done, 1 failed, 2 wrong use.")
+    parser = _Parser(
+        prog="heddle",
+        description="An open tensor core: generate it, program it, run it, measure it.",
+        epilog="Exit codes: 0 done, 1 failed, 2 wrong use.",
+    )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="verb", parser_class=_Parser)
     for module in VERBS:
         name = module.__name__.rpartition(".")[2]
         text = module.__doc__.strip()
-        verb = verbs.add_parser(name, help=text.splitlines()[0].rstrip("."), description=text,
-                                formatter_class=argparse.RawDescriptionHelpFormatter)
+        verb = verbs.add_parser(
+            name,
+            help=text.splitlines()[0].rstrip("."),
+            description=text,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
         module.add_arguments(verb)
         verb.set_defaults(execute=module.execute)
     return parser
@@ -56,7 +63,7 @@ def main(arguments=None):
     except (ConfigError, UsageError, OutOfMemory) as error:
         return _say(options, error, WRONG_USE)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())     # the reader of a pipe has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of a pipe has left
         return DONE
     except FAILURES as error:
         return _say(options, error, FAILED)

@@ -7,7 +7,17 @@ heddle run program FILE --uniform 0=0x1000 --uniform 1=16
 from pathlib import Path
 
 from .bench_gemm import gemm_row, print_gemm
-from .common import UsageError, add_config, add_device, add_json, configuration, open_device, positive, print_rows, progress_for
+from .common import (
+    UsageError,
+    add_config,
+    add_device,
+    add_json,
+    configuration,
+    open_device,
+    positive,
+    print_rows,
+    progress_for,
+)
 
 __all__ = ["add_arguments", "execute"]
 
@@ -17,12 +27,16 @@ def add_arguments(parser):
     matmul = what.add_parser("matmul", help="one matrix product, compared with numpy")
     for name, meaning in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
         matmul.add_argument(f"--{name}", type=positive, required=True, help=meaning)
-    matmul.add_argument("--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)")
+    matmul.add_argument(
+        "--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)"
+    )
     matmul.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
     matmul.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     program = what.add_parser("program", help="a program, its text or what heddle asm wrote")
     program.add_argument("file")
-    program.add_argument("--uniform", action="append", default=[], metavar="NUMBER=VALUE", help="set a uniform register; repeatable")
+    program.add_argument(
+        "--uniform", action="append", default=[], metavar="NUMBER=VALUE", help="set a uniform register; repeatable"
+    )
     for parser in (matmul, program):
         add_config(parser)
         add_device(parser)
@@ -47,7 +61,9 @@ def _run_program(options, cfg, device):
     path = Path(options.file)
     if path.suffix in (".bin", ".hex"):
         data = path.read_bytes()
-        program = Program.from_bytes(data) if path.suffix == ".bin" else Program([int(line, 16) for line in data.split()])
+        program = (
+            Program.from_bytes(data) if path.suffix == ".bin" else Program([int(line, 16) for line in data.split()])
+        )
     else:
         program = assemble(path.read_text(), cfg)
     row = {"program": options.file} | device.run(program, _uniform(options.uniform)).as_row()

@@ -21,8 +21,18 @@ def _configs():
 def _registers():
     for name, (address, access, meaning) in REGISTERS.items():
         yield {"name": name, "address": address, "access": access, "meaning": meaning}
-    yield {"name": "ur0 to ur63", "address": UNIFORM_WINDOW, "access": "wo", "meaning": "uniform registers, four bytes each"}
-    yield {"name": "counters", "address": COUNTER_WINDOW, "access": "ro", "meaning": "performance counters, four bytes each"}
+    yield {
+        "name": "ur0 to ur63",
+        "address": UNIFORM_WINDOW,
+        "access": "wo",
+        "meaning": "uniform registers, four bytes each",
+    }
+    yield {
+        "name": "counters",
+        "address": COUNTER_WINDOW,
+        "access": "ro",
+        "meaning": "performance counters, four bytes each",
+    }
 
 
 def _counters():
@@ -45,11 +55,22 @@ def _units():
 
 def _instructions():
     for row in INSTRUCTIONS:
-        yield {"name": row.mnemonic, "unit": row.unit, "operands": ", ".join(operand.kind for operand in row.operands), "meaning": row.doc}
+        yield {
+            "name": row.mnemonic,
+            "unit": row.unit,
+            "operands": ", ".join(operand.kind for operand in row.operands),
+            "meaning": row.doc,
+        }
 
 
-SUBJECTS = {"configs": _configs, "registers": _registers, "counters": _counters, "errors": _errors, "units": _units,
-            "instructions": _instructions}
+SUBJECTS = {
+    "configs": _configs,
+    "registers": _registers,
+    "counters": _counters,
+    "errors": _errors,
+    "units": _units,
+    "instructions": _instructions,
+}
 
 
 def add_arguments(parser):

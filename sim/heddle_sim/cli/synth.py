@@ -1,7 +1,7 @@
 """Synthesise for an FPGA and count what it takes.
 
-With --route, nextpnr places and routes the design as well and the row has the clock frequency that it reached (minutes).
-Without it fmax_mhz is null.
+With --route, nextpnr places and routes the design as well and the row has the clock frequency that it reached; that
+takes minutes. Without it fmax_mhz is null.
 """
 
 from ..synthesis import TARGETS, synthesise
@@ -24,6 +24,19 @@ def add_arguments(parser):
 def execute(options):
     cfg = configuration(options)
     with progress_for(options) as progress:
-        row = synthesise(cfg, options.unit, options.target, route=options.route, seed=options.seed, time_limit_s=options.time_limit,
-                         progress=progress)
-    print_rows(options, "synth", cfg.name, [row], dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram", "fmax_mhz")))
+        row = synthesise(
+            cfg,
+            options.unit,
+            options.target,
+            route=options.route,
+            seed=options.seed,
+            time_limit_s=options.time_limit,
+            progress=progress,
+        )
+    print_rows(
+        options,
+        "synth",
+        cfg.name,
+        [row],
+        dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram", "fmax_mhz")),
+    )

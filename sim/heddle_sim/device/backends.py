@@ -13,7 +13,7 @@ from .simulation import RtlSimulation, SimulationError
 
 __all__ = ["Outcome", "VerilatorBackend", "GoldenBackend"]
 
-MARGIN_CYCLES = 1000        # from the end of the hardware's own limits to the interrupt
+MARGIN_CYCLES = 1000  # from the end of the hardware's own limits to the interrupt
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,9 @@ class VerilatorBackend:
         self._loaded = None
         found = self._read("id"), self._read("threads"), self._read("dot")
         if found != (DEVICE_ID, cfg.threads, cfg.dot):
-            raise SimulationError(f"the device must identify as {DEVICE_ID:#x} with {cfg.threads} x {cfg.dot}, not {found}")
+            raise SimulationError(
+                f"the device must identify as {DEVICE_ID:#x} with {cfg.threads} x {cfg.dot}, not {found}"
+            )
 
     def _read(self, name):
         return self.simulation.read(REGISTERS[name][0])
@@ -76,8 +78,12 @@ class VerilatorBackend:
         elif not status >> STATUS["done"] & 1:
             raise SimulationError(f"status must say done after the interrupt, not {status:#x}")
         values = {name: self.simulation.read(address) for name, address in counter_addresses().items()}
-        return Outcome(error, values["cycles"] | values["cycles_high"] << 32, {name: values[name] for name in BREAKDOWN},
-                       {name: values[name] for name in COUNTERS})
+        return Outcome(
+            error,
+            values["cycles"] | values["cycles_high"] << 32,
+            {name: values[name] for name in BREAKDOWN},
+            {name: values[name] for name in COUNTERS},
+        )
 
     def _recover(self):
         self.simulation.reset()
@@ -95,8 +101,11 @@ class GoldenBackend:
 
     def run(self, program, uniform, timeout_cycles):
         result = self.simulator.run(program, uniform=uniform, instruction_limit=timeout_cycles)
-        counters = {"instructions": result.instructions, "matrix_instructions": result.counts.get(Opcode.MATRIX.name, 0),
-                    "matrix_steps": result.counts.get("matrix_steps", 0)}
+        counters = {
+            "instructions": result.instructions,
+            "matrix_instructions": result.counts.get(Opcode.MATRIX.name, 0),
+            "matrix_steps": result.counts.get("matrix_steps", 0),
+        }
         error = None if result.ok else (result.error, result.pc, result.operand)
         return Outcome(error, counters=counters)
 

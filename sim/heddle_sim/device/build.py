@@ -19,10 +19,36 @@ from ..progress import Progress
 __all__ = ["BuildError", "build_directory", "device_library", "device_verilog", "source_key"]
 
 CPP = Path(__file__).with_name("cpp")
-VERILATOR_FLAGS = ["--cc", "-O3", "--x-assign", "fast", "--x-initial", "fast", "--no-timing", "--no-assert", "-Wno-fatal", "-Wno-lint",
-                   "--top-module", "heddle", "--prefix", "Vheddle", "--output-split", "30000", "--output-split-cfuncs", "3000"]
+VERILATOR_FLAGS = [
+    "--cc",
+    "-O3",
+    "--x-assign",
+    "fast",
+    "--x-initial",
+    "fast",
+    "--no-timing",
+    "--no-assert",
+    "-Wno-fatal",
+    "-Wno-lint",
+    "--top-module",
+    "heddle",
+    "--prefix",
+    "Vheddle",
+    "--output-split",
+    "30000",
+    "--output-split-cfuncs",
+    "3000",
+]
 # Hidden, locally bound symbols: several devices live in one process, each with its own Vheddle.
-COMPILER_FLAGS = ["-std=gnu++20", "-fPIC", "-fvisibility=hidden", "-fno-gnu-unique", "-fcoroutines", "-DVL_TIME_CONTEXT", "-w"]
+COMPILER_FLAGS = [
+    "-std=gnu++20",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fno-gnu-unique",
+    "-fcoroutines",
+    "-DVL_TIME_CONTEXT",
+    "-w",
+]
 OPTIMISE = "-O2"
 LINKER_FLAGS = ["-shared", "-Wl,-Bsymbolic", "-lpthread"]
 STAMP = "complete.json"
@@ -51,7 +77,7 @@ def _digest(*parts):
 
 
 def source_key(cfg):
-    """Changes whenever the Verilog of ``cfg`` could: hash of the hardware's sources, the parameters and the tools' versions."""
+    """Changes whenever the Verilog of ``cfg`` could: a hash of the hardware's sources, the parameters, the tools."""
     root = Path(heddle.__file__).parent
     sources = [part for path in sorted(root.rglob("*.py")) for part in (path.relative_to(root), path.read_bytes())]
     versions = [importlib.metadata.version(tool) for tool in ("amaranth", "pyosys")]
@@ -85,8 +111,17 @@ def device_library(verilog, cfg, progress=None):
     Built once for each content, by one process at a time.
     """
     sources = [path.read_bytes() for path in sorted(CPP.iterdir()) if path.is_file()]
-    key = _digest(verilog, *sources, VERILATOR_FLAGS, COMPILER_FLAGS, OPTIMISE, LINKER_FLAGS, cfg.axi_bytes, _compiler_version(),
-                  importlib.metadata.version("verilator"))
+    key = _digest(
+        verilog,
+        *sources,
+        VERILATOR_FLAGS,
+        COMPILER_FLAGS,
+        OPTIMISE,
+        LINKER_FLAGS,
+        cfg.axi_bytes,
+        _compiler_version(),
+        importlib.metadata.version("verilator"),
+    )
     directory = build_directory() / "device" / f"{cfg.name}-{key}"
     library = directory / "libheddle.so"
     directory.parent.mkdir(parents=True, exist_ok=True)
@@ -117,8 +152,14 @@ def _compiler_version():
 
 
 def _call(command, directory, what):
-    result = subprocess.run([str(part) for part in command], cwd=directory, capture_output=True, text=True,
-                            stdin=subprocess.DEVNULL, env={**os.environ, "VERILATOR_ROOT": str(_verilator_root())})
+    result = subprocess.run(
+        [str(part) for part in command],
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "VERILATOR_ROOT": str(_verilator_root())},
+    )
     if result.returncode:
         said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
         raise BuildError(f"{what} failed: " + "\n".join(said[-20:]))

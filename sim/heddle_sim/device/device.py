@@ -1,7 +1,6 @@
 """A device with a numpy interface."""
 
 import numpy as np
-
 from heddle.config import UNIFORM_REGISTERS, Config, load_config
 
 from ..isa import assemble
@@ -16,7 +15,7 @@ from .stats import Stats
 __all__ = ["Device", "SIMULATORS"]
 
 SIMULATORS = ("verilator", "golden")
-UNWRITTEN = 0xA5        # what results hold before the kernel has written them
+UNWRITTEN = 0xA5  # what results hold before the kernel has written them
 
 
 class Device:
@@ -46,8 +45,20 @@ class Device:
         ``allocate``/``free``, ``write``, ``read``, and the raw ``memory.bytes``.
     """
 
-    def __init__(self, config="base", simulator="verilator", *, memory_bytes=64 << 20, latency=64, bandwidth=1.0, jitter=0, seed=0,
-                 memory_settings=None, timeout_cycles=20_000_000, progress=None):
+    def __init__(
+        self,
+        config="base",
+        simulator="verilator",
+        *,
+        memory_bytes=64 << 20,
+        latency=64,
+        bandwidth=1.0,
+        jitter=0,
+        seed=0,
+        memory_settings=None,
+        timeout_cycles=20_000_000,
+        progress=None,
+    ):
         self.cfg = config if isinstance(config, Config) else load_config(config)
         if simulator not in SIMULATORS:
             raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
@@ -136,15 +147,16 @@ class Device:
         b : numpy.ndarray
             ``int8`` or ``uint8``, shape (K, N); with ``transpose`` (N, K).
 
-        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as N x K, C row-major, each with
-        rows padded to 16 bytes; ``stats`` counts from operands in global memory to results in global memory.
+        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as N x K,
+        C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
         from ..kernels.matmul import plan
 
         a, b = _check_operand("a", a), _check_operand("b", b)
         (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]
         if k != b_k:
-            raise ValueError(f"b must have shape {f'(N, {k})' if transpose else f'({k}, N)'} to match a of shape {a.shape}, not {b.shape}")
+            rule = f"(N, {k})" if transpose else f"({k}, N)"
+            raise ValueError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
         addresses = []
         try:
             for matrix in (a, b if transpose else b.T):

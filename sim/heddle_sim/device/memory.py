@@ -8,8 +8,8 @@ from .errors import OutOfMemory
 
 __all__ = ["ALIGNMENT", "PITCH_BYTES", "Allocator", "GlobalMemory", "row_pitch"]
 
-ALIGNMENT = 128         # of allocations: a row of shared memory
-PITCH_BYTES = 16        # rows of matrices start at multiples of it
+ALIGNMENT = 128  # of allocations: a row of shared memory
+PITCH_BYTES = 16  # rows of matrices start at multiples of it
 
 
 def row_pitch(columns, element_bytes):
@@ -22,7 +22,7 @@ class Allocator:
 
     def __init__(self, size):
         self.size = size
-        self._taken = []        # sorted (address, bytes)
+        self._taken = []  # sorted (address, bytes)
 
     def allocate(self, nbytes):
         """Address of ``nbytes`` free bytes; raises ``OutOfMemory`` when there is no gap of that size."""
@@ -35,7 +35,9 @@ class Allocator:
                 break
             address = taken + length
         if address + wanted > self.size:
-            raise OutOfMemory(f"memory_bytes must leave room for {nbytes} more bytes, not {self.size} with {self.used} in use")
+            raise OutOfMemory(
+                f"memory_bytes must leave room for {nbytes} more bytes, not {self.size} with {self.used} in use"
+            )
         bisect.insort(self._taken, (address, wanted))
         return address
 
@@ -68,8 +70,8 @@ class GlobalMemory:
         dtype = np.dtype(dtype)
         pitch = row_pitch(columns, dtype.itemsize)
         self._check(address, rows * pitch)
-        image = self.bytes[address:address + rows * pitch].reshape(rows, pitch)
-        return image[:, :columns * dtype.itemsize].view(dtype)
+        image = self.bytes[address : address + rows * pitch].reshape(rows, pitch)
+        return image[:, : columns * dtype.itemsize].view(dtype)
 
     def place(self, matrix):
         """Allocate and fill a matrix, padding included; returns its address."""
@@ -82,21 +84,23 @@ class GlobalMemory:
         """Allocate a matrix whose bytes all hold ``fill``; returns its address."""
         nbytes = shape[0] * row_pitch(shape[1], np.dtype(dtype).itemsize)
         address = self.allocator.allocate(nbytes)
-        self.bytes[address:address + nbytes] = fill
+        self.bytes[address : address + nbytes] = fill
         return address
 
     def write(self, address, data):
         """Copy the bytes of an array, in C order, to ``address``."""
         image = np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)
         self._check(address, image.size)
-        self.bytes[address:address + image.size] = image
+        self.bytes[address : address + image.size] = image
 
     def read(self, address, shape, dtype):
         """A copy of the array of ``shape`` and ``dtype``, in C order without padding, at ``address``."""
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
         self._check(address, nbytes)
-        return self.bytes[address:address + nbytes].copy().view(dtype).reshape(shape)
+        return self.bytes[address : address + nbytes].copy().view(dtype).reshape(shape)
 
     def _check(self, address, nbytes):
         if not 0 <= address <= address + nbytes <= self.bytes.size:
-            raise ValueError(f"address must leave {nbytes} bytes below the {self.bytes.size} bytes of memory, not {address:#x}")
+            raise ValueError(
+                f"address must leave {nbytes} bytes below the {self.bytes.size} bytes of memory, not {address:#x}"
+            )

@@ -3,7 +3,6 @@
 import ctypes
 
 import numpy as np
-
 from heddle.config import Config
 
 from ..progress import Progress
@@ -11,7 +10,7 @@ from .build import device_library, device_verilog
 
 __all__ = ["MemorySettings", "RtlSimulation", "SimulationError"]
 
-INTERRUPT_SLICE = 1 << 20       # cycles simulated at a stretch, so that Ctrl-C is answered
+INTERRUPT_SLICE = 1 << 20  # cycles simulated at a stretch, so that Ctrl-C is answered
 RESET_CYCLES = 8
 RESPONSES = {0: "OKAY", 1: "EXOKAY", 2: "SLVERR", 3: "DECERR", -1: "no answer"}
 
@@ -43,7 +42,8 @@ class MemorySettings:
     Parameters
     ----------
     latency : int
-        Cycles from an accepted read address to its first beat, and from the last beat of a write to its response (from 1).
+        Cycles from an accepted read address to its first beat, and from the last beat of a write to its response;
+        from 1.
     bandwidth : float
         Beats per cycle in each direction, above 0 to 1.
     jitter : int
@@ -62,24 +62,54 @@ class MemorySettings:
         Seed of everything random.
     """
 
-    def __init__(self, *, latency=64, bandwidth=1.0, jitter=0, stall=0.0, outstanding=256, reorder=True, interleave=False,
-                 error_range=(0, 0), seed=0):
-        for name, value, low in (("latency", latency, 1), ("jitter", jitter, 0), ("outstanding", outstanding, 1), ("seed", seed, 0)):
+    def __init__(
+        self,
+        *,
+        latency=64,
+        bandwidth=1.0,
+        jitter=0,
+        stall=0.0,
+        outstanding=256,
+        reorder=True,
+        interleave=False,
+        error_range=(0, 0),
+        seed=0,
+    ):
+        for name, value, low in (
+            ("latency", latency, 1),
+            ("jitter", jitter, 0),
+            ("outstanding", outstanding, 1),
+            ("seed", seed, 0),
+        ):
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
                 raise ValueError(f"{name} must be an integer from {low}, not {value!r}")
         if not 0 < bandwidth <= 1:
             raise ValueError(f"bandwidth must be above 0 and at most 1 (beats per cycle), not {bandwidth!r}")
         if not 0 <= stall < 1:
             raise ValueError(f"stall must be from 0 to below 1, not {stall!r}")
-        self.latency, self.bandwidth, self.jitter, self.stall = int(latency), float(bandwidth), int(jitter), float(stall)
+        self.latency, self.bandwidth, self.jitter, self.stall = (
+            int(latency),
+            float(bandwidth),
+            int(jitter),
+            float(stall),
+        )
         self.outstanding, self.reorder, self.interleave = int(outstanding), bool(reorder), bool(interleave)
         self.error_range, self.seed = tuple(error_range), int(seed)
 
     def as_structure(self):
         base, size = self.error_range
-        return _Settings(seed=self.seed, error_base=base, error_size=size, bandwidth=self.bandwidth, stall=self.stall,
-                         latency=self.latency, jitter=self.jitter, outstanding=self.outstanding, reorder=self.reorder,
-                         interleave=self.interleave)
+        return _Settings(
+            seed=self.seed,
+            error_base=base,
+            error_size=size,
+            bandwidth=self.bandwidth,
+            stall=self.stall,
+            latency=self.latency,
+            jitter=self.jitter,
+            outstanding=self.outstanding,
+            reorder=self.reorder,
+            interleave=self.interleave,
+        )
 
 
 def _load(path):
@@ -128,7 +158,9 @@ class RtlSimulation:
         if not isinstance(cfg, Config):
             raise TypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
-            raise ValueError(f"memory must be a contiguous one-dimensional uint8 array, not {memory.dtype} {memory.shape}")
+            raise ValueError(
+                f"memory must be a contiguous one-dimensional uint8 array, not {memory.dtype} {memory.shape}"
+            )
         progress = progress or Progress()
         self._handle = None
         self.cfg, self.memory = cfg, memory

@@ -40,14 +40,23 @@ class Stats:
             return NotImplemented
         known = self.cycles is not None and other.cycles is not None
         return Stats(
-            cycles=self.cycles + other.cycles if known else None, macs=self.macs + other.macs,
+            cycles=self.cycles + other.cycles if known else None,
+            macs=self.macs + other.macs,
             peak_macs_per_cycle=max(self.peak_macs_per_cycle, other.peak_macs_per_cycle),
-            breakdown=_added(self.breakdown, other.breakdown), counters=_added(self.counters, other.counters))
+            breakdown=_added(self.breakdown, other.breakdown),
+            counters=_added(self.counters, other.counters),
+        )
 
     def as_row(self):
         """The figures as fields of a benchmark row."""
-        return {"cycles": self.cycles, "macs": self.macs, "peak_macs_per_cycle": self.peak_macs_per_cycle,
-                "utilization": self.utilization, "breakdown": dict(self.breakdown), "counters": dict(self.counters)}
+        return {
+            "cycles": self.cycles,
+            "macs": self.macs,
+            "peak_macs_per_cycle": self.peak_macs_per_cycle,
+            "utilization": self.utilization,
+            "breakdown": dict(self.breakdown),
+            "counters": dict(self.counters),
+        }
 
     def as_dict(self):
         """All attributes as a plain dictionary, ``utilization`` included."""
@@ -55,4 +64,7 @@ class Stats:
 
 
 def _added(first, second):
-    return {name: first.get(name, 0) + second.get(name, 0) for name in (*first, *(key for key in second if key not in first))}
+    return {
+        name: first.get(name, 0) + second.get(name, 0)
+        for name in (*first, *(key for key in second if key not in first))
+    }

@@ -1,5 +1,5 @@
-// AXI4 memory for a Verilated device: latency, bandwidth, jitter, reordering and errors by parameter, and a check of the
-// master's protocol. `Top` is the Verilated class (ports m_axi_*), `BYTES` the bytes of its data bus.
+// AXI4 memory for a Verilated device: latency, bandwidth, jitter, reordering and errors by parameter, and a check of
+// the master's protocol. `Top` is the Verilated class (ports m_axi_*), `BYTES` the bytes of its data bus.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ struct AxiSettings {
     uint64_t error_size;
     double bandwidth;            // beats per cycle in each direction, above 0 to 1
     double stall;                // share of cycles in which a channel is held back at random
-    uint32_t latency;            // cycles from an accepted address to its first beat, from the last write beat to the response
+    uint32_t latency;            // cycles from address to first beat, and from last write beat to response
     uint32_t jitter;             // up to so many cycles more, drawn for every burst
     uint32_t outstanding;        // bursts that the memory holds, for each direction
     uint32_t reorder;            // answers of different IDs overtake each other (only noticeable with jitter)
@@ -215,7 +215,9 @@ private:
                 }
             }
             bool last = ++burst.done == burst.beats;
-            if (beat.last != last) violate("W: wlast must mark the last beat of a burst, beat %u of %u", burst.done, burst.beats);
+            if (beat.last != last) {
+                violate("W: wlast must mark the last beat of a burst, beat %u of %u", burst.done, burst.beats);
+            }
             write_beats_.pop_front();
             if (last) {
                 burst.due = now_ + delay();
@@ -235,17 +237,20 @@ private:
 
     void check_burst(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned burst) {
         uint64_t end = address + (length + 1ull) * BYTES - 1;
-        if ((1u << size) != BYTES) violate("%s: size must be the width of the bus, not %llu bytes", channel, 1ull << size);
-        if (burst != 1) violate("%s: burst must be INCR, not %llu", channel, (unsigned long long)burst);
-        if (address % BYTES) violate("%s: address must be a multiple of a beat, not %#llx", channel, (unsigned long long)address);
-        if (address >> 12 != end >> 12) violate("%s: burst at %#llx must not cross 4 KiB", channel, (unsigned long long)address);
+        auto shown = static_cast<unsigned long long>(address);
+        if ((1u << size) != BYTES) violate("%s: size must be the width of the bus, not %u bytes", channel, 1u << size);
+        if (burst != 1) violate("%s: burst must be INCR, not %u", channel, burst);
+        if (address % BYTES) violate("%s: address must be a multiple of a beat, not %#llx", channel, shown);
+        if (address >> 12 != end >> 12) violate("%s: burst at %#llx must not cross 4 KiB", channel, shown);
     }
 
     // A valid that was not accepted must stay, with the same payload.
-    void check_held(int which, const char* channel, bool valid, bool ready, uint64_t address, uint32_t length, uint32_t id) {
+    void check_held(int which, const char* channel, bool valid, bool ready, uint64_t address, uint32_t length,
+                    uint32_t id) {
         Held& held = held_address_[which];
         if (held.valid && !(valid && held.address == address && held.length == length && held.id == id)) {
-            violate("%s: valid and payload must stay until ready (address %#llx)", channel, (unsigned long long)held.address);
+            auto shown = static_cast<unsigned long long>(held.address);
+            violate("%s: valid and payload must stay until ready (address %#llx)", channel, shown);
         }
         held = {valid && !ready, address, length, id};
     }

@@ -1,5 +1,5 @@
-// A Verilated device with its memory, as a shared library: the clock, an AXI4-Lite driver and an AXI4 memory, so that nothing
-// in Python runs once per cycle. Compiled with -DAXI_BYTES=<bytes of the data bus>.
+// A Verilated device with its memory, as a shared library: the clock, an AXI4-Lite driver and an AXI4 memory, so that
+// nothing in Python runs once per cycle. Compiled with -DAXI_BYTES=<bytes of the data bus>.
 #include <cstdint>
 #include <memory>
 

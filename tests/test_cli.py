@@ -1,0 +1,237 @@
+"""The command line: exit codes, one line per error, JSON and nothing else on standard output."""
+
+import json
+
+import pytest
+from heddle import load_config
+from heddle.config import preset_names
+from heddle.counters import BREAKDOWN
+from heddle_sim.cli import main
+from heddle_sim.device import Device
+
+GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]
+
+
+def call(capsys, *arguments):
+    """Exit code, standard output, standard error."""
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def rows(capsys, *arguments):
+    code, out, err = call(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    answer = json.loads(out)
+    assert set(answer) == {"bench", "config", "rows"} and out.count("\n") == 1
+    return answer
+
+
+@pytest.mark.parametrize("verb", ["generate", "asm", "disasm", "run", "bench", "synth", "show", "doctor"])
+def test_every_verb_has_help(capsys, verb):
+    code, out, err = call(capsys, verb, "--help")
+    assert code == 0 and out.startswith(f"usage: heddle {verb}") and not err
+
+
+@pytest.mark.parametrize(
+    "arguments, says",
+    [
+        ([], "see heddle --help"),
+        (["weave"], "invalid choice: 'weave'"),
+        (["run", "matmul", "--m", "4"], "the following arguments are required: --n, --k"),
+        (["run", "matmul", "--m", "0", "--n", "1", "--k", "1"], "invalid positive integer value: '0'"),
+        (
+            ["run", "matmul", "--m", "1", "--n", "1", "--k", "1", "--config", "nope"],
+            "configuration must be one of base, ",
+        ),
+        (["run", "matmul", "--m", "1", "--n", "1", "--k", "1", "--bandwidth", "2"], "bandwidth must be above 0"),
+        (
+            ["run", "matmul", "--m", "1", "--n", "1", "--k", "1", "--config", "quad"],
+            "several cores are not available yet",
+        ),
+        (["run", "matmul", "--m", "2048", "--n", "2048", "--k", "1", *GOLDEN], "memory_bytes must leave room"),
+        (["bench", "gemm", "--m", "4", "--n", "4", *GOLDEN], "--m, --n and --k must be given together"),
+        (["generate", "--unit", "loom", "--config", "tiny"], "unit must be one of "),
+        (["show", "threads"], "invalid choice: 'threads'"),
+        (["synth", "--target", "paper"], "invalid choice: 'paper'"),
+    ],
+)
+def test_wrong_use_is_2_and_one_line(capsys, arguments, says):
+    code, out, err = call(capsys, *arguments)
+    assert code == 2 and not out
+    assert err.count("\n") == 1 and "error: " in err and says in err
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("jump\n", "line 1: mnemonic must be an instruction, not 'jump'"),
+        ("nop\nmov r0, ur64\n", "line 2: "),
+    ],
+)
+def test_bad_programs_are_1_and_name_the_line(capsys, tmp_path, text, says):
+    source = tmp_path / "bad.s"
+    source.write_text(text)
+    code, out, err = call(capsys, "asm", str(source))
+    assert code == 1 and not out and err.count("\n") == 1 and says in err
+
+
+def test_missing_files_are_1(capsys, tmp_path):
+    code, out, err = call(capsys, "asm", str(tmp_path / "none.s"))
+    assert code == 1 and not out and err.count("\n") == 1 and "none.s" in err
+
+
+@pytest.mark.parametrize("suffix", [".bin", ".hex"])
+def test_asm_disasm_run_round_trip(capsys, tmp_path, suffix):
+    """Text to words to text to the same words; and the words run [S0.1]."""
+    source, words, again = tmp_path / "a.s", tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
+    source.write_text("start: mm8.sa.ub.z r0, ur4:rf290:0x10, r256\n@up1 bra start\nhalt\n")
+    assert call(capsys, "asm", str(source), "-o", str(words), "--config", "tiny")[0] == 0
+    code, out, _ = call(capsys, "disasm", str(words))
+    assert code == 0 and "mm8" in out and "halt" in out
+    (tmp_path / "c.s").write_text(out)
+    assert call(capsys, "asm", str(tmp_path / "c.s"), "-o", str(again), "--config", "tiny")[0] == 0
+    assert again.read_bytes() == words.read_bytes()
+
+    (tmp_path / "run.s").write_text("halt\n")
+    runnable = tmp_path / f"run{suffix}"
+    assert call(capsys, "asm", str(tmp_path / "run.s"), "-o", str(runnable))[0] == 0
+    answer = rows(capsys, "run", "program", str(runnable), *GOLDEN)
+    assert answer["rows"][0]["counters"]["instructions"] == 1
+
+
+def test_disasm_refuses_what_is_no_program(capsys, tmp_path):
+    path = tmp_path / "odd.bin"
+    path.write_bytes(b"12345")
+    code, out, err = call(capsys, "disasm", str(path))
+    assert code == 1 and not out and "must hold instruction words" in err
+
+
+def test_run_matmul_json(capsys):
+    answer = rows(
+        capsys, "run", "matmul", "--m", "5", "--n", "9", "--k", "7", "--seed", "3", "--dtype", "uint8", *GOLDEN
+    )
+    assert (answer["bench"], answer["config"]) == ("matmul", "tiny")
+    (row,) = answer["rows"]
+    expected = {
+        "m": 5,
+        "n": 9,
+        "k": 7,
+        "dtype": "uint8",
+        "b_layout": "nk",
+        "resident": False,
+        "seed": 3,
+        "macs": 315,
+        "checked": True,
+        "peak_macs_per_cycle": 32,
+        "cycles": None,
+        "utilization": None,
+    }
+    assert expected.items() <= row.items()
+
+
+def test_bench_gemm_json(capsys):
+    answer = rows(capsys, "bench", "gemm", "--m", "8", "--n", "8", "--k", "8", "--no-check", *GOLDEN)
+    assert answer["bench"] == "gemm" and answer["rows"][0]["checked"] is False
+
+
+def test_a_wrong_result_is_1(capsys, monkeypatch):
+    real = Device.matmul
+
+    def wrong(self, a, b):
+        c, stats = real(self, a, b)
+        c[1, 2] += 1
+        return c, stats
+
+    monkeypatch.setattr(Device, "matmul", wrong)
+    code, out, err = call(capsys, "run", "matmul", "--m", "3", "--n", "4", "--k", "5", *GOLDEN, "--json")
+    assert code == 1 and not out and "result must equal numpy's: C[1, 2] is " in err
+
+
+def test_device_errors_are_1(capsys, tmp_path):
+    source = tmp_path / "trap.s"
+    source.write_text("trap 9\n")
+    code, out, err = call(capsys, "run", "program", str(source), *GOLDEN, "--json")
+    assert code == 1 and not out and "TRAP at instruction 0 (line 1: trap 9): trap 9" in err
+
+
+def test_uniform_registers(capsys, tmp_path):
+    source = tmp_path / "use.s"
+    source.write_text("usetp.eq up0, ur5, 0x10\n@!up0 trap 1\nhalt\n")
+    arguments = ["run", "program", str(source), *GOLDEN]
+    assert call(capsys, *arguments, "--uniform", "5=16")[0] == 0
+    assert call(capsys, *arguments, "--uniform", "ur5=0x11")[0] == 1
+    code, _, err = call(capsys, *arguments, "--uniform", "five")
+    assert code == 2 and "--uniform must be NUMBER=VALUE, not 'five'" in err
+
+
+@pytest.mark.parametrize(
+    "subject, names",
+    [
+        ("configs", preset_names()),
+        ("counters", ["cycles", *BREAKDOWN]),
+        ("registers", ["id", "status"]),
+        ("errors", ["TIMEOUT"]),
+        ("units", ["heddle", "lane"]),
+        ("instructions", ["mm8", "halt"]),
+    ],
+)
+def test_show(capsys, subject, names):
+    answer = rows(capsys, "show", subject)
+    assert set(names) <= {row["name"] for row in answer["rows"]}
+    code, out, _ = call(capsys, "show", subject)
+    assert code == 0 and all(name in out for name in names)
+
+
+def test_doctor(capsys, monkeypatch):
+    answer = rows(capsys, "doctor")
+    assert {"python", "g++", "make", "iverilog", "amaranth", "verilator runs"} <= {
+        row["name"] for row in answer["rows"]
+    }
+    assert all(row["ok"] for row in answer["rows"])
+    monkeypatch.setenv("PATH", "/nowhere")
+    code, out, err = call(capsys, "doctor")
+    assert code == 1 and "FAIL  g++" in out and err.count("\n") == 1 and "install g++" in err
+
+
+def test_generate_writes_verilog_and_manifest(capsys, tmp_path):
+    """Ports of the manifest are those of the module; a second generation gives the same bytes."""
+    outputs = []
+    for folder in ("first", "second"):
+        code, out, err = call(
+            capsys, "generate", "--config", "tiny", "--unit", "control_registers", "-o", str(tmp_path / folder)
+        )
+        assert code == 0 and not err and "control_registers.v" in out
+        outputs.append([(tmp_path / folder / f"control_registers.{suffix}").read_text() for suffix in ("v", "json")])
+    assert outputs[0] == outputs[1]
+    verilog, manifest = outputs[0][0], json.loads(outputs[0][1])
+    assert manifest["parameters"] == load_config("tiny").as_dict()
+    for port in manifest["ports"]:
+        width = f" [{port['width'] - 1}:0]" if port["width"] > 1 else ""
+        assert f"{port['direction']}{width} {port['name']};" in verilog
+
+
+def test_bench_elaborate(capsys):
+    (row,) = rows(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
+    assert row["elaborate_seconds"] > 0 and row["modules"] >= 1 and row["verilog_bytes"] > 1000
+
+
+def test_simspeed_says_what_is_missing(capsys, monkeypatch):
+    monkeypatch.setattr("heddle_sim.cli.bench.SIMSPEED_MODULE", "heddle_verif.no_such_module")
+    code, out, err = call(capsys, "bench", "simspeed", "--config", "tiny", "--json")
+    assert code == 1 and not out and "run make setup" in err
+
+
+def test_synth_counts_cells(capsys):
+    (row,) = rows(capsys, "synth", "--unit", "alu", "--config", "tiny", "--quiet")["rows"]
+    assert row["lut"] > 0 and row["fmax_mhz"] is None and row["dsp"] == 0
+    assert {"carry", "ff", "bram", "unit", "target"} <= set(row)
+
+
+def test_interruption_is_1(capsys, monkeypatch):
+    def interrupted(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("heddle_sim.cli.bench.gemm_row", interrupted)
+    code, _, err = call(capsys, "bench", "gemm", *GOLDEN)
+    assert code == 1 and err == "heddle bench: error: interrupted\n"
