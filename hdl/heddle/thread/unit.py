@@ -293,7 +293,7 @@ class ThreadUnit(Component):
                 port.return_data[slot].eq(unit.o),
             ]
         m.d.comb += [
-            port.return_lanes.eq(lanes), port.return_words.eq(~0),
+            port.return_lanes.eq(lanes), port.return_words.eq(lanes.any().replicate(4)),
             self._writer.landing.eq(gather.in_flight | arrived.any() | lanes.any()),
         ]
 

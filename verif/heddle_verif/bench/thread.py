@@ -1,0 +1,292 @@
+"""Bench of the thread unit against its golden model."""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import ClockCycles, RisingEdge
+
+from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.errors import ErrorCode
+from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.layouts import ThreadKind
+
+from .thread_environment import MEMORY_BYTES, Stalls, ThreadBench
+
+PROFILES = {
+    "free": Stalls(),
+    "banks": Stalls(banks=0.5, latency=(1, 20)),
+    "registers": Stalls(registers=0.5, latency=(1, 3)),
+    "all": Stalls(operations=0.4, registers=0.3, banks=0.3, requests=0.3, data=0.3, responses=0.4, latency=(1, 40)),
+    "slow": Stalls(operations=0.1, registers=0.8, banks=0.8, requests=0.8, data=0.8, responses=0.9, latency=(1, 10)),
+}
+OFFSETS = 8         # registers that hold the offsets of loads and stores; half of them factor registers
+STORES = [Access.U8, Access.U16, Access.B32, Access.V2, Access.V4]
+CORNERS = [0, 1, 2, 4, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF]
+
+
+class Workload:
+    """Random operations. Offset registers keep patterns that give addresses with and without bank conflicts."""
+
+    def __init__(self, bench):
+        self.bench, self.random, self.cfg = bench, bench.random, bench.cfg
+        half = OFFSETS // 2
+        self.offsets = [*range(4, 4 + half), *range(self.cfg.registers - half, self.cfg.registers)]
+        self.pool = self.random.sample(range(PRODUCT_REGISTERS), 12)
+        self.pool += self.random.sample(range(FIRST_FACTOR_REGISTER, self.cfg.registers - 4), 12)
+
+    def set(self, register, values):
+        """Put numbers into a register of all threads; only while the unit is idle."""
+        for state in (self.bench.state, self.bench.golden):
+            state.registers[:, register] = values
+
+    def prepare(self):
+        """New offsets, and corner values in other registers."""
+        threads, rng = self.cfg.threads, self.bench.rng
+        numbers = np.arange(threads)
+        patterns = [numbers, numbers[::-1], numbers * 8, numbers * 9, numbers * 0, numbers ^ 5, numbers // 2 * 3,
+                    rng.permutation(threads), rng.integers(0, 16, threads), rng.integers(0, 64, threads)]
+        for register in self.offsets:
+            values = patterns[self.random.randrange(len(patterns))].copy()
+            if self.random.random() < 0.1:
+                values[self.random.randrange(threads):] += self.random.choice([1 << 11, 1 << 20, 1 << 27])
+            self.set(register, values)
+        for register in self.pool[::3]:
+            self.set(register, rng.choice(np.array(CORNERS, np.uint32), threads))
+
+    def register(self, count=1, product=False):
+        number = self.random.choice(self.pool)
+        if product or self.random.random() < 0.3:
+            number = self.random.randrange(16, PRODUCT_REGISTERS)
+        number = number // count * count
+        return number if not {*range(number, number + count)} & {*self.offsets} else 16
+
+    def guard(self):
+        guard = self.random.choice([GUARD_ALWAYS, GUARD_ALWAYS, *range(7)])
+        return {"guard": guard, "guard_negate": int(guard != GUARD_ALWAYS and self.random.random() < 0.6)
+                or int(self.random.random() < 0.03), "pc": self.random.randrange(4096)}
+
+    def compute(self):
+        value = self.random.choice([self.random.getrandbits(32), self.random.choice(CORNERS)])
+        self.bench.issue(kind=ThreadKind.ALU, function=self.random.choice(list(AluFunction)), dst=self.register(),
+                         a=self.register(), b=self.register(), b_is_register=self.random.getrandbits(1), value=value, **self.guard())
+
+    def compare(self):
+        self.bench.issue(kind=ThreadKind.COMPARE, compare=self.random.choice(list(CompareFunction)),
+                         unsigned=self.random.getrandbits(1), dst=self.random.randrange(7), a=self.register(), b=self.register(),
+                         b_is_register=self.random.getrandbits(1), value=self.random.choice([self.random.getrandbits(32), 0]),
+                         **self.guard())
+
+    def special(self):
+        kind = self.random.choice([ThreadKind.TID, ThreadKind.LANE_MASK])
+        self.bench.issue(kind=kind, dst=self.register() if kind is ThreadKind.TID else 0, **self.guard())
+
+    def memory(self, space=None):
+        """A load or store, sometimes with a wrong address."""
+        store = self.random.random() < 0.4
+        access = self.random.choice(STORES if store else list(Access))
+        size = ACCESS_BYTES[access]
+        space = self.random.choice([Space.SHARED, Space.SHARED, Space.GLOBAL]) if space is None else space
+        limit = self.cfg.shared_bytes if space is Space.SHARED else MEMORY_BYTES
+        span = 9 * self.cfg.threads * size
+        base = self.random.randrange(0, limit - span if limit > span else 64) // size * size
+        shift = size.bit_length() - 1
+        if self.random.random() < 0.15:
+            base += self.random.choice([1, size // 2, limit, limit - base - 8 * size, -base - size])
+            shift = self.random.choice([0, shift, 4])
+        count = max(1, size // 4)
+        self.bench.issue(
+            kind=ThreadKind.STORE if store else ThreadKind.LOAD, access=access, space=space, element_shift=shift,
+            a=self.random.choice(self.offsets), value=base & 0xFFFFFFFF,
+            **({"c": self.register(count, product=True)} if store else {"dst": self.register(count)}), **self.guard())
+
+    def any(self):
+        self.random.choice([self.compute, self.compare, self.special, self.memory, self.memory, self.memory])()
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+@cocotb.parametrize(profile=list(PROFILES))
+async def random_operations(dut, profile):
+    """Batches of random operations, back to back and one at a time."""
+    bench = ThreadBench(dut, PROFILES[profile])
+    await bench.start()
+    workload = Workload(bench)
+    for batch in range(6):
+        workload.prepare()
+        await bench.idle()
+        for _ in range(25):
+            workload.any()
+            if batch % 3 == 2:
+                await bench.idle()
+        await bench.idle()
+    assert bench.done >= 150 and bench.compared >= 12
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def dependent_operations(dut):
+    """Each operation uses the register that the one before it wrote: as operand, as offset, as data, as guard."""
+    bench = ThreadBench(dut, Stalls(registers=0.2, banks=0.2))
+    await bench.start()
+    always = {"guard": GUARD_ALWAYS}
+    for factor in (16, bench.cfg.registers - 16):
+        bench.issue(kind=ThreadKind.TID, dst=factor, **always)
+        for _ in range(4):
+            bench.issue(kind=ThreadKind.ALU, function=AluFunction.ADD, dst=factor + 1, a=factor, b=factor, b_is_register=1, **always)
+            bench.issue(kind=ThreadKind.LOAD, access=Access.U8, space=Space.SHARED, dst=factor + 2, a=factor + 1, **always)
+            bench.issue(kind=ThreadKind.LOAD, access=Access.V4, space=Space.SHARED, dst=factor + 4, a=factor + 2,
+                        element_shift=4, **always)
+            bench.issue(kind=ThreadKind.ALU, function=AluFunction.AND, dst=factor + 4, a=factor + 5, value=0x3F, **always)
+            bench.issue(kind=ThreadKind.LOAD, access=Access.U16, space=Space.GLOBAL, dst=20, a=factor + 4, element_shift=1, **always)
+            bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.SHARED, c=20, a=factor + 4, element_shift=2, **always)
+            bench.issue(kind=ThreadKind.LOAD, access=Access.B32, space=Space.SHARED, dst=21, a=factor + 4, element_shift=2, **always)
+            bench.issue(kind=ThreadKind.COMPARE, compare=CompareFunction.LT, unsigned=1, dst=3, a=21, value=0x8000, **always)
+            bench.issue(kind=ThreadKind.TID, dst=factor, guard=3)
+            bench.issue(kind=ThreadKind.LANE_MASK, guard=3, guard_negate=1)
+            bench.issue(kind=ThreadKind.STORE, access=Access.V2, space=Space.GLOBAL, c=20, a=factor + 4, element_shift=3, **always)
+            bench.issue(kind=ThreadKind.LOAD, access=Access.V2, space=Space.GLOBAL, dst=factor + 6, a=factor + 4, element_shift=3,
+                        **always)
+    await bench.idle()
+    assert bench.done == 98
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def gather_cycles(dut):
+    """Without stalls a group without bank conflicts takes one cycle, and one in which all want the same bank a cycle a thread."""
+    bench = ThreadBench(dut, Stalls())
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    numbers = np.arange(cfg.threads)
+    groups = cfg.thread_groups
+    for stride, expected, conflicts in ((16, groups, 0), (ROW_BYTES, cfg.threads, cfg.threads - groups), (0, groups, 0),
+                                        (4, -(-cfg.threads // bench.slots), 0)):
+        workload.set(8, numbers * stride)
+        await bench.idle()
+        bench.times["bank_read"].clear()
+        before = bench.conflict_events
+        access = Access.V4 if stride != 4 else Access.B32
+        bench.issue(kind=ThreadKind.LOAD, access=access, space=Space.SHARED, dst=FIRST_FACTOR_REGISTER, a=8, guard=GUARD_ALWAYS)
+        await bench.idle()
+        cycles = sorted(set(bench.times["bank_read"]))
+        assert len(cycles) == expected == cycles[-1] - cycles[0] + 1, (stride, cycles)
+        assert bench.conflict_events - before == conflicts, (stride, bench.conflict_events - before)
+        workload.set(8, numbers * stride)
+        await bench.idle()
+        bench.times["bank_write"].clear()
+        if stride in (16, ROW_BYTES):
+            bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.SHARED, c=12, a=8, guard=GUARD_ALWAYS)
+            await bench.idle()
+            cycles = sorted(set(bench.times["bank_write"]))
+            assert len(cycles) == expected == cycles[-1] - cycles[0] + 1, (stride, cycles)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def operation_cycles(dut):
+    """Cycles from one operation to the next, as docs/units/thread.md says."""
+    bench = ThreadBench(dut, Stalls())
+    await bench.start()
+    workload, groups, count = Workload(bench), bench.cfg.thread_groups, 8
+    workload.set(8, np.arange(bench.cfg.threads))
+    await bench.idle()
+    parts = bench.cfg.numbers_per_word
+    always = {"guard": GUARD_ALWAYS}
+    load = {"kind": ThreadKind.LOAD, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
+    cases = {
+        "add of two registers": (dict(kind=ThreadKind.ALU, function=AluFunction.ADD, dst=20, a=21, b=22, b_is_register=1,
+                                      **always), groups + 6),
+        "add of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.ADD, dst=20, a=21, value=3, **always), groups + 5),
+        "move of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.MOV, dst=20, value=3, **always), groups + 3),
+        "load of a word": (dict(access=Access.B32, dst=16, **load), groups + 6),
+        "load of a vector": (dict(access=Access.V4, dst=16, **load), groups + 6),
+        "load of factors": (dict(access=Access.V4, dst=FIRST_FACTOR_REGISTER, **load), groups + 5 + 4 // parts),
+    }
+    for name, (operation, expected) in cases.items():
+        bench.times["done"].clear()
+        for _ in range(count):
+            bench.issue(**operation)
+        await bench.idle()
+        times = bench.times["done"]
+        cocotb.log.info("%s: %s cycles", name, np.diff(times))
+        assert (np.diff(times[2:]) == expected).all(), (name, np.diff(times), expected)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def address_errors(dut):
+    """The first wrong thread is reported, earlier groups of a store are executed, and the unit goes on."""
+    bench = ThreadBench(dut, Stalls(banks=0.2, latency=(1, 9)))
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    always = {"guard": GUARD_ALWAYS}
+    outside = {Space.SHARED: cfg.shared_bytes, Space.GLOBAL: 1 << cfg.axi_address_bits}
+    for space in Space:
+        for kind in (ThreadKind.LOAD, ThreadKind.STORE):
+            for thread in sorted({0, 1, bench.slots - 1, bench.slots % cfg.threads, cfg.threads - 1}):
+                for wrong in (2, outside[space], outside[space] - 2):
+                    offsets = np.arange(cfg.threads, dtype=np.int64) * 4
+                    offsets[thread:] += wrong
+                    workload.set(8, offsets & 0xFFFFFFFF)
+                    await bench.idle()
+                    bench.issue(kind=kind, access=Access.B32, space=space, dst=40, c=41, a=8, pc=thread, **always)
+                    bench.issue(kind=ThreadKind.TID, dst=42, **always)
+                    await bench.idle()
+    codes = {code for code, _, _ in bench.errors}
+    assert ErrorCode.MISALIGNED.value in codes and ErrorCode.OUT_OF_RANGE.value in codes
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def memory_errors(dut):
+    """Errors that memory answers name program counter and address."""
+    bench = ThreadBench(dut, Stalls(data=0.3, responses=0.3, latency=(1, 30)))
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    for access in (Access.U8, Access.B32, Access.V4):
+        for first in (0, 3, cfg.threads - 1, cfg.threads):
+            size = ACCESS_BYTES[access]
+            workload.set(8, np.where(np.arange(cfg.threads) < first, 0, MEMORY_BYTES // size) + np.arange(cfg.threads))
+            await bench.idle()
+            for kind in (ThreadKind.LOAD, ThreadKind.STORE):
+                bench.issue(kind=kind, access=access, space=Space.GLOBAL, element_shift=size.bit_length() - 1, dst=40, c=44, a=8,
+                            pc=first + 100, guard=GUARD_ALWAYS)
+            await bench.idle()
+    codes = {code for code, _, _ in bench.errors}
+    assert codes == {ErrorCode.AXI_READ.value, ErrorCode.AXI_WRITE.value}
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def start_and_stop(dut):
+    """``stop`` discards what has not begun, ``start`` clears predicates and the lane mask; registers stay."""
+    bench = ThreadBench(dut, Stalls(registers=0.1))
+    await bench.start()
+    workload = Workload(bench)
+    threads = np.arange(bench.cfg.threads, dtype=np.uint32)[:, None]
+    discarded = 0
+    for wait in (0, 1, 2, 3, 5, 9, 14, 30):
+        bench.issue(kind=ThreadKind.COMPARE, compare=CompareFunction.EQ, dst=2, a=4, b=4, b_is_register=1, guard=GUARD_ALWAYS)
+        bench.issue(kind=ThreadKind.LANE_MASK, guard=2, guard_negate=1)
+        await bench.idle()
+        assert dut.predicates__2.value.to_unsigned() == (1 << bench.cfg.threads) - 1
+        assert dut.lane_mask.value.to_unsigned() == 0
+        dut.start.value = 1
+        await RisingEdge(dut.clk)
+        dut.start.value = 0
+        bench.golden.start()
+        await ClockCycles(dut.clk, 2)
+        await bench.idle()
+
+        bench.discarding = True
+        before = bench.state.registers[:, 40:46].copy()
+        for number in range(6):
+            bench.issue(kind=ThreadKind.TID, dst=40 + number, guard=GUARD_ALWAYS)
+        await ClockCycles(dut.clk, wait + 1)
+        dut.stop.value = 1
+        while bench.busy or bench.operations:
+            await RisingEdge(dut.clk)
+        dut.stop.value = 0
+        await ClockCycles(dut.clk, 2)
+        registers = bench.state.registers[:, 40:46]
+        executed = (registers == threads).all(axis=0)
+        assert (executed | (registers == before).all(axis=0)).all(), "an operation was executed in part"
+        assert (executed[:-1] >= executed[1:]).all(), "an operation was executed after a discarded one"
+        discarded += int((~executed).sum())
+        bench.golden.registers[:] = bench.state.registers
+        bench.discarding = False
+        workload.set(slice(40, 46), bench.rng.integers(1 << 16, 1 << 32, (bench.cfg.threads, 6), np.uint32))
+    await bench.idle()
+    assert 0 < discarded < 48

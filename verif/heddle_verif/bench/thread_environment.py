@@ -1,0 +1,360 @@
+"""What stands around the thread unit in its bench: lanes, banks and global memory with random delays, and the golden model."""
+
+import copy
+import random
+from collections import Counter, deque
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+
+from heddle.config import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, PREDICATES, ROW_BYTES
+from heddle.layouts import (
+    Capture,
+    error_layout,
+    read_data_layout,
+    read_request_layout,
+    thread_operation_layout,
+    write_data_layout,
+    write_response_layout,
+)
+from heddle_sim.golden.thread import ThreadState, execute
+from heddle_sim.harness import bench_config
+
+__all__ = ["ThreadBench", "Stalls"]
+
+IDLE_LIMIT = 20_000     # cycles without progress that fail a test
+MEMORY_BYTES = 1 << 14
+
+
+class Stalls:
+    """Probabilities per cycle that a port does not move; ``latency`` of global memory in cycles."""
+
+    def __init__(self, operations=0.0, registers=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1)):
+        self.operations, self.registers, self.banks = operations, registers, banks
+        self.requests, self.data, self.responses, self.latency = requests, data, responses, latency
+
+
+class ThreadBench:
+    """Everything around the unit, moved by one loop that samples before and drives after each clock edge.
+
+    ``state`` is what the unit works on, ``golden`` what the golden model makes of the same operations. The registers are
+    compared at every ``done``, the rest when the unit is idle.
+    """
+
+    def __init__(self, dut, stalls):
+        self.dut, self.stalls = dut, stalls
+        self.cfg = cfg = bench_config()
+        self.slots = min(cfg.thread_slots, cfg.threads)
+        self.random = random.Random(cocotb.RANDOM_SEED)
+        self.rng = rng = np.random.default_rng(cocotb.RANDOM_SEED)
+        self.state = ThreadState.create(cfg, MEMORY_BYTES)
+        self.state.registers[:] = rng.integers(0, 1 << 32, self.state.registers.shape, np.uint32)
+        self.state.shared[:] = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
+        self.state.memory[:] = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
+        self.golden = copy.deepcopy(self.state)
+        self.golden.cfg = self.state.cfg = cfg
+        tag = cfg.tag_bits
+        self.layouts = {"read_request": read_request_layout(cfg, tag), "read_data": read_data_layout(cfg, tag),
+                        "write_request": read_request_layout(cfg, tag), "write_data": write_data_layout(cfg),
+                        "write_response": write_response_layout(tag)}
+        self.operations, self.accepted, self.under_way = deque(), 0, deque()
+        self.operand = [[rng.integers(0, 1 << 32) for _ in range(4)] for _ in range(cfg.threads)]
+        self.captures = []              # reads that reach the lanes at the next edge
+        self.words = [0] * BANKS
+        self.reads, self.read_beat = deque(), None
+        self.write_requests, self.write_beats, self.responses, self.response = deque(), [], deque(), None
+        self.errors, self.expected_errors = Counter(), Counter()
+        self.held = {}
+        self.discarding = False
+        self.busy = self.pending = True
+        self.cycle = self.done = self.moved = self.compared = self.register_stalls = self.register_events = 0
+        self.conflict_events = 0
+        self.times = {"accept": [], "done": [], "bank_read": [], "bank_write": []}
+
+    def port(self, name):
+        return getattr(self.dut, name)
+
+    async def start(self):
+        dut = self.dut
+        Clock(dut.clk, 10, unit="ns").start()
+        for name in ("i_operation__valid", "start", "stop", "bank_read__grant", "bank_write__grant", "registers__read_grant",
+                     "registers__read_factor_grant", "registers__write_grant", "registers__write_factor_grant",
+                     "global_port__read_request__ready", "global_port__read_data__valid", "global_port__write_request__ready",
+                     "global_port__write_data__ready", "global_port__write_response__valid"):
+            self.port(name).value = 0
+        for lane in range(self.cfg.threads):
+            self.port(f"registers__address__{lane}").value = 0
+            self._drive_operand(lane)
+        dut.rst.value = 1
+        for _ in range(3):
+            await RisingEdge(dut.clk)
+        dut.rst.value = 0
+        self.task = cocotb.start_soon(self._loop())
+
+    def issue(self, **fields):
+        """Queue an operation for the unit."""
+        self.operations.append(thread_operation_layout.const(fields))
+
+    async def idle(self):
+        """Wait until everything that was issued is over, then compare all that can be seen with the golden model."""
+        waited, before = 0, None
+        while self.operations or self.busy or self.pending or self.done != self.accepted:
+            await RisingEdge(self.dut.clk)
+            assert not self.task.done(), self.task.result()
+            now = (self.moved, self.done, self.accepted)
+            waited = waited + 1 if now == before else 0
+            before = now
+            assert waited < IDLE_LIMIT, f"no progress: {now}, {len(self.operations)} operations left"
+        for _ in range(4):
+            await RisingEdge(self.dut.clk)
+            assert not self.busy and self.done == self.accepted, "done without an operation, or busy again"
+        assert not self.task.done(), self.task.result()
+        self.compare_registers("at the end")
+        for name in ("shared", "memory"):
+            wrong = np.flatnonzero(getattr(self.state, name) != getattr(self.golden, name))
+            assert len(wrong) == 0, f"{len(wrong)} bytes of {name} differ, first at {wrong[0]:#x}"
+        for number in range(PREDICATES):
+            expected = sum(1 << t for t in np.flatnonzero(self.golden.predicates[number]).tolist())
+            mine = self.port(f"predicates__{number}").value.to_unsigned()
+            assert mine == expected, f"p{number} is {mine:b}, not {expected:b}"
+        expected = sum(1 << t for t in np.flatnonzero(self.golden.lane_mask).tolist())
+        assert self.dut.lane_mask.value.to_unsigned() == expected, "lane mask"
+        assert self.errors == self.expected_errors, (self.errors - self.expected_errors, self.expected_errors - self.errors)
+        assert not self.reads and not self.write_beats and not self.write_requests and not self.responses
+        assert self.register_stalls == self.register_events, (self.register_stalls, self.register_events)
+        self.compared += 1
+
+    def compare_registers(self, when):
+        wrong = np.argwhere(self.state.registers != self.golden.registers)
+        if len(wrong):
+            thread, register = wrong[0]
+            raise AssertionError(f"{when}: {len(wrong)} registers differ, first r{register} of thread {thread}: "
+                                 f"{self.state.registers[thread, register]:#x}, not {self.golden.registers[thread, register]:#x}")
+
+    # -- the loop ---------------------------------------------------------------------------
+
+    async def _loop(self):
+        dut = self.dut
+        while True:
+            await RisingEdge(dut.clk)
+            self.cycle += 1
+            self.busy, self.pending = bool(dut.busy.value), bool(dut.writes_pending.value)
+            self.register_events += int(dut.event_register_stalls.value)
+            self.conflict_events += int(dut.event_thread_bank_conflicts.value)
+            self._registers()
+            self._banks()
+            self._completions()
+            self._operation()
+            self._reading()
+            self._writing()
+            assert self.busy or self.done == self.accepted, "busy fell before everything was done"
+            assert self.pending or not self.responses, "writes_pending fell before the last answer"
+
+    def _pause(self, probability):
+        return self.random.random() < probability
+
+    def _grant(self, name, bits):
+        self.port(name).value = sum((not self._pause(self.stalls.registers)) << b for b in range(bits))
+
+    def _number(self, name):
+        return int(self.port(name).value)
+
+    def _drive_operand(self, lane):
+        self.port(f"registers__operand__{lane}").value = sum(int(w) << 32 * n for n, w in enumerate(self.operand[lane]))
+
+    def _registers(self):
+        """The lanes: reads reach operand and address two cycles after their grant, results in the next cycle."""
+        changed, captured = set(), self.captures
+        self.stalled = False
+        self.captures = self._register_reads()
+        self._register_writes()
+        self.register_stalls += self.stalled
+        for capture, word, values in captured:
+            for lane, value in enumerate(values.tolist()):
+                if capture is Capture.ADDRESS:
+                    self.port(f"registers__address__{lane}").value = value
+                else:
+                    self.operand[lane][word] = value
+                    changed.add(lane)
+        lanes, words = self._number("registers__return_lanes"), self._number("registers__return_words")
+        assert not (words and any(capture is not Capture.ADDRESS for capture, _, _ in captured)), "read and result collide"
+        if lanes and words:
+            data = [self._number(f"registers__return_data__{slot}") for slot in range(self.slots)]
+            for lane in range(self.cfg.threads):
+                if lanes >> lane & 1:
+                    for word in range(4):
+                        if words >> word & 1:
+                            self.operand[lane][word] = data[lane % self.slots] >> 32 * word & 0xFFFFFFFF
+                    changed.add(lane)
+        for lane in changed:
+            self._drive_operand(lane)
+        for name, bits in (("read_grant", 4), ("read_factor_grant", 1), ("write_grant", 4), ("write_factor_grant", 1)):
+            self._grant(f"registers__{name}", bits)
+
+    def _register_reads(self):
+        captures = []
+        banks, grant = self._number("registers__read_banks"), self._number("registers__read_grant")
+        factor, factor_grant = self._number("registers__read_factor"), self._number("registers__read_factor_grant")
+        assert not (banks and factor), "product and factor register at once"
+        if banks or factor:
+            capture = Capture(self._number("registers__capture"))
+            assert capture is Capture.QUAD or banks & (banks - 1) == 0, "several banks for one word"
+            self.stalled |= bool(banks & ~grant) | bool(factor & ~factor_grant)
+            self.moved += bool(banks & grant) | bool(factor & factor_grant)
+            row = self._number("registers__read_row")
+            for bank in range(4):
+                if banks & grant & 1 << bank:
+                    word = bank if capture is Capture.QUAD else capture.value
+                    captures.append((capture, word, self.state.registers[:, 4 * row + bank].copy()))
+            if factor & factor_grant:
+                number = FIRST_FACTOR_REGISTER + self._number("registers__read_number")
+                captures.append((capture, capture.value, self.state.registers[:, number].copy()))
+        return captures
+
+    def _register_writes(self):
+        banks, grant = self._number("registers__write_banks"), self._number("registers__write_grant")
+        factor, factor_grant = self._number("registers__write_factor"), self._number("registers__write_factor_grant")
+        assert not (banks and factor), "product and factor register at once"
+        self.stalled |= bool(banks & ~grant) | bool(factor & ~factor_grant)
+        taken = {bank: 4 * self._number("registers__write_row") + bank for bank in range(4) if banks & grant & 1 << bank}
+        if factor & factor_grant:
+            parts = self.cfg.numbers_per_word
+            first = FIRST_FACTOR_REGISTER + self._number("registers__write_word") * parts
+            chunk, enabled = self._number("registers__write_chunk"), self._number("registers__write_parts")
+            taken |= {chunk * parts + part: first + part for part in range(parts) if enabled >> part & 1}
+        lanes = self._number("registers__write_lanes")
+        for word, register in taken.items():
+            self.moved += 1
+            for lane in range(self.cfg.threads):
+                if lanes >> lane & 1:
+                    self.state.registers[lane, register] = self.operand[lane][word]
+
+    def _banks(self):
+        read, granted = self._number("bank_read__request"), self._number("bank_read__grant")
+        write, taken = self._number("bank_write__request"), self._number("bank_write__grant")
+        shared = self.state.shared
+        words, self.words = self.words, [self.random.getrandbits(128) for _ in range(BANKS)]
+        for b in range(BANKS):
+            if read & granted & 1 << b:
+                address = self._number(f"bank_read__row__{b}") * ROW_BYTES + b * BANK_BYTES
+                self.words[b] = int.from_bytes(shared[address:address + BANK_BYTES].tobytes(), "little")
+                self.times["bank_read"].append(self.cycle)
+            self.port(f"bank_read__data__{b}").value = words[b]
+        for b in range(BANKS):
+            if write & taken & 1 << b:
+                address = self._number(f"bank_write__row__{b}") * ROW_BYTES + b * BANK_BYTES
+                mask = self._number(f"bank_write__mask__{b}")
+                value = self._number(f"bank_write__data__{b}").to_bytes(BANK_BYTES, "little")
+                for i in range(BANK_BYTES):
+                    if mask >> i & 1:
+                        shared[address + i] = value[i]
+                self.times["bank_write"].append(self.cycle)
+        self.moved += bool(read & granted) + bool(write & taken)
+        for name in ("bank_read", "bank_write"):
+            self.port(f"{name}__grant").value = sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS))
+
+    def _completions(self):
+        dut = self.dut
+        if dut.done.value:
+            self.done += 1
+            self.moved += 1
+            self.times["done"].append(self.cycle)
+            operation = self.under_way.popleft()
+            if not self.discarding:
+                errors = execute(self.golden, operation)
+                self.expected_errors.update((error.code.value, error.pc, error.operand) for error in errors)
+                self.compare_registers(f"after operation {self.done}, {operation!r}")
+        if dut.o_error__valid.value:
+            error = error_layout.from_bits(dut.o_error__payload.value.to_unsigned())
+            self.errors[error.code.value, error.pc, error.operand] += 1
+
+    def _operation(self):
+        dut = self.dut
+        if dut.i_operation__valid.value and dut.i_operation__ready.value:
+            self.accepted += 1
+            self.busy = True
+            self.times["accept"].append(self.cycle)
+            self.under_way.append(self.operations.popleft())
+            dut.i_operation__valid.value = 0
+        elif dut.i_operation__valid.value:
+            return
+        if self.operations and not self._pause(self.stalls.operations):
+            dut.i_operation__payload.value = self.operations[0].as_bits()
+            dut.i_operation__valid.value = 1
+
+    # -- global memory ----------------------------------------------------------------------
+
+    def _sample(self, name):
+        """Payload of an output stream of the global port when it was transferred; checks that it is stable."""
+        valid = bool(self.port(f"global_port__{name}__valid").value)
+        ready = bool(self.port(f"global_port__{name}__ready").value)
+        payload = self._number(f"global_port__{name}__payload") if valid else None
+        if name in self.held:
+            assert payload == self.held[name], f"{name} changed before it was accepted"
+        self.held.pop(name, None)
+        if valid and not ready:
+            self.held[name] = payload
+        return self.layouts[name].from_bits(payload) if valid and ready else None
+
+    def _beats(self, request):
+        """Addresses of the beats; the end of memory answers with an error."""
+        size = self.cfg.axi_bytes
+        assert request.address % size == 0, "a burst begins at a beat"
+        assert request.beats_minus_one == 0 or (size < BANK_BYTES and request.address % BANK_BYTES == 0), "more than a vector"
+        return [request.address + size * n for n in range(request.beats_minus_one + 1)]
+
+    def _reading(self):
+        cfg, dut, stalls = self.cfg, self.dut, self.stalls
+        memory = self.state.memory
+        if dut.global_port__read_data__valid.value and dut.global_port__read_data__ready.value:
+            self.reads.popleft()
+            self.read_beat = None
+            self.moved += 1
+        if (request := self._sample("read_request")) is not None:
+            assert not self.pending, "a load overtakes a store"
+            addresses = self._beats(request)
+            start = self.cycle + self.random.randint(*stalls.latency)
+            for address in addresses:
+                value = int.from_bytes(memory[address:address + cfg.axi_bytes].tobytes(), "little")
+                self.reads.append((start, {"data": value, "tag": request.tag, "last": address == addresses[-1],
+                                           "error": address >= len(memory)}))
+        dut.global_port__read_request__ready.value = not self._pause(stalls.requests)
+        if self.read_beat is None and self.reads and self.reads[0][0] <= self.cycle and not self._pause(stalls.data):
+            self.read_beat = self.reads[0][1]
+            dut.global_port__read_data__payload.value = self.layouts["read_data"].const(self.read_beat).as_bits()
+        dut.global_port__read_data__valid.value = self.read_beat is not None
+
+    def _writing(self):
+        dut, stalls = self.dut, self.stalls
+        if dut.global_port__write_response__valid.value and dut.global_port__write_response__ready.value:
+            self.response = None
+        if (request := self._sample("write_request")) is not None:
+            self.write_requests.append(request)
+        if (beat := self._sample("write_data")) is not None:
+            self.write_beats.append((beat.data, beat.strobe, beat.last))
+            self.moved += 1
+        if self.write_requests and len(self.write_beats) > self.write_requests[0].beats_minus_one:
+            request = self.write_requests.popleft()
+            count = request.beats_minus_one + 1
+            beats, self.write_beats = self.write_beats[:count], self.write_beats[count:]
+            self.responses.append((self.cycle + self.random.randint(*stalls.latency), request, beats))
+        dut.global_port__write_request__ready.value = not self._pause(stalls.requests)
+        dut.global_port__write_data__ready.value = not self._pause(stalls.data)
+        if self.response is None and self.responses and self.responses[0][0] <= self.cycle and not self._pause(stalls.responses):
+            _, request, beats = self.responses.popleft()
+            self.response = {"tag": request.tag, "error": self._store(request, beats)}
+            dut.global_port__write_response__payload.value = self.layouts["write_response"].const(self.response).as_bits()
+        dut.global_port__write_response__valid.value = self.response is not None
+
+    def _store(self, request, beats):
+        """Stores take effect when they are acknowledged, so that a load that does not wait reads old data."""
+        memory, error = self.state.memory, False
+        for address, (value, strobe, last) in zip(self._beats(request), beats, strict=True):
+            assert last == (address == self._beats(request)[-1]), "last beat is marked wrongly"
+            error |= address >= len(memory)
+            for i in range(self.cfg.axi_bytes):
+                if strobe >> i & 1 and address + i < len(memory):
+                    memory[address + i] = value >> 8 * i & 0xFF
+        return error
