@@ -1,5 +1,6 @@
 """Runs cocotb benches: emits the component, builds the simulator (cached) and runs the bench under a time limit."""
 
+import contextlib
 import importlib.metadata
 import json
 import os
@@ -89,8 +90,8 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
                    "COCOTB_RANDOM_SEED": str(seed), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     built = _build(verilog, name, simulator, waves, environment)
 
-    directory = build_directory() / "bench" / name / "runs" / content_key(built.name, bench, seed, test_filter, environment[CONFIG_VARIABLE],
-                                                                        os.environ.get("PYTEST_CURRENT_TEST"))
+    run = content_key(built.name, bench, seed, test_filter, environment[CONFIG_VARIABLE], os.environ.get("PYTEST_CURRENT_TEST"))
+    directory = build_directory() / "bench" / name / "runs" / run
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     started = time.monotonic()
@@ -140,10 +141,8 @@ def _step(step, simulator, arguments, directory, environment, limit_s):
         except subprocess.TimeoutExpired:
             return None
         finally:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             process.wait()
 
 

@@ -1,0 +1,24 @@
+"""Options and fixtures of all tests."""
+
+import pytest
+from heddle_sim.harness import SIMULATORS
+
+FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEED says otherwise
+
+
+def pytest_addoption(parser):
+    parser.addoption("--sim", choices=SIMULATORS, action="append", help="run benches on this simulator only")
+    parser.addoption("--seed", help="seed of the benches: a number, or random for a new one each time")
+
+
+def pytest_generate_tests(metafunc):
+    if "simulator" in metafunc.fixturenames:
+        metafunc.parametrize("simulator", metafunc.config.getoption("--sim") or SIMULATORS)
+
+
+@pytest.fixture
+def seed(pytestconfig):
+    """Seed of a bench; None lets the harness draw one."""
+    value = pytestconfig.getoption("--seed")
+    return None if value == "random" else int(value or FIXED_SEED)
+

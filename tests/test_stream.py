@@ -1,0 +1,52 @@
+"""Buffer, Queue and link: benches on both simulators, parameter errors."""
+
+import pytest
+from amaranth.hdl import Module
+from amaranth.lib import data, stream
+from heddle.stream import Queue, link
+from heddle_sim.harness import run_bench
+from heddle_verif.bench.stream import make_unit
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("depth", [None, 2, 3, 9, 34], ids=lambda depth: f"queue{depth}" if depth else "buffer")
+def test_bench(depth, simulator, seed):
+    run_bench(make_unit(depth), bench="heddle_verif.bench.stream", simulator=simulator, seed=seed, parameters={"depth": depth},
+              name=f"queue_{depth}" if depth else "buffer")
+
+
+@pytest.mark.parametrize("depth", [1, 0, -3, 2.0, None])
+def test_depth_message(depth):
+    with pytest.raises(ValueError, match="^depth must be an integer of at least 2, not "):
+        Queue(8, depth)
+
+
+@pytest.mark.parametrize("depth, latency", [(2, 1), (3, 2), (33, 2), (34, 3)])
+def test_latency(depth, latency):
+    assert Queue(8, depth).latency == latency
+
+
+LAYOUT = data.StructLayout({"last": 1, "value": 7})
+
+
+@pytest.mark.parametrize("shape", [8, data.StructLayout({"first": 1, "value": 7}), data.ArrayLayout(1, 8)])
+def test_link_refuses_other_layouts(shape):
+    with pytest.raises(TypeError, match="^payload of the source must have the shape of the sink, "):
+        link(Module(), stream.Signature(shape).create(), stream.Signature(LAYOUT).create())
+
+
+def test_link_accepts_equal_layouts():
+    class Same(data.Struct):
+        last: 1
+        value: 7
+
+    link(Module(), stream.Signature(Same).create(), stream.Signature(LAYOUT).create())
+    link(Module(), stream.Signature(range(8)).create(), stream.Signature(3).create())
+
+
+def test_link_refuses_ends_that_cannot_wait():
+    with pytest.raises(TypeError, match="^sink must be always ready"):
+        link(Module(), stream.Signature(8, always_ready=True).create(), stream.Signature(8).create())
+    with pytest.raises(TypeError, match="^source must be always valid"):
+        link(Module(), stream.Signature(8).create(), stream.Signature(8, always_valid=True).create())
+    link(Module(), stream.Signature(8).create(), stream.Signature(8, always_ready=True).create())
