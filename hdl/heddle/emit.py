@@ -65,10 +65,12 @@ def _fold_memory_init(text):
         if after - first < 4:
             result.extend(f"{indent}{memory}[{row}] = {value};" for row in range(first, after))
             return
+        block = f"memory_init_{len(result)}"
+        row = f"{block}_row"
         result.extend([
-            f"{indent}begin : memory_init_{len(result)}",
-            f"{indent}  integer row;",
-            f"{indent}  for (row = {first}; row < {after}; row = row + 1) {memory}[row] = {value};",
+            f"{indent}begin : {block}",
+            f"{indent}  integer {row};",
+            f"{indent}  for ({row} = {first}; {row} < {after}; {row} = {row} + 1) {memory}[{row}] = {value};",
             f"{indent}end"])
 
     for line in text.splitlines():

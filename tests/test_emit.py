@@ -1,0 +1,212 @@
+"""The emitter: stable text, ports, modules elaborated once, variants, lint."""
+
+import hashlib
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from amaranth.hdl import Module, Signal, signed
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out, Signature
+from amaranth.sim import Simulator
+from heddle.emit import emit_verilog
+from heddle.once import Once
+from heddle.stream import Queue, link
+from heddle.yosys import YosysError, run_yosys
+from heddle_sim.harness import run_bench
+from heddle_sim.lint import lint, lint_verilog
+
+PAYLOAD = data.StructLayout({"value": 8, "tag": 4})
+LANES = 4
+
+
+class Adder(Component):
+    """Registered sum of two numbers."""
+
+    def __init__(self, width):
+        self.width = width
+        super().__init__({"terms": In(signed(width)).array(2), "sum": Out(signed(width + 1))})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.sync += self.sum.eq(self.terms[0] + self.terms[1])
+        return m
+
+
+class Lane(Component):
+    """A queue and an adder, each elaborated once; ports of every kind."""
+
+    def __init__(self):
+        super().__init__({
+            "i": In(stream.Signature(PAYLOAD)), "o": Out(stream.Signature(PAYLOAD)), "event": Out(stream.Signature(2, always_ready=True)),
+            "port": In(Signature({"address": Out(signed(8)).array(2), "data": In(12)})), "unused": In(3),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        queue = Once("lane_queue", Queue, PAYLOAD, 4).instantiate(m, "queue")
+        adder = Once("adder", Adder, 8).instantiate(m, "adder")
+        link(m, self.i, queue.i)
+        link(m, queue.o, self.o)
+        m.d.comb += [adder.terms[0].eq(self.port.address[0]), adder.terms[1].eq(self.port.address[1]), self.port.data.eq(adder.sum),
+                     self.event.valid.eq(queue.o.valid)]
+        return m
+
+
+class Lanes(Component):
+    """Lanes in a chain, and the sums of their numbers."""
+
+    def __init__(self):
+        super().__init__({"i": In(stream.Signature(PAYLOAD)), "o": Out(stream.Signature(PAYLOAD)),
+                          "numbers": In(signed(8)).array(LANES, 2), "sums": Out(signed(12)).array(LANES)})
+
+    def elaborate(self, platform):
+        m = Module()
+        source = self.i
+        lane_type = Once("lane", Lane)
+        for index in range(LANES):
+            lane = lane_type.instantiate(m, f"lane_{index}")
+            link(m, source, lane.i)
+            source = lane.o
+            m.d.comb += [lane.port.address[0].eq(self.numbers[index][0]), lane.port.address[1].eq(self.numbers[index][1]),
+                         self.sums[index].eq(lane.port.data.as_signed())]
+        link(m, source, self.o)
+        return m
+
+
+def test_text_is_stable():
+    program = "import test_emit, hashlib; print(hashlib.sha256(test_emit.emit_verilog(test_emit.Lanes()).encode()).hexdigest())"
+    path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
+    for hash_seed in ("1", "77"):
+        said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True,
+                              env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed}).stdout
+        assert said.strip() == hashlib.sha256(emit_verilog(Lanes()).encode()).hexdigest()
+
+
+def test_modules_exist_once():
+    text = emit_verilog(Lanes())
+    modules = re.findall(r"^module (\S+)\(", text, re.MULTILINE)
+    assert sorted(modules) == ["adder", "lane", "lane_queue", "top"]
+    assert len(re.findall(r"^  lane lane_\d+ \($", text, re.MULTILINE)) == LANES
+
+
+def test_ports_follow_the_signature():
+    ports = set(re.search(r"^module top\(([^)]*)\)", emit_verilog(Lanes()), re.MULTILINE)[1].replace("\n", "").replace(" ", "").split(","))
+    expected = {"clk", "rst"} | {f"{side}__{part}" for side in "io" for part in ("payload", "valid", "ready")}
+    expected |= {f"numbers__{lane}__{number}" for lane in range(LANES) for number in range(2)} | {f"sums__{lane}" for lane in range(LANES)}
+    assert ports == expected
+
+
+def test_constant_members_are_no_ports():
+    text = emit_verilog(Lane())
+    assert "event__valid" in text
+    assert "event__ready" not in text
+
+
+@pytest.mark.smoke
+def test_instances_work(simulator, seed):
+    run_bench(Lanes(), bench="heddle_verif.bench.once", simulator=simulator, seed=seed, parameters={"lanes": LANES})
+
+
+def test_simulator_of_amaranth_sees_the_same():
+    design = Lanes()
+
+    async def testbench(ctx):
+        ctx.set(design.numbers[2][0], -100)
+        ctx.set(design.numbers[2][1], -28)
+        await ctx.tick()
+        assert ctx.get(design.sums[2]) == -128
+        assert ctx.get(design.sums[1]) == 0
+
+    simulator = Simulator(design)
+    simulator.add_clock(1e-6)
+    simulator.add_testbench(testbench)
+    simulator.run()
+
+
+class Clash(Component):
+    """Two components under one type name."""
+
+    def __init__(self):
+        super().__init__({"o": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        Once("adder", Adder, 8).instantiate(m, "one")
+        Once("adder", Adder, 9).instantiate(m, "other")
+        return m
+
+
+def test_type_names_are_unique():
+    with pytest.raises(ValueError, match="^type_name must belong to one class and one set of parameters, not 'adder' twice"):
+        emit_verilog(Clash())
+    with pytest.raises(ValueError, match="^name must differ from the type names of its instances, not 'lane'"):
+        emit_verilog(Lanes(), name="lane")
+    with pytest.raises(ValueError, match="^type_name must be an identifier, not 'a b'"):
+        Once("a b", Adder, 8)
+
+
+class Storage(Component):
+    """A memory of 2,000 rows with two regions of initial values."""
+
+    def __init__(self):
+        super().__init__({"row": In(11), "word": Out(8)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.rows = rows = Memory(shape=8, depth=2000, init=[3] * 10 + [1, 2])
+        read = rows.read_port()
+        m.d.comb += [read.addr.eq(self.row), self.word.eq(read.data)]
+        return m
+
+
+def test_initial_values_are_folded():
+    text = emit_verilog(Storage())
+    assert len(text.splitlines()) < 60
+    loops = [[int(part) for part in loop] for loop in re.findall(r"_row = (\d+); \w+ < (\d+); .* = 8'h(\d+);", text)]
+    assert loops == [[0, 10, 3], [12, 2000, 0]]
+    assert "rows[11] = 8'h02;" in text
+    assert lint_verilog(text) == []
+
+
+def test_variant_without_initial_values():
+    assert "initial" not in emit_verilog(Lanes(), variant="xprop")
+    assert "initial" in emit_verilog(Lanes())
+    with pytest.raises(ValueError, match="^variant must be one of rtl, xprop, not 'gates'"):
+        emit_verilog(Lanes(), variant="gates")
+
+
+def test_lint_is_clean():
+    assert lint(Lanes()) == []
+
+
+def test_lint_finds_faults():
+    assert any("WIDTH" in line for line in lint_verilog("module top(input [3:0] a, output [1:0] y);\n  assign y = a;\nendmodule\n"))
+
+
+def test_yosys_errors_are_reported():
+    with pytest.raises(YosysError, match="No such command: nonsense"):
+        run_yosys([], ["nonsense"])
+    with pytest.raises(YosysError, match="must end within 0.01 s"):
+        run_yosys([], ["help"], timeout_s=0.01)
+
+
+class Unknown(Component):
+    """Instance of a module that does not exist."""
+
+    def __init__(self):
+        super().__init__({"o": Out(1)})
+
+    def elaborate(self, platform):
+        from amaranth.hdl import Instance
+        m = Module()
+        m.submodules.unknown = Instance("unknown_module", o_o=self.o, i_i=Signal())
+        return m
+
+
+def test_missing_modules_are_reported():
+    with pytest.raises(YosysError, match="unknown_module"):
+        emit_verilog(Unknown())

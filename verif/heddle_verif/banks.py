@@ -1,0 +1,170 @@
+"""Both ends of the ports to the banks of shared memory: a model of the memory, and a requester."""
+
+from collections import deque
+
+import cocotb
+import numpy as np
+from cocotb.triggers import Event, First, RisingEdge, ValueChange
+from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.layouts import SHARED_READ_LATENCY
+
+__all__ = ["BankMemory", "BankRequester"]
+
+
+class _Port:
+    def __init__(self, dut, name):
+        self.request = getattr(dut, f"{name}__request")
+        self.grant = getattr(dut, f"{name}__grant")
+        self.row, self.data, self.mask = ([getattr(dut, f"{name}__{part}__{bank}", None) for bank in range(BANKS)]
+                                          for part in ("row", "data", "mask"))
+
+
+class BankMemory:
+    """Shared memory as a model, for designs with ``BankReadPort`` and ``BankWritePort`` outputs.
+
+    Each cycle a random set of banks is willing; ``grant`` is the willing banks among the requested ones, in the same cycle.
+    Data stand for one cycle, ``SHARED_READ_LATENCY`` cycles after the grant; in other cycles they are random.
+
+    Parameters
+    ----------
+    dut
+        Design; its ``clk`` and ``rst`` are used.
+    size : int
+        Bytes of the memory, a multiple of ``ROW_BYTES``.
+    rng : numpy.random.Generator
+    read, write : str or None
+        Names of the ports, None when the design has none.
+    grant_chance : float
+        Chance that a bank is willing in a cycle.
+
+    Attributes
+    ----------
+    data : numpy.ndarray
+        The bytes, random at first; may be changed between accesses.
+    on_access : callable or None
+        Called as ``on_access(kind, bank, row)`` with kind ``"read"`` or ``"write"`` for each granted access.
+    """
+
+    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7):
+        self.data = rng.integers(0, 256, size, np.uint8)
+        self.grant_chance = grant_chance
+        self.on_access = None
+        self._dut, self._rng = dut, rng
+        self._words = self.data.reshape(size // ROW_BYTES, BANKS, BANK_BYTES)
+        self._reads = deque([{}] * (SHARED_READ_LATENCY - 1), SHARED_READ_LATENCY)
+        self._ports = [(kind, _Port(dut, name)) for kind, name in (("read", read), ("write", write)) if name is not None]
+        for kind, port in self._ports:
+            port.grant.value = 0
+            cocotb.start_soon(self._serve(kind, port))
+
+    async def _serve(self, kind, port):
+        """Grants follow the requests within the cycle; accesses happen at its end."""
+        edge = RisingEdge(self._dut.clk)
+        willing = 0
+        while True:
+            if await First(edge, ValueChange(port.request)) is edge:
+                granted = 0 if self._dut.rst.value else int(port.grant.value) & int(port.request.value)
+                (self._read if kind == "read" else self._write)(port, granted)
+                willing = int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
+            if port.request.value.is_resolvable:
+                port.grant.value = int(port.request.value) & willing
+
+    def _read(self, port, granted):
+        taken = {}
+        for bank in _bits(granted):
+            row = int(port.row[bank].value)
+            taken[bank] = int.from_bytes(self._words[row, bank].tobytes(), "little")
+            self._tell("read", bank, row)
+        self._reads.append(taken)
+        words = self._reads[0]
+        for bank in range(BANKS):
+            port.data[bank].value = words[bank] if bank in words else int.from_bytes(self._rng.bytes(BANK_BYTES), "little")
+
+    def _write(self, port, granted):
+        for bank in _bits(granted):
+            row = int(port.row[bank].value)
+            word = np.frombuffer(int(port.data[bank].value).to_bytes(BANK_BYTES, "little"), np.uint8)
+            enabled = [bool(int(port.mask[bank].value) >> byte & 1) for byte in range(BANK_BYTES)]
+            self._words[row, bank][enabled] = word[enabled]
+            self._tell("write", bank, row)
+
+    def _tell(self, kind, bank, row):
+        if self.on_access is not None:
+            self.on_access(kind, bank, row)
+
+
+class BankRequester:
+    """A requester, for designs with ``BankReadPort`` and ``BankWritePort`` inputs.
+
+    Accesses of one bank happen in the order in which they were queued, those of different banks in any order. A request stays
+    until it is granted; new ones start with chance ``request_chance`` a cycle.
+    """
+
+    def __init__(self, dut, rng, *, read=None, write=None, request_chance=0.7):
+        self.request_chance = request_chance
+        self.granted = 0            # accesses granted
+        self._dut, self._rng = dut, rng
+        self._queues = {"read": [deque() for _ in range(BANKS)], "write": [deque() for _ in range(BANKS)]}
+        self._under_way = 0
+        self._changed = Event()
+        for kind, name in (("read", read), ("write", write)):
+            if name is not None:
+                cocotb.start_soon(self._drive(kind, _Port(dut, name)))
+
+    def read(self, bank, row, on_data):
+        """Queue a read; ``on_data(word)`` gets the word as an integer."""
+        self._queues["read"][bank].append((row, on_data))
+        self._under_way += 1
+
+    def write(self, bank, row, word, mask=(1 << BANK_BYTES) - 1, on_grant=None):
+        """Queue a write; ``on_grant()`` is called when it was granted."""
+        self._queues["write"][bank].append((row, word, mask, on_grant))
+        self._under_way += 1
+
+    async def drained(self):
+        """Wait until every access was granted and all data have come."""
+        while self._under_way:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _done(self):
+        self._under_way -= 1
+        self._changed.set()
+
+    async def _drive(self, kind, port):
+        queues = self._queues[kind]
+        current = [None] * BANKS
+        arriving = deque([[] for _ in range(SHARED_READ_LATENCY)], SHARED_READ_LATENCY)
+        port.request.value = 0
+        while True:
+            await RisingEdge(self._dut.clk)
+            for bank, on_data in arriving[0]:
+                on_data(int(port.data[bank].value))
+                self._done()
+            arriving.append([])
+            grant = 0 if self._dut.rst.value else int(port.grant.value)
+            for bank in range(BANKS):
+                if current[bank] is not None and grant >> bank & 1:
+                    self.granted += 1
+                    if kind == "read":
+                        arriving[-1].append((bank, current[bank][1]))
+                    else:
+                        self._done()
+                        if current[bank][3] is not None:
+                            current[bank][3]()
+                    current[bank] = None
+                if current[bank] is None and queues[bank] and self._rng.random() < self.request_chance:
+                    current[bank] = queues[bank].popleft()
+                    self._offer(kind, port, bank, current[bank])
+            port.request.value = sum(1 << bank for bank in range(BANKS) if current[bank] is not None)
+
+    @staticmethod
+    def _offer(kind, port, bank, access):
+        port.row[bank].value = access[0]
+        if kind == "write":
+            port.data[bank].value = access[1]
+            port.mask[bank].value = access[2]
+
+
+def _bits(mask):
+    return [bank for bank in range(BANKS) if mask >> bank & 1]
