@@ -8,7 +8,7 @@ from heddle.errors import ErrorCode
 from heddle.registers import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
 from heddle_sim.device.build import BuildError, device_library
 from heddle_sim.device.simulation import MemorySettings, RtlSimulation, SimulationError
-from mocks.copy_top import BEATS, TAGS, CopyTop
+from heddle_verif.copy_top import BEATS, TAGS, CopyTop
 
 MEMORY = 1 << 20
 DESTINATION = MEMORY // 2

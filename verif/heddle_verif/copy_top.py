@@ -169,17 +169,16 @@ class CopyTop(Component):
             with m.If(self.m_axi_bresp.any()):
                 m.d.sync += self.failed.eq(ErrorCode.AXI_WRITE)
         with m.FSM(name="copy"):
-            with m.State("IDLE"):
-                with m.If(self.start):
-                    m.d.sync += [
-                        self.done.eq(0),
-                        self.failed.eq(0),
-                        self.cycles.eq(0),
-                        group.eq(0),
-                        tag.eq(0),
-                        answers.eq(0),
-                    ]
-                    m.next = "READ"
+            with m.State("IDLE"), m.If(self.start):
+                m.d.sync += [
+                    self.done.eq(0),
+                    self.failed.eq(0),
+                    self.cycles.eq(0),
+                    group.eq(0),
+                    tag.eq(0),
+                    answers.eq(0),
+                ]
+                m.next = "READ"
             with m.State("READ"):
                 m.d.comb += self.m_axi_arvalid.eq(1 if "drop" not in self.faults else self.cycles[0])
                 with m.If(self.m_axi_arready & self.m_axi_arvalid):

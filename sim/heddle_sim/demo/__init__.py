@@ -1,0 +1,1 @@
+"""The demo: a quantised network classifies handwritten digits on the device."""

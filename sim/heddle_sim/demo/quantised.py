@@ -1,0 +1,97 @@
+"""Multi-layer perceptrons in integers: quantisation after training, and the golden model.
+
+Weights are ``int8``, activations ``uint8``, accumulators ``int32``. Between layers an accumulator becomes an activation
+by an integer multiplication, a rounding shift and a clamp; ReLU is the lower end of the clamp.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["QuantisedLayer", "QuantisedNetwork", "quantise", "requantise"]
+
+INPUT_SCALE = 1 / 255  # real value of one step of an input; inputs lie in 0 to 1
+MULTIPLIER_BITS = 30  # with 32-bit accumulators, products and rounding fit 63 bits
+MAX_SHIFT = 62
+
+
+@dataclass(frozen=True)
+class QuantisedLayer:
+    """``weights`` int8 (inputs, outputs), ``bias`` int32 (outputs), and the factor ``multiplier / 2**shift`` behind it.
+
+    The last layer has no factor (``multiplier`` 0): its accumulators are the logits.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    multiplier: int = 0
+    shift: int = 0
+
+    def finish(self, sums):
+        """What follows the matrix product: bias, then the next layer's ``uint8`` activations, or ``int32`` logits."""
+        accumulators = sums + self.bias
+        return requantise(accumulators, self.multiplier, self.shift) if self.multiplier else accumulators
+
+
+def requantise(accumulators, multiplier, shift):
+    """``accumulators * multiplier / 2**shift``, rounded to nearest (halves up) and clamped to ``uint8``."""
+    scaled = (accumulators.astype(np.int64) * multiplier + (1 << (shift - 1))) >> shift
+    return np.clip(scaled, 0, 255).astype(np.uint8)
+
+
+@dataclass(frozen=True)
+class QuantisedNetwork:
+    """Layers in order."""
+
+    layers: tuple
+
+    @staticmethod
+    def inputs(images):
+        """``uint8`` activations of images with values from 0 to 1."""
+        return np.clip(np.floor(images / INPUT_SCALE + 0.5), 0, 255).astype(np.uint8)
+
+    def activations(self, inputs):
+        """Golden model: outputs of every layer, in integers only; the last one are the logits."""
+        results = []
+        for layer in self.layers:
+            sums = (inputs.astype(np.int64) @ layer.weights.astype(np.int64)).astype(np.int32)
+            inputs = layer.finish(sums)
+            results.append(inputs)
+        return results
+
+
+def _multiplier(factor):
+    """Integers whose ``multiplier / 2**shift`` is nearest to a real factor below 1; at most ``2**MULTIPLIER_BITS``."""
+    if not 0 < factor < 1:
+        raise ValueError(f"factor between layers must be above 0 and below 1, not {factor}")
+    shift = MULTIPLIER_BITS
+    while shift < MAX_SHIFT and factor * 2 ** (shift + 1) < (1 << MULTIPLIER_BITS) - 1:
+        shift += 1
+    return int(round(factor * 2**shift)), shift
+
+
+def quantise(weights, biases, calibration):
+    """Quantise a trained network with ReLU between its layers.
+
+    Parameters
+    ----------
+    weights, biases : lists of float arrays
+        (inputs, outputs) and (outputs) of each layer.
+    calibration : float array (images, inputs)
+        Typical inputs, from 0 to 1: they set the range of each layer's activations.
+
+    Returns ``QuantisedNetwork``.
+    """
+    layers, scale, values = [], INPUT_SCALE, calibration
+    for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
+        weight_scale = np.abs(weight).max() / 127
+        integers = np.clip(np.rint(weight / weight_scale), -127, 127).astype(np.int8)
+        sum_scale = scale * weight_scale
+        integer_bias = np.rint(bias / sum_scale).astype(np.int32)
+        if index == len(weights) - 1:
+            layers.append(QuantisedLayer(integers, integer_bias))
+            break
+        values = np.maximum(values @ weight + bias, 0)
+        scale = np.percentile(values, 99.95) / 255
+        layers.append(QuantisedLayer(integers, integer_bias, *_multiplier(sum_scale / scale)))
+    return QuantisedNetwork(tuple(layers))
