@@ -10,5 +10,5 @@ test: $(READY); @.venv/bin/python -m pytest -n 2 -m "not nightly" tests
 nightly: $(READY); @.venv/bin/python -m pytest -n 2 tests
 formal: $(READY); @scripts/formal.sh
 demo: $(READY); @.venv/bin/python examples/digits.py
-docs: $(READY); @.venv/bin/python scripts/reference.py docs/reference
+docs: $(READY); @scripts/docs.sh
 clean:; @rm -rf build .pytest_cache .ruff_cache

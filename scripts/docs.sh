@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Writes the pages that are generated from tables of the hardware.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+write() {       # module, page
+    .venv/bin/python -m "$1" >"$2.new"
+    mv "$2.new" "$2"
+    echo "wrote $2"
+}
+write heddle_sim.isa.documentation docs/isa.md
+write heddle_sim.reference docs/registers.md
