@@ -57,7 +57,7 @@ class Program:
 
     def listing(self):
         """Text with one line per word: program counter, word, canonical text; labels stand on lines of their own."""
-        from .isa.disassembler import disassemble_word       # the disassembler needs this module
+        from .isa.disassembler import disassemble_word  # the disassembler needs this module
         at = {}
         for name, pc in self.labels.items():
             at.setdefault(pc, []).append(name)

@@ -120,6 +120,7 @@ _FUNCTIONS = {
     "offset": _offset,
     "factors": _factors,
     "uniform": _uniform,
+    "uniform_pair": _below(UNIFORM_REGISTERS - 1, "ur"),
     "predicate": _predicate,
     "segment": _below(SEGMENTS, "ur"),
     "barrier": _below(BARRIERS, "b"),

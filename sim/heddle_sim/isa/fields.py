@@ -2,7 +2,6 @@
 
 from amaranth.hdl import Shape
 from amaranth.lib import data
-
 from heddle.isa.layout import INSTRUCTION_BITS, Opcode, instruction_layout
 
 __all__ = ["FIELDS", "WORD_BYTES", "Field", "pack", "unpack", "opcode_of"]

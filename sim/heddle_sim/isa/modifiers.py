@@ -1,4 +1,4 @@
-"""The modifiers of the assembly text (``.ka2``, ``.shared`` …): one table for assembler, disassembler, documentation."""
+"""The modifiers of the text (``.ka2``, ``.shared`` …): one table for assembler, disassembler and documentation."""
 
 from dataclasses import dataclass
 
