@@ -142,7 +142,7 @@ class BeatLocator(Component):
 class BeatWriter(Component):
     """Writes located beats to the banks and reports their bytes.
 
-    Latency from ``i`` to the bank request 1 cycle; throughput one beat a cycle while the banks are granted and ``o_arrival`` is taken.
+    Latency from ``i`` to the bank request 1 cycle; throughput one beat a cycle while the banks are granted and ``o_moved`` is taken.
     A beat waits until all its banks were granted, each bank being requested until then. Beats with ``error`` are not written; their bytes
     count all the same, so that nobody waits for them for ever. Reset drops the beat.
 
@@ -156,9 +156,9 @@ class BeatWriter(Component):
         ``ready`` depends on the grants combinationally.
     bank_write : Out(BankWritePort(cfg))
         Registered.
-    o_arrival : Out(stream.Signature(barrier_arrival_layout))
+    o_moved : Out(stream.Signature(barrier_arrival_layout))
         Combinational from the grants: valid in the cycle in which the last part of a beat is granted.
-    o_error : Out(ErrorStream())
+    o_failure : Out(ErrorStream())
         AXI_READ with the address of the burst, for each beat that came with an error. Combinational from the grants.
     finish, finish_index : Out
         The last beat of a slot leaves in this cycle.
@@ -171,8 +171,8 @@ class BeatWriter(Component):
         super().__init__({
             "i": In(stream.Signature(located_beat_layout(cfg))),
             "bank_write": Out(BankWritePort(cfg)),
-            "o_arrival": Out(stream.Signature(barrier_arrival_layout)),
-            "o_error": Out(ErrorStream()),
+            "o_moved": Out(stream.Signature(barrier_arrival_layout)),
+            "o_failure": Out(ErrorStream()),
             "finish": Out(1),
             "finish_index": Out(range(cfg.axi_reads)),
             "event_conflict": Out(1),
@@ -191,15 +191,15 @@ class BeatWriter(Component):
             denied.eq(request & ~self.bank_write.grant),
             self.event_conflict.eq(denied.any()),
             written.eq(valid & ~denied.any()),
-            leaves.eq(written & (~beat.has_barrier | self.o_arrival.ready)),
+            leaves.eq(written & (~beat.has_barrier | self.o_moved.ready)),
             self.i.ready.eq(~valid | leaves),
-            self.o_arrival.valid.eq(written & beat.has_barrier),
-            self.o_arrival.payload.barrier.eq(beat.barrier),
-            self.o_arrival.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
-            self.o_error.valid.eq(leaves & beat.error),
-            self.o_error.payload.code.eq(ErrorCode.AXI_READ),
-            self.o_error.payload.pc.eq(beat.pc),
-            self.o_error.payload.operand.eq(beat.beat_address << exact_log2(self.cfg.axi_bytes)),
+            self.o_moved.valid.eq(written & beat.has_barrier),
+            self.o_moved.payload.barrier.eq(beat.barrier),
+            self.o_moved.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
+            self.o_failure.valid.eq(leaves & beat.error),
+            self.o_failure.payload.code.eq(ErrorCode.AXI_READ),
+            self.o_failure.payload.pc.eq(beat.pc),
+            self.o_failure.payload.operand.eq(beat.beat_address << exact_log2(self.cfg.axi_bytes)),
             self.finish.eq(leaves & beat.last),
             self.finish_index.eq(beat.tag),
         ]
@@ -256,9 +256,9 @@ class LoadEngine(Component):
     i_burst : In(stream.Signature(burst_layout(cfg)))
     read_request, read_data : as in GlobalPort(cfg, cfg.tag_bits)
     bank_write : Out(BankWritePort(cfg))
-    o_arrival : Out(stream.Signature(barrier_arrival_layout))
+    o_moved : Out(stream.Signature(barrier_arrival_layout))
         Bytes of each beat, in the cycle in which the last of them was granted (combinational).
-    o_error : Out(ErrorStream())
+    o_failure : Out(ErrorStream())
         AXI_READ, once for each beat with an error (combinational).
     completed : Out(1)
         All bytes of a transfer are written.
@@ -273,8 +273,8 @@ class LoadEngine(Component):
             "read_request": Out(stream.Signature(read_request_layout(cfg, cfg.tag_bits))),
             "read_data": In(stream.Signature(read_data_layout(cfg, cfg.tag_bits))),
             "bank_write": Out(BankWritePort(cfg)),
-            "o_arrival": Out(stream.Signature(barrier_arrival_layout)),
-            "o_error": Out(ErrorStream()),
+            "o_moved": Out(stream.Signature(barrier_arrival_layout)),
+            "o_failure": Out(ErrorStream()),
             "completed": Out(1),
             "busy": Out(1),
             "event_conflict": Out(1),
@@ -312,6 +312,6 @@ class LoadEngine(Component):
         connect(m, flipped(self.read_data), locator.i)
         connect(m, locator.o, writer.i)
         connect(m, writer.bank_write, flipped(self.bank_write))
-        connect(m, writer.o_arrival, flipped(self.o_arrival))
-        connect(m, writer.o_error, flipped(self.o_error))
+        connect(m, writer.o_moved, flipped(self.o_moved))
+        connect(m, writer.o_failure, flipped(self.o_failure))
         return m

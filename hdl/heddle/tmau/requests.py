@@ -49,7 +49,7 @@ class RequestCheck(Component):
     i_operation : In(stream.Signature(copy_operation_layout))
     o_load, o_store : Out(stream.Signature(transfer_layout(cfg)))
         Combinational from registers.
-    o_error : Out(stream.Signature(error_layout))
+    o_failure : Out(stream.Signature(error_layout))
         Held until accepted.
     stop : In(1)
     completed : Out(1)
@@ -63,7 +63,7 @@ class RequestCheck(Component):
             "i_operation": In(stream.Signature(copy_operation_layout)),
             "o_load": Out(stream.Signature(transfer_layout(cfg))),
             "o_store": Out(stream.Signature(transfer_layout(cfg))),
-            "o_error": Out(stream.Signature(error_layout)),
+            "o_failure": Out(stream.Signature(error_layout)),
             "stop": In(1),
             "completed": Out(1),
             "busy": Out(1),
@@ -90,9 +90,9 @@ class RequestCheck(Component):
         m.d.comb += [
             self.o_load.valid.eq(valid & moves & is_load),
             self.o_store.valid.eq(valid & moves & ~is_load),
-            self.o_error.valid.eq(valid & failed & ~self.stop),
+            self.o_failure.valid.eq(valid & failed & ~self.stop),
             sent.eq(Mux(is_load, self.o_load.ready, self.o_store.ready)),
-            taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_error.ready, ~ranges["some"] | sent))),
+            taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_failure.ready, ~ranges["some"] | sent))),
             self.completed.eq(taken & ~moves),
             self.busy.eq(valid),
             self.i_operation.ready.eq(~valid | taken),
@@ -126,9 +126,9 @@ class RequestCheck(Component):
         return flags
 
     def _verdict(self, m, operation, shared, global_, ranges):
-        """The error of the operation on ``o_error``; returns whether there is one."""
+        """The error of the operation on ``o_failure``; returns whether there is one."""
         failed = Signal(init=1)
-        error = self.o_error.payload
+        error = self.o_failure.payload
         m.d.comb += [failed.eq(1), error.pc.eq(operation.pc), error.code.eq(ErrorCode.UNSUPPORTED)]
         with m.If(operation.kind != CopyKind.COPY_BLOCK):
             m.d.comb += error.operand.eq(operation.kind)

@@ -98,10 +98,10 @@ class BeatRequester(Component):
 class BeatReader(Component):
     """Reads beats out of the banks and puts them together for the bus.
 
-    A beat keeps requesting the banks that were not granted yet; the words wait in the lanes for the last of them. Lane j collects the units of
-    banks b with b mod ``units_per_beat`` = j; a beat is rotated into order when it is complete. 5 cycles from the grant to
-    ``o``; throughput one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are read ahead of the bus. Reset drops
-    them all.
+    A beat keeps requesting the banks that were not granted yet; the words wait in the lanes for the last of them. Lane j
+    collects the units of banks b with b mod ``units_per_beat`` = j; a beat is rotated into order when it is complete. 5
+    cycles from the grant to ``o``; throughput one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are
+    read ahead of the bus. Reset drops them all.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ class BeatReader(Component):
         Combinational from registers.
     o : Out(stream.Signature(write_data_layout(cfg)))
         Registered.
-    o_arrival : Out(stream.Signature(barrier_arrival_layout))
+    o_moved : Out(stream.Signature(barrier_arrival_layout))
         Bytes of a burst that has been read. Registered.
     event_conflict : Out(1)
     """
@@ -126,7 +126,7 @@ class BeatReader(Component):
             "i": In(stream.Signature(_beat_layout(cfg))),
             "bank_read": Out(BankReadPort(cfg)),
             "o": Out(stream.Signature(write_data_layout(cfg))),
-            "o_arrival": Out(stream.Signature(barrier_arrival_layout)),
+            "o_moved": Out(stream.Signature(barrier_arrival_layout)),
             "event_conflict": Out(1),
         })
 
@@ -140,7 +140,7 @@ class BeatReader(Component):
         wanted = self._wanted(m, beat)
         now = Signal(BANKS)
         m.d.comb += [
-            allowed.eq(self.i.valid & (ahead != BEATS_AHEAD) & ~(beat.arrives & self.o_arrival.valid)),
+            allowed.eq(self.i.valid & (ahead != BEATS_AHEAD) & ~(beat.arrives & self.o_moved.valid)),
             self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
             now.eq(self.bank_read.request & self.bank_read.grant),
             complete.eq(allowed & ((granted | now) == wanted)),
@@ -156,12 +156,12 @@ class BeatReader(Component):
 
         with m.If(complete & beat.arrives):
             m.d.sync += [
-                self.o_arrival.valid.eq(1),
-                self.o_arrival.payload.barrier.eq(beat.barrier),
-                self.o_arrival.payload.bytes.eq(beat.bytes),
+                self.o_moved.valid.eq(1),
+                self.o_moved.payload.barrier.eq(beat.barrier),
+                self.o_moved.payload.bytes.eq(beat.bytes),
             ]
-        with m.Elif(self.o_arrival.ready):
-            m.d.sync += self.o_arrival.valid.eq(0)
+        with m.Elif(self.o_moved.ready):
+            m.d.sync += self.o_moved.valid.eq(0)
         self._collect(m, beat, now, complete)
         return m
 
@@ -254,9 +254,9 @@ class StoreEngine(Component):
     i_burst : In(stream.Signature(burst_layout(cfg)))
     write_request, write_data, write_response : as in GlobalPort(cfg, cfg.tag_bits)
     bank_read : Out(BankReadPort(cfg))
-    o_arrival : Out(stream.Signature(barrier_arrival_layout))
+    o_moved : Out(stream.Signature(barrier_arrival_layout))
         Bytes of each burst that has been read from shared memory.
-    o_error : Out(stream.Signature(error_layout))
+    o_failure : Out(stream.Signature(error_layout))
         AXI_WRITE with the address of the burst; held until accepted.
     completed : Out(1)
         All responses of a transfer are in.
@@ -272,8 +272,8 @@ class StoreEngine(Component):
             "write_data": Out(stream.Signature(write_data_layout(cfg))),
             "write_response": In(stream.Signature(write_response_layout(cfg.tag_bits))),
             "bank_read": Out(BankReadPort(cfg)),
-            "o_arrival": Out(stream.Signature(barrier_arrival_layout)),
-            "o_error": Out(stream.Signature(error_layout)),
+            "o_moved": Out(stream.Signature(barrier_arrival_layout)),
+            "o_failure": Out(stream.Signature(error_layout)),
             "completed": Out(1),
             "busy": Out(1),
             "event_conflict": Out(1),
@@ -296,7 +296,7 @@ class StoreEngine(Component):
             bursts.i.valid.eq(slots.take),
             bursts.i.payload.eq(burst),
             self.completed.eq(slots.completed),
-            self.busy.eq(slots.busy | self.o_arrival.valid),
+            self.busy.eq(slots.busy | self.o_moved.valid),
             self.event_conflict.eq(reader.event_conflict),
         ]
         with m.If(free):
@@ -309,7 +309,7 @@ class StoreEngine(Component):
         link(m, bursts.o, requester.i)
         link(m, requester.o, reader.i)
         link(m, reader.o, self.write_data)
-        link(m, reader.o_arrival, self.o_arrival)
+        link(m, reader.o_moved, self.o_moved)
         connect(m, reader.bank_read, flipped(self.bank_read))
         self._responses(m, slots)
         return m
@@ -332,12 +332,12 @@ class StoreEngine(Component):
             write.data.beat_address.eq(burst.beat_address),
             write.data.pc.eq(burst.pc),
             read.addr.eq(self.write_response.payload.tag),
-            leaves.eq(valid & (~response.error | self.o_error.ready)),
+            leaves.eq(valid & (~response.error | self.o_failure.ready)),
             self.write_response.ready.eq(~valid | leaves),
-            self.o_error.valid.eq(valid & response.error),
-            self.o_error.payload.code.eq(ErrorCode.AXI_WRITE),
-            self.o_error.payload.pc.eq(source.pc),
-            self.o_error.payload.operand.eq(source.beat_address << exact_log2(self.cfg.axi_bytes)),
+            self.o_failure.valid.eq(valid & response.error),
+            self.o_failure.payload.code.eq(ErrorCode.AXI_WRITE),
+            self.o_failure.payload.pc.eq(source.pc),
+            self.o_failure.payload.operand.eq(source.beat_address << exact_log2(self.cfg.axi_bytes)),
             slots.finish.eq(leaves),
             slots.finish_index.eq(response.tag),
         ]

@@ -7,7 +7,6 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-
 from heddle.config import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
 from heddle.layouts import (
     barrier_arrival_layout,
@@ -18,8 +17,11 @@ from heddle.layouts import (
     write_data_layout,
     write_response_layout,
 )
+from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import copy_block
 from heddle_sim.harness import bench_config
+
+from heddle_verif.checks import check_streams
 
 __all__ = ["CopyBench", "Stalls"]
 
@@ -70,6 +72,7 @@ class CopyBench:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
+        check_streams(self.dut, CopyUnit(self.cfg).signature)
         self.task = cocotb.start_soon(self._loop())
 
     def _drive_idle(self):
@@ -100,14 +103,17 @@ class CopyBench:
             assert waited < IDLE_LIMIT, f"no progress: {state}, {len(self.operations)} operations left"
         for _ in range(5):
             await RisingEdge(self.dut.clk)
-            assert not self.busy and self.done == self.accepted, "done without an operation, or busy again"
+            assert (self.busy, self.done) == (False, self.accepted), "done without an operation, or busy again"
         assert not self.task.done(), self.task.result()
         for name, mine, golden in (("shared", self.shared, self.golden_shared), ("global", self.memory, self.golden_memory)):
             wrong = np.flatnonzero(mine != golden)
             assert len(wrong) == 0, f"{len(wrong)} bytes of {name} memory differ, first at {wrong[0]:#x}"
         assert self.errors == self.expected_errors, (self.errors - self.expected_errors, self.expected_errors - self.errors)
         assert self.arrived == self.expected_arrivals, (self.arrived, self.expected_arrivals)
-        assert not any(self.reads.values()) and not self.write_data and not self.write_requests and not self.responses
+        assert not any(self.reads.values())
+        assert not self.write_data
+        assert not self.write_requests
+        assert not self.responses
         assert self.conflicts == self.conflict_events, (self.conflicts, self.conflict_events)
         self.compared += 1
 
@@ -188,6 +194,7 @@ class CopyBench:
             self.times["operation"].append(self.cycle)
             self.operations.popleft()
             dut.i_operation__valid.value = 0
+            dut.i_operation__payload.value = self.random.getrandbits(copy_operation_layout.size)
         elif dut.i_operation__valid.value:
             return
         if self.operations and not self._pause(self.stalls.operations):
@@ -207,6 +214,7 @@ class CopyBench:
             self.times["read_data"].append(self.cycle)
             self.reads[self.read_beats].popleft()
             self.read_beats = None
+            dut.global_port__read_data__payload.value = self.random.getrandbits(self.layouts["read_data"].size)
             self.moved += 1
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
@@ -234,8 +242,9 @@ class CopyBench:
         if dut.global_port__write_response__valid.value and dut.global_port__write_response__ready.value:
             self.busy_writes.remove(self.response)
             self.response = None
+            dut.global_port__write_response__payload.value = self.random.getrandbits(self.layouts["write_response"].size)
         if (request := self._sample("write_request")) is not None:
-            assert request.tag < cfg.axi_writes and request.tag not in self.busy_writes, "a tag is used twice"
+            assert request.tag in set(range(cfg.axi_writes)) - self.busy_writes, "a tag is used twice"
             self.busy_writes.add(request.tag)
             self.write_requests.append(request)
         if (beat := self._sample("write_data")) is not None:

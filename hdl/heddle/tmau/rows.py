@@ -1,0 +1,51 @@
+"""Turns copies of matrix rows into one copy for each row."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..layouts import copy_operation_layout, row_operation_layout
+
+__all__ = ["RowExpander"]
+
+
+class RowExpander(Component):
+    """One ``copy_block`` operation a cycle for each row of an operation; a single block is one row.
+
+    Latency 1 cycle; ``i.ready`` is combinational from ``o.ready``. While ``stop`` is high operations are taken and the rows that
+    are left are dropped.
+
+    Members
+    -------
+    i : stream of ``row_operation_layout``
+    o : stream of ``copy_operation_layout``
+    busy
+        Rows are left.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "i": In(stream.Signature(row_operation_layout)),
+            "o": Out(stream.Signature(copy_operation_layout)),
+            "stop": In(1), "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        rest = Signal(row_operation_layout, reset_less=True)
+        active = Signal()
+        last = Signal()
+        m.d.comb += [
+            last.eq(rest.rows == 1),
+            self.o.valid.eq(active & ~self.stop), self.o.payload.eq(rest.first), self.busy.eq(active),
+            self.i.ready.eq(self.stop | ~active | (self.o.ready & last)),
+        ]
+        with m.If(self.i.ready):
+            m.d.sync += [active.eq(self.i.valid & (self.i.payload.rows != 0) & ~self.stop), rest.eq(self.i.payload)]
+        with m.Elif(self.o.ready):
+            m.d.sync += [
+                rest.rows.eq(rest.rows - 1),
+                rest.first.destination.eq(rest.first.destination + rest.destination_pitch),
+                rest.first.source.eq(rest.first.source + rest.source_pitch),
+            ]
+        return m

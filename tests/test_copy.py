@@ -1,0 +1,90 @@
+"""The copy unit, and its golden model against a byte-by-byte copy."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle.errors import ErrorCode
+from heddle.isa.layout import Space
+from heddle.tmau.slots import SlotRing
+from heddle.tmau.unit import CopyUnit
+from heddle_sim.golden.copy import CopyOperation, burst_ranges, check_copy, copy_block
+from heddle_sim.harness import run_bench
+
+CONFIGS = {
+    "tiny": load_config("tiny").replace(axi_address_bits=17),
+    "small": load_config("small").replace(axi_address_bits=17),
+    "base": load_config("base").replace(axi_address_bits=17, shared_memory_kib=32),
+    "large": load_config("large").replace(shared_memory_kib=64),
+    "few_slots": load_config("small").replace(axi_address_bits=16, shared_memory_kib=4, axi_reads=3, axi_writes=2, copy_queue=2),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_unit(name, simulator, seed):
+    cfg = CONFIGS[name]
+    filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
+    run_bench(CopyUnit(cfg), bench="heddle_verif.bench.copy", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
+
+
+@pytest.mark.parametrize("slots", [1, 0, 2.0])
+def test_slots_message(slots):
+    with pytest.raises(ValueError, match="^slots must be an integer of at least 2, not "):
+        SlotRing(slots)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_golden_copies_bytes(name):
+    cfg = CONFIGS[name]
+    rng = np.random.default_rng(5)
+    for blocks in (0, 1, 2, 31, 33, 64, 97):
+        for load in (True, False):
+            shared = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
+            memory = rng.integers(0, 256, 1 << 16, np.uint8)
+            near, far = int(rng.integers(8)) * 16, int(rng.integers(64)) * 16
+            expected_shared, expected_memory = shared.tolist(), memory.tolist()
+            for n in range(16 * blocks):
+                if load:
+                    expected_shared[near + n] = expected_memory[far + n]
+                else:
+                    expected_memory[far + n] = expected_shared[near + n]
+            spaces = (Space.SHARED, Space.GLOBAL) if load else (Space.GLOBAL, Space.SHARED)
+            operation = CopyOperation(*spaces, near if load else far, far if load else near, blocks, has_barrier=1)
+            result = copy_block(cfg, operation, shared, memory)
+            assert (result.errors, result.arrived) == ([], 16 * blocks)
+            assert shared.tolist() == expected_shared
+            assert memory.tolist() == expected_memory
+
+
+def test_golden_bursts():
+    cfg = CONFIGS["base"]
+    assert burst_ranges(cfg, 0, 0) == []
+    assert burst_ranges(cfg, 496, 32) == [(496, 512), (512, 528)]
+    assert burst_ranges(cfg, 0, 1040) == [(0, 512), (512, 1024), (1024, 1040)]
+
+
+def test_golden_memory_errors():
+    cfg = CONFIGS["base"]       # beats of 32 bytes
+    shared, memory = np.zeros(4096, np.uint8), np.arange(4096, dtype=np.uint16).astype(np.uint8)
+    operation = CopyOperation(Space.SHARED, Space.GLOBAL, 0, 496, 4, has_barrier=1, pc=9)
+    result = copy_block(cfg, operation, shared, memory, fails=lambda address: address == 512)
+    assert result.errors == [(ErrorCode.AXI_READ, 9, 512)]
+    assert (result.arrived, result.bursts) == (64, 2)
+    assert not shared[16:48].any()
+    assert shared[48:64].tolist() == memory[544:560].tolist()
+
+
+@pytest.mark.parametrize("changes, error", [
+    ({"kind": 2, "blocks": 0}, (ErrorCode.UNSUPPORTED, 2)),
+    ({"source_space": Space.SHARED}, (ErrorCode.UNSUPPORTED, 0)),
+    ({"blocks": 0, "source": 1}, None),
+    ({"destination": 8, "source": 4}, (ErrorCode.MISALIGNED, 8)),
+    ({"source": 4}, (ErrorCode.MISALIGNED, 4)),
+    ({"destination": 32 * 1024, "source": 1 << 17}, (ErrorCode.OUT_OF_RANGE, 32 * 1024)),
+    ({"destination": 32 * 1024 - 16, "blocks": 2}, (ErrorCode.OUT_OF_RANGE, 32 * 1024)),
+    ({"source": 1 << 17}, (ErrorCode.OUT_OF_RANGE, 1 << 17)),
+    ({"source": (1 << 17) - 16, "blocks": 2}, (ErrorCode.OUT_OF_RANGE, 1 << 17)),
+    ({"source": (1 << 17) - 16}, None),
+])
+def test_golden_checks(changes, error):
+    fields = {"destination_space": Space.SHARED, "source_space": Space.GLOBAL, "destination": 0, "source": 0, "blocks": 1}
+    assert check_copy(CONFIGS["base"], CopyOperation(**(fields | changes))) == error

@@ -1,0 +1,39 @@
+"""Shared memory, barriers and the way to global memory."""
+
+import pytest
+from heddle import load_config
+from heddle.memory.arbiter import GlobalArbiter
+from heddle.memory.axi_master import AxiMaster
+from heddle.memory.barriers import Barriers
+from heddle.memory.shared_memory import SharedMemory
+from heddle_sim.harness import run_bench
+
+
+@pytest.mark.parametrize("readers, writers", [(3, 2), (1, 1)])
+def test_shared_memory(readers, writers, simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(SharedMemory(cfg, readers, writers), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
+              parameters={"readers": readers, "writers": writers})
+
+
+@pytest.mark.parametrize("ports", [{"readers": 0}, {"writers": 0}, {"readers": 1.5}])
+def test_shared_memory_parameters(ports):
+    with pytest.raises(ValueError, match="^(readers|writers) must be an integer of at least 1, not "):
+        SharedMemory(load_config("tiny"), **ports)
+
+
+def test_barriers(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(Barriers(cfg), bench="heddle_verif.bench.barriers", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["tiny", "base"])
+def test_arbiter(name, simulator, seed):
+    cfg = load_config(name)
+    run_bench(GlobalArbiter(cfg), bench="heddle_verif.bench.arbiter", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["tiny", "large"])
+def test_axi_master(name, simulator, seed):
+    cfg = load_config(name)
+    run_bench(AxiMaster(cfg), bench="heddle_verif.bench.axi_master", cfg=cfg, simulator=simulator, seed=seed)

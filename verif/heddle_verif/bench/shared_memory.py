@@ -1,0 +1,126 @@
+"""Bench of shared memory: every grant and every word of every cycle against a model."""
+
+import random
+
+import cocotb
+from cocotb.clock import Clock
+from cocotb.triggers import RisingEdge
+from heddle.config import BANK_BYTES, BANKS
+from heddle.layouts import SHARED_READ_LATENCY
+from heddle_sim.harness import bench_config, bench_parameters
+
+WORD_BITS = 8 * BANK_BYTES
+
+
+class SharedMemoryBench:
+    """Random requesters; each keeps a request up until it is granted."""
+
+    def __init__(self, dut, density, rows):
+        cfg = bench_config()
+        self.dut, self.density = dut, density
+        self.random = random.Random(cocotb.RANDOM_SEED)
+        self.rows = rows or cfg.shared_rows
+        self.words = [[0] * cfg.shared_rows for _ in range(BANKS)]
+        self.kinds = {"read": bench_parameters()["readers"], "write": bench_parameters()["writers"]}
+        # (kind, port, bank) -> what is requested
+        self.requests = {}
+        self.in_flight = []         # per cycle: bank -> word that was read
+        self.checked = self.refused = self.collided = 0
+
+    def _port(self, kind, port, member):
+        return getattr(self.dut, f"{kind}__{port}__{member}")
+
+    async def run(self, cycles):
+        Clock(self.dut.clk, 10, unit="ns").start()
+        self.dut.rst.value = 0
+        self._drive()
+        for cycle in range(cycles):
+            await RisingEdge(self.dut.clk)
+            self._check_words()
+            reads, writes = self._check_grants()
+            self.in_flight.append({b: self.words[b][self.requests["read", port, b][0]] for b, port in reads.items()})
+            for b, port in writes.items():
+                row, data, mask = self.requests["write", port, b]
+                bytes_kept = sum(0xFF << 8 * i for i in range(BANK_BYTES) if not mask >> i & 1)
+                self.words[b][row] = self.words[b][row] & bytes_kept | data & ~bytes_kept
+            for kind, granted in (("read", reads), ("write", writes)):
+                for b, port in granted.items():
+                    del self.requests[kind, port, b]
+            self._drive(quiet=cycle > cycles - 10)
+
+    def _check_words(self):
+        if len(self.in_flight) < SHARED_READ_LATENCY:
+            return
+        for b, word in self.in_flight.pop(0).items():
+            for port in range(self.kinds["read"]):
+                read = self._port("read", port, f"data__{b}").value.to_unsigned()
+                assert read == word, f"bank {b}: read {read:#x} instead of {word:#x}"
+            self.checked += 1
+
+    def _check_grants(self):
+        """Bank to port of the accesses that the rules grant in this cycle."""
+        winners = {}
+        for kind, ports in self.kinds.items():
+            winners[kind] = {b: min(port for port in range(ports) if (kind, port, b) in self.requests)
+                             for b in range(BANKS) if any((kind, port, b) in self.requests for port in range(ports))}
+        for b, port in list(winners["write"].items()):
+            reader = winners["read"].get(b)
+            if reader is not None and self.requests["read", reader, b][0] == self.requests["write", port, b][0]:
+                del winners["write"][b]
+                self.collided += 1
+        for kind, ports in self.kinds.items():
+            for port in range(ports):
+                grant = self._port(kind, port, "grant").value.to_unsigned()
+                expected = sum(1 << b for b, winner in winners[kind].items() if winner == port)
+                wanted = sum(1 << b for b in range(BANKS) if (kind, port, b) in self.requests)
+                assert grant & wanted == expected, f"{kind} {port}: granted {grant & wanted:08b} instead of {expected:08b}"
+                self.refused += (wanted & ~grant).bit_count()
+        return winners["read"], winners["write"]
+
+    def _drive(self, quiet=False):
+        for kind, ports in self.kinds.items():
+            for port in range(ports):
+                for b in range(BANKS):
+                    if (kind, port, b) in self.requests or quiet or self.random.random() >= self.density:
+                        continue
+                    row = self.random.choice([0, self.rows - 1, self.random.randrange(self.rows)])
+                    mask = self.random.choice([0, 1, 0xFFFF, 0xFF00, self.random.getrandbits(BANK_BYTES)])
+                    self.requests[kind, port, b] = (row, self.random.getrandbits(WORD_BITS), mask)
+                    self._port(kind, port, f"row__{b}").value = row
+                    if kind == "write":
+                        self._port(kind, port, f"data__{b}").value = self.requests[kind, port, b][1]
+                        self._port(kind, port, f"mask__{b}").value = mask
+                self._port(kind, port, "request").value = sum(
+                    1 << b for b in range(BANKS) if (kind, port, b) in self.requests)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+@cocotb.parametrize(density=[0.1, 0.5, 1.0], rows=[3, 0])
+async def random_accesses(dut, density, rows):
+    """All ports at once on few rows, where accesses meet, and on all rows."""
+    bench = SharedMemoryBench(dut, density, rows)
+    if rows == 0:       # the memory keeps its words over tests: overwrite what this one may read
+        bench.density = 1.0
+    await _clear(dut, bench)
+    await bench.run(400)
+    assert bench.checked > 200
+    if density == 1.0:
+        assert bench.collided
+        assert (bench.refused or sum(bench.kinds.values()) == 2)
+
+
+async def _clear(dut, bench):
+    """Write zeros to every row through the first port."""
+    Clock(dut.clk, 10, unit="ns").start()
+    for kind, ports in bench.kinds.items():
+        for port in range(ports):
+            bench._port(kind, port, "request").value = 0
+    for row in range(len(bench.words[0])):
+        for b in range(BANKS):
+            bench._port("write", 0, f"row__{b}").value = row
+            bench._port("write", 0, f"data__{b}").value = 0
+            bench._port("write", 0, f"mask__{b}").value = 0xFFFF
+        bench._port("write", 0, "request").value = 0xFF
+        await RisingEdge(dut.clk)
+    bench._port("write", 0, "request").value = 0
+    await RisingEdge(dut.clk)
