@@ -13,6 +13,7 @@ from .memory.arbiter import GlobalArbiter
 from .memory.barriers import Barriers
 from .memory.shared_memory import SharedMemory
 from .thread.unit import ThreadUnit
+from .tmau.rows import RowExpander
 from .tmau.unit import CopyUnit
 
 __all__ = ["Core", "ERROR_SOURCES"]
@@ -59,13 +60,15 @@ class Core(Component):
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
         m.submodules.copy_unit = copy = CopyUnit(cfg)
+        m.submodules.rows = rows = RowExpander()
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3, writers=2)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
 
         connect(m, flipped(self.i_program), front.i_program)
-        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix), (front.o_copy, copy)):
+        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix), (rows.o, copy)):
             connect(m, source, unit.i_operation)
+        connect(m, front.o_copy, rows.i)
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
             connect(m, source.o_error, flipped(sink))
         connect(m, thread.registers, matrix.registers)
@@ -78,25 +81,27 @@ class Core(Component):
         connect(m, arbiter.o, flipped(self.global_port))
         connect(m, copy.o_arrival, barriers.arrive)
 
-        self._control(m, front, thread, matrix, copy, barriers)
+        self._control(m, front, thread, matrix, copy, rows, barriers)
         self._observe(m, front, thread, matrix, copy)
         return m
 
-    def _control(self, m, front, thread, matrix, copy, barriers):
+    def _control(self, m, front, thread, matrix, copy, rows, barriers):
+        copying = copy.busy | rows.busy
         for name in ("entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
         m.d.comb += [
             thread.start.eq(self.start), thread.stop.eq(self.stop), matrix.stop.eq(self.stop), copy.stop.eq(self.stop),
+            rows.stop.eq(self.stop),
             front.lane_mask.eq(thread.lane_mask), front.thread_done.eq(thread.done), front.matrix_done.eq(matrix.done),
-            front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copy.busy),
+            front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copying),
             front.writes_pending.eq(thread.writes_pending),
             barriers.clear.eq(self.start), barriers.expect.valid.eq(front.expect),
             barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
             barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
             front.barrier_overrun.eq(barriers.overrun),
             self.ended.eq(front.ended),
-            self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copy.busy)
+            self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying)
                          & front.tokens_empty),
         ]
 

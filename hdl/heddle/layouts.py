@@ -10,7 +10,7 @@ from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reducti
 __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
-    "RegisterPort", "Capture", "read_request_layout", "read_data_layout", "write_request_layout", "write_data_layout",
+    "row_operation_layout", "RegisterPort", "Capture", "read_request_layout", "read_data_layout", "write_request_layout", "write_data_layout",
     "write_response_layout", "barrier_arrival_layout",
 ]
 
@@ -223,6 +223,14 @@ copy_operation_layout = data.StructLayout({
     "barrier": 4,
     "has_barrier": 1,
     "pc": PC_BITS,
+})
+
+# Rows of a matrix: ``rows`` operations, each ``destination_pitch`` and ``source_pitch`` bytes behind the one before.
+row_operation_layout = data.StructLayout({
+    "first": copy_operation_layout,
+    "rows": 32,                 # zero is no operation
+    "destination_pitch": 32,
+    "source_pitch": 32,
 })
 
 barrier_arrival_layout = data.StructLayout({"barrier": 4, "bytes": 16})

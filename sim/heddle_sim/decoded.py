@@ -76,7 +76,7 @@ class Decoder:
             decoded.operation = self._thread(decoded, modifier)
         elif opcode is Opcode.MATRIX:
             decoded.operation = self._matrix(decoded, modifier)
-        elif opcode is Opcode.COPY_BLOCK:
+        elif opcode in (Opcode.COPY_BLOCK, Opcode.COPY_ROWS):
             decoded.operation = self._copy(modifier)
         return decoded
 

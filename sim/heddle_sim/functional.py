@@ -4,7 +4,6 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-
 from heddle.config import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import ERROR_MESSAGES, ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
@@ -136,7 +135,7 @@ class FunctionalSimulator:
         uniform : dict of int to int, optional
             Uniform registers to set first.
         instruction_limit : int
-            TIMEOUT (operand: the limit) when so many instructions were executed.
+            TIMEOUT (operand: the limit) when so many instructions were executed; 0: no limit.
 
         Returns
         -------
@@ -158,7 +157,7 @@ class FunctionalSimulator:
         executed, pc = 0, entry
         try:
             while pc != _HALT:
-                if executed >= instruction_limit:
+                if instruction_limit and executed >= instruction_limit:
                     raise _Stop(ErrorCode.TIMEOUT, instruction_limit, pc=0)
                 pc = self._step(pc)
                 executed += 1
@@ -302,6 +301,20 @@ class FunctionalSimulator:
         operation = instruction.operation
         operation.destination, operation.source = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
         operation.blocks = self._b(instruction)
+        self._copy(operation)
+
+    def _copy_rows(self, instruction):
+        destination, destination_pitch = (int(value) for value in self.uniform[instruction.dst:instruction.dst + 2])
+        source, source_pitch = (int(value) for value in self.uniform[instruction.a:instruction.a + 2])
+        blocks, rows = (int(value) for value in self.uniform[instruction.b:instruction.b + 2])
+        operation = instruction.operation
+        operation.blocks = blocks
+        for row in range(rows):
+            operation.destination = (destination + row * destination_pitch) & _WORD
+            operation.source = (source + row * source_pitch) & _WORD
+            self._copy(operation)
+
+    def _copy(self, operation):
         if error := self._execute_copy(operation):
             raise _Stop(*error)
         size = operation.blocks * BANK_BYTES

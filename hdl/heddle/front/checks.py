@@ -86,6 +86,9 @@ class InstructionChecks(Component):
     def _rule_uniform(self, field):
         return field < UNIFORM_REGISTERS
 
+    def _rule_uniform_pair(self, field):
+        return field < UNIFORM_REGISTERS - 1
+
     def _rule_predicate(self, field):
         return field < PREDICATES
 

@@ -20,7 +20,10 @@ decoded_layout = data.StructLayout({
     "word": instruction_layout,
     "a_value": 32,              # uniform register a
     "b_value": 32,              # uniform register b or the immediate
-    "destination_value": 32,    # uniform register dst of a copy
+    "destination": 32,          # of a copy: uniform register dst
+    "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1
+    "source_pitch": 32,
+    "rows": 32,
     "address": 32,              # segment base + scaled immediate
     "segment": segment_layout,
     "token": token_layout,
@@ -35,7 +38,7 @@ def _granules(first, last):
 
 
 class Decode(Component):
-    """Turns a fetched word into a decoded instruction: one a cycle, a copy in two; registered output.
+    """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three; registered output.
 
     Members
     -------
@@ -61,36 +64,46 @@ class Decode(Component):
         m.submodules.checks = checks = InstructionChecks(self.cfg)
         fetched, decoded = self.i.payload, self.o.payload
         word = fetched.word
-        second = Signal()                   # the second cycle of a copy
+        cycle = Signal(2)                   # of a copy, whose uniform registers are read two at a time
+        copies, many = word.opcode == Opcode.COPY_BLOCK, word.opcode == Opcode.COPY_ROWS
         take = Signal()
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
-            self.a_index.eq(Mux(second, decoded.word.dst, word.a)),
-            self.b_index.eq(word.b), self.segment_index.eq(word.b),
-            take.eq(self.i.valid & ~self.hold & ~self.flush & ~second & (~self.o.valid | self.o.ready)),
+            self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
+            take.eq(self.i.valid & ~self.hold & ~self.flush & (cycle == 0) & (~self.o.valid | self.o.ready)),
             self.i.ready.eq(take),
         ]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
             m.d.sync += [
-                self.o.valid.eq(word.opcode != Opcode.COPY_BLOCK),
-                second.eq(word.opcode == Opcode.COPY_BLOCK),
+                self.o.valid.eq(~(copies | many)),
+                cycle.eq(copies | many),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
                 decoded.a_value.eq(self.a),
-                decoded.b_value.eq(Mux(word.b_source == OperandSource.UNIFORM, self.b, word.imm)),
+                decoded.b_value.eq(Mux(many | (word.b_source == OperandSource.UNIFORM), self.b, word.imm)),
                 decoded.address.eq(self.segment.base + (word.imm << self.segment.element_shift)[:32]),
                 decoded.segment.eq(self.segment),
                 decoded.token.eq(self._token(m, word)),
                 decoded.code.eq(Mux(fetched.past_end, ErrorCode.PROGRAM_COUNTER, checks.code)),
                 decoded.operand.eq(Mux(fetched.past_end, self.cfg.instruction_words, checks.operand)),
             ]
-        with m.If(second):
-            m.d.sync += [decoded.destination_value.eq(self.a), self.o.valid.eq(1), second.eq(0)]
+        self._pairs(m, cycle, decoded)
         with m.If(self.flush):
-            m.d.sync += [self.o.valid.eq(0), second.eq(0)]
+            m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
+
+    def _pairs(self, m, cycle, decoded):
+        """The second and third cycle of a copy: the uniform registers that are still missing."""
+        word = decoded.word
+        with m.If(cycle == 1):
+            last = word.opcode == Opcode.COPY_BLOCK
+            m.d.comb += [self.a_index.eq(word.dst), self.b_index.eq(word.b + 1)]
+            m.d.sync += [decoded.destination.eq(self.a), decoded.rows.eq(self.b), self.o.valid.eq(last), cycle.eq(Mux(last, 0, 2))]
+        with m.If(cycle == 2):
+            m.d.comb += [self.a_index.eq(word.dst + 1), self.b_index.eq(word.a + 1)]
+            m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b), self.o.valid.eq(1), cycle.eq(0)]
 
     def _token(self, m, word):
         """Register granules that the instruction uses; see ``Tokens`` for what is left out."""

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, Special, WaitUnit
-from ..layouts import (ErrorStream, ThreadKind, copy_operation_layout, matrix_operation_layout, thread_operation_layout)
+from ..layouts import (ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout)
 from ..thread.alu import Alu
 from .decode import decoded_layout
 from .tokens import Tokens
@@ -21,6 +21,7 @@ _THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
+_COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS)
 
 
 def issue_members(cfg):
@@ -31,7 +32,7 @@ def issue_members(cfg):
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
         "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
-        "o_copy": Out(stream.Signature(copy_operation_layout)),
+        "o_copy": Out(stream.Signature(row_operation_layout)),
         "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
         "thread_done": In(1), "matrix_done": In(1),
         "thread_busy": In(1), "matrix_busy": In(1), "copy_busy": In(1), "writes_pending": In(1),
@@ -132,7 +133,7 @@ class Issue(Component):
 
     def _operation(self):
         opcode = self.i.payload.word.opcode
-        return Cat(opcode == kind for kind in (*_THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_BLOCK)).any()
+        return Cat(opcode == kind for kind in (*_THREAD_KINDS, Opcode.MATRIX, *_COPIES)).any()
 
     # -- control ----------------------------------------------------------------------------
 
@@ -294,20 +295,19 @@ class Issue(Component):
         ]
 
     def _copy(self, m, instruction, word):
-        operation, fields = self.o_copy.payload, word.modifiers.copy
-        self._offer_copy(m, word)
-        m.d.comb += [
-            operation.destination_space.eq(fields.destination), operation.source_space.eq(fields.source),
-            operation.destination.eq(instruction.destination_value), operation.source.eq(instruction.a_value),
-            operation.blocks.eq(instruction.b_value), operation.swizzle.eq(fields.swizzle),
-            operation.reduction.eq(fields.reduction), operation.barrier.eq(fields.barrier),
-            operation.has_barrier.eq(fields.has_barrier), operation.pc.eq(instruction.pc),
-        ]
-
-    def _offer_copy(self, m, word):
         """Copies have uniform guards and need no tokens: their registers were read at decode."""
-        offered = self._offer(m, self.o_copy, (word.opcode == Opcode.COPY_BLOCK) & self._guarded, 1)
+        operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
+        copies = Cat(word.opcode == opcode for opcode in _COPIES).any()
+        offered = self._offer(m, self.o_copy, copies & self._guarded, 1)
         with m.If(offered & ~self._leave):
             m.d.comb += self.waiting_copy.eq(1)
-        with m.If(self._execute & (word.opcode == Opcode.COPY_BLOCK) & ~self._guarded):
+        with m.If(self._execute & copies & ~self._guarded):
             m.d.comb += self._leave.eq(1)
+        m.d.comb += [
+            first.destination_space.eq(fields.destination), first.source_space.eq(fields.source),
+            first.destination.eq(instruction.destination), first.source.eq(instruction.a_value),
+            first.blocks.eq(instruction.b_value), first.swizzle.eq(fields.swizzle), first.reduction.eq(fields.reduction),
+            first.barrier.eq(fields.barrier), first.has_barrier.eq(fields.has_barrier), first.pc.eq(instruction.pc),
+            operation.rows.eq(Mux(word.opcode == Opcode.COPY_ROWS, instruction.rows, 1)),
+            operation.destination_pitch.eq(instruction.destination_pitch), operation.source_pitch.eq(instruction.source_pitch),
+        ]

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..layouts import ErrorStream, copy_operation_layout, matrix_operation_layout, thread_operation_layout
+from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..stream import link
 from .decode import Decode
 from .fetch import Fetch, program_write_layout
@@ -45,7 +45,7 @@ class FrontEnd(Component):
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "o_thread": Out(stream.Signature(thread_operation_layout)),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
-            "o_copy": Out(stream.Signature(copy_operation_layout)),
+            "o_copy": Out(stream.Signature(row_operation_layout)),
             "o_error": Out(ErrorStream()),
             "predicates": In(cfg.threads).array(7),
         } | {name: issue[name] for name in (*_ISSUE_INPUTS, *_ISSUE_OUTPUTS)})

@@ -16,6 +16,7 @@ RULES = {
     "offset": "at least 256 and below the number of registers",
     "factors": "at least 256, the first register of a factor word, and the words of all k-slices exist",
     "uniform": "at most 63",
+    "uniform_pair": "at most 62",
     "predicate": "at most 6",
     "segment": "at most 15",
     "barrier": "at most 15",
@@ -81,5 +82,7 @@ CHECKS = {
                     Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
     Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
                         Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
+    Opcode.COPY_ROWS: (Check("dst", "uniform_pair"), Check("a", "uniform_pair"), Check("b", "uniform_pair"),
+                       Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
 }
 assert set(CHECKS) == set(Opcode)

@@ -38,6 +38,7 @@ class Opcode(enum.Enum, shape=8):
     STORE = 0x29
     MATRIX = 0x30
     COPY_BLOCK = 0x40
+    COPY_ROWS = 0x41
 
 
 class OperandSource(enum.Enum, shape=2):

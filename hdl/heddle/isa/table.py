@@ -140,4 +140,10 @@ INSTRUCTIONS = (
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),
                 "Copy b blocks of 16 bytes from address a to address dst (.destination.source spaces); the bytes are counted "
                 "at the barrier [S1.12].", modifiers="copy"),
+    Instruction("copy_rows", Opcode.COPY_ROWS, Unit.COPY,
+                (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform", "b"),
+                 Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                "One copy_block for each row of a matrix. Operands are pairs of uniform registers: address and pitch in bytes of the "
+                "destination (dst, dst+1) and of the source (a, a+1), blocks of a row and number of rows (b, b+1). Rows are "
+                "checked one by one: those before a wrong one are copied.", modifiers="copy"),
 )
