@@ -1,9 +1,10 @@
 """Matrix product C = A x B of 8-bit integers for any shape, from global memory to global memory.
 
 A tile of C is ``threads`` rows by ``threads`` columns and lives in product registers; two tiles alternate, so that one is stored
-while ``mm`` works on the other. A block of ``threads`` rows of A is staged in shared memory, with a pitch that spreads the
-rows over the banks, and loaded into one half of the factor registers while ``mm`` reads the other half. ``threads`` columns of B at a
-time go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k.
+while ``mm`` works on the other. A block of ``threads`` rows of A is staged in shared memory and loaded into one half of the
+factor registers while ``mm`` reads the other half. ``threads`` columns of B at a time go to one of two slots of shared memory. Where K is
+too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C. Rows
+lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
@@ -19,9 +20,12 @@ from .launch import Launch
 __all__ = ["Tiling", "plan"]
 
 _MAX_SLICES = 16            # factor words of one mm
-_UNIFORM = ("a", "b", "c", "pa_src", "pa_rows", "pa_left", "pa_k", "pa_n", "pb_src", "pb_cols", "pb_left", "pb_k", "slot_in",
-            "slot_out", "tile", "half", "k_left", "cols", "rows", "c_tile", "c_row", "prev_c", "prev_cols", "prev_rows",
-            "t0", "t1", "t2", "t3", "t4")
+# Uniform registers; pairs for copy_rows stand together. The host sets those up to ``rows``, the others are scratch.
+_UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_to", "b_to_pitch", "b_from", "b_pitch", "b_blocks",
+            "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
+            "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
+            "c_tile", "c_row", "cols", "rows", "prev_c", "prev_cols", "prev_rows", "bytes")
+_A_STAGED, _B_COPIED, _C_STAGED = 0, 1, (2, 3)      # barriers
 
 
 def _round_up(value, multiple):
@@ -32,8 +36,8 @@ def _round_up(value, multiple):
 class Tiling:
     """How a problem is cut; lengths along k are bytes.
 
-    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``stage_pitch`` is the distance of rows of A in
-    shared memory; ``stage``, ``slots`` are shared addresses.
+    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``ab_pitch`` and ``c_pitch`` are the distances of
+    rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages`` are shared addresses.
     """
 
     threads: int
@@ -42,16 +46,19 @@ class Tiling:
     chunk: int
     chunks: int
     last_chunk: int
-    stage_pitch: int
-    stage: int
+    ab_pitch: int
+    c_pitch: int
     slots: tuple
+    a_stage: int
+    c_stages: tuple
 
     @classmethod
     def choose(cls, cfg, k):
         threads, dot = cfg.threads, cfg.dot
         pitch = _round_up(k, BANK_BYTES)
+        c_pitch = 4 * threads + BANK_BYTES
         in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * dot
-        in_shared = (cfg.shared_bytes // threads - BANK_BYTES) // 3
+        in_shared = (cfg.shared_bytes // threads - 2 * c_pitch) // 3 - BANK_BYTES
         limit = min(in_factors, in_shared, cfg.matrix_queue * _MAX_SLICES * dot)
         chunk, chunks = pitch, 1
         if pitch > limit:
@@ -60,9 +67,16 @@ class Tiling:
             chunks = -(-pitch // (limit // unit * unit))
             chunk = _round_up(-(-pitch // chunks), unit)
             chunks = -(-pitch // chunk)
-        stage_pitch = chunk if chunk // BANK_BYTES % 2 else chunk + BANK_BYTES
-        stage = 2 * threads * chunk
-        return cls(threads, dot, pitch, chunk, chunks, k - (chunks - 1) * chunk, stage_pitch, stage, (0, threads * chunk))
+        ab_pitch = chunk if chunk // BANK_BYTES % 2 else chunk + BANK_BYTES
+        a_stage = 2 * threads * ab_pitch
+        c_stage = 3 * threads * ab_pitch
+        return cls(threads, dot, pitch, chunk, chunks, k - (chunks - 1) * chunk, ab_pitch, c_pitch, (0, threads * ab_pitch),
+                   a_stage, (c_stage, c_stage + threads * c_pitch))
+
+    @property
+    def contiguous(self):
+        """Columns of B lie in shared memory as they do in global memory."""
+        return self.ab_pitch == self.pitch
 
     def words(self, nbytes):
         """Factor words that hold ``nbytes`` of k."""
@@ -109,7 +123,8 @@ class _Kernel:
     """Writes the program for one shape.
 
     Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 last
-    store, up5 first chunk of a tile, up6 last chunk. Thread predicates: p1 columns of the tile, p2 rows of the last row block.
+    store, up5 first chunk of a tile, up6 last chunk. Thread predicate p1: columns of the tile. Segments: ur0 staged A, ur1 slot of B,
+    ur2 and ur3 staged C.
     """
 
     def __init__(self, cfg, m, n, k, a_signed, b_signed):
@@ -118,166 +133,194 @@ class _Kernel:
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
         self.row_blocks, self.column_blocks = -(-m // threads), -(-n // threads)
+        self.last_rows, self.last_columns = m - (self.row_blocks - 1) * threads, n - (self.column_blocks - 1) * threads
         self.c_pitch = _round_up(4 * n, BANK_BYTES)
-        self.thread_number, self.offset_a, self.offset_c = (2 * threads + index for index in range(3))
+        self.thread_number, self.offset_a, self.offset_c, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
         self.text = _Text(_UNIFORM)
 
-    # -- copies from global memory ----------------------------------------------------------
+    # -- copies -----------------------------------------------------------------------------
+
+    def expect(self, barrier, rows, last_rows, row_bytes, last, last_bytes):
+        """Tell a barrier the bytes of ``rows`` (``threads`` or ``last_rows``) rows of ``row_bytes``, or ``last_bytes`` where predicate
+        ``last`` holds (None: nowhere)."""
+        threads, text = self.tiling.threads, self.text
+        ragged = last_rows != threads
+
+        def choose(nbytes):
+            text(f"    umov {{bytes}}, {threads * nbytes}")
+            if ragged:
+                text(f"    @up2 umov {{bytes}}, {last_rows * nbytes}")
+
+        if ragged:
+            text(f"    usetp.lt up2, {rows}, {threads}")
+        choose(row_bytes)
+        if last:
+            chosen = text.label("chosen")
+            text(f"    @!{last} bra {chosen}")
+            choose(last_bytes)
+            text(f"{chosen}:")
+        text(f"    barrier.expect b{barrier}, {{bytes}}")
+
+    def next_chunk_of(self, counter, source, done):
+        """Move a producer to its next chunk, or behind the last one of its rows; returns in the latter case only."""
+        t = self.tiling
+        self.text(f"    uadd {source}, {source}, {t.chunk}", f"    usub {counter}, {counter}, 1",
+                  f"    usetp.gt up2, {counter}, 0", f"    @up2 bra {done}",
+                  f"    umov {counter}, {t.chunks}", f"    usub {source}, {source}, {t.chunks * t.chunk}")
+
+    def chunk_blocks(self, counter, blocks):
+        """Blocks of the producer's chunk; up6 says that it is the last."""
+        t = self.tiling
+        self.text(f"    umov {blocks}, {t.chunk // BANK_BYTES}", f"    usetp.eq up6, {counter}, 1",
+                  f"    @up6 umov {blocks}, {-(-t.last_chunk // BANK_BYTES)}")
 
     def copy_a(self):
-        """Stage the next block of A, row by row."""
+        """Stage the next block of A."""
         t, text = self.tiling, self.text
-        done, row = text.label("a_staged"), text.label("a_row")
-        text("    usetp.le up2, {pa_left}, 0", f"    @up2 bra {done}", "    usub {pa_left}, {pa_left}, 1",
-             f"    umin {{t0}}, {{pa_rows}}, {t.threads}", "    umov {t1}, {pa_src}", f"    umov {{t2}}, {t.stage}")
-        self._chunk_blocks("pa_k")
-        text(f"{row}:", "    barrier.expect b0, {t4}", "    copy_block.shared.global {t2}, {t1}, {t3}, b0",
-             f"    uadd {{t1}}, {{t1}}, {t.pitch}", f"    uadd {{t2}}, {{t2}}, {t.stage_pitch}",
-             "    usub {t0}, {t0}, 1", "    usetp.gt up2, {t0}, 0", f"    @up2 bra {row}")
-        next_rows = (f"    uadd {{pa_src}}, {{pa_src}}, {t.threads * t.pitch}", f"    usub {{pa_rows}}, {{pa_rows}}, {t.threads}")
-        if t.chunks == 1:
-            text(*next_rows)
-        else:
-            text(f"    uadd {{pa_src}}, {{pa_src}}, {t.chunk}", "    usub {pa_k}, {pa_k}, 1",
-                 "    usetp.gt up2, {pa_k}, 0", f"    @up2 bra {done}",
-                 f"    umov {{pa_k}}, {t.chunks}", f"    usub {{pa_src}}, {{pa_src}}, {t.chunks * t.chunk}",
-                 "    usub {pa_n}, {pa_n}, 1", "    usetp.gt up2, {pa_n}, 0", f"    @up2 bra {done}",
-                 f"    umov {{pa_n}}, {self.column_blocks}", *next_rows)
-        text(f"{done}:")
-
-    def _chunk_blocks(self, counter):
-        """t3 blocks and t4 bytes of a row of the present chunk; ``counter`` counts the chunks that are left."""
-        t, text = self.tiling, self.text
-        text(f"    umov {{t3}}, {t.chunk // BANK_BYTES}")
-        if t.chunks > 1:
-            text(f"    usetp.eq up2, {{{counter}}}, 1", f"    @up2 umov {{t3}}, {-(-t.last_chunk // BANK_BYTES)}")
-        text("    ushl {t4}, {t3}, 4")
+        done, chunked = text.label("a_staged"), t.chunks > 1
+        text("    usetp.le up2, {a_left}, 0", f"    @up2 bra {done}", "    usub {a_left}, {a_left}, 1",
+             f"    umin {{a_rows}}, {{a_rows_left}}, {t.threads}")
+        if chunked:
+            self.chunk_blocks("{a_k}", "{a_blocks}")
+        self.expect(_A_STAGED, "{a_rows}", self.last_rows, t.chunk, chunked and "up6", _round_up(t.last_chunk, BANK_BYTES))
+        text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{_A_STAGED}")
+        if chunked:
+            self.next_chunk_of("{a_k}", "{a_from}", done)
+            text("    usub {a_n}, {a_n}, 1", "    usetp.gt up2, {a_n}, 0", f"    @up2 bra {done}",
+                 f"    umov {{a_n}}, {self.column_blocks}")
+        text(f"    uadd {{a_from}}, {{a_from}}, {t.threads * t.pitch}", f"    usub {{a_rows_left}}, {{a_rows_left}}, {t.threads}",
+             f"{done}:")
 
     def copy_b(self):
-        """Bring the next columns of B into the free slot: whole columns lie side by side, chunks come one by one."""
+        """Bring the next columns of B into the free slot."""
         t, text = self.tiling, self.text
         done = text.label("b_copied")
-        text("    usetp.le up2, {pb_left}, 0", f"    @up2 bra {done}", "    usub {pb_left}, {pb_left}, 1",
-             f"    umin {{t0}}, {{pb_cols}}, {t.threads}", "    umov {t1}, {pb_src}", "    umov {t2}, {slot_in}")
-        if t.chunks == 1:
-            last = self.n - (self.column_blocks - 1) * t.threads
-            text(f"    umov {{t3}}, {t.threads * t.pitch // BANK_BYTES}", f"    usetp.lt up2, {{t0}}, {t.threads}",
-                 f"    @up2 umov {{t3}}, {last * t.pitch // BANK_BYTES}", "    ushl {t4}, {t3}, 4",
-                 "    barrier.expect b1, {t4}", "    copy_block.shared.global {t2}, {t1}, {t3}, b1")
+        text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1",
+             f"    umin {{b_cols}}, {{b_cols_left}}, {t.threads}")
+        chunked = t.chunks > 1
+        if chunked:
+            self.chunk_blocks("{b_k}", "{b_blocks}")
+        self.expect(_B_COPIED, "{b_cols}", self.last_columns, t.chunk, chunked and "up6", _round_up(t.last_chunk, BANK_BYTES))
+        if t.contiguous:
+            text("    ushr {b_blocks}, {bytes}, 4", f"    copy_block.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{_B_COPIED}")
         else:
-            self._chunk_blocks("pb_k")
-            column = text.label("b_column")
-            text(f"{column}:", "    barrier.expect b1, {t4}", "    copy_block.shared.global {t2}, {t1}, {t3}, b1",
-                 f"    uadd {{t1}}, {{t1}}, {t.pitch}", f"    uadd {{t2}}, {{t2}}, {t.chunk}",
-                 "    usub {t0}, {t0}, 1", "    usetp.gt up2, {t0}, 0", f"    @up2 bra {column}")
-        text(f"    uxor {{slot_in}}, {{slot_in}}, {t.slots[0] ^ t.slots[1]}")
-        if t.chunks > 1:
-            text(f"    uadd {{pb_src}}, {{pb_src}}, {t.chunk}", "    usub {pb_k}, {pb_k}, 1",
-                 "    usetp.gt up2, {pb_k}, 0", f"    @up2 bra {done}",
-                 f"    umov {{pb_k}}, {t.chunks}", f"    usub {{pb_src}}, {{pb_src}}, {t.chunks * t.chunk}")
-        text(f"    uadd {{pb_src}}, {{pb_src}}, {t.threads * t.pitch}", f"    usub {{pb_cols}}, {{pb_cols}}, {t.threads}",
-             "    usetp.gt up2, {pb_cols}, 0", f"    @up2 bra {done}",
-             "    umov {pb_src}, {b}", f"    umov {{pb_cols}}, {self.n}", f"{done}:")
+            text(f"    copy_rows.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{_B_COPIED}")
+        text(f"    uxor {{b_to}}, {{b_to}}, {t.slots[1]}")
+        if chunked:
+            self.next_chunk_of("{b_k}", "{b_from}", done)
+        text(f"    uadd {{b_from}}, {{b_from}}, {t.threads * t.pitch}", f"    usub {{b_cols_left}}, {{b_cols_left}}, {t.threads}",
+             "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
+             "    umov {b_from}, {b}", f"    umov {{b_cols_left}}, {self.n}", f"{done}:")
+
+    def copy_c(self, tile):
+        """Store a tile: registers to its staging area, from there to the rows of C."""
+        t, text, threads = self.tiling, self.text, self.cfg.threads
+        text(f"    barrier.wait b{_C_STAGED[tile]}")
+        for column in range(0, threads, 4):
+            text(f"    st.v4 ur{2 + tile}:rf{self.offset_c}:{4 * column}, r{tile * threads + column}")
+        if t.chunks == 1:
+            self.copy_b()           # the first store has waited for the mm of the tile: its slot is free
+        ragged = self.last_columns != threads
+        if ragged:
+            text(f"    usetp.lt up6, {{prev_cols}}, {threads}", f"    umov {{c_blocks}}, {threads // 4}",
+                 f"    @up6 umov {{c_blocks}}, {-(-self.last_columns // 4)}")
+        text(f"    umin {{c_rows}}, {{prev_rows}}, {threads}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
+        self.expect(_C_STAGED[tile], "{c_rows}", self.last_rows, 4 * threads, ragged and "up6", _round_up(4 * self.last_columns, BANK_BYTES))
+        text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{_C_STAGED[tile]}")
 
     # -- registers --------------------------------------------------------------------------
 
-    def factor_register(self, half):
-        """First register of a half of the factor registers."""
-        return FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2
-
     def load_a(self, half):
-        """Load the staged rows of A, 16 bytes of every row at a time."""
+        """Load the staged rows of A into one half of the factor registers, 16 bytes of every row at a time."""
+        first = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2
         for block in range(self.tiling.chunk // BANK_BYTES):
-            self.text(f"    ld.v4 r{self.factor_register(half) + 4 * block}, ur0:rf{self.offset_a}:{BANK_BYTES * block}")
+            self.text(f"    ld.v4 r{first + 4 * block}, ur0:rf{self.offset_a}:{BANK_BYTES * block}")
 
     def multiply(self, tile, half, first=True, last=False):
         """mm over the words of one chunk."""
         t = self.tiling
         words = t.words(t.last_chunk if last or t.chunks == 1 else t.chunk)
-        guard = "@p1 " if self.n % t.threads else ""
+        guard = "@p1 " if self.last_columns != t.threads else ""
         for word in range(0, words, _MAX_SLICES):
             zero = ".z" if first and word == 0 else ""
-            register = self.factor_register(half) + word * t.dot // 4
+            register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + word * t.dot // 4
             self.text(f"    {guard}mm8{self.signs}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
                       f"ur1:rf{self.offset_b}:{word * t.dot}, r{register}")
 
-    def store(self, tile, ragged):
-        """Store the previous tile, four columns of every row at a time."""
-        text, stored = self.text, self.text.label("stored")
-        guard = "@p2 " if ragged else ""
-        for column in range(0, self.cfg.threads, 4):
-            if column and self.n % self.cfg.threads:
-                text(f"    usetp.le up2, {{prev_cols}}, {column}", f"    @up2 bra {stored}")
-            text(f"    {guard}st.v4 ur2:rf{self.offset_c}:{4 * column}, r{tile * self.cfg.threads + column}")
-        text(f"{stored}:")
-
     def scale_thread_number(self, register, factor):
         """register = thread number x factor, by shifts and adds."""
-        text = self.text
-        scratch = self.offset_c + 1
-        text(f"    mov r{scratch}, 0")
-        for bit in range(factor.bit_length()):
-            if factor >> bit & 1:
-                text(f"    shl r{scratch + 1}, r{self.thread_number}, {bit}", f"    add r{scratch}, r{scratch}, r{scratch + 1}")
-        text(f"    mov r{register}, r{scratch}")
+        bits = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
+        self.text(f"    shl r{self.scratch}, r{self.thread_number}, {bits[0]}")
+        for bit in bits[1:]:
+            self.text(f"    shl r{self.scratch + 1}, r{self.thread_number}, {bit}",
+                      f"    add r{self.scratch}, r{self.scratch}, r{self.scratch + 1}")
+        self.text(f"    mov r{register}, r{self.scratch}")
 
     # -- program ----------------------------------------------------------------------------
 
-    def prologue(self):
-        t, text, threads = self.tiling, self.text, self.cfg.threads
+    def arguments(self, a, b, c):
+        """Values of the uniform registers at the doorbell."""
+        t = self.tiling
         steps = self.row_blocks * self.column_blocks * t.chunks
-        values = {"pa_rows": self.m, "pa_left": self.row_blocks if t.chunks == 1 else steps, "pa_k": t.chunks,
-                  "pa_n": self.column_blocks, "pb_cols": self.n, "pb_left": steps, "pb_k": t.chunks, "slot_in": t.slots[0],
-                  "slot_out": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks, "cols": self.n, "rows": self.m}
-        text("    umov {pa_src}, {a}", "    umov {pb_src}, {b}", "    umov {c_tile}, {c}", "    umov {c_row}, {c}")
-        text(*(f"    umov {{{name}}}, {value}" for name, value in values.items()))
+        values = {
+            "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
+            "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
+            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": t.threads // 4, "c_tile": c, "c_row": c,
+            "a_left": self.row_blocks if t.chunks == 1 else steps, "a_rows_left": self.m, "a_k": t.chunks, "a_n": self.column_blocks,
+            "b_left": steps, "b_cols_left": self.n, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
+            "cols": self.n, "rows": self.m,
+        }
+        return {_UNIFORM.index(name): value for name, value in values.items()}
+
+    def prologue(self):
+        t, text = self.tiling, self.text
         self.copy_a()
         self.copy_b()
-        text(f"    segment.shared.b8.d1 ur0, {t.stage}", f"    mov r{self.thread_number}, %tid")
-        self.scale_thread_number(self.offset_a, t.stage_pitch)
-        self.scale_thread_number(self.offset_b, t.chunk)
-        self.scale_thread_number(self.offset_c, self.c_pitch)
+        text(f"    mov r{self.thread_number}, %tid")
+        self.scale_thread_number(self.offset_a, t.ab_pitch)
+        text(f"    mov r{self.offset_b}, r{self.offset_a}")
+        self.scale_thread_number(self.offset_c, t.c_pitch)
+        text(f"    segment.shared.b8.d1 ur0, {t.a_stage}")
+        text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
         text(f"    setp.lt p1, r{self.thread_number}, {self.n}",
-             f"    setp.lt p2, r{self.thread_number}, {self.m - (self.row_blocks - 1) * threads}",
-             f"    usetp.eq up5, {{k_left}}, {t.chunks}", "    usetp.eq up6, {k_left}, 1", "    barrier.wait b0")
+             f"    usetp.eq up5, {{k_left}}, {t.chunks}", f"    barrier.wait b{_A_STAGED}")
         self.load_a(0)
 
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
-        text("step:", "    barrier.wait b1", "    segment.shared.b8.d1 ur1, {slot_out}",
-             f"    uxor {{slot_out}}, {{slot_out}}, {t.slots[0] ^ t.slots[1]}")
+        text("step:", f"    barrier.wait b{_B_COPIED}", "    segment.shared.b8.d1 ur1, {slot}", f"    uxor {{slot}}, {{slot}}, {t.slots[1]}")
+        if t.chunks > 1:
+            text("    usetp.eq up6, {k_left}, 1")
         text.select(("up0", "up1") + (("up5", "up6") if t.chunks > 1 else ()), self.multiply)
         if t.chunks == 1 and self.column_blocks > 1:
             # The first mm of a row block has waited for its A: the staging area is free.
             text(f"    usetp.ne up2, {{cols}}, {self.n}", "    @up2 bra staged")
         self.copy_a()
-        text("staged:", "    @!up3 bra stored", "store:", "    segment.global.b8.d1 ur2, {prev_c}")
-        ragged = self.m % t.threads != 0
-        text(f"    usetp.lt up2, {{prev_rows}}, {t.threads}")
-        text.select(("up0",) + (("up2",) if ragged else ()), lambda tile, rows=False: self.store(not tile, rows))
+        text("staged:", "    @up3 bra store")
+        if t.chunks == 1:
+            self.copy_b()
+        text("    bra stored", "store:")
+        text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
 
     def next_a(self):
         """Load the A of the next step into the other half."""
-        text = self.text
-        text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", "    barrier.wait b0")
-        text.select(("up1",), self.load_a)
+        self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", f"    barrier.wait b{_A_STAGED}")
+        self.text.select(("up1",), self.load_a)
 
     def next_chunk(self):
-        text = self.text
-        text("    usub {k_left}, {k_left}, 1", "    usetp.le up2, {k_left}, 0", "    @up2 bra next_tile",
-             "    usetp.ne up3, {k_left}, {k_left}", "    usetp.ne up5, {k_left}, {k_left}", "    usetp.eq up6, {k_left}, 1",
-             "    bra load_next", "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}",
-             "    usetp.eq up5, {k_left}, {k_left}", "    usetp.eq up6, {k_left}, 1")
+        """Stay on the tile while it has chunks left."""
+        self.text("    usub {k_left}, {k_left}, 1", "    usetp.le up2, {k_left}, 0", "    @up2 bra next_tile",
+                  "    usetp.ne up3, {k_left}, {k_left}", "    usetp.ne up5, {k_left}, {k_left}", "    bra load_next",
+                  "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}", "    usetp.eq up5, {k_left}, {k_left}")
 
     def advance(self):
         t, text = self.tiling, self.text
         threads = t.threads
-        if t.chunks == 1:
-            self.copy_b()
-        else:
+        ragged = self.last_columns != threads
+        if t.chunks > 1:
             self.next_chunk()
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
@@ -288,12 +331,12 @@ class _Kernel:
              f"    umov {{cols}}, {self.n}")
         if t.chunks == 1:
             self.next_a()
-        if self.column_blocks > 1 and self.n % threads:
+        if self.column_blocks > 1 and ragged:
             text(f"    setp.lt p1, r{self.thread_number}, {threads}")
         text("    bra load_next", "same_rows:")
-        if self.n % threads:
+        if ragged:
             text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next",
-                 f"    setp.lt p1, r{self.thread_number}, {self.n % threads}")
+                 f"    setp.lt p1, r{self.thread_number}, {self.last_columns}")
         text("load_next:")
         if t.chunks > 1:
             self.next_a()
@@ -313,5 +356,5 @@ def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed):
     A lies row-major at ``a_address``, B as n rows of k at ``b_address``, C row-major at ``c_address``; rows start at multiples of 16 bytes,
     and the bytes between the end of a row of A or B and the next multiple of 16 are zero. Returns ``Launch``.
     """
-    program = _Kernel(cfg, m, n, k, a_signed, b_signed).program()
-    return Launch(program, {0: a_address, 1: b_address, 2: c_address}, m * n * k)
+    kernel = _Kernel(cfg, m, n, k, a_signed, b_signed)
+    return Launch(kernel.program(), kernel.arguments(a_address, b_address, c_address), m * n * k)
