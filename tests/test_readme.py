@@ -1,0 +1,38 @@
+"""What the pages for users show works: their Python is executed, the tests and files that they name exist."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/getting-started.md")
+
+
+def blocks(page):
+    return re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("page, number", [(page, number) for page in PAGES for number in range(len(blocks(page)))])
+def test_python_examples_run(page, number, capsys):
+    """On the smallest configuration, which other tests build as well."""
+    exec(blocks(page)[number].replace('"base"', '"tiny"'), {})
+
+
+def test_there_are_examples():
+    assert [len(blocks(page)) for page in PAGES] == [1, 2]
+    assert len(blocks("README.md")[0].splitlines()) <= 10
+
+
+def test_named_tests_exist():
+    named = re.findall(r"`(tests/\w+\.py)(?:::(\w+))?`", (ROOT / "README.md").read_text())
+    assert len(named) > 10
+    for path, name in named:
+        text = (ROOT / path).read_text()
+        assert not name or f"def {name}(" in text, f"{path}::{name}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
+        assert ((ROOT / page).parent / target).exists(), target
