@@ -184,7 +184,9 @@ def test_lint_is_clean():
 
 
 def test_lint_finds_faults():
-    assert any("WIDTH" in line for line in lint_verilog("module top(input [3:0] a, output [1:0] y);\n  assign y = a;\nendmodule\n"))
+    latch = "module top(input a, output reg y);\n  always @* if (a) y = 1'b1;\nendmodule\n"
+    assert any("LATCH" in line for line in lint_verilog(latch))
+    assert any("MODMISSING" in line for line in lint_verilog("module top(input a);\n  other one(.a(a));\nendmodule\n"))
 
 
 def test_yosys_errors_are_reported():

@@ -98,7 +98,8 @@ class GlobalClient:
         self.writes.put({"address": address, "beats_minus_one": beats - 1, "tag": tag})
         failed = False
         for beat in range(beats):
-            start, word, strobe = address + beat * width, self.rng.bytes(width), int.from_bytes(self.rng.bytes(width), "little") >> 7 * width
+            start, word = address + beat * width, self.rng.bytes(width)
+            strobe = int.from_bytes(self.rng.bytes(width), "little") >> 7 * width
             self.data.put({"data": int.from_bytes(word, "little"), "strobe": strobe, "last": beat == beats - 1})
             if start in ERRORS:
                 failed = True
