@@ -7,12 +7,7 @@ from amaranth.utils import exact_log2
 from ..config import PRODUCT_BANKS
 from .factor_file import FactorFile
 from .gates import select_one_hot
-from .layouts import (
-    accumulate_layout,
-    bank_access_layout,
-    capture_layout,
-    factor_access_layout,
-)
+from .layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
 from .product_file import ProductFile
 from .reduction_tree import ReductionTree
 
@@ -132,23 +127,21 @@ class Lane(Component):
         m.d.comb += [factors.address_b.eq(self.factor_access.word), factors.read_b.eq(self.factor_access.read)]
 
     def _capture(self, m, factors, products, words):
-        factor = Signal(32)
-        single = Signal(32)
-        offset_next = Signal(32, reset_less=True)
-        address = Signal(32, reset_less=True)
-        offset = Signal(32, reset_less=True)
+        factor, single, word_data = (Signal(32, name=name) for name in ("factor", "single", "word_data"))
+        address, offset, offset_next = (Signal(32, name=f"{name}_s", reset_less=True) for name in ("address", "offset", "offset_next"))
         m.d.comb += [
             factor.eq(select_one_hot(self.capture.parts, factors.data_b)),
             single.eq(select_one_hot(self.capture.banks, products.data) | factor),
+            # An address or an offset may be captured in the cycle in which a result returns.
+            word_data.eq(Mux(self.capture.words.any(), single, 0)),
             self.address.eq(address),
             self.offset.eq(offset),
         ]
         for index, word in enumerate(words):
-            # A result may return in the cycle in which the address of the next operation is captured.
-            captured = Mux(self.capture.words[index], single, 0) | Mux(self.capture.quad[index], products.data[index], 0)
+            quad = Mux(self.capture.quad[index], products.data[index], 0)
             returns = self.return_words[index] & self.return_lane
             with m.If(self.capture.words[index] | self.capture.quad[index] | returns):
-                m.d.sync += word.eq(captured | self.returned.word_select(index, 32))
+                m.d.sync += word.eq(word_data | quad | self.returned.word_select(index, 32))
         with m.If(self.capture.address):
             m.d.sync += address.eq(single)
         with m.If(self.capture.offset):

@@ -1,0 +1,115 @@
+"""The matrix unit and its parts in simulation, and the golden model against plain loops."""
+
+import numpy as np
+import pytest
+
+from heddle import load_config
+from heddle.datapath.lane import Lane
+from heddle.datapath.reduction_tree import ReductionTree
+from heddle.errors import ErrorCode
+from heddle.isa.layout import LoopOrder
+from heddle.matrix.unit import MatrixUnit
+from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
+from heddle_sim.harness import run_bench
+
+TINY = load_config("tiny")
+CONFIGS = {
+    "tiny": TINY,
+    "dot8": TINY.replace(dot=8, thread_slots=4, matrix_queue=2),
+    "dot16": TINY.replace(dot=16, thread_slots=1),
+    "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32),
+}
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_matrix_unit(config, simulator, seed):
+    cfg = CONFIGS[config]
+    summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 12
+
+
+@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
+def test_lane(config, simulator, seed):
+    cfg = CONFIGS[config]
+    summary = run_bench(Lane(cfg), bench="heddle_verif.bench.lane", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 2
+
+
+@pytest.mark.parametrize(("width", "depth"), [(18, 3), (1, 1), (8, 4)])
+def test_reduction_tree(width, depth, simulator, seed):
+    run_bench(ReductionTree(width, depth), bench="heddle_verif.bench.reduction_tree", simulator=simulator, seed=seed,
+              parameters={"width": width, "depth": depth})
+
+
+@pytest.mark.parametrize(("width", "depth", "message"), [
+    (0, 1, "width must be at least 1, not 0"), (8, -1, "depth must not be negative, not -1")])
+def test_reduction_tree_parameters(width, depth, message):
+    with pytest.raises(ValueError, match=message):
+        ReductionTree(width, depth)
+
+
+def operation(**fields):
+    threads = TINY.threads
+    return MatrixOperation(**({"columns": np.ones(threads, bool), "lanes": np.ones(threads, bool), "zero": 1} | fields))
+
+
+def state(seed=0):
+    rng = np.random.default_rng(seed)
+    products = rng.integers(-(1 << 31), 1 << 31, (TINY.threads, 256), np.int32)
+    factors = rng.integers(0, 256, (TINY.threads, TINY.factor_words, TINY.dot), np.uint8)
+    shared = rng.integers(0, 256, TINY.shared_bytes, np.uint8)
+    numbers = factors.reshape(TINY.threads, -1).view("<u4")
+    numbers[:, -1] = np.arange(TINY.threads) * 64       # an offset for each column in the last register
+    return products, factors, shared
+
+
+@pytest.mark.parametrize("order", list(LoopOrder))
+@pytest.mark.parametrize("signs", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_golden_is_a_matrix_product(order, signs):
+    """With all columns and slices the products are A x B in plain integers [S0.3, S0.4]."""
+    products, factors, shared = state()
+    result = multiply(products, factors, shared, operation(
+        product=8, factor_word=3, k_length=5, order=order, a_signed=signs[0], b_signed=signs[1], offset_register=TINY.factor_registers - 1))
+    kinds = [np.int8 if sign else np.uint8 for sign in signs]
+    for row in range(TINY.threads):
+        a = factors[row, 3:9].reshape(-1).view(kinds[0])
+        for column in range(TINY.threads):
+            b = shared[64 * column:64 * column + 24].view(kinds[1])
+            assert result.products[row, 8 + column] == sum(int(x) * int(y) for x, y in zip(a, b, strict=True))
+    assert not result.errors
+    assert len(result.addresses) == 6 * TINY.threads
+
+
+def test_golden_masks_and_wraps():
+    """Columns that are not fetched and lanes that do not take part keep their registers; sums wrap [S0.9]."""
+    products, factors, shared = state()
+    factors[0, 0], shared[64:68] = 127, 127
+    products[0, 1] = 0x7FFFFFFF
+    columns = np.arange(TINY.threads) == 1
+    lanes = np.arange(TINY.threads) < 2
+    result = multiply(products, factors, shared, operation(
+        columns=columns, lanes=lanes, zero=0, offset_register=TINY.factor_registers - 1))
+    changed = result.products != products
+    assert not changed[2:].any()
+    assert not changed[:, np.arange(256) != 1].any()
+    assert result.products[0, 1] == -(1 << 31) + 4 * 127 * 127 - 1
+
+
+def test_golden_errors():
+    products, factors, shared = state()
+    last = TINY.factor_registers - 1
+    result = multiply(products, factors, shared, operation(product=250, offset_register=last, pc=7))
+    assert result.errors == [(ErrorCode.PRODUCT_RANGE, 7, 256)]
+    assert result.addresses == [64 * column for column in range(6)]
+    result = multiply(products, factors, shared, operation(base=2, offset_register=last))
+    assert result.errors == [(ErrorCode.MISALIGNED, 0, 2)] and (result.products == products).all()
+    result = multiply(products, factors, shared, operation(base=TINY.shared_bytes - 64, offset_register=last))
+    assert result.errors == [(ErrorCode.OUT_OF_RANGE, 0, TINY.shared_bytes)]
+    assert len(result.addresses) == 1
+
+
+def test_steps_in_loop_order():
+    columns = np.array([0, 1, 0, 1, 0, 0, 0, 0], bool)
+    fields = {"columns": columns, "k_length": 1}
+    assert matrix_steps(operation(order=LoopOrder.SLICES_OUTER, **fields)) == [(1, 0), (3, 0), (1, 1), (3, 1)]
+    assert matrix_steps(operation(order=LoopOrder.COLUMNS_OUTER, **fields)) == [(1, 0), (1, 1), (3, 0), (3, 1)]
