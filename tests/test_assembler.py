@@ -56,6 +56,9 @@ ENCODINGS = [
         "opcode": Opcode.COPY_BLOCK, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 1, "a": 2, "b": 3,
         "modifiers": {"copy": {"destination": Space.GLOBAL, "source": Space.SHARED, "swizzle": Swizzle.B64,
                                "reduction": Reduction.MAX, "barrier": 9, "has_barrier": 1}}}),
+    ("copy_rows.shared.global ur0, ur62, ur9, b1", {
+        "opcode": Opcode.COPY_ROWS, "guard": 7, "dst": 0, "a": 62, "b": 9,
+        "modifiers": {"copy": {"destination": Space.SHARED, "source": Space.GLOBAL, "barrier": 1, "has_barrier": 1}}}),
     ("wait.matrix.copy", {"opcode": Opcode.WAIT, "guard": 7, "modifiers": {"wait": {"units": 0b110}}}),
     ("wait", {"opcode": Opcode.WAIT, "guard": 7, "modifiers": {"wait": {"units": 0b111}}}),
 ]
@@ -134,18 +137,14 @@ def test_round_trip_of_random_words():
     """Any bits survive; bits that no instruction has come as ``.word``."""
     rng = np.random.default_rng(17)
     opcodes = [opcode.value for opcode in Opcode]
-    words = []
-    for count in range(1500):
-        word = int.from_bytes(rng.bytes(16), "little")
-        if count % 3:
-            word = word & ~0xFF | opcodes[rng.integers(len(opcodes))]
-        if count % 3 == 2:
-            word &= int.from_bytes(rng.bytes(16), "little") & int.from_bytes(rng.bytes(16), "little") | 0xFF
-        words.append(word)
+    words = [int.from_bytes(rng.bytes(16), "little") for _ in range(300)]
+    words += [word & ~0xFF | opcodes[rng.integers(len(opcodes))] for word in words]
+    for row in INSTRUCTIONS * 10:       # legal but for one bit
+        words.append(random_word(row, rng, corner=False) ^ 1 << int(rng.integers(128)))
     text = disassemble(words)
     assert assemble(text).words == words
     legal = sum(".word" not in line for line in text.splitlines() if not line.endswith(":"))
-    assert 0 < legal < len(words)
+    assert len(words) // 10 < legal < len(words) // 2
 
 
 MM = {"opcode": Opcode.MATRIX, "guard": 7, "a": 256, "c": 256}
@@ -244,6 +243,7 @@ MESSAGES = [
     ("nop.x", "modifier must be absent, not .x"),
     ("copy_block.shared ur1, ur2, 3", "source must be one of .shared, .global, not missing"),
     ("barrier.wait b16", "a must be from b0 to b15, not b16"),
+    ("copy_rows.shared.global ur0, ur0, ur63", "b must be from ur0 to ur62, not ur63"),
     ("bra nowhere", "label must be defined, not 'nowhere'"),
     ("loop: bra lopp", "label must be defined, not 'lopp' (nearest: loop)"),
     ("bra 1x", "label must be a number, not '1x'"),

@@ -229,6 +229,44 @@ def test_copies_and_barriers(destination, source):
     assert (spaces[destination][1024:1072] == data).all()
 
 
+def test_barriers_count_modulo_32_bits():
+    sim, result = run("barrier.expect b0, ur1\nbarrier.expect b0, ur1\nbarrier.wait b0\nhalt", uniform={1: -(1 << 31)})
+    assert result.ok and sim.uniform[1] == 1 << 31
+    _, result = run("barrier.expect b0, 0x80000000\nbarrier.wait b0")
+    assert result.error is ErrorCode.BARRIER_OVERRUN
+
+
+@pytest.mark.parametrize(("destination", "source"), [("shared", "global"), ("global", "shared")])
+def test_copy_rows(destination, source):
+    sim = simulator()
+    spaces = {"shared": sim.state.shared, "global": sim.state.memory}
+    sim.state.shared[:] = np.random.default_rng(6).integers(0, 256, len(sim.state.shared))
+    expected = {space: memory.copy() for space, memory in spaces.items()}
+    for row in range(5):
+        expected[destination][1024 + 64 * row:1056 + 64 * row] = expected[source][48 + 16 * row:80 + 16 * row]
+    _, result = run(f"""
+        barrier.expect b7, {2 * 5 * 16}
+        copy_rows.{destination}.{source} ur0, ur2, ur4, b7
+        barrier.wait b7
+        umov ur5, 0
+        copy_rows.{source}.{source} ur0, ur2, ur4, b7
+        barrier.wait b7
+        halt
+    """, sim, uniform=dict(enumerate([1024, 64, 48, 16, 2, 5])))     # address and pitch twice, blocks and rows
+    assert result.ok, result.message()
+    assert result.counts["copied_bytes"] == 160
+    assert all((spaces[space] == expected[space]).all() for space in spaces)
+
+
+def test_copy_rows_stops_at_a_wrong_row():
+    sim = simulator()
+    sim.state.memory[:] = 1
+    uniform = dict(enumerate([CFG.shared_bytes - 64, 32, 16, 0xFFFFFFF0, 1, 4]))
+    _, result = run("copy_rows.shared.global ur0, ur2, ur4", sim, uniform=uniform)
+    assert (result.error, result.operand) == (ErrorCode.OUT_OF_RANGE, CFG.shared_bytes)
+    assert sim.state.shared[-64:].reshape(4, 16)[:, 0].tolist() == [1, 0, 1, 0]
+
+
 # -- state --------------------------------------------------------------------------------------
 
 def test_state_between_runs():

@@ -5,7 +5,7 @@ import pytest
 from heddle import load_config
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
-from heddle.isa.layout import Opcode, OperandSource, Special
+from heddle.isa.layout import Opcode, OperandSource, Space, Special
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import FIELDS, pack
@@ -48,6 +48,7 @@ ERRORS = [
     ("umov ur1, 8\ncopy_block.shared.global ur1, ur0, 1", ErrorCode.MISALIGNED, 1, 8),
     ("umov ur1, 8\ncopy_block.shared.global ur0, ur1, 1", ErrorCode.MISALIGNED, 1, 8),
     ("copy_block.shared.shared ur0, ur0, 0", ErrorCode.UNSUPPORTED, 0, 0),
+    ("copy_rows.shared.global.add ur0, ur0, ur0", ErrorCode.UNSUPPORTED, 0, 1 << 1 | 1 << 4),
     ("copy_block.global.global ur0, ur0, 1", ErrorCode.UNSUPPORTED, 0, 1),
     ("umov ur1, 0x3ff0\ncopy_block.shared.global ur1, ur0, 2", ErrorCode.OUT_OF_RANGE, 1, 0x4000),
     ("umov ur1, 4080\ncopy_block.shared.global ur0, ur1, 2", ErrorCode.AXI_READ, 1, 4096),
@@ -81,6 +82,9 @@ def test_timeout_and_program_end():
     _, result = run("loop: bra loop", instruction_limit=1000)
     assert_error(result, ErrorCode.TIMEOUT, 0, 1000)
     assert result.instructions == 1000
+    _, result = run("umov ur1, 5\nloop: usub ur1, ur1, 1\nusetp.ne up0, ur1, 0\n@up0 bra loop\nhalt", instruction_limit=0)
+    assert result.ok
+    assert result.instructions == 17
     cfg = CFG.replace(instruction_words=64)
     _, result = run("nop\n" * 64, simulator(cfg))
     assert_error(result, ErrorCode.PROGRAM_COUNTER, 64, 64)
@@ -102,6 +106,7 @@ STORE = {"opcode": Opcode.STORE}
 MM = {"opcode": Opcode.MATRIX, "a": 256, "c": 256}
 UALU = {"opcode": Opcode.UNIFORM_ALU, **SOURCES}
 COPY = {"opcode": Opcode.COPY_BLOCK, **SOURCES}
+ROWS = {"opcode": Opcode.COPY_ROWS, "modifiers.copy.source": Space.GLOBAL}
 ACCESS, FUNCTION, SPECIAL = "modifiers.memory.access", "modifiers.alu.function", "modifiers.alu.special"
 COMPARE = "modifiers.alu.compare"
 LAST = CFG.registers - 1
@@ -137,6 +142,7 @@ BOUNDARIES = [
     (WAIT, "a", 16, True), (WAIT, "a", 15, False), (EXPECT | {"b_source": 1}, "b", 64, True),
     (TCMP, "a", LAST + 1, True), (TCMP, "b_source", 3, True), (TCMP | {"b_source": 0}, "b", LAST + 1, True),
     (UCMP, "a", 64, True), (UCMP, "b_source", 0, True), (UCMP | {"b_source": 1}, "b", 64, True),
+    (ROWS, "dst", 62, False), (ROWS, "dst", 63, True), (ROWS, "a", 63, True), (ROWS, "b", 63, True), (ROWS, "b", 62, False),
     (COPY, "dst", 64, True), (COPY, "a", 64, True), (COPY, "b_source", 3, True),
     (COPY | {"b_source": 1}, "b", 64, True),
 ]

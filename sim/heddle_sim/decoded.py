@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from heddle.config import FIRST_FACTOR_REGISTER
 from heddle.isa.layout import (
+    GUARD_ALWAYS,
     Access,
     AluFunction,
     CompareFunction,
@@ -37,9 +38,10 @@ _TOP = ("guard", "guard_negate", "b_source", "dst", "a", "b", "c", "imm")
 class Decoder:
     """Turns instruction words into namespaces, each word once.
 
-    A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode``, ``violation`` (the first
-    failed check at issue that needs no state, or ``None``) and ``operation`` with the fields of the unit's operation
-    layout of ``heddle.layouts``; those that depend on the state of the machine are filled in before each execution.
+    A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode``, its ``name``, ``violation``
+    (the first failed check at issue that needs no state, or ``None``), ``issues`` (whatever the uniform predicates are)
+    and ``operation`` with the fields of the unit's operation layout of ``heddle.layouts``; those that depend on the state
+    of the machine are filled in before each execution.
     """
 
     def __init__(self, cfg):
@@ -64,6 +66,9 @@ class Decoder:
             return FIELDS[f"modifiers.{name}"].get(word)
 
         opcode = decoded.opcode
+        decoded.name = opcode.name
+        always = decoded.guard == GUARD_ALWAYS and not decoded.guard_negate
+        decoded.issues = always or opcode in THREAD_KINDS or opcode is Opcode.MATRIX
         decoded.b_is_uniform = decoded.b_source == OperandSource.UNIFORM.value
         decoded.function = AluFunction(modifier("alu.function")) if "ALU" in opcode.name else None
         decoded.compare = CompareFunction(modifier("alu.compare")) if "COMPARE" in opcode.name else None

@@ -10,14 +10,14 @@ from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.layouts import PC_BITS
 
 from .decoded import THREAD_KINDS, Decoder
-from .golden.thread import ThreadState, active_threads, alu, compare, execute
+from .golden.thread import ThreadState, active_threads, execute
+from .integers import ALU, COMPARE, signed
 from .operations import copy_block, multiply
 from .program import Program
 
 __all__ = ["FunctionalSimulator", "RunResult"]
 
 _WORD = 0xFFFFFFFF
-_CONTROL = (Opcode.BRANCH, Opcode.HALT, Opcode.TRAP)
 _HALT = -1          # in place of the next program counter
 
 
@@ -108,11 +108,12 @@ class FunctionalSimulator:
         self.pending = np.zeros(BARRIERS, np.int64)
         self.instructions = [0] * cfg.instruction_words
         self._decoder = Decoder(cfg)
-        self._handlers = {opcode: getattr(self, "_" + opcode.name.lower()) for opcode in Opcode
-                          if opcode not in (*_CONTROL, *THREAD_KINDS, Opcode.MATRIX)}
+        self._handlers = {opcode.name: self._thread if opcode in THREAD_KINDS else getattr(self, "_" + opcode.name.lower())
+                          for opcode in Opcode}
         self._program = None
         self._counts = Counter()
         self._product_error = None
+        self._pc = 0
 
     # -- running ----------------------------------------------------------------------------
 
@@ -176,19 +177,11 @@ class FunctionalSimulator:
         instruction = self._decoder.decode(self.instructions[pc])
         if instruction.violation:
             raise _Stop(instruction.violation.code, instruction.violation.operand)
-        opcode = instruction.opcode
-        self._counts[opcode.name] += 1
-        if opcode in THREAD_KINDS:
-            self._thread(instruction, pc)
-            return pc + 1
-        if opcode is Opcode.MATRIX:
-            self._matrix(instruction, pc)
-            return pc + 1
-        if not self._guarded(instruction):
-            return pc + 1
-        if opcode in _CONTROL:
-            return self._control(instruction)
-        self._handlers[opcode](instruction)
+        self._pc = pc
+        self._counts[instruction.name] += 1
+        if instruction.issues or self._guarded(instruction):
+            target = self._handlers[instruction.name](instruction)
+            return pc + 1 if target is None else target
         return pc + 1
 
     def _guarded(self, instruction):
@@ -202,11 +195,13 @@ class FunctionalSimulator:
 
     # -- control ----------------------------------------------------------------------------
 
-    def _control(self, instruction):
-        if instruction.opcode is Opcode.TRAP:
-            raise _Stop(ErrorCode.TRAP, instruction.imm)
-        if instruction.opcode is Opcode.HALT:
-            return _HALT
+    def _trap(self, instruction):
+        raise _Stop(ErrorCode.TRAP, instruction.imm)
+
+    def _halt(self, instruction):
+        return _HALT
+
+    def _branch(self, instruction):
         if instruction.imm >= self.cfg.instruction_words:
             raise _Stop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
         return instruction.imm
@@ -226,7 +221,7 @@ class FunctionalSimulator:
     def _count_bytes(self, barrier, count):
         """Add to the pending bytes, a signed number of 32 bits."""
         value = (int(self.pending[barrier]) + count) & _WORD
-        self.pending[barrier] = value - (1 << 32) if value >> 31 else value
+        self.pending[barrier] = signed(value)
 
     def _barrier_wait(self, instruction):
         pending = self.pending[instruction.a]
@@ -240,15 +235,15 @@ class FunctionalSimulator:
         return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: 0,
                 Special.CORES: self.cfg.cores, Special.CYCLE: 0}[special]
 
-    def _operands(self, instruction):
-        return self.uniform[instruction.a:instruction.a + 1], np.array([self._b(instruction)], np.uint32)
-
     def _uniform_alu(self, instruction):
-        self.uniform[instruction.dst] = alu(instruction.function, *self._operands(instruction))[0]
+        a = int(self.uniform[instruction.a])
+        self.uniform[instruction.dst] = ALU[instruction.function](a, self._b(instruction))
 
     def _uniform_compare(self, instruction):
-        result = compare(instruction.compare, instruction.unsigned, *self._operands(instruction))
-        self.uniform_predicates[instruction.dst] = result[0]
+        a, b = int(self.uniform[instruction.a]), self._b(instruction)
+        if not instruction.unsigned:
+            a, b = signed(a), signed(b)
+        self.uniform_predicates[instruction.dst] = COMPARE[instruction.compare](a, b)
 
     def _uniform_special(self, instruction):
         self.uniform[instruction.dst] = self._special(instruction.special)
@@ -270,9 +265,9 @@ class FunctionalSimulator:
         operation.element_shift = shift
         return (base + (instruction.imm << shift)) & _WORD, space
 
-    def _thread(self, instruction, pc):
+    def _thread(self, instruction):
         operation = instruction.operation
-        operation.pc = pc
+        operation.pc = self._pc
         if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
             operation.value, operation.space = self._address(instruction, operation)
         elif instruction.opcode is Opcode.THREAD_SPECIAL:
@@ -282,12 +277,12 @@ class FunctionalSimulator:
         for error in self._execute_thread(operation):
             raise _Stop(error.code, error.operand)
 
-    def _matrix(self, instruction, pc):
+    def _matrix(self, instruction):
         operation = instruction.operation
         operation.base, space = self._address(instruction, operation)
         if space is not Space.SHARED:
             raise _Stop(ErrorCode.UNSUPPORTED, instruction.b)
-        operation.pc = pc
+        operation.pc = self._pc
         operation.columns = active_threads(self.state, instruction.guard, instruction.guard_negate)
         operation.lanes = self.state.lane_mask
         errors, steps = self._execute_matrix(operation)
@@ -295,7 +290,7 @@ class FunctionalSimulator:
         for code, operand in errors:
             if code is not ErrorCode.PRODUCT_RANGE:
                 raise _Stop(code, operand)
-            self._product_error = self._product_error or (code, pc, operand)
+            self._product_error = self._product_error or (code, self._pc, operand)
 
     def _copy_block(self, instruction):
         operation = instruction.operation
