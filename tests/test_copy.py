@@ -9,6 +9,7 @@ from heddle.tmau.slots import SlotRing
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import CopyOperation, burst_ranges, check_copy, copy_block
 from heddle_sim.harness import run_bench
+from heddle_verif.bench.copy_system import CopySystem
 
 CONFIGS = {
     "tiny": load_config("tiny").replace(axi_address_bits=17),
@@ -24,6 +25,12 @@ def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
     run_bench(CopyUnit(cfg), bench="heddle_verif.bench.copy", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
+
+
+@pytest.mark.parametrize("name", ["tiny", "large"])
+def test_system(name, simulator, seed):
+    cfg = CONFIGS[name]
+    run_bench(CopySystem(cfg), bench="heddle_verif.bench.copy_system", cfg=cfg, simulator=simulator, seed=seed)
 
 
 @pytest.mark.parametrize("slots", [1, 0, 2.0])

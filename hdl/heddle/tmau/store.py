@@ -241,7 +241,7 @@ class BeatReader(Component):
 class StoreEngine(Component):
     """Writes bursts of shared memory to global memory, up to ``cfg.axi_writes`` at a time.
 
-    Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 2 cycles from
+    Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
     ``i_burst`` to the request. Bytes of partial first and last beats that do not belong to the transfer have no strobe. Reset forgets
     all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
 

@@ -57,7 +57,7 @@ class CopyBench:
         self.errors, self.arrived = Counter(), Counter()
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
         self.moved = self.cycle = self.conflicts = self.conflict_events = self.compared = 0
-        self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": []}
+        self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
         self.held = {}
         self.words = [0] * BANKS
 
@@ -155,6 +155,8 @@ class CopyBench:
         dut = self.dut
         read, granted = dut.bank_read__request.value.to_unsigned(), dut.bank_read__grant.value.to_unsigned()
         write, taken = dut.bank_write__request.value.to_unsigned(), dut.bank_write__grant.value.to_unsigned()
+        if write:
+            self.times["bank_write"].append(self.cycle)
         words, self.words = self.words, [self.random.getrandbits(128) for _ in range(BANKS)]
         for b in range(BANKS):
             if read & granted & 1 << b:

@@ -1,0 +1,179 @@
+"""Bench of the copy unit with all that is behind it: shared memory, barriers, arbiter, second level and AXI master."""
+
+import random
+
+import cocotb
+import numpy as np
+from amaranth.hdl import Module
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from cocotb.triggers import RisingEdge
+from cocotbext.axi import AxiBus, AxiRam
+from heddle.config import BANKS
+from heddle.isa.layout import Space
+from heddle.layouts import BankReadPort, ErrorStream, GlobalPort, copy_operation_layout
+from heddle.memory.arbiter import GlobalArbiter
+from heddle.memory.axi_master import AxiMaster, axi_members
+from heddle.memory.barriers import Barriers
+from heddle.memory.l2 import Level2
+from heddle.memory.shared_memory import SharedMemory
+from heddle.tmau.unit import CopyUnit
+from heddle_sim.golden.copy import CopyOperation, copy_block
+from heddle_sim.harness import bench_config
+
+from heddle_verif.bench.copy_environment import pack_operation
+from heddle_verif.fixture import Bench
+
+MEMORY_BYTES = 1 << 16
+
+
+class CopySystem(Component):
+    """The units wired as in a core; ``other_read`` and ``other_client`` stand for the matrix and the thread unit."""
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_operation": In(stream.Signature(copy_operation_layout)),
+            "o_error": Out(ErrorStream()),
+            "done": Out(1), "busy": Out(1), "pending": Out(1),
+            "expect": In(Barriers(cfg).signature.members["expect"].signature.flip()),
+            "index": In(4), "complete": Out(1), "overrun": Out(1),
+            "other_read": In(BankReadPort(cfg)),
+            "other_client": In(GlobalPort(cfg, cfg.tag_bits)),
+        } | axi_members(cfg))
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self.cfg
+        m.submodules.copy = copy = CopyUnit(cfg)
+        m.submodules.shared = shared = SharedMemory(cfg, readers=2, writers=1)
+        m.submodules.barriers = barriers = Barriers(cfg)
+        m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
+        m.submodules.level2 = level2 = Level2(cfg)
+        m.submodules.master = master = AxiMaster(cfg)
+        connect(m, flipped(self.i_operation), copy.i_operation)
+        connect(m, copy.o_error, flipped(self.o_error))
+        connect(m, flipped(self.other_read), shared.read[0])
+        connect(m, copy.bank_read, shared.read[1])
+        connect(m, copy.bank_write, shared.write[0])
+        connect(m, flipped(self.other_client), arbiter.i_client[0])
+        connect(m, copy.global_port, arbiter.i_client[1])
+        connect(m, arbiter.o, level2.i)
+        connect(m, level2.o, master.i)
+        connect(m, copy.o_arrival, barriers.arrive)
+        connect(m, flipped(self.expect), barriers.expect)
+        m.d.comb += [
+            barriers.index.eq(self.index), self.complete.eq(barriers.complete), self.overrun.eq(barriers.overrun),
+            self.done.eq(copy.done), self.busy.eq(copy.busy), self.pending.eq(master.pending),
+        ]
+        for name, member in axi_members(cfg).items():
+            pin, own = getattr(master, name), getattr(self, name)
+            m.d.comb += own.eq(pin) if member.flow == Out else pin.eq(own)
+        return m
+
+
+class SystemBench(Bench):
+    """A program that loads, waits at barriers, and stores what was loaded."""
+
+    def __init__(self, dut, pause):
+        super().__init__(dut, CopySystem(bench_config()))
+        self.pause = pause
+        self.random = random.Random(cocotb.RANDOM_SEED)
+        self.done, self.errors = 0, []
+
+    async def start(self):
+        dut = self.dut
+        self.ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=MEMORY_BYTES)
+        self.memory = self.rng.integers(0, 256, MEMORY_BYTES, np.uint8)
+        self.shared = np.zeros(self.cfg.shared_bytes, np.uint8)
+        self.ram.write(0, self.memory.tobytes())
+        await super().start()
+        if self.pause:
+            for channel in (self.ram.write_if.aw_channel, self.ram.write_if.w_channel, self.ram.write_if.b_channel,
+                            self.ram.read_if.ar_channel, self.ram.read_if.r_channel):
+                channel.set_pause_generator(iter(lambda: self.random.random() < self.pause, None))
+        self.operations = self.source("i_operation", copy_operation_layout, pause="bursty" if self.pause else "none")
+        self.monitor("o_error", CopyUnit(self.cfg).signature.members["o_error"].signature.members["payload"].shape,
+                     self.errors.append)
+        cocotb.start_soon(self._every_cycle())
+
+    async def _every_cycle(self):
+        while True:
+            await RisingEdge(self.dut.clk)
+            self.done += int(self.dut.done.value)
+            assert not self.dut.overrun.value, "more bytes arrived than were expected"
+            if self.pause:      # the matrix unit takes banks
+                self.dut.other_read__request.value = self.random.getrandbits(BANKS)
+                for b in range(BANKS):
+                    getattr(self.dut, f"other_read__row__{b}").value = self.random.randrange(self.cfg.shared_rows)
+
+    async def expect(self, barrier, count):
+        self.dut.expect__valid.value = 1
+        self.dut.expect__barrier.value, self.dut.expect__bytes.value = barrier, count
+        await RisingEdge(self.dut.clk)
+        self.dut.expect__valid.value = 0
+
+    async def wait(self, barrier, limit=20_000):
+        self.dut.index.value = barrier
+        for _ in range(limit):
+            await RisingEdge(self.dut.clk)
+            if self.dut.complete.value:
+                return
+        raise AssertionError(f"barrier {barrier} did not complete")
+
+    def issue(self, direction, shared, global_, blocks, barrier):
+        load = direction == Space.SHARED
+        spaces = (Space.SHARED, Space.GLOBAL) if load else (Space.GLOBAL, Space.SHARED)
+        operation = CopyOperation(*spaces, shared if load else global_, global_ if load else shared, blocks, barrier=barrier,
+                                  has_barrier=1)
+        assert not copy_block(self.cfg, operation, self.shared, self.memory).errors
+        self.operations.put(pack_operation(operation))
+
+
+@cocotb.test(timeout_time=3, timeout_unit="ms")
+@cocotb.parametrize(pause=[0.0, 0.4])
+async def loads_then_stores(dut, pause):
+    """What a barrier announces can be stored at once, under bank conflicts, with every alignment."""
+    bench = SystemBench(dut, pause)
+    await bench.start()
+    issued = 0
+    for round_ in range(24):
+        blocks = bench.random.choice([1, 2, 7, 33, 70])
+        barrier = round_ % 16
+        # The lower half is read, the upper half written; bursts meet the limits of pages on both sides.
+        source = 16 * bench.random.randrange((MEMORY_BYTES // 2) // 16 - blocks)
+        target = MEMORY_BYTES // 2 + 1024 * (round_ + 1) + 16 * bench.random.randrange(8)
+        shared = 16 * bench.random.randrange(bench.cfg.shared_bytes // 16 - blocks)
+        for direction, address in ((Space.SHARED, source), (Space.GLOBAL, target)):
+            await bench.expect(barrier, 16 * blocks)
+            bench.issue(direction, shared, address, blocks, barrier)
+            issued += 1
+            await bench.wait(barrier)
+    for _ in range(5000):
+        await RisingEdge(dut.clk)
+        if not dut.busy.value and not dut.pending.value:
+            break
+    bench.finish()
+    assert (bench.done, bench.errors) == (issued, [])
+    written = np.frombuffer(bench.ram.read(0, MEMORY_BYTES), np.uint8)
+    wrong = np.flatnonzero(written != bench.memory)
+    assert len(wrong) == 0, f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def latency(dut):
+    """6 cycles from an operation to its address on the AXI pins."""
+    bench = SystemBench(dut, 0.0)
+    await bench.start()
+    bench.issue(Space.SHARED, 0, 0, 4, 0)
+    await bench.expect(0, 64)
+    taken = None
+    for cycle in range(100):
+        await RisingEdge(dut.clk)
+        if dut.i_operation__valid.value and dut.i_operation__ready.value:
+            taken = cycle
+        if dut.m_axi_arvalid.value:
+            assert cycle - taken == 6, cycle - taken
+            bench.finish()
+            return
+    raise AssertionError("no read request")
