@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from heddle import load_config
 from heddle.datapath.lane import Lane
 from heddle.datapath.reduction_tree import ReductionTree

@@ -8,7 +8,6 @@ import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-
 from heddle.config import PRODUCT_BANKS, PRODUCT_REGISTERS
 from heddle.datapath.layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
 from heddle_sim.harness import bench_config

@@ -4,14 +4,14 @@ import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import ClockCycles, RisingEdge
-
 from heddle.config import PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 from heddle.layouts import Capture
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
-from .matrix_environment import FactorRead, FactorWrite, MatrixBench, ProductRead, ProductWrite, Return
+from .matrix_environment import MatrixBench
+from .register_access import FactorRead, FactorWrite, ProductRead, ProductWrite, Return
 
 PROFILES = {
     "free": {},
