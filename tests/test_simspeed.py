@@ -1,0 +1,23 @@
+"""The complete device between foreign AXI models, and the speed of the C++ device compared with it."""
+
+import pytest
+from heddle import load_config
+from heddle.top import Top
+from heddle_sim.harness import run_bench
+from heddle_verif.simspeed import measure
+
+TINY = load_config("tiny")
+SHAPE = {"m": 11, "n": 9, "k": 21}
+
+
+@pytest.mark.nightly
+def test_device_between_foreign_axi_models(simulator, seed):
+    run_bench(Top(TINY), bench="heddle_verif.bench.device", cfg=TINY, simulator=simulator, seed=seed,
+              parameters=SHAPE | {"seed": 1}, name="device", timeout_s=800)
+
+
+@pytest.mark.nightly
+def test_the_device_is_twenty_times_faster_than_cocotb():
+    slow, fast = measure(TINY)
+    assert slow["checked"] and fast["checked"]
+    assert fast["speedup"] >= 20
