@@ -8,7 +8,7 @@ from amaranth.utils import ceil_log2
 
 __all__ = ["Buffer", "Queue", "link"]
 
-DISTRIBUTED_ROWS = 32       # a queue with more rows than this is kept in block RAM
+DISTRIBUTED_ROWS = 32       # a queue with more rows than this has a synchronous read, as block RAM needs
 
 
 class Buffer(Component):
@@ -61,8 +61,8 @@ class Queue(Component):
     registers, ``i.ready`` depends on registers only. Reset empties the queue; stored items have no reset.
 
     Latency from ``i`` to ``o`` of an empty queue, and storage: 1 cycle and registers for ``depth`` 2; 2 cycles and distributed
-    RAM of ``2**ceil_log2(depth - 1)`` rows while these are at most 32; else 3 cycles and block RAM of
-    ``2**ceil_log2(depth - 2)`` rows.
+    RAM of ``2**ceil_log2(depth - 1)`` rows while these are at most 32; else 3 cycles and a RAM with synchronous read of
+    ``2**ceil_log2(depth - 2)`` rows, which synthesis puts into block RAM when it is worth one.
 
     Parameters
     ----------
