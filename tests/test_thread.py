@@ -17,9 +17,8 @@ UNITS = [(load_config("tiny"), "icarus"), (NARROW, "icarus"), (MIDDLE, "verilato
 
 
 @pytest.mark.parametrize("simulator", SIMULATORS)
-@pytest.mark.parametrize("one_adder", [False, True])
-def test_alu(one_adder, simulator):
-    result = run_bench(Alu(one_adder=one_adder), bench="heddle_verif.bench.alu", simulator=simulator, parameters={"one_adder": one_adder})
+def test_alu(simulator):
+    result = run_bench(Alu(), bench="heddle_verif.bench.alu", simulator=simulator)
     assert result["tests"] == 23
 
 

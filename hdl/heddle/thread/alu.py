@@ -1,30 +1,154 @@
 """The 32-bit integer ALU of a slot, also of the uniform registers."""
 
 from amaranth import *
+from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
+from ..datapath.gates import select_one_hot
 from ..isa.layout import AluFunction, CompareFunction
 
-__all__ = ["Alu"]
+__all__ = ["Alu", "AluDecode", "AluDatapath", "alu_control_layout"]
+
+alu_control_layout = data.StructLayout({
+    "subtract": 1,
+    "keep_a": 1,            # else a is taken as zero
+    "logic": 2,             # and, or, xor, b
+    "reverse": 1,           # shift left
+    "arithmetic": 1,        # shift in the sign
+    "hold": 1,              # shift by zero
+    "take_sum": 1,          # terms of the result
+    "take_logic": 1,
+    "take_shifted": 1,
+    "take_reversed": 1,
+    "minimum": 1,           # the smaller or greater of a and b
+    "maximum": 1,
+    "use_equal": 1,         # terms of the comparison
+    "use_less": 1,
+    "invert": 1,
+    "unsigned": 1,
+})
+
+
+class AluDecode(Component):
+    """Controls of ``AluDatapath`` for a function and a comparison; combinational.
+
+    With ``comparing`` the datapath subtracts, whatever the function.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "function": In(AluFunction),
+            "compare": In(CompareFunction),
+            "unsigned": In(1),
+            "comparing": In(1),
+            "control": Out(alu_control_layout),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        control, function, compare = self.control, self.function, self.compare
+
+        def one_of(*functions):
+            return Cat(function == member for member in functions).any()
+
+        logic = {AluFunction.AND: 0, AluFunction.OR: 1, AluFunction.XOR: 2}
+        with m.Switch(function):
+            for member, code in logic.items():
+                with m.Case(member):
+                    m.d.comb += control.logic.eq(code)
+            with m.Default():
+                m.d.comb += control.logic.eq(3)
+        m.d.comb += [
+            control.subtract.eq(self.comparing | one_of(AluFunction.SUB, AluFunction.MIN, AluFunction.MAX)),
+            control.keep_a.eq(self.comparing | ~one_of(AluFunction.MOV)),
+            control.reverse.eq(one_of(AluFunction.SHL)),
+            control.arithmetic.eq(one_of(AluFunction.SAR)),
+            control.hold.eq(one_of(AluFunction.MIN, AluFunction.MAX)),
+            control.take_sum.eq(one_of(AluFunction.ADD, AluFunction.SUB, AluFunction.MOV)),
+            control.take_logic.eq(one_of(*logic)),
+            control.take_shifted.eq(one_of(AluFunction.SHR, AluFunction.SAR)),
+            control.take_reversed.eq(one_of(AluFunction.SHL)),
+            control.minimum.eq(one_of(AluFunction.MIN)),
+            control.maximum.eq(one_of(AluFunction.MAX)),
+            control.use_equal.eq(~((compare == CompareFunction.LT) | (compare == CompareFunction.GE))),
+            control.use_less.eq(~((compare == CompareFunction.EQ) | (compare == CompareFunction.NE))),
+            control.invert.eq((compare == CompareFunction.NE) | (compare == CompareFunction.GT) | (compare == CompareFunction.GE)),
+            control.unsigned.eq(self.unsigned & self.comparing),
+        ]
+        return m
+
+
+class AluDatapath(Component):
+    """Result and comparison of two 32-bit numbers by decoded controls; combinational.
+
+    Area: one adder and one shifter, about eleven LUTs a bit. Controls out of registers keep it small: synthesis then does
+    not look through the decoder. ``result`` is zero when no term of it is taken; ``keep_a`` is left to the owner of ``a``.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "control": In(alu_control_layout),
+            "a": In(32),
+            "b": In(32),
+            "result": Out(32),
+            "compare_result": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        control, a, b = self.control, self.a, self.b
+        # The lowest bit of the sum only makes the carry in; bit 32 of the result is the carry out.
+        total = Signal(33)
+        m.d.comb += total.eq((Cat(control.subtract, a) + Cat(control.subtract, b ^ control.subtract.replicate(32)))[1:])
+        equal, less = Signal(), Signal()
+        m.d.comb += [
+            equal.eq(a == b),
+            less.eq(Mux((a[31] ^ b[31]) & ~control.unsigned, a[31], ~total[32])),
+            self.compare_result.eq(((equal & control.use_equal) | (less & control.use_less)) ^ control.invert),
+        ]
+        logic = Signal(32)
+        m.d.comb += logic.eq(Mux(control.logic[1], Mux(control.logic[0], b, a ^ b), Mux(control.logic[0], a | b, a & b)))
+        shifted = self._shift(m)
+        # One control bit for each term is cheaper than a multiplexer.
+        take_logic, take_shifted = Signal(), Signal()
+        m.d.comb += [
+            take_logic.eq(control.take_logic | Mux(less, control.maximum, control.minimum)),
+            take_shifted.eq(control.take_shifted | Mux(less, control.minimum, control.maximum)),
+            self.result.eq(select_one_hot((control.take_sum, take_logic, take_shifted, control.take_reversed),
+                                          (total[:32], logic, shifted, shifted[::-1]))),
+        ]
+        return m
+
+    def _shift(self, m):
+        """a shifted right, bit-reversed before with ``reverse``."""
+        control = self.control
+        shifted = Signal(32, name="unshifted")
+        fill, amount = Signal(), Signal(5)
+        m.d.comb += [
+            fill.eq(control.arithmetic & self.a[31]),
+            amount.eq(Mux(control.hold, 0, self.b[:5])),
+            shifted.eq(Mux(control.reverse, self.a[::-1], self.a)),
+        ]
+        for level in range(5):
+            after = Signal(32, name=f"shifted_{level}")
+            moved = Cat(shifted[1 << level:], fill.replicate(1 << level))
+            m.d.comb += after.eq(Mux(amount[level], moved, shifted))
+            shifted = after
+        return shifted
 
 
 class Alu(Component):
     """Functions and comparisons of two 32-bit numbers; combinational, no state [S0.17].
-
-    Area: one adder, one shifter and about five LUTs a bit. With ``one_adder`` the comparisons use the adder of the
-    functions, so ``compare_result`` is meaningful only while ``function`` is not ``ADD``; otherwise they have a carry chain of
-    their own and hold always.
 
     Members
     -------
     function, a, b
         ``result`` = function of a and b (see ``AluFunction``). Undefined codes give some result.
     compare, unsigned
-        ``compare_result`` = comparison of a and b, signed unless ``unsigned``.
+        ``compare_result`` = comparison of a and b, signed unless ``unsigned``; holds for every ``function``.
     """
 
-    def __init__(self, *, one_adder=False):
-        self.one_adder = one_adder
+    def __init__(self):
         super().__init__({
             "function": In(AluFunction),
             "compare": In(CompareFunction),
@@ -37,79 +161,14 @@ class Alu(Component):
 
     def elaborate(self, platform):
         m = Module()
-        subtract = Signal()
-        total = Signal(33)
-        m.d.comb += [
-            subtract.eq(self.function != AluFunction.ADD),
-            total.eq(self._add(subtract)),
-        ]
-        less_unsigned = ~total[32] if self.one_adder else self.a < self.b
-        signs_differ = self.a[31] ^ self.b[31]
-        smaller = Mux(signs_differ, self.a[31], ~total[32])       # signed; for MIN and MAX
-        shifted = self._shift(m)
-        logic = self._logic(m)
-
-        with m.Switch(self.function):
-            with m.Case(AluFunction.ADD, AluFunction.SUB):
-                m.d.comb += self.result.eq(total[:32])
-            with m.Case(AluFunction.SHL):
-                m.d.comb += self.result.eq(shifted[::-1])
-            with m.Case(AluFunction.SHR, AluFunction.SAR):
-                m.d.comb += self.result.eq(shifted)
-            with m.Case(AluFunction.MIN, AluFunction.MAX):
-                m.d.comb += self.result.eq(Mux(smaller ^ (self.function == AluFunction.MAX), shifted, logic))
-            with m.Default():
-                m.d.comb += self.result.eq(logic)
-        self._compare(m, Mux(signs_differ & ~self.unsigned, self.a[31], less_unsigned))
+        for name, comparing in (("result", 0), ("compare_result", 1)):
+            # Comparisons always subtract: they get a datapath of their own, of which synthesis keeps the comparison only.
+            decode, datapath = AluDecode(), AluDatapath()
+            m.submodules[f"decode_{name}"], m.submodules[f"datapath_{name}"] = decode, datapath
+            m.d.comb += [
+                decode.function.eq(self.function), decode.compare.eq(self.compare), decode.unsigned.eq(self.unsigned),
+                decode.comparing.eq(comparing), datapath.control.eq(decode.control),
+                datapath.a.eq(Mux(decode.control.keep_a, self.a, 0)), datapath.b.eq(self.b),
+                getattr(self, name).eq(getattr(datapath, name)),
+            ]
         return m
-
-    def _add(self, subtract):
-        """a + b or a - b with the carry in bit 32; the lowest bit of the sum only makes the carry in."""
-        return (Cat(subtract, self.a) + Cat(subtract, self.b ^ subtract.replicate(32)))[1:]
-
-    def _logic(self, m):
-        """a and, or, xor b; b itself for the other functions."""
-        logic = Signal(32)
-        with m.Switch(self.function):
-            with m.Case(AluFunction.AND):
-                m.d.comb += logic.eq(self.a & self.b)
-            with m.Case(AluFunction.OR):
-                m.d.comb += logic.eq(self.a | self.b)
-            with m.Case(AluFunction.XOR):
-                m.d.comb += logic.eq(self.a ^ self.b)
-            with m.Default():
-                m.d.comb += logic.eq(self.b)
-        return logic
-
-    def _shift(self, m):
-        """a shifted right; bit-reversed for SHL, and a itself for MIN and MAX."""
-        stages = [Signal(32, name=f"shift_{level}") for level in range(6)]
-        fill, amount = Signal(), Signal(5)
-        pass_a = (self.function == AluFunction.MIN) | (self.function == AluFunction.MAX)
-        m.d.comb += [
-            fill.eq((self.function == AluFunction.SAR) & self.a[31]),
-            amount.eq(Mux(pass_a, 0, self.b[:5])),
-            stages[0].eq(Mux(self.function == AluFunction.SHL, self.a[::-1], self.a)),
-        ]
-        for level in range(5):
-            distance = 1 << level
-            moved = Cat(stages[level][distance:], fill.replicate(distance))
-            m.d.comb += stages[level + 1].eq(Mux(amount[level], moved, stages[level]))
-        return stages[5]
-
-    def _compare(self, m, less):
-        equal = Signal()
-        m.d.comb += equal.eq(self.a == self.b)
-        with m.Switch(self.compare):
-            with m.Case(CompareFunction.EQ):
-                m.d.comb += self.compare_result.eq(equal)
-            with m.Case(CompareFunction.NE):
-                m.d.comb += self.compare_result.eq(~equal)
-            with m.Case(CompareFunction.LT):
-                m.d.comb += self.compare_result.eq(less)
-            with m.Case(CompareFunction.LE):
-                m.d.comb += self.compare_result.eq(less | equal)
-            with m.Case(CompareFunction.GT):
-                m.d.comb += self.compare_result.eq(~(less | equal))
-            with m.Default():
-                m.d.comb += self.compare_result.eq(~less)

@@ -10,7 +10,7 @@ from ..layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort
 
 __all__ = ["Gather", "placement_layout"]
 
-placement_layout = data.StructLayout({"bank": 3, "offset": 4})
+placement_layout = data.StructLayout({"bank": BANKS, "offset": 4})      # bank: one-hot
 
 
 class Gather(Component):
@@ -39,7 +39,7 @@ class Gather(Component):
     group, store, access
         ``store`` and ``access`` stay while ``occupied`` or ``in_flight``.
     return_slots, return_group, return_place
-        The slots whose data stand at ``bank_read.data`` in this cycle, and where.
+        The slots whose data stand at ``bank_read.data`` in this cycle, and where (no bank for other slots).
     occupied, in_flight
         A group waits for being chosen; requests or data are on their way.
     event_conflicts : Out(1)
@@ -182,8 +182,8 @@ class Gather(Component):
         with m.If(self._choose):
             m.d.sync += [slots.eq(self._served), group.eq(self._group)]
             for slot in range(self.slots):
-                m.d.sync += [places[slot].bank.eq(self._address[slot][4:7]), places[slot].offset.eq(self._address[slot][:4])]
-        now = Cat(slots[slot] & granted.bit_select(places[slot].bank, 1) for slot in range(self.slots))
+                m.d.sync += [places[slot].bank.eq(1 << self._address[slot][4:7]), places[slot].offset.eq(self._address[slot][:4])]
+        now = Cat(slots[slot] & (granted & places[slot].bank).any() for slot in range(self.slots))
         flying = []
         for stage in range(SHARED_READ_LATENCY):
             next_slots = Signal(self.slots, name=f"flying_{stage}")
@@ -191,7 +191,8 @@ class Gather(Component):
             next_places = [Signal(placement_layout, name=f"flying_place_{stage}_{slot}", reset_less=True)
                            for slot in range(self.slots)]
             m.d.sync += [next_slots.eq(now), next_group.eq(group)]
-            m.d.sync += [after.eq(before) for before, after in zip(places, next_places)]
+            for slot, (before, after) in enumerate(zip(places, next_places)):
+                m.d.sync += [after.offset.eq(before.offset), after.bank.eq(Mux(now[slot], before.bank, 0))]
             now, group, places = next_slots, next_group, next_places
             flying.append(now)
         m.d.comb += [

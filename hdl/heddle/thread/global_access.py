@@ -3,11 +3,12 @@
 from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
+from ..datapath.gates import select_one_hot
 from ..isa.layout import Access
 from ..layouts import PC_BITS, GlobalPort
 from ..stream import Queue
-from .select import select
 
 __all__ = ["GlobalAccess"]
 
@@ -123,7 +124,8 @@ class GlobalAccess(Component):
             quad = Cat(Mux(self._two_beats, earlier, beat), beat)
         else:
             quads = [beat.word_select(index, 8 * QUAD_BYTES) for index in range(cfg.axi_bytes // QUAD_BYTES)]
-            quad = select(quads, thread.address[4:])
+            index = thread.address[4:4 + exact_log2(len(quads))]
+            quad = select_one_hot(Cat(index == place for place in range(len(quads))), quads)
         m.d.sync += [
             self.o_valid.eq(arrived & answer.payload.last), self.o_data.eq(quad), self.o_group.eq(thread.group),
             self.o_slot.eq(thread.slot), self.o_offset.eq(thread.address[:4]),

@@ -4,6 +4,7 @@ from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import PREDICATES
+from ..datapath.gates import select_one_hot
 
 __all__ = ["Predicates"]
 
@@ -46,13 +47,9 @@ class Predicates(Component):
 
     def elaborate(self, platform):
         m = Module()
-        value = Signal(self.cfg.threads)
-        with m.Switch(self.guard):
-            for number in range(PREDICATES):
-                with m.Case(number):
-                    m.d.comb += value.eq(self.predicates[number])
-            with m.Default():
-                m.d.comb += value.eq(~0)
+        chosen = Cat(self.guard == number for number in range(PREDICATES + 1))
+        always = C((1 << self.cfg.threads) - 1, self.cfg.threads)
+        value = select_one_hot(chosen, [*self.predicates, always])
         m.d.comb += self.active.eq(value ^ self.negate.replicate(self.cfg.threads))
 
         for number in range(PREDICATES):

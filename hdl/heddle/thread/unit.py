@@ -5,20 +5,19 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..config import PREDICATES
+from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
-from ..isa.layout import Access, AluFunction, Space
+from ..isa.layout import Access, Space
 from ..layouts import (
     BankReadPort, BankWritePort, ErrorStream, GlobalPort, RegisterPort, ThreadKind, thread_operation_layout,
 )
-from ..once import Once
 from ..stream import Queue, link
 from .checks import AddressCheck
 from .gather import Gather
 from .global_access import GlobalAccess
 from .predicates import Predicates
 from .registers import OperandReader, ResultWriter
-from .select import select
-from .slots import SlotOperands, SlotResult
+from .slot_array import SlotArray
 from .steps import Steps
 
 __all__ = ["ThreadUnit"]
@@ -78,6 +77,7 @@ class ThreadUnit(Component):
         m.submodules.reader = self._reader = OperandReader()
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
         m.submodules.steps = self._steps = Steps(cfg)
+        m.submodules.slot_array = self._array = SlotArray(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
@@ -90,7 +90,7 @@ class ThreadUnit(Component):
         self._declare()
         self._kind(m)
         self._enter(m)
-        self._slots(m)
+        self._connect_slots(m)
         self._step(m)
         self._compute(m)
         self._check(m)
@@ -156,35 +156,15 @@ class ThreadUnit(Component):
             m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
                          self._discarded.eq(self.stop)]
 
-    def _slots(self, m):
-        """The datapaths; every slot has its own, all the same module."""
-        cfg, operation, port = self.cfg, self._operation, self.registers
-        operands = Once("heddle_thread_slot_operands", SlotOperands, cfg)
-        results = Once("heddle_thread_slot_result", SlotResult)
-        self._operands = [operands.instantiate(m, f"operands_{slot}") for slot in range(self.slots)]
-        self._slot_results = [results.instantiate(m, f"result_{slot}") for slot in range(self.slots)]
-        word = self._steps.word
-        store_word = Mux(operation.access == Access.V2, Cat(word[0], operation.c[1]), word)
-        vector = (operation.access == Access.V2) | (operation.access == Access.V4)
-        function = Signal(AluFunction, name="function")
-        m.d.comb += function.eq(operation.function)
-        with m.If(self._is[ThreadKind.COMPARE]):
-            m.d.comb += function.eq(AluFunction.SUB)
-        with m.If(self._is[ThreadKind.TID]):
-            m.d.comb += function.eq(AluFunction.MOV)
-        for slot, unit in enumerate(self._operands):
-            threads = range(slot, cfg.threads, self.slots)
-            m.d.comb += [unit.operands[group].eq(port.operand[thread]) for group, thread in enumerate(threads)]
-            m.d.comb += [unit.addresses[group].eq(port.address[thread]) for group, thread in enumerate(threads)]
-            m.d.comb += [
-                unit.load.eq(self._load_step), unit.group.eq(self._steps.group),
-                unit.word.eq(Mux(self._is[ThreadKind.STORE] & vector, store_word, 0)),
-                unit.value.eq(operation.value), unit.element_shift.eq(operation.element_shift),
-                unit.b_is_register.eq(operation.b_is_register & ~self._is[ThreadKind.TID]),
-                unit.thread.eq(self._steps.group * self.slots + slot), unit.use_thread.eq(self._is[ThreadKind.TID]),
-                unit.access.eq(operation.access), unit.function.eq(function),
-                unit.compare.eq(operation.compare), unit.unsigned.eq(operation.unsigned),
-            ]
+    def _connect_slots(self, m):
+        port, array, steps = self.registers, self._array, self._steps
+        m.d.comb += [
+            array.operation.eq(self._operation), array.load.eq(self._load_step), array.group.eq(steps.group),
+            array.word.eq(steps.word), array.keep_form.eq(self._writer.valid),
+        ]
+        for thread in range(self.cfg.threads):
+            m.d.comb += [array.operands[thread].eq(port.operand[thread]), array.addresses[thread].eq(port.address[thread])]
+        m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o)]
 
     def _step(self, m):
         """The next step goes into the slots when the last one was taken; results wait for the operation before this one."""
@@ -209,7 +189,7 @@ class ThreadUnit(Component):
             m.d.sync += [
                 self._step_valid.eq(1), self._step_group.eq(steps.group), self._step_slot.eq(steps.slot),
                 self._step_word.eq(steps.word), self._step_last_word.eq(steps.last_word),
-                self._step_active.eq(select(groups, steps.group)),
+                self._step_active.eq(select_one_hot(1 << steps.group, groups)),
             ]
 
     def _compute(self, m):
@@ -220,7 +200,7 @@ class ThreadUnit(Component):
             predicates.write_predicate.eq(self._operation.dst),
             predicates.write_group.eq(self._step_group),
             predicates.write_slots.eq(self._step_active),
-            predicates.write_value.eq(Cat(unit.compare_result for unit in self._operands)),
+            predicates.write_value.eq(self._array.compare_result),
             self._step_taken.eq(Mux(self._accesses & ~self._failing, Mux(
                 self._is_global, self._global_taken, self._gather.ready), self._step_valid)),
         ]
@@ -228,14 +208,14 @@ class ThreadUnit(Component):
     def _check(self, m):
         """A wrong address in a group ends the operation before that group."""
         m.submodules.address_check = check = self._address_check = AddressCheck(self.cfg)
-        operands = [unit.address for unit in self._operands]
+        operands = list(self._array.address)
         self._address = Signal(32, name="one_address")      # of the slot that has its turn, or of the one with the error
         m.d.comb += [port.eq(address) for port, address in zip(check.addresses, operands)]
         m.d.comb += [
             check.active.eq(self._step_active), check.access.eq(self._operation.access),
             check.space.eq(self._operation.space), check.address.eq(self._address),
             self._failing.eq(self._step_valid & self._accesses & check.bad),
-            self._address.eq(select(operands, Mux(self._failed, self._failed_slot, self._step_slot))),
+            self._address.eq(select_one_hot(1 << Mux(self._failed, self._failed_slot, self._step_slot), operands)),
         ]
         with m.If(self._failing):
             m.d.sync += [self._failed.eq(1), self._failed_slot.eq(check.bad_slot)]
@@ -248,8 +228,8 @@ class ThreadUnit(Component):
             gather.waiting.eq(self._step_active), gather.word.eq(self._step_word), gather.group.eq(self._step_group),
             gather.store.eq(self._is[ThreadKind.STORE]), gather.access.eq(self._operation.access),
         ]
-        for slot, unit in enumerate(self._operands):
-            m.d.comb += [gather.address[slot].eq(unit.address), gather.data[slot].eq(unit.data)]
+        for slot in range(self.slots):
+            m.d.comb += [gather.address[slot].eq(self._array.address[slot]), gather.data[slot].eq(self._array.data[slot])]
 
     def _access_global(self, m):
         access, operation = self._global, self._operation
@@ -259,7 +239,7 @@ class ThreadUnit(Component):
             access.valid.eq(self._step_valid & self._is_global & ~self._failing & active & ~self._writer.valid),
             self._global_taken.eq(self._step_valid & (~active | (access.valid & access.ready))),
             access.address.eq(self._address),
-            access.data.eq(select([unit.data for unit in self._operands], self._step_slot)),
+            access.data.eq(select_one_hot(1 << self._step_slot, self._array.data)),
             access.group.eq(self._step_group), access.slot.eq(self._step_slot),
             access.word.eq(self._step_word), access.last_word.eq(self._step_last_word),
             access.store.eq(self._is[ThreadKind.STORE]), access.access.eq(operation.access), access.pc.eq(operation.pc),
@@ -269,9 +249,6 @@ class ThreadUnit(Component):
         """What comes from the banks, from global memory (in the place of bank 0) or from the ALU returns to the lanes."""
         cfg, gather, port = self.cfg, self._gather, self.registers
         one = self._global
-        access = Signal(Access, name="landing_access", reset_less=True)
-        with m.If(self._is[ThreadKind.LOAD] & ~self._writer.valid):
-            m.d.sync += access.eq(self._operation.access)
         arrived = Signal(self.slots, name="arrived")
         group = Signal(range(cfg.thread_groups), name="arrived_group", reset_less=True)
         one_slot = Signal(self.slots, name="one_slot")
@@ -283,15 +260,11 @@ class ThreadUnit(Component):
         m.d.sync += lanes.eq(Cat(
             (arrived & (group == number).replicate(self.slots))
             | (computed & (self._step_group == number)).replicate(self.slots) for number in range(cfg.thread_groups)))
-        bank_0 = Mux(one.o_valid, one.o_data, self.bank_read.data[0])
-        for slot, unit in enumerate(self._slot_results):
-            place = gather.return_place[slot]
-            m.d.comb += [bank.eq(word) for bank, word in zip(unit.banks, [bank_0, *list(self.bank_read.data)[1:]])]
-            m.d.comb += [
-                unit.bank.eq(Mux(one.o_valid, 0, place.bank)), unit.offset.eq(Mux(one.o_valid, one.o_offset, place.offset)),
-                unit.access.eq(access), unit.computed.eq(computed), unit.result.eq(self._operands[slot].result),
-                port.return_data[slot].eq(unit.o),
-            ]
+        m.d.comb += [array.eq(bank) for array, bank in zip(self._array.banks, self.bank_read.data)]
+        m.d.comb += self._array.banks[0].eq(Mux(one.o_valid, one.o_data, self.bank_read.data[0]))
+        for slot, (place, returned) in enumerate(zip(self._array.place, gather.return_place)):
+            m.d.comb += [place.bank.eq(Mux(one.o_valid, one_slot[slot], returned.bank)),
+                         place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
         m.d.comb += [
             port.return_lanes.eq(lanes), port.return_words.eq(lanes.any().replicate(4)),
             self._writer.landing.eq(gather.in_flight | arrived.any() | lanes.any()),
