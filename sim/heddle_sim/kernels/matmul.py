@@ -16,6 +16,7 @@ from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
 from .launch import Launch
+from .text import KernelText
 
 __all__ = ["Tiling", "plan"]
 
@@ -83,42 +84,6 @@ class Tiling:
         return -(-nbytes // self.dot)
 
 
-class _Text:
-    """Assembly text with named uniform registers (``{name}``) and fresh labels."""
-
-    def __init__(self, names):
-        self._registers = {name: f"ur{number}" for number, name in enumerate(names)}
-        self._lines = []
-        self._labels = 0
-
-    def __call__(self, *lines):
-        self._lines += [line.format_map(self._registers) for line in lines]
-
-    def label(self, stem):
-        self._labels += 1
-        return f"{stem}_{self._labels}"
-
-    def select(self, predicates, emit, chosen=()):
-        """Run ``emit(*values)`` for the present values of uniform predicates, then go on behind it."""
-        end = self.label("selected")
-        self._select(predicates, emit, chosen, end)
-        self(f"{end}:")
-
-    def _select(self, predicates, emit, chosen, end):
-        if not predicates:
-            emit(*chosen)
-            self(f"    bra {end}")
-            return
-        true = self.label("case")
-        self(f"    @{predicates[0]} bra {true}")
-        self._select(predicates[1:], emit, (*chosen, False), end)
-        self(f"{true}:")
-        self._select(predicates[1:], emit, (*chosen, True), end)
-
-    def __str__(self):
-        return "\n".join(self._lines) + "\n"
-
-
 class _Kernel:
     """Writes the program for one shape.
 
@@ -137,7 +102,7 @@ class _Kernel:
         self.c_pitch = _round_up(4 * n, BANK_BYTES)
         self.thread_number, self.offset_a, self.offset_c, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
-        self.text = _Text(_UNIFORM)
+        self.text = KernelText(_UNIFORM)
 
     # -- copies -----------------------------------------------------------------------------
 
