@@ -1,0 +1,297 @@
+"""Random programs that a device can execute, with results that do not depend on time."""
+
+import numpy as np
+from heddle.config import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, UNIFORM_REGISTERS
+from heddle.isa.layout import ACCESS_BYTES
+from heddle.isa.layout import Access as Width
+
+from .generator import LOOP_PREDICATE, STORES, ProgramGenerator
+from .races import Access, Races
+
+__all__ = ["ExecutableGenerator"]
+
+OFFSETS = 4                         # registers of offsets in each register file, the last ones
+FIRST_COPY_UNIFORM = 36             # this and above hold operands of copies and bases of segments
+SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
+
+
+class ExecutableGenerator(ProgramGenerator):
+    """Keeps count of what is in offset registers and segments, so that every address is known, and of the accesses under way.
+
+    Global memory: data first, results (the registers of all threads, then shared memory) last.
+    """
+
+    def __init__(self, source, cfg, memory_bytes):
+        super().__init__(source, cfg)
+        self.uniforms = list(range(32))
+        self.record_bytes = 4 * (cfg.registers + UNIFORM_REGISTERS + PREDICATES + 1) // BANK_BYTES * BANK_BYTES + BANK_BYTES
+        self.shared_results = memory_bytes - cfg.shared_bytes
+        self.data_bytes = self.shared_results - cfg.threads * self.record_bytes
+        if self.data_bytes < 4096:
+            raise ValueError(f"memory_bytes must leave 4096 bytes besides the results, not {memory_bytes}")
+        self.sizes = {"shared": cfg.shared_bytes, "global": self.data_bytes}
+        product, factor = PRODUCT_REGISTERS - OFFSETS, cfg.registers - OFFSETS
+        self.offsets = dict.fromkeys([*range(product, PRODUCT_REGISTERS), *range(factor, cfg.registers)])
+        self.segments = {}
+        self.races = Races()
+
+    # -- beginning and end ------------------------------------------------------------------
+
+    def program(self, length):
+        results = self.results_count()
+        return super().program(min(length, self.cfg.instruction_words - results - 90))
+
+    def prologue(self):
+        """Random contents for shared memory and registers, offsets, segments."""
+        blocks = min(self.cfg.shared_bytes, self.data_bytes) // BANK_BYTES
+        self.text("umov ur36, 0", f"umov ur37, {self.random.randrange(0, self.data_bytes - 16 * blocks + 1, 16)}",
+                  f"copy_block.shared.global ur36, ur37, {blocks}, b0", f"barrier.expect b0, {16 * blocks}", "barrier.wait b0")
+        for register in self.offsets:
+            self.define_offset(register)
+        for segment in range(0, 12, 2):
+            self.define_segment(segment)
+        for _ in range(12):
+            self.load(Width.V4)
+
+    def results_count(self):
+        cfg = self.cfg
+        return PRODUCT_REGISTERS // 4 + (cfg.registers - PRODUCT_REGISTERS) * 5 // 4 + UNIFORM_REGISTERS * 5 // 4 + 40
+
+    def epilogue(self):
+        """Store what a program can see. The last registers hold offsets and are stored before they are needed."""
+        text, first = self.text, FIRST_FACTOR_REGISTER
+        text("wait")
+        self.races.wait()
+        offset = self.cfg.registers - 1
+        text(f"umov ur63, {self.data_bytes:#x}", "segment.global.b128.d1 ur0, ur63", "mov r255, %tid")
+        self.times("r255", "r254", self.record_bytes // BANK_BYTES)
+        text(f"mov r{offset}, r255")
+        place = 0
+        for register in range(0, PRODUCT_REGISTERS, 4):
+            text(f"st.v4 ur0:rf{offset}:{place}, r{register}")
+            place += 1
+        values = [f"r{number}" for number in range(first, self.cfg.registers)]
+        values += [f"ur{number}" for number in range(UNIFORM_REGISTERS)]
+        for index in range(0, len(values), 4):
+            group = index // 4 % 2 * 4
+            text(*(f"mov r{group + part}, {value}" for part, value in enumerate(values[index:index + 4])),
+                 f"st.v4 ur0:rf{offset}:{place}, r{group}")
+            place += 1
+        text("mov r0, 0")
+        for number in range(PREDICATES):
+            text(f"@p{number} or r0, r0, {1 << number}")
+        text("umov ur62, 0")
+        for number in range(LOOP_PREDICATE + 1):
+            text(f"@up{number} uor ur62, ur62, {1 << number}")
+        text("mov r1, ur62", f"st.v2 ur0:rf{offset}:{place}, r0", "umov ur60, 0",
+             f"umov ur61, {self.shared_results:#x}", f"copy_block.global.shared ur61, ur60, {self.cfg.shared_bytes // 16}", "halt")
+
+    def times(self, register, scratch, factor):
+        """register = register x factor by shifts and adds."""
+        self.text(f"mov {scratch}, 0")
+        for bit in range(factor.bit_length()):
+            if factor >> bit & 1:
+                self.text(f"add {scratch}, {scratch}, {register}")
+            self.text(f"shl {register}, {register}, 1")
+        self.text(f"mov {register}, {scratch}")
+
+    # -- structure --------------------------------------------------------------------------
+
+    def enter(self, again=False):
+        super().enter()
+        before = self.races.snapshot()
+        if again:
+            self.text("wait")       # the end of the loop before it
+            self.races.wait()
+        return set() if again else before
+
+    def leave(self, before):
+        super().leave(before)
+        self.races.merge(before)
+
+    # -- addresses --------------------------------------------------------------------------
+
+    def writable(self, first, count=1):
+        return super().writable(first, count) and not any(number in self.offsets for number in range(first, first + count))
+
+    def define_offset(self, register):
+        """A pattern over the threads, not beyond 12 bits; some are negative."""
+        values = np.arange(self.cfg.threads, dtype=np.int64)
+        self.text(f"mov r{register}, %tid")
+        for _ in range(self.random.randrange(3)):
+            function = self.random.choice(("xor", "shl", "add", "sub", "shr"))
+            number = {"xor": self.random.randrange(self.cfg.threads), "shl": self.random.randrange(5),
+                      "shr": 1}.get(function, self.random.randrange(16))
+            self.text(f"{function} r{register}, r{register}, {number}")
+            if function == "xor" and (values < 0).any() or function == "shr" and (values < 0).any():
+                self.text(f"mov r{register}, %tid")
+                values = np.arange(self.cfg.threads, dtype=np.int64)
+                continue
+            operation = {"xor": np.bitwise_xor, "shl": np.left_shift, "add": np.add, "sub": np.subtract, "shr": np.right_shift}
+            values = operation[function](values, number)
+        self.offsets[register] = values
+
+    def define_segment(self, number, space=None, base=None, shift=None):
+        """A segment anywhere in its memory, or as given."""
+        space = space or self.random.choice(("shared", "shared", "global"))
+        shift = self.random.randrange(5) if shift is None else shift
+        base = self.random.randrange(0, self.sizes[space] // 2, 16) if base is None else base
+        source = f"{base:#x}"
+        if self.random.random() < 0.3:
+            register = self.random.randrange(FIRST_COPY_UNIFORM, UNIFORM_REGISTERS)
+            self.text(f"umov ur{register}, {source}")
+            source = f"ur{register}"
+        self.text(f"segment.{space}.b{8 << shift}.d1 ur{number}, {source}")
+        self.segments[number] = (space, base, shift)
+
+    def segment(self):
+        if self.depth == 0:
+            self.define_segment(self.random.randrange(12))
+
+    def place(self, size, align, registers, *, space=None, distinct=False):
+        """Text of an address whose ``size`` bytes lie in memory at multiples of ``align`` for all threads, space, first and last byte; or None.
+
+        ``distinct``: no two threads meet.
+        """
+        register = self.random.choice(registers)
+        known = [entry for entry in self.segments.items() if space in (None, entry[1][0]) and entry[0] not in SEGMENTS_IN_LOOPS]
+        if known and self.random.random() < 0.6:
+            number, (where, base, shift) = self.random.choice(known)
+        else:
+            number, where, base = self.random.choice(SEGMENTS_IN_LOOPS), space or self.random.choice(("shared", "global")), None
+            shift = self.random.randrange(5)
+        spread = self.offsets[register] << shift
+        if (spread % align).any() or distinct and len(set(spread // size)) < self.cfg.threads:
+            return None
+        low, high = -int(spread.min()), self.sizes[where] - size - int(spread.max())       # of base + immediate
+        if low > high:
+            return None
+        if base is None:
+            base = self.random.randrange(-(-low // align) * align, high + 1, align) if -(-low // align) * align <= high else None
+            if base is None:
+                return None
+            step = max(align >> shift, 1) << shift
+            move = self.random.choice((0, 0, 1, -1, 5)) * step
+            self.define_segment(number, where, base - move & 0xFFFFFFFF, shift)
+            immediate = move >> shift
+        else:
+            step = max(align, 1 << shift)
+            choices = range(-(-(low - base) // step) * step, high - base + 1, step)
+            if base % align or not choices:
+                return None
+            immediate = self.random.choice(choices) >> shift
+            base += immediate << shift
+        first = base - low
+        return f"ur{number}:rf{register}:{immediate}", where, first, base + int(spread.max()) + size
+
+    def settle(self, *accesses):
+        """Wait for everything that these accesses must not meet."""
+        conflicts = self.races.conflicts(*accesses)
+        while conflicts:
+            barriers = {access.barrier for access in conflicts if access.unit == "copy"}
+            units = sorted({access.unit for access in conflicts})
+            if units == ["copy"] and None not in barriers and self.random.random() < 0.7:
+                for barrier in barriers:
+                    self.text(f"barrier.wait b{barrier}")
+                    self.races.wait_barrier(barrier)
+            elif self.random.random() < 0.2:
+                self.text("wait")
+                self.races.wait()
+            else:
+                self.text("wait" + "".join(f".{unit}" for unit in units))
+                self.races.wait(*units)
+            conflicts = self.races.conflicts(*accesses)
+        self.races.add(*accesses)
+
+    # -- instructions -----------------------------------------------------------------------
+
+    def thread_special(self):
+        if self.depth == 0 and self.random.random() < 0.3:
+            self.define_offset(self.random.choice(list(self.offsets)))
+        else:
+            super().thread_special()
+
+    def wait(self):
+        units = [unit for unit in ("thread", "copy", "matrix") if self.random.random() < 0.4]
+        self.text("wait" + "".join(f".{unit}" for unit in units))
+        self.races.wait(*units)
+
+    def barrier(self):
+        """Expected bytes are told with each copy; waiting is right at any time."""
+        barrier = self.random.randrange(BARRIERS)
+        self.text(f"barrier.wait b{barrier}")
+        self.races.wait_barrier(barrier)
+
+    def load(self, access=None):
+        access = access or self.random.choice(list(Width))
+        size = ACCESS_BYTES[access]
+        if place := self.place(size, size, list(self.offsets)):
+            self.settle(Access("thread", *place[1:], False))
+            self.text(f"{self.guard('p')}ld.{access.name.lower()} r{self.register(max(1, size // 4), writes=True)}, {place[0]}")
+
+    def store(self):
+        name = self.random.choice(list(STORES))
+        size = ACCESS_BYTES[STORES[name]]
+        if place := self.place(size, size, list(self.offsets), distinct=True):
+            self.settle(Access("thread", *place[1:], True))
+            self.text(f"{self.guard('p')}st.{name} {place[0]}, r{self.register(max(1, size // 4), product=True)}")
+
+    def matrix(self):
+        factors, slices = self.slices()
+        registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
+        if place := self.place(self.cfg.dot * slices, self.cfg.dot, registers, space="shared"):
+            target = self.register(product=True)
+            if target + self.cfg.threads > PRODUCT_REGISTERS - OFFSETS:
+                target = self.random.randrange(PRODUCT_REGISTERS - OFFSETS - self.cfg.threads + 1)
+            self.settle(Access("matrix", *place[1:], False))
+            self.matrix_text(target, place[0], factors, slices)
+
+    def ends(self, size, pitch=None):
+        """Spaces and first addresses of a copy of so many bytes; ``destination, source`` each (space, address)."""
+        spaces = self.random.choice((("shared", "global"), ("global", "shared")))
+        return [(space, self.random.randrange(0, self.sizes[space] - size + 1, BANK_BYTES)) for space in spaces]
+
+    def registers_of_copy(self):
+        """Three pairs of uniform registers."""
+        pairs = self.random.sample(range(FIRST_COPY_UNIFORM, UNIFORM_REGISTERS - 1, 2), 3)
+        return pairs
+
+    def finish_copy(self, text, size, accesses):
+        """Emit a copy with its barrier."""
+        barrier = self.random.choice((None, self.random.randrange(BARRIERS), self.random.randrange(BARRIERS)))
+        self.settle(*(Access("copy", *access, barrier) for access in accesses if access[1] < access[2]))
+        if barrier is None:
+            self.text(text)
+            return
+        both = [f"{text}, b{barrier}", f"barrier.expect b{barrier}, {size}"]
+        self.text(*(both if self.random.random() < 0.5 else both[::-1]))
+
+    def copy_block(self):
+        blocks = self.random.choice((0, 1, 2, 3, 8, 32, 33, 70))
+        size = BANK_BYTES * blocks
+        (to, first), (come, start) = self.ends(size)
+        a, b, c = self.registers_of_copy()
+        self.text(f"umov ur{a}, {first:#x}", f"umov ur{b}, {start:#x}")
+        count = blocks
+        if self.random.random() < 0.5:
+            self.text(f"umov ur{c}, {blocks}")
+            count = f"ur{c}"
+        self.finish_copy(f"copy_block.{to}.{come} ur{a}, ur{b}, {count}", size,
+                         [(to, first, first + size, True), (come, start, start + size, False)])
+
+    def copy_rows(self):
+        """Rows of the destination do not overlap; those of the source may."""
+        rows, blocks = self.random.choice((0, 1, 2, 3, 7)), self.random.choice((0, 1, 2, 5))
+        row = BANK_BYTES * blocks
+        pitches = [row + BANK_BYTES * self.random.randrange(3), BANK_BYTES * self.random.randrange(-2, 5)]
+        if self.random.random() < 0.2:
+            pitches[0] *= -1
+        spans = [max(rows - 1, 0) * abs(pitch) + row for pitch in pitches]
+        ends = self.ends(max(spans))
+        firsts = [end + (0 if pitch >= 0 else -pitch * max(rows - 1, 0)) for (_, end), pitch in zip(ends, pitches)]
+        a, b, c = self.registers_of_copy()
+        for pair, values in ((a, (firsts[0], pitches[0])), (b, (firsts[1], pitches[1])), (c, (blocks, rows))):
+            self.text(*(f"umov ur{pair + part}, {value}" for part, value in enumerate(values)))
+        accesses = [(space, end, end + span if rows * blocks else end, writes)
+                    for (space, end), span, writes in zip(ends, spans, (True, False))]
+        self.finish_copy(f"copy_rows.{ends[0][0]}.{ends[1][0]} ur{a}, ur{b}, ur{c}", rows * row, accesses)

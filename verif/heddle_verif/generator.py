@@ -1,0 +1,222 @@
+"""Random legal programs for the front end."""
+
+from heddle.config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES
+from heddle.isa.layout import ACCESS_BYTES, Access, AluFunction, CompareFunction
+
+from .text import Text
+
+__all__ = ["ProgramGenerator", "STORES"]
+
+CORNERS = (0, 1, 2, 4, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF)
+ALU = [function.name.lower() for function in AluFunction if function is not AluFunction.MOV]
+COMPARE = [function.name.lower() for function in CompareFunction]
+STORES = {"b8": Access.U8, "b16": Access.U16, "b32": Access.B32, "v2": Access.V2, "v4": Access.V4}
+LOOP_PREDICATE = UNIFORM_PREDICATES - 1     # not written but by the ends of loops
+FIRST_COUNTER, COUNTERS = 32, 4             # uniform registers of loops, by depth
+SHARED_SEGMENTS = range(12, SEGMENTS)       # always in shared memory: mm takes no others
+ROW_COUNTS = range(57, 64, 2)               # uniform registers that hold small numbers of rows
+
+
+class ProgramGenerator:
+    """Programs for the front end; what must be otherwise in programs that are executed is overridden there."""
+
+    def __init__(self, source, cfg):
+        self.random, self.cfg = source, cfg
+        self.text = Text()
+        self.uniforms = [number for number in range(64)
+                         if number not in ROW_COUNTS and not FIRST_COUNTER <= number < FIRST_COUNTER + COUNTERS]
+        window = source.randrange(0, PRODUCT_REGISTERS - 48)
+        self.hot = [*range(window, window + 24)]        # instructions of different units often meet here
+        window = source.randrange(FIRST_FACTOR_REGISTER, cfg.registers - 24)
+        self.hot += range(window, window + 16)
+        self.depth = 0                                  # of blocks and loops
+        self.loops = 0
+        kinds = {self.uniform_alu: 4, self.uniform_compare: 2, self.uniform_special: 1, self.thread_alu: 4, self.thread_compare: 2,
+                 self.thread_special: 1, self.lane_mask: 1, self.segment: 2, self.load: 3, self.store: 3, self.matrix: 5,
+                 self.copy_block: 1, self.copy_rows: 1, self.barrier: 1, self.wait: 1, self.nop: 1, self.block: 2, self.loop: 1}
+        self._kinds, self._weights = list(kinds), list(kinds.values())
+
+    # -- structure --------------------------------------------------------------------------
+
+    def program(self, length):
+        self.prologue()
+        self.items(length)
+        self.epilogue()
+        return str(self.text)
+
+    def prologue(self):
+        for segment in SHARED_SEGMENTS:
+            self.text(f"segment.shared.b{8 << self.random.randrange(5)}.d1 ur{segment}, {self.number()}")
+
+    def epilogue(self):
+        self.text("halt")
+
+    def items(self, length):
+        end = self.text.count + length
+        while self.text.count < end:
+            self.random.choices(self._kinds, self._weights)[0]()
+
+    def block(self):
+        """Instructions behind a forward branch."""
+        if self.depth == 3:
+            return
+        label = self.text.label("behind")
+        self.text(f"{self.guard('up')}bra {label}")
+        before = self.enter()
+        self.items(self.random.randrange(1, 8))
+        self.leave(before)
+        self.text.place(label)
+
+    def loop(self):
+        """A counted loop; what the uniform registers of counters hold does not matter elsewhere."""
+        if self.depth == 3 or self.loops == COUNTERS:
+            return
+        label, counter = self.text.label("again"), FIRST_COUNTER + self.loops
+        self.text(f"umov ur{counter}, {self.random.randrange(1, 4)}")
+        self.text.place(label)
+        self.loops += 1
+        before = self.enter(again=True)
+        self.items(self.random.randrange(2, 8))
+        self.leave(before)
+        self.loops -= 1
+        self.text(f"usub ur{counter}, ur{counter}, 1", f"usetp.gt up{LOOP_PREDICATE}, ur{counter}, 0", f"@up{LOOP_PREDICATE} bra {label}")
+
+    def enter(self, again=False):
+        """Begin of a block or (``again``) loop; returns what ``leave`` needs."""
+        self.depth += 1
+
+    def leave(self, before):
+        self.depth -= 1
+
+    # -- operands ---------------------------------------------------------------------------
+
+    def number(self):
+        value = self.random.choice((self.random.getrandbits(32), self.random.choice(CORNERS), self.random.randrange(16)))
+        return f"{value:#x}"
+
+    def guard(self, prefix, always=0.5):
+        """Text of a guard, empty with probability ``always``."""
+        if self.random.random() < always:
+            return ""
+        return f"@{self.random.choice(('', '!'))}{prefix}{self.random.randrange(PREDICATES)} "
+
+    def writable(self, first, count=1):
+        """Registers that instructions may change freely."""
+        return first + count <= self.cfg.registers
+
+    def register(self, count=1, product=False, writes=False):
+        """Number of the first of ``count`` registers, aligned to them."""
+        while True:
+            number = self.random.choice(self.hot) if self.random.random() < 0.7 else self.random.randrange(self.cfg.registers)
+            number = number // count * count
+            if (number < PRODUCT_REGISTERS or not product) and (not writes or self.writable(number, count)):
+                return number
+
+    def uniform(self):
+        return f"ur{self.random.choice(self.uniforms)}"
+
+    def uniform_source(self):
+        return self.random.choice((self.uniform(), self.number()))
+
+    def source(self):
+        return self.random.choice((f"r{self.register()}", self.uniform(), self.number()))
+
+    # -- uniform and control instructions ---------------------------------------------------
+
+    def nop(self):
+        self.text("nop")
+
+    def uniform_alu(self):
+        guard = self.guard("up")
+        if self.random.random() < 0.2:
+            self.text(f"{guard}umov {self.uniform()}, {self.uniform_source()}")
+        else:
+            self.text(f"{guard}u{self.random.choice(ALU)} {self.uniform()}, {self.uniform()}, {self.uniform_source()}")
+
+    def uniform_compare(self):
+        self.text(f"{self.guard('up')}usetp.{self.random.choice(COMPARE)}{self.random.choice(('', '.u'))} "
+                  f"up{self.random.randrange(LOOP_PREDICATE)}, {self.uniform()}, {self.uniform_source()}")
+
+    def uniform_special(self):
+        special = self.random.choice(("%threads", "%dot", "%core", "%cores"))
+        self.text(f"{self.guard('up')}umov {self.uniform()}, {special}")
+
+    def segment(self):
+        number = self.random.randrange(SEGMENTS)
+        space = "shared" if number in SHARED_SEGMENTS else self.random.choice(("shared", "global"))
+        self.text(f"{self.guard('up')}segment.{space}.b{8 << self.random.randrange(5)}.d1 ur{number}, {self.uniform_source()}")
+
+    def wait(self):
+        units = "".join(f".{unit}" for unit in ("thread", "copy", "matrix") if self.random.random() < 0.4)
+        self.text(f"{self.guard('up', 0.8)}wait{units}")
+
+    def barrier(self):
+        barrier = self.random.randrange(BARRIERS)
+        if self.random.random() < 0.5:
+            self.text(f"{self.guard('up')}barrier.expect b{barrier}, {self.uniform_source()}")
+        else:
+            self.text(f"{self.guard('up')}barrier.wait b{barrier}")
+
+    # -- thread instructions ----------------------------------------------------------------
+
+    def thread_alu(self):
+        guard, target = self.guard("p"), self.register(writes=True)
+        if self.random.random() < 0.2:
+            self.text(f"{guard}mov r{target}, {self.source()}")
+        else:
+            self.text(f"{guard}{self.random.choice(ALU)} r{target}, r{self.register()}, {self.source()}")
+
+    def thread_compare(self):
+        self.text(f"{self.guard('p')}setp.{self.random.choice(COMPARE)}{self.random.choice(('', '.u'))} "
+                  f"p{self.random.randrange(PREDICATES)}, r{self.register()}, {self.source()}")
+
+    def thread_special(self):
+        special = self.random.choice(("%tid", "%tid", "%threads", "%dot", "%core", "%cores"))
+        self.text(f"{self.guard('p')}mov r{self.register(writes=True)}, {special}")
+
+    def lane_mask(self):
+        self.text(f"{self.guard('p', 0.3)}lanemask")
+
+    def address(self):
+        return f"ur{self.random.randrange(SEGMENTS)}:rf{self.register()}:{self.number()}"
+
+    def load(self):
+        access = self.random.choice(list(Access))
+        count = max(1, ACCESS_BYTES[access] // 4)
+        self.text(f"{self.guard('p')}ld.{access.name.lower()} r{self.register(count, writes=True)}, {self.address()}")
+
+    def store(self):
+        name = self.random.choice(list(STORES))
+        count = max(1, ACCESS_BYTES[STORES[name]] // 4)
+        self.text(f"{self.guard('p')}st.{name} {self.address()}, r{self.register(count, product=True)}")
+
+    # -- mm and copies ----------------------------------------------------------------------
+
+    def slices(self):
+        """First factor register and number of words of an mm."""
+        slices = min(self.random.choice((1, 1, 2, 3, 5, 16)), self.cfg.factor_words)
+        word = self.random.randrange(self.cfg.factor_words - slices + 1)
+        return FIRST_FACTOR_REGISTER + word * self.cfg.numbers_per_word, slices
+
+    def matrix_text(self, target, address, factors, slices):
+        signs = f".{self.random.choice('us')}a.{self.random.choice('us')}b"
+        flags = self.random.choice(("", ".kin")) + self.random.choice(("", ".z"))
+        self.text(f"{self.guard('p')}mm8{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
+
+    def matrix(self):
+        segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
+        self.matrix_text(self.register(product=True), f"ur{segment}:rf{offset}:{self.number()}", *self.slices())
+
+    def spaces(self):
+        return ".".join(self.random.choice((("shared", "global"), ("global", "shared"))))
+
+    def copy_block(self):
+        barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
+        self.text(f"{self.guard('up')}copy_block.{self.spaces()} {self.uniform()}, {self.uniform()}, {self.uniform_source()}{barrier}")
+
+    def copy_rows(self):
+        barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
+        rows = self.random.choice(ROW_COUNTS)
+        pairs = [self.random.randrange(0, 30, 2) for _ in range(2)]
+        self.text(f"umov ur{rows}, {self.random.choice((0, 1, 2, 3, 7))}",
+                  f"{self.guard('up')}copy_rows.{self.spaces()} ur{pairs[0]}, ur{pairs[1]}, ur{rows - 1}{barrier}")

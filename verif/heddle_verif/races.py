@@ -1,0 +1,52 @@
+"""Which memory accesses of a program may still be under way, so that a generator can keep its programs free of races."""
+
+from dataclasses import dataclass
+
+__all__ = ["Access", "Races"]
+
+
+@dataclass(frozen=True)
+class Access:
+    """Bytes ``first`` to ``end`` (exclusive) of memory ``space`` that ``unit`` reads or writes; ``barrier`` of a copy or None."""
+
+    unit: str       # thread, matrix or copy
+    space: str      # shared or global
+    first: int
+    end: int
+    writes: bool
+    barrier: int | None = None
+
+    def conflicts(self, other):
+        """Both touch a byte, one of them writes it, and nothing keeps them in order: the thread unit and the
+        matrix unit work in order, copies do not."""
+        return ((self.unit != other.unit or self.unit == "copy") and (self.writes or other.writes) and self.space == other.space
+                and self.first < other.end and other.first < self.end)
+
+
+class Races:
+    """The accesses since the last instruction that waited for them."""
+
+    def __init__(self):
+        self.under_way = set()
+
+    def add(self, *accesses):
+        self.under_way.update(accesses)
+
+    def conflicts(self, *accesses):
+        """Accesses under way that must be over before these may start."""
+        return {old for old in self.under_way for new in accesses if old.conflicts(new)}
+
+    def wait(self, *units):
+        """``wait`` for units: all of them without an argument."""
+        self.under_way = {access for access in self.under_way if units and access.unit not in units}
+
+    def wait_barrier(self, barrier):
+        """``barrier.wait``."""
+        self.under_way = {access for access in self.under_way if access.barrier != barrier}
+
+    def merge(self, other):
+        """Two paths of the program meet: what is under way on either of them."""
+        self.under_way |= other
+
+    def snapshot(self):
+        return set(self.under_way)
