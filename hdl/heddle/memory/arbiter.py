@@ -56,10 +56,9 @@ class GlobalArbiter(Component):
 
     def _requests(self, m, name, clients, output, allowed=1):
         """Round robin between two request streams; returns the number of the chosen client."""
-        turn = Signal(name=f"{name}_turn")              # the client that goes first
-        waiting = Signal(name=f"{name}_waiting")        # the choice was offered and must stand
+        turn = Signal(name=f"{name}_turn")      # the client that goes first; a request that waits keeps its turn
         chosen = Signal(name=f"{name}_chosen")
-        m.d.comb += chosen.eq(Mux(waiting | Mux(turn, clients[1].valid, clients[0].valid), turn, ~turn))
+        m.d.comb += chosen.eq(Mux(Mux(turn, clients[1].valid, clients[0].valid), turn, ~turn))
         selected = [client.payload for client in clients]
         m.d.comb += [
             output.valid.eq(Mux(chosen, clients[1].valid, clients[0].valid) & allowed),
@@ -70,7 +69,7 @@ class GlobalArbiter(Component):
         for number, client in enumerate(clients):
             m.d.comb += client.ready.eq(output.ready & allowed & (chosen == number))
         with m.If(output.valid):
-            m.d.sync += [turn.eq(Mux(output.ready, ~chosen, chosen)), waiting.eq(~output.ready)]
+            m.d.sync += turn.eq(Mux(output.ready, ~chosen, chosen))
         return chosen
 
     def _write_data(self, m, order):

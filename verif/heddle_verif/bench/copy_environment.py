@@ -8,6 +8,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.config import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
+from heddle.isa.layout import Space
 from heddle.layouts import (
     barrier_arrival_layout,
     copy_operation_layout,
@@ -58,6 +59,7 @@ class CopyBench:
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
         self.moved = self.cycle = self.conflicts = self.conflict_events = self.compared = 0
         self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
+        self.accesses, self.expected_accesses = Counter(), Counter()       # words that banks were granted for
         self.held = {}
         self.words = [0] * BANKS
 
@@ -91,6 +93,10 @@ class CopyBench:
             self.expected_errors.update((code.value, pc, operand) for code, pc, operand in result.errors)
             if result.arrived:
                 self.expected_arrivals[operation.barrier] += result.arrived
+            if result.bursts:
+                kind, failed = ("write", result.errors) if operation.destination_space == Space.SHARED else ("read", [])
+                self.expected_accesses[kind] += operation.blocks * max(1, BANK_BYTES // self.cfg.axi_bytes)
+                self.expected_accesses["failed"] += len(failed)
 
     async def idle(self):
         """Wait until everything that was issued is over, then compare all that can be seen with the golden model."""
@@ -114,6 +120,8 @@ class CopyBench:
         assert not self.write_data
         assert not self.write_requests
         assert not self.responses
+        if not self.expected_accesses["failed"]:
+            assert self.accesses == +self.expected_accesses, (self.accesses, self.expected_accesses)
         assert self.conflicts == self.conflict_events, (self.conflicts, self.conflict_events)
         self.compared += 1
 
@@ -163,6 +171,7 @@ class CopyBench:
                 address = self.port(f"bank_read__row__{b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
                 self.words[b] = int.from_bytes(self.shared[address:address + BANK_BYTES].tobytes(), "little")
                 self.moved += 1
+                self.accesses["read"] += 1
             self.port(f"bank_read__data__{b}").value = words[b]
         for b in range(BANKS):
             if write & taken & 1 << b:
@@ -173,6 +182,7 @@ class CopyBench:
                     if mask >> i & 1:
                         self.shared[address + i] = value[i]
                 self.moved += 1
+                self.accesses["write"] += 1
         for name in ("bank_read", "bank_write"):
             grant = sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS))
             self.port(f"{name}__grant").value = grant
