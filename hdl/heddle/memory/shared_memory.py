@@ -1,11 +1,12 @@
 """Shared memory of a core: eight banks of 16 bytes with fixed priorities."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
-from amaranth.lib.memory import Memory
+from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In
 
-from ..config import BANK_BYTES, BANKS
+from ..config import BANKS
 from ..layouts import BankReadPort, BankWritePort
+from ..once import Once
+from .shared_bank import SharedBank
 
 __all__ = ["SharedMemory"]
 
@@ -48,56 +49,17 @@ class SharedMemory(Component):
 
     def elaborate(self, platform):
         m = Module()
-        for b in range(BANKS):
-            memory = Memory(shape=8 * BANK_BYTES, depth=self.cfg.shared_rows, init=[],
-                            attrs={"no_rw_check": 1})   # rows never collide, see _write_bank
-            m.submodules[f"bank_{b}"] = memory
-            reading, read_row = self._read_bank(m, memory, b)
-            self._write_bank(m, memory, b, reading, read_row)
+        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, self.writers)
+        for index in range(BANKS):
+            bank = banks.instantiate(m, f"bank_{index}")
+            for outer, inner in zip(self.read, bank.read):
+                m.d.comb += [
+                    inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]),
+                    outer.grant[index].eq(inner.grant), outer.data[index].eq(bank.data),
+                ]
+            for outer, inner in zip(self.write, bank.write):
+                m.d.comb += [
+                    inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]), inner.data.eq(outer.data[index]),
+                    inner.mask.eq(outer.mask[index]), outer.grant[index].eq(inner.grant),
+                ]
         return m
-
-    def _arbitrate(self, m, ports, b, blocked):
-        """Grant bank ``b`` to the first port that requests it, unless ``blocked``."""
-        taken = blocked
-        for port in ports:
-            m.d.comb += port.grant[b].eq(port.request[b] & ~taken)
-            taken = taken | port.request[b]
-
-    def _first(self, ports, b, select):
-        """Member ``select(port)`` of the first port that requests bank ``b``."""
-        value = select(ports[-1])
-        for port in reversed(ports[:-1]):
-            value = Mux(port.request[b], select(port), value)
-        return value
-
-    def _read_bank(self, m, memory, b):
-        # An asynchronous read with a register behind it: synthesis makes the register the block RAM's own.
-        port = memory.read_port(domain="comb")
-        reading = Signal(name=f"reading_{b}")
-        row = Signal(self.cfg.row_bits, name=f"read_row_{b}")
-        memory_word = Signal(8 * BANK_BYTES, name=f"memory_word_{b}", reset_less=True)
-        word = Signal(8 * BANK_BYTES, name=f"word_{b}", reset_less=True)
-        self._arbitrate(m, self.read, b, Const(0))
-        m.d.comb += [
-            reading.eq(Cat(reader.request[b] for reader in self.read).any()),
-            row.eq(self._first(self.read, b, lambda reader: reader.row[b])),
-            port.addr.eq(row),
-        ]
-        m.d.sync += [memory_word.eq(port.data), word.eq(memory_word)]
-        m.d.comb += [reader.data[b].eq(word) for reader in self.read]
-        return reading, row
-
-    def _write_bank(self, m, memory, b, reading, read_row):
-        # Block RAM leaves open what a read of a row in the cycle of its write returns, so the write waits.
-        port = memory.write_port(granularity=8)
-        row = Signal(self.cfg.row_bits, name=f"write_row_{b}")
-        blocked = Signal(name=f"write_blocked_{b}")
-        self._arbitrate(m, self.write, b, blocked)
-        writing = Cat(writer.request[b] for writer in self.write).any() & ~blocked
-        m.d.comb += [
-            row.eq(self._first(self.write, b, lambda writer: writer.row[b])),
-            blocked.eq(reading & (row == read_row)),
-            port.addr.eq(row),
-            port.data.eq(self._first(self.write, b, lambda writer: writer.data[b])),
-            port.en.eq(self._first(self.write, b, lambda writer: writer.mask[b]) & writing.replicate(BANK_BYTES)),
-        ]
