@@ -10,10 +10,10 @@ __all__ = ["FactorFile"]
 class FactorFile(Component):
     """``factor_words`` words of ``dot`` bytes behind two ports; port A reads, port B reads or writes.
 
-    Port A: ``data_a`` is word ``address_a`` one cycle later. Port B: ``data_b`` is word ``address_b`` one cycle after a cycle
-    with ``read_b``, and ``write_b`` writes the 32-bit parts it marks; a cycle with both gives no defined ``data_b``.
-    Port A reading a word in the cycle that writes it gives no defined value. Both ports work every cycle. Registers keep
-    their values over a reset.
+    Port A: ``data_a`` is word ``address_a`` one cycle later. Port B: ``data_b`` is word ``address_b`` one cycle after a
+    cycle with ``read_b``, and ``write_b`` writes the 32-bit parts it marks; a cycle with both gives no defined
+    ``data_b``. Port A reading a word in the cycle that writes it gives no defined value. Both ports work every cycle.
+    Registers keep their values over a reset.
 
     It is one true-dual-port memory per 32-bit part (port B has one address), never a copy.
 

@@ -19,16 +19,19 @@ PRODUCT_BITS = 18       # of 9 x 9 bit, signed
 class Lane(Component):
     """Multiplies a factor word with a broadcast word and accumulates into a product register, once a cycle.
 
-    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``word``, ``a_signed`` and ``active``; 2 the operands are
-    multiplied; 3 to 2 + D the tree adds; 1 + D ``access.read_row``; 2 + D ``accumulate`` and ``clear``; 3 + D the sum is
-    formed and ``access.matrix_write`` stores it. Accumulation wraps modulo 2^32. A lane that is not ``active`` multiplies by
-    zero and thus keeps its products; ``clear`` replaces the register by the dot product instead of adding.
+    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``word``, ``a_signed`` and ``active``; 2 the
+    operands are multiplied; 3 to 2 + D the tree adds; 1 + D ``access.read_row``; 2 + D ``accumulate`` and ``clear``; 3
+    + D the sum is formed and ``access.matrix_write`` stores it. Accumulation wraps modulo 2^32. A lane that is not
+    ``active`` multiplies by zero and thus keeps its products; ``clear`` replaces the register by the dot product
+    instead of adding.
 
-    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and the
-    offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not returned.
+    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and
+    the offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not
+    returned.
 
-    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside, one
-    for all lanes; only ``active``, ``clear``, ``write_lane`` and ``return_lane`` differ from lane to lane. No register is reset.
+    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
+    one for all lanes; only ``active``, ``clear``, ``write_lane`` and ``return_lane`` differ from lane to lane. No
+    register is reset.
 
     Parameters
     ----------
@@ -116,19 +119,18 @@ class Lane(Component):
                 products.write_data[bank].eq(Mux(matrix, total, words[bank])),
                 products.write_enable[bank].eq(matrix | (self.access.thread_write[bank] & self.write_lane)),
             ]
-        chunks = 4 // parts
+        chunk = self.factor_access.chunk[:exact_log2(4 // parts)]
         for part in range(parts):
-            choices = [words[chunk * parts + part] for chunk in range(chunks)]
-            data = choices[0] if chunks == 1 else Cat(choices).word_select(self.factor_access.chunk[:exact_log2(chunks)], 32)
             m.d.comb += [
-                factors.write_data[part].eq(data),
+                factors.write_data[part].eq(Cat(words[part::parts]).word_select(chunk, 32)),
                 factors.write_b[part].eq(self.factor_access.write[part] & self.write_lane),
             ]
         m.d.comb += [factors.address_b.eq(self.factor_access.word), factors.read_b.eq(self.factor_access.read)]
 
     def _capture(self, m, factors, products, words):
         factor, single, word_data = (Signal(32, name=name) for name in ("factor", "single", "word_data"))
-        address, offset, offset_next = (Signal(32, name=f"{name}_s", reset_less=True) for name in ("address", "offset", "offset_next"))
+        address, offset, offset_next = (
+            Signal(32, name=f"{name}_kept", reset_less=True) for name in ("address", "offset", "offset_next"))
         m.d.comb += [
             factor.eq(select_one_hot(self.capture.parts, factors.data_b)),
             single.eq(select_one_hot(self.capture.banks, products.data) | factor),

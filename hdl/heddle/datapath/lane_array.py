@@ -16,8 +16,8 @@ __all__ = ["LaneArray"]
 class LaneArray(Component):
     """``threads`` lanes: one step of ``mm`` a cycle, and the thread unit's access to the same registers.
 
-    ``step`` of a cycle goes with ``word`` of the next one. The sum is in the product file 4 + log2(dot) cycles after ``step``,
-    and ``done`` marks that cycle for a step with ``last``. Steps are never held back; the thread unit and the
+    ``step`` of a cycle goes with ``word`` of the next one. The sum is in the product file 4 + log2(dot) cycles after
+    ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never held back; the thread unit and the
     reads of offsets take what is left (see ``RegisterArbiter``). Reset drops what is under way and keeps the registers.
 
     The words and all controls come from registers that exist once; each lane is an instance of the same module, so that

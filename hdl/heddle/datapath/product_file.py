@@ -15,9 +15,9 @@ ROW_BITS = (ROWS - 1).bit_length()
 class ProductFile(Component):
     """256 registers of 32 bits in four banks; register r is row r div 4 of bank r mod 4.
 
-    Every bank reads and writes one row a cycle. ``data[j]`` is row ``read_row[j]`` of bank j one cycle later. A write is seen by
-    reads of later cycles; reading a row in the cycle that writes it gives no defined value, so that a bank is one plain
-    block RAM. Registers keep their values over a reset.
+    Every bank reads and writes one row a cycle. ``data[j]`` is row ``read_row[j]`` of bank j one cycle later. A write
+    is seen by reads of later cycles; reading a row in the cycle that writes it gives no defined value, so that a bank
+    is one plain block RAM. Registers keep their values over a reset.
 
     Members
     -------
@@ -41,8 +41,8 @@ class ProductFile(Component):
     def elaborate(self, platform):
         m = Module()
         for bank in range(PRODUCT_BANKS):
-            # A combinational read into a register: Yosys merges the two and honours no_rw_check, which it does not for a
-            # read port that is synchronous from the start.
+            # A combinational read into a register: Yosys merges the two and honours no_rw_check, which it does not
+            # for a read port that is synchronous from the start.
             m.submodules[f"bank_{bank}"] = memory = Memory(
                 shape=32, depth=ROWS, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
             read = memory.read_port(domain="comb")

@@ -9,11 +9,11 @@ __all__ = ["ReductionTree"]
 class ReductionTree(Component):
     """Adds ``2**depth`` signed numbers; one addition and one register per level [S3.4].
 
-    Level l (1 to ``depth``) has ``2**(depth - l)`` sums of ``2**l`` neighbouring inputs each, exact, in ``width + l`` bits.
-    They are all outputs: a user that wants two or four partial results taps level ``depth - 1`` or ``depth - 2``.
+    Level l (1 to ``depth``) has ``2**(depth - l)`` sums of ``2**l`` neighbouring inputs each, exact, in ``width + l``
+    bits. They are all outputs: a user that wants two or four partial results taps level ``depth - 1`` or ``depth - 2``.
 
-    Latency l cycles at level l, throughput one set of inputs a cycle, no back-pressure. The registers have no reset and no
-    enable: whoever feeds the tree keeps track of what is valid. ``2**depth - 1`` adders, unused taps cost nothing.
+    Latency l cycles at level l, throughput one set of inputs a cycle, no back-pressure. The registers have no reset and
+    no enable: whoever feeds the tree keeps track of what is valid. ``2**depth - 1`` adders, unused taps cost nothing.
 
     Parameters
     ----------

@@ -24,10 +24,11 @@ def AccessPort(cfg):
 class RegisterArbiter(Component):
     """Grants the accesses of a ``RegisterPort`` and turns them into the lanes' controls.
 
-    ``mm`` has each product bank it reads or writes to itself in that cycle; the thread unit gets the others, bank by bank.
-    Port B of the factor file: a write of the thread unit, then its read, then the offsets of the next ``mm``, which also
-    wait while the thread unit asks for product registers. Grants are combinational from the port and registered
-    state of ``mm``. ``capture`` is registered: it belongs to the data, one cycle after the grant. Reset forgets a capture.
+    ``mm`` has each product bank it reads or writes to itself in that cycle; the thread unit gets the others, bank by
+    bank. Port B of the factor file: a write of the thread unit, then its read, then the offsets of the next ``mm``,
+    which also wait while the thread unit asks for product registers. Grants are combinational from the port and
+    registered state of ``mm``. ``capture`` is registered: it belongs to the data, one cycle after the grant. Reset
+    forgets a capture.
 
     Parameters
     ----------

@@ -17,13 +17,14 @@ __all__ = ["ColumnAddress"]
 class ColumnAddress(Component):
     """Computes the address of each column's word, checks it and says which bank to read for which step.
 
-    The address of column n and slice s is ``base + (offset[n] << element_shift) + s * dot``, 32 bits wrapping. Columns whose product
-    register would lie beyond r255 take no step; the first of them reports PRODUCT_RANGE with operand 256. An address that
-    is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE, both with the address; nothing more of that operation
-    is read, only its end is passed on.
+    The address of column n and slice s is ``base + (offset[n] << element_shift) + s * dot``, 32 bits wrapping. Columns
+    whose product register would lie beyond r255 take no step; the first of them reports PRODUCT_RANGE with operand 256.
+    An address that is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE, both with the
+    address; nothing more of that operation is read, only its end is passed on.
 
-    Latency 3 cycles in which ``advance`` is high, one column a cycle; all outputs are registered and keep their values while
-    it is low (an error is reported once). ``offset`` is used in the first of these cycles. Reset drops what is under way.
+    Latency 3 cycles in which ``advance`` is high, one column a cycle; all outputs are registered and keep their values
+    while it is low (an error is reported once). ``offset`` is used in the first of these cycles. Reset drops what is
+    under way.
 
     Parameters
     ----------
@@ -55,11 +56,12 @@ class ColumnAddress(Component):
 
     def elaborate(self, platform):
         m = Module()
-        passed_on = {"last": 1, "empty": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "pc": PC_BITS,
-                     "factor_word": self.cfg.factor_address_bits, "product": 9}
-        based_layout = data.StructLayout(
-            {**passed_on, "offset": 32, "base": 32, "element_shift": 3, "column": self.cfg.thread_bits})
-        addressed_layout = data.StructLayout({**passed_on, "address": 32})
+        passed_on = {"last": 1, "empty": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1,
+                     "pc": PC_BITS}
+        factor_word = {"factor_word": self.cfg.factor_address_bits}
+        based_layout = data.StructLayout({**passed_on, **factor_word, "offset": 32, "base": 32, "element_shift": 3,
+                                          "product": 8, "column": self.cfg.thread_bits})
+        addressed_layout = data.StructLayout({**passed_on, **factor_word, "address": 32, "product": 9})
 
         based_valid = Signal()
         based = Signal(based_layout, reset_less=True)
@@ -68,11 +70,13 @@ class ColumnAddress(Component):
         with m.If(self.advance):
             m.d.sync += [based_valid.eq(self.valid), addressed_valid.eq(based_valid)]
             for name in passed_on:
-                if name not in ("factor_word", "product"):
-                    m.d.sync += getattr(based, name).eq(getattr(self.i, name))
-                m.d.sync += getattr(addressed, name).eq(getattr(based, name))
+                m.d.sync += [
+                    getattr(based, name).eq(getattr(self.i, name)),
+                    getattr(addressed, name).eq(getattr(based, name)),
+                ]
             self._base(m, based)
             m.d.sync += [
+                addressed.factor_word.eq(based.factor_word),
                 addressed.product.eq(based.product + based.column),
                 addressed.address.eq(based.base + (based.offset << based.element_shift)),
             ]
@@ -114,7 +118,8 @@ class ColumnAddress(Component):
         m.d.comb += [self.o.eq(request), self.o_error.valid.eq(error_valid), self.o_error.payload.eq(error)]
         m.d.sync += [
             error_valid.eq(self.advance & live & Mux(ignored, ~range_reported, misaligned | outside)),
-            error.code.eq(Mux(ignored, ErrorCode.PRODUCT_RANGE, Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
+            error.code.eq(Mux(ignored, ErrorCode.PRODUCT_RANGE,
+                              Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
             error.pc.eq(column.pc),
             error.operand.eq(Mux(ignored, PRODUCT_REGISTERS, column.address)),
         ]

@@ -23,12 +23,13 @@ __all__ = ["Fetch"]
 class Fetch(Component):
     """Reads the words of B of one operation after the other and presents them to the lanes.
 
-    ``step`` goes to the lanes in the cycle in which the data come from the bank, ``word`` in the next. The lanes take every step at once, so that
-    no queue is needed behind the banks; a queue of words has its place between ``word`` and the lanes when they come to
-    hold words back.
+    ``step`` goes to the lanes in the cycle in which the data come from the bank, ``word`` in the next. The lanes take
+    every step at once, so that no queue is needed behind the banks; a queue of words has its place between ``word`` and
+    the lanes when they come to hold words back.
 
-    From an operation at ``i`` to its first step: 9 cycles, and the waits for the offsets and the bank. One step a cycle,
-    also from operation to operation (see ``ColumnWalk``); a bank that is not granted holds the walk. Reset forgets all operations.
+    From an operation at ``i`` to its first step: 9 cycles, and the waits for the offsets and the bank. One step a
+    cycle, also from operation to operation (see ``ColumnWalk``); a bank that is not granted holds the walk. Reset
+    forgets all operations.
 
     Parameters
     ----------
@@ -112,11 +113,12 @@ class Fetch(Component):
             previous, stage = stage, following
         # The bank and the chunk are decoded a cycle ahead, so that the selection starts at registers.
         chunks = BANK_BYTES // self.cfg.dot
-        selected = [[Signal(name=f"select_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)] for bank in range(BANKS)]
+        controls = []
         for bank in range(BANKS):
             for chunk in range(chunks):
-                m.d.sync += selected[bank][chunk].eq(previous.bank[bank] & (previous.chunk == chunk))
-        controls = [select for of_bank in selected for select in of_bank]
+                control = Signal(name=f"select_{bank}_{chunk}", reset_less=True)
+                m.d.sync += control.eq(previous.bank[bank] & (previous.chunk == chunk))
+                controls.append(control)
         data = [word.word_select(chunk, 8 * self.cfg.dot) for word in self.bank.data for chunk in range(chunks)]
         word = select_one_hot(controls, data)
         for index, element in enumerate(self.word):

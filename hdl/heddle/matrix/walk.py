@@ -15,12 +15,12 @@ class ColumnWalk(Component):
     """Lists the active columns of every k-slice of an operation, lowest column first, in either loop order [S0.4, S0.9].
 
     While one operation is walked, the next one is taken and its offsets are requested from the lanes; they replace the
-    offsets in use when the first column of that operation leaves. Operations of three and more columns times slices follow each other without a
-    gap. An operation without active columns, and every operation while ``stop`` is high, gives one empty column that carries ``last``; with
-    ``stop`` the walk of the operation under way ends there too.
+    offsets in use when the first column of that operation leaves. Operations of three and more columns times slices
+    follow each other without a gap. An operation without active columns, and every operation while ``stop`` is high,
+    gives one empty column that carries ``last``; with ``stop`` the walk of the operation under way ends there too.
 
-    From ``i`` to the first column: 4 cycles and the wait for ``offset_grant``. One column a cycle in which ``advance`` is high; ``o``
-    keeps its value while it is low. Reset forgets all operations.
+    From ``i`` to the first column: 4 cycles and the wait for ``offset_grant``. One column a cycle in which ``advance``
+    is high; ``o`` keeps its value while it is low. Reset forgets all operations.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ READ_CYCLES = 2             # from a grant of the register port to the lanes' op
 class MatrixBench:
     """Everything around the unit, moved by one loop that samples before and drives after each clock edge.
 
-    ``operations`` and ``accesses`` are queues that tests fill; the model follows what the unit accepted, grants and completes.
-    Operations and accesses that are under way at the same time must use different registers.
+    ``operations`` and ``accesses`` are queues that tests fill; the model follows what the unit accepted, grants and
+    completes. Operations and accesses that are under way at the same time must use different registers.
     """
 
     def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0):
@@ -47,6 +47,7 @@ class MatrixBench:
         self.data = deque([[None] * BANKS] * (SHARED_READ_LATENCY - 1))
         self.captures = []
         self.accepted = self.completed = self.cycle = self.compared = 0
+        self.accepted_at = self.done_at = 0
         self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = 0
         self.next_access = lambda: None
 
@@ -164,6 +165,7 @@ class MatrixBench:
             self.in_flight.append(self.offered)
             self.offered = None
             self.accepted += 1
+            self.accepted_at = self.cycle
 
     def _drive_operation(self):
         if self.offered is None and self.operations and self.random.random() >= self.operation_stall:
@@ -203,6 +205,7 @@ class MatrixBench:
             self.errors.append((error.code, error.pc, error.operand))
         if int(self.dut.done.value):
             assert self.in_flight, "done without an operation"
+            self.done_at = self.cycle
             operation = self.in_flight.popleft()
             assert int(self.dut.busy.value) and int(self.dut.active.value), "done, but not busy and active"
             if getattr(operation, "discarded", False):
