@@ -1,7 +1,6 @@
 """The thread unit: ALU and unit benches, and the golden model against plain Python."""
 
 import pytest
-
 from heddle import Config, load_config
 from heddle.thread.alu import Alu
 from heddle.thread.unit import ThreadUnit

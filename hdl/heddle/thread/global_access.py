@@ -140,7 +140,7 @@ class GlobalAccess(Component):
     # -- stores -----------------------------------------------------------------------------
 
     def _store_requests(self, m):
-        cfg, request, written = self.cfg, self.port.write_request, self.port.write_data
+        request, written = self.port.write_request, self.port.write_data
         m.submodules.stores = stores = Queue(data.StructLayout({"address": 32, "pc": PC_BITS}), IN_FLIGHT)
         sending = Signal()              # data of a thread are not all taken
         more = Signal()                 # the first of two beats is at the port

@@ -177,11 +177,11 @@ class ResultWriter(Component):
 
     def elaborate(self, platform):
         m = Module()
-        PARTS = self.cfg.numbers_per_word
-        CHUNKS = 4 // PARTS                      # factor words in four registers
+        parts = self.cfg.numbers_per_word
+        chunks = 4 // parts                      # factor words in four registers
         left, after = Signal(PRODUCT_BANKS), Signal(PRODUCT_BANKS)
         factor, writes = Signal(), Signal()
-        chunk = Signal(range(CHUNKS))
+        chunk = Signal(range(chunks))
         m.d.comb += [
             factor.eq(self.destination >= FIRST_FACTOR_REGISTER),
             writes.eq(self.valid & ~self.landing),
@@ -191,14 +191,14 @@ class ResultWriter(Component):
             self.write_factor.eq(writes & factor & left.any()),
             self.write_word.eq(Cat(chunk, (self.destination - FIRST_FACTOR_REGISTER)[2:])),
             self.write_chunk.eq(chunk),
-            self.write_parts.eq(left.word_select(chunk, PARTS)),
+            self.write_parts.eq(left.word_select(chunk, parts)),
             self.complete.eq(self.valid & ~self.landing & ~after.any()),
             self.event_stalls.eq((self.write_banks & ~self.write_grant).any() | (self.write_factor & ~self.write_factor_grant)),
         ]
-        for number in reversed(range(CHUNKS)):
-            with m.If(left.word_select(number, PARTS).any()):
+        for number in reversed(range(chunks)):
+            with m.If(left.word_select(number, parts).any()):
                 m.d.comb += chunk.eq(number)
-        chosen = Cat((chunk == number).replicate(PARTS) for number in range(CHUNKS))
+        chosen = Cat((chunk == number).replicate(parts) for number in range(chunks))
         with m.If(factor):
             m.d.comb += after.eq(left & ~(chosen & (self.write_factor & self.write_factor_grant).replicate(4)))
         with m.Else():

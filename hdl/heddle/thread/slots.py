@@ -5,8 +5,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import BANK_BYTES, BANKS
-from ..isa.layout import Access
 from ..datapath.gates import select_one_hot
+from ..isa.layout import Access
 from .alu import AluDatapath, alu_control_layout
 
 __all__ = ["SlotOperands", "SlotResult", "form_layout"]

@@ -9,7 +9,13 @@ from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Access, Space
 from ..layouts import (
-    BankReadPort, BankWritePort, ErrorStream, GlobalPort, RegisterPort, ThreadKind, thread_operation_layout,
+    BankReadPort,
+    BankWritePort,
+    ErrorStream,
+    GlobalPort,
+    RegisterPort,
+    ThreadKind,
+    thread_operation_layout,
 )
 from ..stream import Queue, link
 from .checks import AddressCheck
@@ -170,13 +176,9 @@ class ThreadUnit(Component):
         """The next step goes into the slots when the last one was taken; results wait for the operation before this one."""
         steps = self._steps
         words = Signal(2, name="words")
-        with m.If(self._is[ThreadKind.STORE]):
-            with m.Switch(self._operation.access):
-                with m.Case(Access.V2):
-                    m.d.comb += words.eq(1)
-                with m.Case(Access.V4):
-                    m.d.comb += words.eq(3)
+        store, access = self._is[ThreadKind.STORE], self._operation.access
         m.d.comb += [
+            words.eq(Cat(store & ((access == Access.V2) | (access == Access.V4)), store & (access == Access.V4))),
             steps.serial.eq(self._is_global), steps.words.eq(words),
             self._load_step.eq(self._valid & ~steps.done & ~self._failing & (~self._step_valid | self._step_taken)
                                & (self._accesses | ~self._writer.valid)),

@@ -3,7 +3,6 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import Timer
-
 from heddle.isa.layout import AluFunction, CompareFunction
 from heddle_sim.golden.thread import alu, compare
 

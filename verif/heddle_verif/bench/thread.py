@@ -3,7 +3,6 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
-
 from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
@@ -29,6 +28,7 @@ class Workload:
     def __init__(self, bench):
         self.bench, self.random, self.cfg = bench, bench.random, bench.cfg
         half = OFFSETS // 2
+        self.far = self.cfg.shared_bytes // 64      # addresses that differ in their upper bits only
         self.offsets = [*range(4, 4 + half), *range(self.cfg.registers - half, self.cfg.registers)]
         self.pool = self.random.sample(range(PRODUCT_REGISTERS), 12)
         self.pool += self.random.sample(range(FIRST_FACTOR_REGISTER, self.cfg.registers - 4), 12)
@@ -43,7 +43,8 @@ class Workload:
         threads, rng = self.cfg.threads, self.bench.rng
         numbers = np.arange(threads)
         patterns = [numbers, numbers[::-1], numbers * 8, numbers * 9, numbers * 0, numbers ^ 5, numbers // 2 * 3,
-                    rng.permutation(threads), rng.integers(0, 16, threads), rng.integers(0, 64, threads)]
+                    rng.permutation(threads), rng.integers(0, 16, threads), rng.integers(0, 64, threads),
+                    numbers % 4 * self.far, rng.integers(0, 3 * self.far, threads)]
         for register in self.offsets:
             values = patterns[self.random.randrange(len(patterns))].copy()
             if self.random.random() < 0.1:
@@ -86,8 +87,8 @@ class Workload:
         size = ACCESS_BYTES[access]
         space = self.random.choice([Space.SHARED, Space.SHARED, Space.GLOBAL]) if space is None else space
         limit = self.cfg.shared_bytes if space is Space.SHARED else MEMORY_BYTES
-        span = 9 * self.cfg.threads * size
-        base = self.random.randrange(0, limit - span if limit > span else 64) // size * size
+        span = max(9 * self.cfg.threads, 3 * self.far + 1) * size
+        base = self.random.randrange(0, max(limit - span, 64)) // size * size
         shift = size.bit_length() - 1
         if self.random.random() < 0.15:
             base += self.random.choice([1, size // 2, limit, limit - base - 8 * size, -base - size])
@@ -195,6 +196,14 @@ async def operation_cycles(dut):
         "move of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.MOV, dst=20, value=3, **always), groups + 3),
         "load of a word": (dict(access=Access.B32, dst=16, **load), groups + 6),
         "load of a vector": (dict(access=Access.V4, dst=16, **load), groups + 6),
+        "store of a word": (dict(kind=ThreadKind.STORE, space=Space.SHARED, access=Access.B32, a=8, c=21, element_shift=4,
+                                 **always), groups + 6),
+        "store of a vector": (dict(kind=ThreadKind.STORE, space=Space.SHARED, access=Access.V4, a=8, c=20, element_shift=4,
+                                   **always), 4 * groups + 6),
+        "global load": (dict(kind=ThreadKind.LOAD, space=Space.GLOBAL, access=Access.B32, dst=20, a=8, element_shift=4, **always),
+                        bench.cfg.threads + 7),
+        "global store": (dict(kind=ThreadKind.STORE, space=Space.GLOBAL, access=Access.B32, a=8, c=20, element_shift=4, **always),
+                         bench.cfg.threads + 5),
         "load of factors": (dict(access=Access.V4, dst=FIRST_FACTOR_REGISTER, **load), groups + 5 + 4 // parts),
     }
     for name, (operation, expected) in cases.items():
