@@ -1,10 +1,15 @@
-"""The thread unit: ALU and unit benches, and the golden model against plain Python."""
+"""The thread unit: benches of the ALU and of the unit, and the golden model against one thread at a time in plain Python."""
 
+import numpy as np
 import pytest
 from heddle import Config, load_config
+from heddle.errors import ErrorCode
+from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.layouts import ThreadKind, thread_operation_layout
 from heddle.thread.alu import Alu
 from heddle.thread.unit import ThreadUnit
-from heddle_sim.harness import SIMULATORS, run_bench
+from heddle_sim.golden.thread import ThreadState, alu, compare, execute
+from heddle_sim.harness import run_bench
 
 MIDDLE = Config(name="middle", threads=16, dot=8, thread_slots=8, axi_data_bits=128, shared_memory_kib=8, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4)
@@ -12,16 +17,99 @@ WIDE = Config(name="wide", threads=32, dot=16, thread_slots=8, axi_data_bits=512
               instruction_words=64, axi_address_bits=20, axi_reads=8, axi_writes=4)
 NARROW = Config(name="narrow", threads=8, dot=4, thread_slots=2, axi_data_bits=64, shared_memory_kib=4, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4, thread_queue=2)
-UNITS = [(load_config("tiny"), "icarus"), (NARROW, "icarus"), (MIDDLE, "verilator"), (WIDE, "verilator")]
+UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke), pytest.param(NARROW, id="narrow"),
+         pytest.param(MIDDLE, id="middle"), pytest.param(WIDE, id="wide")]
 
 
-@pytest.mark.parametrize("simulator", SIMULATORS)
-def test_alu(simulator):
-    result = run_bench(Alu(), bench="heddle_verif.bench.alu", simulator=simulator)
+@pytest.mark.smoke
+def test_alu(simulator, seed):
+    result = run_bench(Alu(), bench="heddle_verif.bench.alu", simulator=simulator, seed=seed)
     assert result["tests"] == 23
 
 
-@pytest.mark.parametrize("cfg, simulator", UNITS, ids=[f"{cfg.name}-{simulator}" for cfg, simulator in UNITS])
-def test_unit(cfg, simulator):
-    result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator)
+@pytest.mark.parametrize("cfg", UNITS)
+def test_unit(cfg, simulator, seed):
+    result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 11
+
+
+# -- the golden model -----------------------------------------------------------------------
+
+def signed(value, bits=32):
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+PLAIN_ALU = {
+    AluFunction.ADD: lambda a, b: a + b, AluFunction.SUB: lambda a, b: a - b, AluFunction.AND: lambda a, b: a & b,
+    AluFunction.OR: lambda a, b: a | b, AluFunction.XOR: lambda a, b: a ^ b, AluFunction.SHL: lambda a, b: a << b % 32,
+    AluFunction.SHR: lambda a, b: a >> b % 32, AluFunction.SAR: lambda a, b: signed(a) >> b % 32,
+    AluFunction.MIN: lambda a, b: min(signed(a), signed(b)), AluFunction.MAX: lambda a, b: max(signed(a), signed(b)),
+    AluFunction.MOV: lambda a, b: b,
+}
+PLAIN_COMPARE = {"EQ": "__eq__", "NE": "__ne__", "LT": "__lt__", "LE": "__le__", "GT": "__gt__", "GE": "__ge__"}
+
+
+def test_golden_functions():
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 1 << 32, (2, 500), np.uint32)
+    b[:100] = a[:100]
+    b[100:200] = rng.integers(0, 70, 100)
+    for function in AluFunction:
+        expected = [PLAIN_ALU[function](x, y) & 0xFFFFFFFF for x, y in zip(a.tolist(), b.tolist())]
+        assert alu(function, a, b).tolist() == expected, function
+    for function in CompareFunction:
+        method = getattr(int, PLAIN_COMPARE[function.name])
+        assert compare(function, 1, a, b).tolist() == [method(x, y) for x, y in zip(a.tolist(), b.tolist())]
+        assert compare(function, 0, a, b).tolist() == [method(signed(x), signed(y)) for x, y in zip(a.tolist(), b.tolist())]
+
+
+@pytest.mark.parametrize("access", list(Access))
+@pytest.mark.parametrize("space", list(Space))
+def test_golden_accesses(access, space):
+    cfg = NARROW
+    rng = np.random.default_rng(access.value)
+    state = ThreadState.create(cfg, 4096)
+    for array, top in ((state.registers, 1 << 32), (state.shared, 256), (state.memory, 256)):
+        array[:] = rng.integers(0, top, array.shape, array.dtype)
+    state.predicates[2] = [1, 1, 0, 1, 1, 0, 1, 1]
+    size = ACCESS_BYTES[access]
+    state.registers[:, 7] = rng.permutation(cfg.threads) * size
+    memory = state.shared if space is Space.SHARED else state.memory
+    fields = {"access": access, "space": space, "a": 7, "value": 64, "guard": 2}
+    before = state.registers.copy()
+    assert execute(state, thread_operation_layout.const({"kind": ThreadKind.LOAD, "dst": 12, **fields})) == []
+    for thread in range(cfg.threads):
+        address = 64 + int(before[thread, 7])
+        value = int.from_bytes(memory[address:address + size].tobytes(), "little")
+        if access in (Access.S8, Access.S16):
+            value = signed(value, 8 * size) & 0xFFFFFFFF
+        for number in range(max(1, size // 4)):
+            loaded = value >> 32 * number & 0xFFFFFFFF
+            assert state.registers[thread, 12 + number] == (loaded if state.predicates[2][thread] else before[thread, 12 + number])
+    contents = memory.copy()
+    assert execute(state, thread_operation_layout.const({"kind": ThreadKind.STORE, "c": 20, **fields})) == []
+    for thread in np.flatnonzero(state.predicates[2]).tolist():
+        address = 64 + int(before[thread, 7])
+        value = sum(int(before[thread, 20 + number]) << 32 * number for number in range(4)) & ((1 << 8 * size) - 1)
+        contents[address:address + size] = list(value.to_bytes(size, "little"))
+    assert (contents == memory).all()
+
+
+def test_golden_errors():
+    """The lowest wrong thread is reported; groups of two threads before its own store, a load writes nothing."""
+    cfg = NARROW
+    state = ThreadState.create(cfg, 4096)
+    state.registers[:, 7] = np.arange(cfg.threads) * 4
+    state.registers[5, 7] += 2
+    state.registers[6, 7] = cfg.shared_bytes
+    state.registers[:, 8] = 0x01010101
+    fields = {"access": Access.B32, "space": Space.SHARED, "a": 7, "guard": GUARD_ALWAYS, "pc": 9}
+    for kind in (ThreadKind.STORE, ThreadKind.LOAD):
+        errors = execute(state, thread_operation_layout.const({"kind": kind, "c": 8, "dst": 9, **fields}))
+        assert [(e.code, e.pc, e.operand) for e in errors] == [(ErrorCode.MISALIGNED, 9, 22)]
+    assert np.flatnonzero(state.shared).tolist() == list(range(16))
+    assert not state.registers[:, 9].any()
+    state.registers[5, 7] = cfg.shared_bytes + 4
+    errors = execute(state, thread_operation_layout.const({"kind": ThreadKind.LOAD, "dst": 9, **fields}))
+    assert [(e.code, e.operand) for e in errors] == [(ErrorCode.OUT_OF_RANGE, cfg.shared_bytes + 4)]
