@@ -259,6 +259,23 @@ async def memory_errors(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def errors_at_once(dut):
+    """Errors of writes arrive while other operations fail: none is lost."""
+    bench = ThreadBench(dut, Stalls(responses=0.5, latency=(1, 30)))
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    workload.set(8, MEMORY_BYTES + np.arange(cfg.threads) * 4)
+    workload.set(9, 1)
+    for round_ in range(8):
+        await bench.idle()
+        bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.GLOBAL, c=44, a=8, pc=round_, guard=GUARD_ALWAYS)
+        for number in range(8):
+            bench.issue(kind=ThreadKind.LOAD, access=Access.U16, space=Space.SHARED, dst=40, a=9, pc=100 + number, guard=GUARD_ALWAYS)
+    await bench.idle()
+    assert sum(bench.errors.values()) == 8 * (cfg.threads + 8)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def start_and_stop(dut):
     """``stop`` discards what has not begun, ``start`` clears predicates and the lane mask; registers stay."""
     bench = ThreadBench(dut, Stalls(registers=0.1))
