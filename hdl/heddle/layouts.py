@@ -10,8 +10,8 @@ from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reducti
 __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
-    "row_operation_layout", "RegisterPort", "Capture", "read_request_layout", "read_data_layout", "write_request_layout", "write_data_layout",
-    "write_response_layout", "barrier_arrival_layout",
+    "row_operation_layout", "RegisterPort", "Capture", "read_request_layout", "read_data_layout", "write_request_layout",
+    "write_data_layout", "write_response_layout", "barrier_arrival_layout",
 ]
 
 PC_BITS = 12                # a program counter in messages, for every configuration

@@ -10,7 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Tool", "ToolError", "compiler", "find", "make_flags", "report", "require", "simulator_environment", "simulator_version", "verilator_root"]
+__all__ = ["Tool", "ToolError", "compiler", "find", "make_flags", "report", "require",
+           "simulator_environment", "simulator_version", "verilator_root"]
 
 SETUP = "run make setup"
 # name: (purpose, minimum version, how it comes: Debian package or Python distribution, remedy)

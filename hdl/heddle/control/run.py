@@ -1,7 +1,6 @@
 """Start and end of a run, errors and the time limit."""
 
 from amaranth import *
-from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import ErrorCode

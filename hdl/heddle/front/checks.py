@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import FIRST_FACTOR_REGISTER, SEGMENTS, BARRIERS, PREDICATES, UNIFORM_REGISTERS
+from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS
 from ..isa.layout import Access, AluFunction, CompareFunction, OperandSource, Space, Special, instruction_layout

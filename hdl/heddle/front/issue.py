@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, Special, WaitUnit
-from ..layouts import (ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout)
+from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import Alu
 from .decode import decoded_layout
 from .tokens import Tokens
