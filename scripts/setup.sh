@@ -54,7 +54,7 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
 fi
 
 say "installing the pinned packages into .venv (a few minutes the first time)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,synth]' ||
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,synth,formal]' ||
     fail "could not install the packages that pyproject.toml names; see the messages above"
 touch .venv/.ready
 say "done"

@@ -1,0 +1,1 @@
+"""Proofs: specifications of small control units, and the solvers that check them."""

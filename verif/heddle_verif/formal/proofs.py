@@ -1,0 +1,62 @@
+"""All proofs, by name: ``python -m heddle_verif.formal.proofs [name …]`` runs them and prints a table."""
+
+import sys
+
+from .arbiter import GlobalArbiterSpec
+from .axi_master import AxiMasterSpec
+from .copy import BurstGeneratorSpec, RowExpanderSpec
+from .prove import Proof, ProofFailure, run_proof
+from .run import RunControlSpec
+from .shared_bank import SharedBankSpec
+from .stream import StreamSpec
+from .tokens import TokensSpec
+
+__all__ = ["PROOFS", "main"]
+
+_STREAM = "order, nothing lost or doubled, capacity, stream rules"
+_TOKENS = "no granule held by both units, instructions in flight are not lost"
+_ARBITER = "stream rules, order of write data, routing of answers"
+
+PROOFS = {proof.name: proof for proof in (
+    Proof(name="buffer", make=lambda: StreamSpec(None), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="queue_2", make=lambda: StreamSpec(2), says=_STREAM, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="queue_3", make=lambda: StreamSpec(3), says=_STREAM, bounded=6, cover=12, unbounded="pdr"),
+    Proof(name="queue_5", make=lambda: StreamSpec(5), says=_STREAM, bounded=6, cover=15, unbounded="pdr"),
+    Proof(name="queue_34", make=lambda: StreamSpec(34, bits=1), says=_STREAM, bounded=6, cover=80, unbounded="pdr", nightly=True),
+    Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
+    Proof(name="tokens_6", make=lambda: TokensSpec(6), says=_TOKENS + ", 6 in flight", bounded=6, cover=12, unbounded="pdr", nightly=True),
+    Proof(name="shared_bank", make=SharedBankSpec, says="one grant, fixed priority, the granted row is accessed, contents", bounded=3,
+          cover=6, unbounded="pdr"),
+    Proof(name="axi_master", make=AxiMasterSpec, says="AXI4 channel rules, 4 KiB, wlast, answers taken", bounded=5, cover=8,
+          unbounded="pdr"),
+    Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
+    Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=24, unbounded="pdr", nightly=True, limit_s=800),
+    Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
+          unbounded="pdr"),
+    Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",
+          bounded=5, cover=6, unbounded="pdr"),
+    Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",
+          bounded=5, cover=6, unbounded="pdr"),
+    Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
+          cover=20, unbounded="pdr"),
+)}
+
+
+def main(arguments=None):
+    """Run the proofs named (all without a name); 1 when one fails."""
+    names = arguments if arguments is not None else sys.argv[1:]
+    failed = 0
+    for name in names or PROOFS:
+        proof = PROOFS[name]
+        try:
+            seconds = run_proof(proof)
+            result = "proved" if proof.unbounded != "no" else f"holds for {proof.bounded} cycles"
+            print(f"{name:22}{result:12}{proof.unbounded:12} bounded {proof.bounded}, covers {proof.cover}  {seconds}", flush=True)
+        except ProofFailure as failure:
+            failed = 1
+            print(failure, flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main())

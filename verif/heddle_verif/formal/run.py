@@ -1,0 +1,103 @@
+"""Start and end of a run."""
+
+from unittest import mock
+
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import Assert, Cover, Module, Mux, Signal
+from amaranth.lib.wiring import Component
+from heddle.control import run
+from heddle.errors import ErrorCode
+from heddle.layouts import error_layout
+
+from .contract import data_of
+
+__all__ = ["RunControlSpec"]
+
+GRACE_CYCLES = 6        # in place of STUCK_CYCLES, which is too long for a bounded cover
+SOURCES = 2
+
+
+class _ShortGrace(run.RunControl):
+    def elaborate(self, platform):
+        with mock.patch.object(run, "STUCK_CYCLES", GRACE_CYCLES):
+            return super().elaborate(platform)
+
+
+class RunControlSpec(Component):
+    """A doorbell starts a run exactly once, and every run ends.
+
+    ``start`` lasts one cycle, a cycle after a doorbell outside of a run, and never inside one; ``running`` follows it. A run that has
+    ended its program and stays idle is over within ``SETTLE_CYCLES`` + 1 cycles; one with a time limit is over within the limit, the
+    grace period and 3 cycles, whatever the units do. ``done`` follows the end and stays until the next start. The first stopping error
+    of a run is the one kept. The grace period is 6 cycles here.
+    """
+
+    def __init__(self):
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = dut = _ShortGrace(SOURCES)
+        timeout = Signal(32)
+        m.d.comb += [timeout.eq(AnyConst(3)), dut.timeout.eq(timeout), dut.doorbell.eq(AnySeq(1)), dut.ended.eq(AnySeq(1)),
+                     dut.idle.eq(AnySeq(1))]
+        for port in dut.i_error:
+            m.d.comb += [port.valid.eq(AnySeq(1)), data_of(port).eq(AnySeq(len(data_of(port))))]
+        accepted = Signal()
+        m.d.comb += accepted.eq(dut.doorbell & ~dut.running & ~dut.start & ~dut.stuck)
+        self._states(m, dut, accepted)
+        self._limits(m, dut, timeout)
+        with m.If(timeout == 0):
+            self._errors(m, dut, accepted)
+        return m
+
+    def _states(self, m, dut, accepted):
+        rang, running, done = Signal(), Signal(), Signal()
+        m.d.sync += rang.eq(accepted)
+        with m.If(dut.finished):
+            m.d.sync += [running.eq(0), done.eq(1)]
+        with m.If(accepted):
+            m.d.sync += done.eq(0)
+        with m.If(dut.start):
+            m.d.sync += running.eq(1)
+        m.d.comb += [
+            Assert(dut.start == rang), Assert(~(dut.start & dut.running)), Assert(dut.running == running), Assert(dut.done == done),
+            Assert(~dut.stop | dut.running), Assert(~dut.finished | dut.running), Cover(dut.done & dut.failed),
+            Cover(dut.done & ~dut.failed & ~dut.stuck), Cover(dut.stuck & dut.done),
+        ]
+
+    def _limits(self, m, dut, timeout):
+        settled, cycles = Signal(4), Signal(6)
+        errors = dut.i_error[0].valid | dut.i_error[1].valid
+        with m.If(dut.running & (dut.ended | dut.stop) & dut.idle & ~errors):
+            m.d.sync += settled.eq(settled + 1)
+        with m.Else():
+            m.d.sync += settled.eq(0)
+        with m.If(dut.running):
+            m.d.sync += cycles.eq(cycles + 1)
+        with m.Else():
+            m.d.sync += cycles.eq(0)
+        m.d.comb += [
+            Assert(settled <= run.SETTLE_CYCLES + 1),
+            Assert(~dut.finished | dut.stuck | (settled >= run.SETTLE_CYCLES) | (timeout != 0)),
+        ]
+        with m.If(timeout != 0):
+            m.d.comb += Assert(cycles <= timeout + GRACE_CYCLES + 3)
+
+    def _errors(self, m, dut, accepted):
+        """The first error that stops; the first error of all until then."""
+        stopped, failed = Signal(), Signal()
+        kept = Signal(error_layout, reset_less=True)
+        first = Mux(dut.i_error[0].valid, data_of(dut.i_error[0]), data_of(dut.i_error[1]))
+        error = Signal(error_layout)
+        m.d.comb += error.eq(first)
+        stops = error.code != ErrorCode.PRODUCT_RANGE
+        with m.If(dut.running & (dut.i_error[0].valid | dut.i_error[1].valid)):
+            m.d.sync += [failed.eq(1), stopped.eq(stopped | stops)]
+            with m.If(~failed | (stops & ~stopped)):
+                m.d.sync += kept.eq(error)
+        with m.If(accepted):
+            m.d.sync += [stopped.eq(0), failed.eq(0)]
+        m.d.comb += [Assert(dut.failed == failed), Assert(~dut.running | (dut.stop == stopped))]
+        with m.If(failed):
+            m.d.comb += [Assert(dut.error.as_value() == kept.as_value()), Cover(dut.done & (kept.code == ErrorCode.PRODUCT_RANGE))]

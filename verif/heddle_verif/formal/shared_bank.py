@@ -1,0 +1,71 @@
+"""A bank of shared memory: arbitration and contents."""
+
+from types import SimpleNamespace
+
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
+from amaranth.lib.wiring import Component
+from heddle.memory.shared_bank import SharedBank
+
+__all__ = ["SharedBankSpec"]
+
+
+class SharedBankSpec(Component):
+    """At most one read and one write are granted; the lowest port that requests goes first; the row of the granted port is the one read.
+
+    Contents: every bit of a symbolic row keeps what the last granted write with its byte enabled put there, and is on ``data`` two cycles
+    after a granted read of the row. Environment: none, all requests are free.
+    """
+
+    def __init__(self, readers=3, writers=2, rows=4, bits=range(128)):
+        self._readers, self._writers, self._rows, self._bits = readers, writers, rows, bits
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        geometry = SimpleNamespace(shared_rows=self._rows, row_bits=(self._rows - 1).bit_length())
+        m.submodules.dut = dut = SharedBank(geometry, self._readers, self._writers)
+        for port in [*dut.read, *dut.write]:
+            m.d.comb += [port.request.eq(AnySeq(1)), port.row.eq(AnySeq(len(port.row)))]
+        for port in dut.write:
+            m.d.comb += [port.data.eq(AnySeq(len(port.data))), port.mask.eq(AnySeq(len(port.mask)))]
+
+        read_row, write_row = (self._priority(m, name, ports) for name, ports in (("read", dut.read), ("write", dut.write)))
+        reads = Cat(port.request for port in dut.read).any()
+        writes = Cat(port.request for port in dut.write).any()
+        collides = reads & writes & (read_row == write_row)
+        m.d.comb += [
+            Assert(Cat(port.grant for port in dut.read).any() == reads),
+            Assert(Cat(port.grant for port in dut.write).any() == (writes & ~collides)),
+            Cover(collides), Cover(reads & writes & ~collides),
+        ]
+        row = Signal(geometry.row_bits)
+        m.d.comb += row.eq(AnyConst(geometry.row_bits))
+        for bit in self._bits:
+            self._contents(m, dut, bit, reads & (read_row == row), writes & ~collides & (write_row == row))
+        return m
+
+    def _priority(self, m, name, ports):
+        """Grants of a list of ports; returns the row of the first that requests."""
+        earlier, row = Const(0, 1), Signal.like(ports[0].row, name=f"{name}_row")
+        for number, port in enumerate(ports):
+            m.d.comb += [Assert(~port.grant | (port.request & ~earlier)), Cover(port.grant)]
+            with m.If(port.request & ~earlier):
+                m.d.comb += row.eq(port.row)
+            first = Signal(name=f"{name}_requested_{number}")
+            m.d.comb += first.eq(port.request | earlier)
+            earlier = first
+        return row
+
+    def _contents(self, m, dut, bit, read, write):
+        stored = Signal(name=f"stored_{bit}", reset_less=True)
+        value, enabled = Const(0), Const(0)
+        for port in reversed(list(dut.write)):
+            value, enabled = Mux(port.request, port.data[bit], value), Mux(port.request, port.mask[bit // 8], enabled)
+        with m.If(write & enabled):
+            m.d.sync += stored.eq(value)
+        asked = [Signal(name=f"asked_{bit}_{stage}") for stage in range(2)]
+        values = [Signal(name=f"expected_{bit}_{stage}", reset_less=True) for stage in range(2)]
+        m.d.sync += [asked[0].eq(read), asked[1].eq(asked[0]), values[0].eq(stored), values[1].eq(values[0])]
+        with m.If(asked[1]):
+            m.d.comb += [Assert(dut.data[bit] == values[1]), Cover(values[1])]

@@ -1,0 +1,35 @@
+"""Buffer and queue: rules of streams, order, capacity, level."""
+
+from amaranth.asserts import AnySeq
+from amaranth.hdl import Assert, Module
+from amaranth.lib.wiring import Component
+from heddle.stream import Buffer, Queue
+
+from .contract import any_stream, require, tracked_item
+
+__all__ = ["StreamSpec"]
+
+
+class StreamSpec(Component):
+    """A ``Buffer`` (``depth`` None) or ``Queue``: what goes in comes out, in order, unchanged and not twice.
+
+    Also: capacity and ``level`` are what the page says; a queue takes an item unless it is full.
+    """
+
+    def __init__(self, depth, bits=2):
+        self._depth, self._bits = depth, bits
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        depth = self._depth or 2
+        m.submodules.dut = dut = Queue(self._bits, depth) if self._depth else Buffer(self._bits)
+        any_stream(m, dut.i, "i")
+        m.d.comb += dut.o.ready.eq(AnySeq(1))
+        require(m, dut.o, "o")
+        inside = tracked_item(m, dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready, dut.i.payload, dut.o.payload, depth)
+        if self._depth:
+            m.d.comb += [Assert(dut.level == inside), Assert(dut.i.ready == (inside != depth))]
+        else:
+            m.d.comb += [Assert(dut.i.ready == (inside != depth)), Assert(dut.o.valid == (inside != 0))]
+        return m

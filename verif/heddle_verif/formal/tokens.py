@@ -1,0 +1,72 @@
+"""Register tokens: exclusion of the two units, and that no instruction in flight is lost."""
+
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.lib.wiring import Component
+from heddle import load_config
+from heddle.front.tokens import Tokens
+
+__all__ = ["TokensSpec"]
+
+
+class TokensSpec(Component):
+    """Model: for each unit a list of the instructions in flight, with one bit that says whether it uses a symbolic granule.
+
+    While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free
+    while a thread instruction that writes predicates is in flight; the empty flags are exact; with nothing in flight all is free.
+    Environment: instructions are added when free only and complete in order, at most ``in_flight`` of a unit are under way; two granules of
+    each kind are used (the others are treated alike, bit by bit).
+    """
+
+    def __init__(self, in_flight):
+        self._in_flight_limit = in_flight
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = dut = Tokens(load_config("tiny").replace(thread_queue=2))
+        limit = self._in_flight_limit
+        granule, is_factor = Signal(), Signal()
+        m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
+        m.d.comb += [
+            dut.token.product.eq(AnySeq(2)), dut.token.factor.eq(AnySeq(2)), dut.for_matrix.eq(AnySeq(1)),
+            dut.writes_predicate.eq(AnySeq(1)), dut.add.eq(dut.free & AnySeq(1)), dut.thread_done.eq(AnySeq(1)),
+            dut.matrix_done.eq(AnySeq(1)), dut.clear.eq(AnySeq(1)),
+        ]
+        uses = Signal()
+        m.d.comb += uses.eq(Mux(is_factor, dut.token.factor.bit_select(granule, 1), dut.token.product.bit_select(granule, 1)))
+        units = {}
+        for name, mine, done in (("thread", ~dut.for_matrix, dut.thread_done), ("matrix", dut.for_matrix, dut.matrix_done)):
+            units[name] = self._in_flight(m, name, dut.add & mine, done, uses, dut.writes_predicate, dut.clear)
+        thread, matrix = units["thread"], units["matrix"]
+        with m.If(dut.free):
+            with m.If(dut.for_matrix):
+                m.d.comb += [Assert(~(uses & thread["holds"])), Assert(~thread["writes"])]
+            with m.Else():
+                m.d.comb += Assert(~(uses & matrix["holds"]))
+        m.d.comb += [
+            Assert(~(thread["holds"] & matrix["holds"])),
+            Assert(dut.thread_empty == (thread["count"] == 0)), Assert(dut.matrix_empty == (matrix["count"] == 0)),
+            Assert(dut.free | (thread["count"] != 0) | (matrix["count"] != 0)),
+            Cover(uses & thread["holds"] & dut.for_matrix & ~dut.free),
+            Cover(uses & matrix["holds"] & ~dut.for_matrix & ~dut.free),
+            Cover((matrix["count"] == limit - 1) & (thread["count"] == 2)),
+        ]
+        return m
+
+    def _in_flight(self, m, name, add, done, uses, writes, clear):
+        """The instructions in flight of a unit, oldest first: used granule, writes predicates."""
+        limit = self._in_flight_limit
+        count = Signal(range(limit + 1), name=f"{name}_count")
+        entries = {key: Array([Signal(name=f"{name}_{key}_{index}", reset_less=True) for index in range(limit + 1)])
+                   for key in ("holds", "writes")}
+        m.d.comb += [Assume(~done | (count != 0)), Assume(~add | (count < limit))]
+        for key, value in (("holds", uses), ("writes", writes)):
+            for index in range(limit):
+                with m.If(done):
+                    m.d.sync += entries[key][index].eq(entries[key][index + 1])
+            with m.If(add):
+                m.d.sync += entries[key][count - done].eq(value)
+        m.d.sync += count.eq(Mux(clear, 0, count + add - done))
+        return {"count": count} | {key: Cat((index < count) & bits[index] for index in range(limit)).any()
+                                   for key, bits in entries.items()}
