@@ -16,6 +16,8 @@ VARIANTS = {
     "xprop": ["delete t:$meminit_v2", "proc", "setattr -unset init */w:*", *_WRITE],
 }
 
+_FUNCTION = re.compile(r"^ *function (?:\[\d+:0\] )?\\(\$\S+) ;", re.MULTILINE)
+_ESCAPED = re.compile(r"\\(\$\S+)")
 _INIT_LINE = re.compile(r"^( *)(\S+ ?)\[(\d+)\] = (\d+'[hb]\w+);$")
 
 
@@ -50,7 +52,13 @@ def emit_verilog(component, name="top", variant="rtl", timeout_s=600):
         raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
     commands = ["setattr -mod -unset top", f"hierarchy -check -top {name}", *VARIANTS[variant]]
     text = run_yosys(emit_rtlil(component, name), commands, outputs=["top.v"], timeout_s=timeout_s)["top.v"]
-    return _fold_memory_init(text)
+    return _fold_memory_init(_rename_functions(text))
+
+
+def _rename_functions(text):
+    """Yosys names the functions of its multiplexers ``\\$procmux$1``; Icarus takes names with a dollar first for system functions."""
+    functions = set(_FUNCTION.findall(text))
+    return _ESCAPED.sub(lambda match: f"\\function{match[1]}" if match[1] in functions else match[0], text)
 
 
 def _fold_memory_init(text):
