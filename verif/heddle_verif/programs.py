@@ -2,10 +2,12 @@
 
 import random
 
+from heddle.config import BANK_BYTES, SEGMENTS
+
 from .executable import ExecutableGenerator
 from .generator import ProgramGenerator
 
-__all__ = ["random_program"]
+__all__ = ["fill_program", "random_program"]
 
 
 def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16):
@@ -26,3 +28,17 @@ def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16):
     source = random.Random(int(rng.integers(1 << 62)))
     generator = ExecutableGenerator(source, cfg, memory_bytes) if executable else ProgramGenerator(source, cfg)
     return generator.program(length)
+
+
+def fill_program(cfg, address):
+    """Text of a program that gives every thread register, segment and byte of shared memory a value that does not depend on what was there.
+
+    Registers and shared memory take bytes of global memory from ``address``; uniform registers belong to the host.
+    """
+    last, size = cfg.registers - 1, cfg.shared_bytes
+    lines = [f"segment.shared.b8.d1 ur{segment}, 0" for segment in range(SEGMENTS)]
+    lines += [f"umov ur0, {address}", "umov ur1, 0", f"copy_block.shared.global ur1, ur0, {size // BANK_BYTES}", "wait",
+              f"mov r{last}, %tid", f"shl r{last}, r{last}, 4"]
+    lines += [f"ld.v4 r{register}, ur0:rf{last}:{4 * register % (size - BANK_BYTES * cfg.threads)}"
+              for register in range(0, cfg.registers, 4)]
+    return "\n".join([*lines, "halt"]) + "\n"
