@@ -149,9 +149,9 @@ class ExecutableGenerator(ProgramGenerator):
             self.define_segment(self.random.randrange(12))
 
     def place(self, size, align, registers, *, space=None, distinct=False):
-        """Text of an address whose ``size`` bytes lie in memory at multiples of ``align`` for all threads, space, first and last byte; or None.
+        """An address whose ``size`` bytes lie in memory at multiples of ``align`` for all threads, or None when none was found.
 
-        ``distinct``: no two threads meet.
+        ``distinct``: no two threads meet. Returns its text, space, first byte and end over all threads.
         """
         register = self.random.choice(registers)
         known = [entry for entry in self.segments.items() if space in (None, entry[1][0]) and entry[0] not in SEGMENTS_IN_LOOPS]
@@ -246,15 +246,14 @@ class ExecutableGenerator(ProgramGenerator):
             self.settle(Access("matrix", *place[1:], False))
             self.matrix_text(target, place[0], factors, slices)
 
-    def ends(self, size, pitch=None):
+    def ends(self, size):
         """Spaces and first addresses of a copy of so many bytes; ``destination, source`` each (space, address)."""
         spaces = self.random.choice((("shared", "global"), ("global", "shared")))
         return [(space, self.random.randrange(0, self.sizes[space] - size + 1, BANK_BYTES)) for space in spaces]
 
     def registers_of_copy(self):
         """Three pairs of uniform registers."""
-        pairs = self.random.sample(range(FIRST_COPY_UNIFORM, UNIFORM_REGISTERS - 1, 2), 3)
-        return pairs
+        return self.random.sample(range(FIRST_COPY_UNIFORM, UNIFORM_REGISTERS - 1, 2), 3)
 
     def finish_copy(self, text, size, accesses):
         """Emit a copy with its barrier."""

@@ -1,6 +1,6 @@
 """Random legal programs for the front end."""
 
-from heddle.config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES
+from heddle.config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.isa.layout import ACCESS_BYTES, Access, AluFunction, CompareFunction
 
 from .text import Text
@@ -49,7 +49,9 @@ class ProgramGenerator:
             self.text(f"segment.shared.b{8 << self.random.randrange(5)}.d1 ur{segment}, {self.number()}")
 
     def epilogue(self):
-        self.text("halt")
+        """Show what uniform instructions have done."""
+        self.text(*(f"mov r{number}, ur{number}" for number in range(UNIFORM_REGISTERS)), "umov ur0, 0")
+        self.text(*(f"@up{number} uor ur0, ur0, {1 << number}" for number in range(UNIFORM_PREDICATES)), "mov r0, ur0", "halt")
 
     def items(self, length):
         end = self.text.count + length

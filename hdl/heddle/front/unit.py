@@ -21,8 +21,8 @@ _ISSUE_OUTPUTS = ("active", "ended", "tokens_empty", "expect", "barrier", "expec
 
 
 class FrontEnd(Component):
-    """Runs the program: up to one instruction a cycle, four cycles more after a taken branch, one after a
-    uniform instruction.
+    """Runs the program: up to one instruction a cycle, three cycles more after a taken branch, one after an instruction that writes
+    uniform registers or segments.
 
     Members
     -------

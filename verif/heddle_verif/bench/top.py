@@ -143,7 +143,8 @@ def wrong_programs(cfg):
         "mm misaligned": (code.MISALIGNED, f"{offsets}\nsegment.shared.b8.d1 ur3, 1\nmm8.sa.sb r0, ur3:rf257:0, r260"),
         "copy misaligned": (code.MISALIGNED, copies.format(0, 8, "shared.global", "")),
         "beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\nst.b32 ur3:rf257:0, r4"),
-        "mm beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\nmm8.sa.sb r0, ur3:rf257:0, r260"),
+        "mm beyond shared memory": (code.OUT_OF_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, {beyond - 32}\n"
+                                                       "mm8.sa.sb r0, ur3:rf257:0, r260"),
         "copy beyond shared memory": (code.OUT_OF_RANGE, copies.format(beyond - 32, 0, "shared.global", ", b1")),
         "columns beyond r255": (code.PRODUCT_RANGE, f"{offsets}\nsegment.shared.b8.d1 ur3, 0\nmm8.sa.sb r252, ur3:rf257:0, r260\n"
                                                     "segment.global.b32.d1 ur4, 0x2000\nst.b32 ur4:rf256:0, r253"),

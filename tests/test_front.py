@@ -1,0 +1,22 @@
+"""The front end: units and tokens on both simulators."""
+
+import pytest
+from heddle import load_config
+from heddle.front.tokens import Tokens
+from heddle.front.unit import FrontEnd
+from heddle_sim.harness import run_bench
+
+CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_unit(name, simulator, seed):
+    cfg = CONFIGS[name]
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("name", CONFIGS)
+def test_tokens(name, simulator, seed):
+    cfg = CONFIGS[name]
+    run_bench(Tokens(cfg), bench="heddle_verif.bench.tokens", cfg=cfg, simulator=simulator, seed=seed)

@@ -1,0 +1,229 @@
+"""Bench of the front end: the operations of random programs and of a kernel, hazards, errors, stop, throughput."""
+
+import itertools
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from heddle.config import FIRST_FACTOR_REGISTER, SEGMENTS
+from heddle.errors import ErrorCode
+from heddle.isa.checks import CHECKS
+from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space
+from heddle_sim.isa import assemble
+from heddle_sim.isa.checking import find_violation
+from heddle_sim.isa.fields import FIELDS, pack
+from heddle_sim.kernels.matmul import plan
+
+from heddle_verif.programs import random_program
+
+from .front_environment import FrontBench
+
+GOOD = "mov r3, 5\numov ur9, 77\nmov r4, ur9\nmm8.sa.sb r16, ur12:rf300:0, r256\nhalt"
+NUMBERS = (6, 7, 15, 16, 62, 63, 64, 254, 255, 256, 257, 4095)
+
+
+async def prepared(dut, *arguments):
+    bench = FrontBench(dut, *arguments)
+    await bench.start()
+    await bench.resynchronise()
+    return bench
+
+
+@cocotb.test(timeout_time=6, timeout_unit="ms")
+@cocotb.parametrize(pause=["none", "bursty", "adversarial"], finish=[0.5, 0.05])
+async def random_programs(dut, pause, finish):
+    bench = await prepared(dut, pause, finish)
+    for _ in range(4):
+        entry = int(bench.rng.integers(20))
+        text = random_program(bench.rng, bench.cfg, 150, executable=False)
+        await bench.load(assemble("trap 1\n" * entry + text, bench.cfg))
+        assert (await bench.run(entry)).ok
+    bench.end(thread=200, matrix=20, copy=3)
+    assert bench.hazards.compared > (0 if finish > 0.1 else 20)
+
+
+@cocotb.test(timeout_time=6, timeout_unit="ms")
+async def kernel(dut):
+    """The program of the matrix product; two shapes."""
+    bench = await prepared(dut, "bursty", 0.3)
+    for m, n, k in ((7, 9, 15), (17, 20, 40)):
+        launch = plan(bench.cfg, m, n, k, 0, 0x4000, 0x8000, True, False)
+        await bench.load(launch.program)
+        await bench.set_uniform(launch.uniform)
+        await bench.run()
+    bench.end(thread=50, matrix=5, copy=10)
+
+
+def words_of(opcode, rng):
+    """Endless words of an opcode with one field, and sometimes the source of b, away from legal values."""
+    first = FIRST_FACTOR_REGISTER if opcode is Opcode.MATRIX else 0
+    special = FIELDS["modifiers"].get(pack({"modifiers.alu.special": int(opcode is Opcode.UNIFORM_SPECIAL)}))
+    for field in itertools.cycle(("dst", "a", "b", "c", "b_source", "modifiers")):
+        values = {"guard": int(rng.integers(8)), "guard_negate": int(rng.integers(2)), "dst": 0, "a": first, "b": 0, "c": first,
+                  "b_source": int(rng.integers(3)), "modifiers": special, "imm": int(rng.integers(1 << 32))}
+        place = FIELDS[field]
+        values[field] = int(rng.integers(place.mask + 1) if place.width != 12 else rng.choice(NUMBERS))
+        yield pack(values | {"opcode": opcode})
+
+
+def violating(cfg, opcode, check, rng):
+    """A word whose first violation is ``check``, and the segment that must be global before it (or None)."""
+    if check.rule == "shared_segment":
+        segment = int(rng.integers(12))      # the good program uses segment 12
+        return pack({"opcode": opcode, "guard": GUARD_ALWAYS, "a": FIRST_FACTOR_REGISTER, "c": FIRST_FACTOR_REGISTER,
+                     "b": segment}), segment
+    for word in itertools.islice(words_of(opcode, rng), 20_000):
+        violation = find_violation(word, cfg, [Space.SHARED.value] * SEGMENTS)
+        if violation and (violation.field, violation.code) == (check.field, check.code):
+            return word, None
+    raise AssertionError(f"no word found for {opcode}, {check}")
+
+
+async def fails(bench, word, before=(), good_after=True):
+    """A program with a wrong word and a good one behind it: the error of the model and nothing after it; then a good program."""
+    nops = int(bench.rng.integers(0, 5))
+    good = assemble(GOOD, bench.cfg).words
+    lead = assemble("\n".join([*before, *["nop"] * nops, "mov r9, ur1"]), bench.cfg).words
+    await bench.load([*good, *lead, word, *good])
+    result = await bench.run(entry=len(good))
+    assert not result.ok
+    assert not good_after or (await bench.run()).ok
+    return result
+
+
+@cocotb.test(timeout_time=6, timeout_unit="ms")
+async def violations(dut):
+    """Every row of the checks at issue."""
+    bench = await prepared(dut, "bursty", 0.5)
+    for opcode, checks in CHECKS.items():
+        for check in checks:
+            word, segment = violating(bench.cfg, opcode, check, bench.rng)
+            before = () if segment is None else (f"segment.global.b8.d1 ur{segment}, 0",)
+            result = await fails(bench, word, before)
+            assert result.error is check.code, (opcode, check, result)
+            if segment is not None:
+                await bench.load(assemble(f"segment.shared.b8.d1 ur{segment}, 0\nhalt", bench.cfg))
+                await bench.run()
+    bench.end(thread=100)
+
+
+@cocotb.test(timeout_time=6, timeout_unit="ms")
+async def undefined_opcodes(dut):
+    bench = await prepared(dut, "none", 0.5)
+    defined = {opcode.value for opcode in Opcode}
+    for number in sorted(set(range(256)) - defined):
+        word = pack({"opcode": number}) | int.from_bytes(bench.rng.bytes(15), "little") << 8
+        result = await fails(bench, word, good_after=number % 16 == 15)
+        assert (result.error, result.operand) == (ErrorCode.ILLEGAL_INSTRUCTION, number)
+    bench.end(thread=20)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def control_errors(dut):
+    """Traps, branches that leave the memory, programs without an end."""
+    bench = await prepared(dut, "bursty", 0.5)
+    size = bench.cfg.instruction_words
+    up0_is_true = ("usetp.eq up0, ur0, ur0",)
+    for guard, negate in ((GUARD_ALWAYS, 0), (0, 0), (1, 1)):
+        values = {"guard": guard, "guard_negate": negate}
+        for operand in (0, 0xFFFFFFFF):
+            result = await fails(bench, pack(values | {"opcode": Opcode.TRAP, "imm": operand}), up0_is_true)
+            assert (result.error, result.operand) == (ErrorCode.TRAP, operand)
+        for target in (size, size + 1, 2 * size, 0x80000000, 0xFFFFFFFF):
+            result = await fails(bench, pack(values | {"opcode": Opcode.BRANCH, "imm": target}), up0_is_true)
+            assert (result.error, result.operand) == (ErrorCode.PROGRAM_COUNTER, target)
+    for opcode in (Opcode.TRAP, Opcode.BRANCH, Opcode.HALT):        # a false guard makes them nothing
+        word = pack({"opcode": opcode, "guard": 2, "imm": 0xFFFFFFFF})
+        await bench.load([word, *assemble(GOOD, bench.cfg).words])
+        assert (await bench.run()).ok
+    for first in (size - 1, size - 2, size - 7):
+        await bench.load(assemble("\n".join(["nop"] * (size - first)), bench.cfg), first)
+        result = await bench.run(entry=first)
+        assert (result.error, result.operand) == (ErrorCode.PROGRAM_COUNTER, size)
+    bench.end(thread=30)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def barriers(dut):
+    """Expected bytes; a barrier that nothing can complete is an error, one with copies under way waits."""
+    bench = await prepared(dut, "none", 0.5)
+    expected = []
+
+    async def watch():
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.expect.value:
+                expected.append((int(dut.barrier.value), int(dut.expect_bytes.value)))
+
+    cocotb.start_soon(watch())
+    await bench.load(assemble("barrier.expect b3, 0x12345678\n@up1 barrier.expect b4, 1\n@!up1 barrier.expect b15, ur7\n"
+                              "barrier.wait b3\nmov r1, 1\nhalt", bench.cfg))
+    await bench.run()
+    assert expected == [(3, 0x12345678), (15, int(bench.model.uniform[7]))]
+    bench.barriers = "never"
+    for overrun, code in ((0, ErrorCode.BARRIER_UNDERRUN), (1, ErrorCode.BARRIER_OVERRUN)):
+        dut.barrier_overrun.value = overrun
+        await bench.load(assemble("nop\n@up0 barrier.wait b2\nbarrier.wait b11\nmov r1, 1\nhalt", bench.cfg))
+        await bench.doorbell()
+        await bench.until_ended(200)
+        assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(code, 2, 11)]
+    dut.barrier_overrun.value = 0
+    bench.copies_may_end = False
+    await bench.load(assemble("copy_block.shared.global ur0, ur1, 1\nbarrier.wait b2\nmov r1, 1\nhalt", bench.cfg))
+    bench.expect()
+    await bench.doorbell()
+    await bench.cycles(300)
+    assert not bench.errors
+    assert dut.waiting_copy.value
+    assert dut.event_barrier_stalls.value
+    bench.barriers = "complete"
+    bench.copies_may_end = True
+    await bench.until_ended(50)
+    await bench.drain()
+    assert not bench.errors
+    bench.end(thread=2, copy=1)
+
+
+@cocotb.test(timeout_time=4, timeout_unit="ms")
+async def stops(dut):
+    """``stop`` ends a program at any time, also one that waits for a unit; the next program is as good as the first."""
+    bench = await prepared(dut, "bursty", 0.1)
+    endless = "again:\n" + random_program(bench.rng, bench.cfg, 60, executable=False).replace("halt", "bra again")
+    for _ in range(15):
+        await bench.load(assemble(endless, bench.cfg))
+        bench.scoreboards, kept = {unit: _Everything() for unit in bench.scoreboards}, bench.scoreboards
+        await bench.doorbell()
+        await bench.cycles(int(bench.rng.integers(1, 300)))
+        dut.stop.value = 1
+        await bench.until_ended(3000)
+        await bench.drain()
+        dut.stop.value = 0
+        assert not bench.errors
+        bench.scoreboards = kept
+        await bench.resynchronise()
+        await bench.load(assemble(random_program(bench.rng, bench.cfg, 10, executable=False), bench.cfg))
+        assert (await bench.run()).ok
+    bench.end(thread=50)
+
+
+class _Everything:
+    """In place of a scoreboard: anything is right."""
+
+    def observe(self, *items):
+        pass
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def throughput(dut):
+    """Cycles from one instruction to the next."""
+    bench = await prepared(dut, "none", 0.9)
+    hops = [f"hop{index}: bra hop{index + 1}" for index in range(20)]
+    cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1), "uadd": (["uadd ur1, ur1, 1"] * 30, 2),
+             "usetp": (["usetp.eq up1, ur1, 1"] * 30, 1), "bra": ([*hops, "hop20: nop"], 4)}
+    for name, (lines, cycles) in cases.items():
+        await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
+        await bench.run()
+        times = bench.instruction_cycles
+        assert len(times) == len(lines) + 1
+        steps = {after - before for before, after in itertools.pairwise(times[:-1])}
+        assert steps == {cycles}, f"{name}: an instruction must take {cycles} cycles, not {steps}"
+    bench.end(thread=3)

@@ -1,0 +1,211 @@
+"""The units around the front end in its bench, and the comparison with the golden model."""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+from heddle.config import PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from heddle.front.fetch import program_write_layout
+from heddle.front.unit import FrontEnd
+from heddle.isa.layout import AluFunction
+from heddle.layouts import ThreadKind, error_layout, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from heddle_sim.bench_process import bench_config
+from heddle_sim.golden.front import FrontModel
+from heddle_sim.isa import assemble
+
+from heddle_verif.fixture import Bench
+from heddle_verif.hazards import HazardChecker
+from heddle_verif.scoreboard import Scoreboard
+
+UNITS = ("thread", "matrix", "copy")
+END_LIMIT = 60_000      # cycles of a program
+WORD = 0xFFFFFFFF
+
+
+def thread_item(operation):
+    """The fields of a thread operation (dictionary) that its kind uses."""
+    kind = operation["kind"]
+    names = ["kind", "guard", "guard_negate", "pc"]
+    if kind is not ThreadKind.LANE_MASK and kind is not ThreadKind.STORE:
+        names.append("dst")
+    if kind in (ThreadKind.LOAD, ThreadKind.STORE):
+        names += ["access", "space", "element_shift", "a", "value"] + ["c"] * (kind is ThreadKind.STORE)
+    if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
+        names += ["function"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
+        names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
+        names += ["b_is_register", "b" if operation["b_is_register"] else "value"]
+    return {name: operation[name] for name in names}
+
+
+def matrix_item(operation):
+    """An mm with its masks as numbers."""
+    def mask(value):
+        return value if isinstance(value, int) else sum(1 << int(index) for index in np.flatnonzero(value))
+    return operation | {name: mask(operation[name]) for name in ("columns", "lanes")}
+
+
+def rows_of(operation):
+    """The copies that a row operation stands for."""
+    first = operation["first"]
+    for row in range(operation["rows"]):
+        yield first | {end: first[end] + row * operation[f"{end}_pitch"] & WORD for end in ("destination", "source")}
+
+
+class FrontBench(Bench):
+    """The front end with units that take operations and finish them after random times.
+
+    Parameters
+    ----------
+    pause : str
+        Pattern of the units' queues.
+    finish : float
+        Probability per cycle that a unit finishes its oldest operation.
+    """
+
+    def __init__(self, dut, pause="bursty", finish=0.1):
+        super().__init__(dut, FrontEnd(bench_config()), idle_limit=5000)
+        self.pause, self.finish_share = pause, finish
+        self.hazards = HazardChecker(self.cfg)
+        self.in_flight = dict.fromkeys(UNITS, 0)
+        self.errors, self.instruction_cycles = [], []
+        self.copies_may_end = True
+        self.model = FrontModel(self.cfg)
+
+    async def start(self):
+        await super().start()
+        cfg, dut = self.cfg, self.dut
+        shapes = {"thread": thread_operation_layout, "matrix": matrix_operation_layout(cfg), "copy": row_operation_layout}
+        self.scoreboards = {unit: Scoreboard(f"o_{unit}", strict=True) for unit in UNITS}
+        self.sinks = {unit: self.sink(f"o_{unit}", shapes[unit], pause=self.pause, on_item=getattr(self, f"_take_{unit}"))
+                      for unit in UNITS}
+        self.monitor("o_error", error_layout, self.errors.append)
+        self.program = self.source("i_program", program_write_layout(cfg), pause="none")
+        self.model.state.predicates[:] = self.rng.integers(0, 2, (PREDICATES, cfg.threads)).astype(bool)
+        self.model.state.lane_mask[:] = self.rng.integers(0, 2, cfg.threads).astype(bool)
+        for index, predicate in enumerate(self.model.state.predicates):
+            getattr(dut, f"predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
+        dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
+        dut.barrier_complete.value = 1
+        self.barriers = "random"
+        cocotb.start_soon(self._units())
+
+    # -- units ------------------------------------------------------------------------------
+
+    def _take_thread(self, operation):
+        self.scoreboards["thread"].observe(thread_item(operation))
+        self._accept("thread", operation)
+
+    def _take_matrix(self, operation):
+        self.scoreboards["matrix"].observe(matrix_item(operation))
+        self._accept("matrix", operation)
+
+    def _take_copy(self, operation):
+        self.scoreboards["copy"].observe(*rows_of(operation))
+        self._accept("copy", operation)
+
+    def _accept(self, unit, operation):
+        if unit != "copy":
+            self.hazards.accept(unit, operation)
+        self.in_flight[unit] += 1
+        getattr(self.dut, f"{unit}_busy").value = 1
+
+    async def _units(self):
+        dut, zeros = self.dut, 0
+        while True:
+            await RisingEdge(dut.clk)
+            if dut.event_instructions.value:
+                self.instruction_cycles.append(self.cycle)
+                self.progress()
+            for unit in UNITS:
+                ends = self.in_flight[unit] and self.rng.random() < self.finish_share and (unit != "copy" or self.copies_may_end)
+                self.in_flight[unit] -= bool(ends)
+                if unit != "copy":
+                    getattr(dut, f"{unit}_done").value = int(bool(ends))
+                    if ends:
+                        self.hazards.done(unit)
+                if self.in_flight[unit] or self.rng.random() < 0.3:
+                    getattr(dut, f"{unit}_busy").value = int(bool(self.in_flight[unit]))
+            dut.writes_pending.value = int(self.rng.random() < 0.3)
+            if self.barriers == "random":       # a barrier completes before the front end gives up
+                zeros = 0 if zeros == 5 or self.rng.random() < 0.3 else zeros + 1
+                dut.barrier_complete.value = int(zeros == 0)
+            else:
+                dut.barrier_complete.value = int(self.barriers == "complete")
+
+    # -- programs ---------------------------------------------------------------------------
+
+    async def load(self, program, address=0):
+        words = getattr(program, "words", program)
+        self.model.load(program, address)
+        self.program.put(*({"address": address + index, "word": word} for index, word in enumerate(words)))
+        await self.program.drained()
+
+    async def set_uniform(self, values):
+        """Uniform registers, by number."""
+        for number, value in values.items():
+            self.model.uniform[number] = value
+            self.dut.host_write.value, self.dut.host_index.value, self.dut.host_data.value = 1, number, int(value)
+            await RisingEdge(self.dut.clk)
+        self.dut.host_write.value = 0
+
+    async def random_uniform(self):
+        await self.set_uniform({index: int(self.rng.integers(1 << 32)) for index in range(UNIFORM_REGISTERS)})
+
+    async def resynchronise(self):
+        """Uniform registers and segments of design and model are the same again after a program that was stopped."""
+        await self.random_uniform()
+        segments = [f"segment.shared.b8.d1 ur{index}, {index * 16}" for index in range(SEGMENTS)]
+        await self.load(assemble("\n".join([*segments, "halt"]), self.cfg))
+        await self.run()
+
+    def expect(self, entry=0):
+        """Run the model and expect its operations; returns its ``RunResult``."""
+        self.model.thread, self.model.matrix, self.model.copy = [], [], []
+        result = self.model.run(entry=entry, instruction_limit=50_000)
+        self.scoreboards["thread"].expect(*(thread_item(vars(operation)) for operation in self.model.thread))
+        self.scoreboards["matrix"].expect(*(matrix_item(vars(operation)) for operation in self.model.matrix))
+        self.scoreboards["copy"].expect(*(vars(operation) for operation in self.model.copy))
+        return result
+
+    async def doorbell(self, entry=0):
+        self.errors.clear()
+        self.instruction_cycles.clear()
+        self.dut.entry.value, self.dut.start.value = entry, 1
+        await RisingEdge(self.dut.clk)
+        self.dut.start.value = 0
+        await RisingEdge(self.dut.clk)
+
+    async def until_ended(self, limit=END_LIMIT):
+        for _ in range(limit):
+            await RisingEdge(self.dut.clk)
+            if self.dut.ended.value:
+                assert not self.dut.active.value, "active must be low after the end"
+                return
+        raise AssertionError(f"the program must end within {limit} cycles")
+
+    async def drain(self):
+        """Wait until all operations are over; the tokens must be free then."""
+        while any(self.in_flight.values()):
+            await RisingEdge(self.dut.clk)
+            self.progress()
+        await self.cycles(4)
+        assert self.dut.tokens_empty.value, "tokens must be free when all operations are over"
+
+    async def run(self, entry=0):
+        """Run what is loaded on design and model; compares errors, instructions and operations."""
+        result = self.expect(entry)
+        await self.doorbell(entry)
+        await self.until_ended()
+        await self.drain()
+        found = [(error["code"], error["pc"], error["operand"]) for error in self.errors]
+        assert found == ([] if result.ok else [(result.error, result.pc, result.operand)]), found
+        if result.ok:
+            assert len(self.instruction_cycles) == result.instructions, (len(self.instruction_cycles), result.instructions)
+        for scoreboard in self.scoreboards.values():
+            assert not scoreboard.outstanding, f"{scoreboard.name}: {scoreboard.outstanding} operations are missing"
+        return result
+
+    def end(self, **least):
+        """End of the test; ``least`` operations of each unit must have been compared."""
+        self.finish()
+        for unit, scoreboard in self.scoreboards.items():
+            scoreboard.finish(least.get(unit, 0))

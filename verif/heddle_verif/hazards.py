@@ -1,0 +1,60 @@
+"""Registers that operations read and write, and the rule that units in flight must not meet in them."""
+
+from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.isa.layout import ACCESS_BYTES, AluFunction
+from heddle.layouts import ThreadKind
+
+__all__ = ["HazardChecker", "matrix_registers", "thread_registers"]
+
+
+def _span(first, access):
+    return set(range(first, first + max(1, ACCESS_BYTES[access] // 4)))
+
+
+def thread_registers(operation):
+    """Registers that a thread operation (dictionary) reads, and those that it writes."""
+    kind = operation["kind"]
+    if kind is ThreadKind.LOAD:
+        return {operation["a"]}, _span(operation["dst"], operation["access"])
+    if kind is ThreadKind.STORE:
+        return {operation["a"]} | _span(operation["c"], operation["access"]), set()
+    if kind is ThreadKind.TID:
+        return set(), {operation["dst"]}
+    if kind is ThreadKind.LANE_MASK:
+        return set(), set()
+    moves = kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV
+    reads = (set() if moves else {operation["a"]}) | ({operation["b"]} if operation["b_is_register"] else set())
+    return reads, ({operation["dst"]} if kind is ThreadKind.ALU else set())
+
+
+def matrix_registers(cfg, operation):
+    """Registers that an ``mm`` (dictionary) reads, and those that it accumulates in."""
+    first = FIRST_FACTOR_REGISTER + operation["factor_word"] * cfg.numbers_per_word
+    reads = set(range(first, first + (operation["k_length"] + 1) * cfg.numbers_per_word))
+    reads.add(FIRST_FACTOR_REGISTER + operation["offset_register"])
+    columns = [operation["product"] + column for column in range(cfg.threads) if operation["columns"] >> column & 1]
+    return reads, {register for register in columns if register < PRODUCT_REGISTERS}
+
+
+class HazardChecker:
+    """Follows the thread operations and ``mm`` in flight; ``compared`` counts the pairs that were looked at."""
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.compared = 0
+        self._in_flight = {"thread": [], "matrix": []}
+
+    def accept(self, unit, operation):
+        """An operation was handed to its unit; ``AssertionError`` when it meets one of the other unit."""
+        reads, writes = thread_registers(operation) if unit == "thread" else matrix_registers(self.cfg, operation)
+        for old, old_reads, old_writes in self._in_flight["matrix" if unit == "thread" else "thread"]:
+            self.compared += 1
+            met = writes & (old_reads | old_writes) | reads & old_writes
+            assert not met, f"r{min(met)} must not be in use by {old} when {operation} is accepted"
+            masks = unit == "matrix" and old["kind"] in (ThreadKind.COMPARE, ThreadKind.LANE_MASK)
+            assert not masks, f"predicates must be written before mm is accepted: {old}, {operation}"
+        self._in_flight[unit].append((operation, reads, writes))
+
+    def done(self, unit):
+        """The oldest operation of a unit is over."""
+        self._in_flight[unit].pop(0)
