@@ -1,14 +1,15 @@
 # Verbs only; the work is done by the programs that they call. Setup is repeated only when pyproject.toml changed.
 READY := .venv/.ready
-.PHONY: help setup lint test nightly formal demo docs clean
+.PHONY: help setup lint test nightly formal mutate demo docs clean
 
-help:; @echo "targets: setup lint test nightly formal demo docs clean"
+help:; @echo "targets: setup lint test nightly formal mutate demo docs clean"
 setup: $(READY)
 $(READY): pyproject.toml scripts/setup.sh; @scripts/setup.sh
 lint: $(READY); @.venv/bin/ruff check hdl sim verif tests examples
 test: $(READY); @.venv/bin/python -m pytest -n 2 -m "not nightly" tests
 nightly: $(READY); @.venv/bin/python -m pytest -n 2 tests
 formal: $(READY); @scripts/formal.sh
+mutate: $(READY); @.venv/bin/python -m heddle_verif.mutate
 demo: $(READY); @.venv/bin/python examples/digits.py
 docs: $(READY); @scripts/docs.sh
 clean:; @rm -rf build .pytest_cache .ruff_cache

@@ -11,9 +11,11 @@ __all__ = ["VARIANTS", "emit_verilog", "emit_rtlil"]
 _WRITE = ["memory_collect", "opt_clean", "write_verilog -noattr -norename top.v"]
 
 VARIANTS = {
-    "rtl": ["proc", *_WRITE],
+    "rtl": ["proc"],
     # Registers and memories start unknown: what needs a reset and has none becomes visible.
-    "xprop": ["delete t:$meminit_v2", "proc", "setattr -unset init */w:*", *_WRITE],
+    "xprop": ["delete t:$meminit_v2", "proc", "setattr -unset init */w:*"],
+    # What synthesis makes of it: two-input gates, multiplexers of bits and flip-flops, memories included.
+    "gates": ["proc", "synth -flatten"],
 }
 
 _FUNCTION = re.compile(r"^ *function (?:\[\d+:0\] )?\\(\$\S+) ;", re.MULTILINE)
@@ -26,7 +28,7 @@ def emit_rtlil(component, name="top"):
     return convert_with_types(component, name)
 
 
-def emit_verilog(component, name="top", variant="rtl", timeout_s=600):
+def emit_verilog(component, name="top", variant="rtl", changes=(), timeout_s=600):
     """Verilog text of a component.
 
     Ports are the members of its signature, flattened (``i__payload``, ``taps__0``), and ``clk`` and ``rst``. The text depends
@@ -39,7 +41,10 @@ def emit_verilog(component, name="top", variant="rtl", timeout_s=600):
     name : str
         Name of the top module.
     variant : str
-        ``"rtl"``, or ``"xprop"``: no initial values, so that registers and memories start unknown.
+        ``"rtl"``, or ``"xprop"``: no initial values, so that registers and memories start unknown,
+        or ``"gates"``: synthesised to gates and flip-flops, for small units.
+    changes : iterable of str
+        Yosys commands that change the design before it is written, e.g. insert faults.
 
     Raises
     ------
@@ -50,7 +55,7 @@ def emit_verilog(component, name="top", variant="rtl", timeout_s=600):
     """
     if variant not in VARIANTS:
         raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
-    commands = ["setattr -mod -unset top", f"hierarchy -check -top {name}", *VARIANTS[variant]]
+    commands = ["setattr -mod -unset top", f"hierarchy -check -top {name}", *VARIANTS[variant], *changes, *_WRITE]
     text = run_yosys(emit_rtlil(component, name), commands, outputs=["top.v"], timeout_s=timeout_s)["top.v"]
     return _fold_memory_init(_rename_functions(text))
 

@@ -39,7 +39,7 @@ class BenchFailure(AssertionError):
 
 
 def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test_filter=None, parameters=None, waves=False,
-              timeout_s=300, name=None, variant="rtl"):
+              timeout_s=300, name=None, variant="rtl", verilog=None, plusargs=()):
     """Run the tests of a cocotb module on a component.
 
     Parameters
@@ -66,6 +66,10 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
         Folder of builds and runs under ``build/bench/``; the class of the component by default. No effect on results.
     variant : str
         Variant of ``emit_verilog``.
+    verilog : str or None
+        Text to simulate in place of the emitted one; its top module is called ``dut`` and has the ports of the component.
+    plusargs : list of str
+        Handed to the simulation (``+name=value``), for ``$value$plusargs``.
 
     Returns
     -------
@@ -84,19 +88,21 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
     seed = int(os.environ.get("COCOTB_RANDOM_SEED", seed if seed is not None else random.SystemRandom().randrange(1 << 31)))
     waves = waves or os.environ.get("WAVES", "0") not in ("", "0")
     name = name or re.sub(r"(?<!^)(?=[A-Z])", "_", type(component).__name__).lower()
-    verilog = emit_verilog(component, name=TOP, variant=variant)
+    verilog = verilog if verilog is not None else emit_verilog(component, name=TOP, variant=variant)
     environment = {**simulator_environment(simulator, build_directory() / "runtime"),
                    CONFIG_VARIABLE: json.dumps({"cfg": cfg.as_dict() if cfg is not None else None, "parameters": parameters or {}}),
                    "COCOTB_RANDOM_SEED": str(seed), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     built = _build(verilog, name, simulator, waves, environment)
 
-    run = content_key(built.name, bench, seed, test_filter, environment[CONFIG_VARIABLE], os.environ.get("PYTEST_CURRENT_TEST"))
+    run = content_key(built.name, bench, seed, test_filter, list(plusargs), environment[CONFIG_VARIABLE],
+                      os.environ.get("PYTEST_CURRENT_TEST"))
     directory = build_directory() / "bench" / name / "runs" / run
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     started = time.monotonic()
     arguments = {"test_module": bench, "hdl_toplevel": TOP, "hdl_toplevel_lang": "verilog", "build_dir": str(built), "seed": seed,
                  "test_dir": str(directory), "results_xml": str(directory / "results.xml"), "test_filter": test_filter, "waves": waves,
+                 "plusargs": list(plusargs),
                  "timescale": ["1ns", "1ps"] if simulator == "icarus" else None}
     status = _step("test", simulator, arguments, directory, environment, timeout_s)
     names, failures = _results(directory / "results.xml")

@@ -29,7 +29,8 @@ class GlobalArbiterSpec(Component):
     """The requests that leave keep to the rules of streams; bursts of write data leave whole and in the order of their requests.
 
     Write data are marked with the number of their client: whichever request is tracked, the burst that follows for it is of the client
-    that the request's tag names. Answers reach the client of their tag and no other. Environment: streams keep to the rules.
+    that the request's tag names. Requests, data and answers are
+    unchanged; answers reach the client of their tag and no other. Environment: streams keep to the rules.
     """
 
     def __init__(self, writes_ahead=arbiter.WRITES_AHEAD):
@@ -59,12 +60,29 @@ class GlobalArbiterSpec(Component):
             m.d.comb += [Assert(inside != 0), Assert(~within | (beats.payload.data[0] == client)), Cover(within & client)]
             with m.If(beats.ready):
                 m.d.sync += [within.eq(~beats.payload.last), client.eq(beats.payload.data[0])]
+        self._contents(m, dut, inside)
         for name in ("read_data", "write_response"):
             answers = getattr(dut.o, name)
             any_stream(m, answers, name)
             for number in range(arbiter.CLIENTS):
                 port = getattr(dut.i_client[number], name)
                 mine = answers.payload.tag[-1] == number
+                with m.If(port.valid):
+                    m.d.comb += [Assert(port.payload[field] == answers.payload[field][:len(port.payload[field])])
+                                 for field, _ in port.payload.shape()]
                 m.d.comb += [Assert(port.valid == (answers.valid & mine)), Assert(~mine | (answers.ready == port.ready)),
                              Cover(port.valid & port.ready)]
         return m
+
+    def _contents(self, m, dut, inside):
+        """Requests and write data are those of the client in front, which alone sees that they are taken; none waits without a reason."""
+        for name, free in (("read_request", 1), ("write_request", inside != self._writes_ahead), ("write_data", None)):
+            out, ports = getattr(dut.o, name), [getattr(client, name) for client in dut.i_client]
+            if free is not None:
+                m.d.comb += Assert(out.valid == ((ports[0].valid | ports[1].valid) & free))
+            for number, port in enumerate(ports):
+                mine = (out.payload.data[0] if name == "write_data" else out.payload.tag[-1]) == number
+                m.d.comb += Assert((port.valid & port.ready) == (out.valid & out.ready & mine))
+                with m.If(out.valid & mine):
+                    m.d.comb += [Assert(port.valid), *(Assert(port.payload[field] == out.payload[field][:len(port.payload[field])])
+                                                       for field, _ in port.payload.shape())]

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.memory.axi_master import AxiMaster
 
-from .contract import any_stream, data_of, obey, require
+from .contract import any_stream, data_of, obey, require, tracked_item
 
 __all__ = ["AxiMasterSpec"]
 
@@ -26,7 +26,7 @@ class AxiMasterSpec(Component):
     """On AW, W and AR ``valid`` holds and the payload stays until it is accepted; bursts are INCR of full beats inside a page of 4 KiB.
 
     All write bursts of an execution have one symbolic length of up to 4 beats: W has ``wlast`` on exactly the last beat of each.
-    Answers are taken at once while the client takes them at once.
+    What enters a channel leaves it in order and unchanged. Answers are taken at once while the client takes them at once.
     Environment: requests of the client keep to pages and are aligned, its streams keep to the rules.
     """
 
@@ -63,10 +63,26 @@ class AxiMasterSpec(Component):
                     Assert((1 << getattr(dut, f"m_axi_{name}size")) == cfg.axi_bytes), Assert(getattr(dut, f"m_axi_{name}burst") == 1),
                     Cover((first % PAGE) + (length + 1) * cfg.axi_bytes == PAGE),
                 ]
+        self._contents(m, dut)
         self._count(m, "bus", channels["w"], dut.m_axi_wlast, beats_minus_one, Assert)
         with m.If(dut.m_axi_awvalid):
             m.d.comb += Assert(dut.m_axi_awlen == beats_minus_one)
         return m
+
+    def _contents(self, m, dut):
+        """What enters a channel leaves it, in order and unchanged."""
+        for name, client, names in (("ar", "read_request", "tag address beats_minus_one"), ("w", "write_data", "data strobe last"),
+                                    ("aw", "write_request", "tag address beats_minus_one"), ("r", "read_data", "tag data last error"),
+                                    ("b", "write_response", "tag error")):
+            port = getattr(dut.i, client)
+            fields = {"ar": "id addr len", "aw": "id addr len", "w": "data strb last", "r": "id data last", "b": "id"}[name].split()
+            channel = _channel(dut, name, fields)
+            inner = Cat(port.payload[field] for field in names.split())
+            outer = Cat(channel.payload, getattr(dut, f"m_axi_{name}resp")[1]) if name in "rb" else channel.payload
+            into_unit, out_of_unit = (port, channel) if name not in "rb" else (channel, port)
+            value, result = (inner, outer) if name not in "rb" else (outer, inner)
+            inside = tracked_item(m, into_unit.valid & into_unit.ready, out_of_unit.valid & out_of_unit.ready, value, result, 2, name)
+            m.d.comb += [Assert(out_of_unit.valid == (inside != 0)), Assert(into_unit.ready == (inside != 2))]
 
     def _count(self, m, name, stream, last, beats_minus_one, check):
         """``last`` is on the last beat of each burst and on no other."""

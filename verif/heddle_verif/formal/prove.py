@@ -7,7 +7,6 @@ invariants what k-induction cannot.
 
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pyosys
 from heddle.emit import emit_rtlil
 from heddle.yosys import run_yosys
 
-__all__ = ["Proof", "ProofFailure", "decide", "run_proof"]
+__all__ = ["Proof", "ProofFailure", "decide", "decide_design", "run_proof"]
 
 _START = ["hierarchy -check -top top", "proc", "opt_clean"]
 _LOWER = ["flatten", "opt_clean", "chformal -lower", "async2sync", "memory_nordff",
@@ -93,14 +92,20 @@ def decide(texts, directory, limit_s, mutant=None):
 
     ``mutant`` is a Yosys command that breaks the design first.
     """
-    start = _START if mutant is None else [*_START[:3], mutant, *_START[3:]]
+    return decide_design(texts, _START if mutant is None else [*_START, mutant], directory, limit_s)
+
+
+def decide_design(texts, commands, directory, limit_s):
+    """The same for whatever module ``top`` the commands leave."""
     # Written to its final place, as AIGER is no text.
-    run_yosys(texts, [*start, *_LOWER, *_AIGER, f"write_aiger -I -B -zinit -no-startoffset {directory / 'proof.aig'}"], timeout_s=300)
+    run_yosys(texts, [*commands, *_LOWER, *_AIGER, f"write_aiger -I -B -zinit -no-startoffset {directory / 'proof.aig'}"], timeout_s=300)
     log = _run([str(Path(pyosys.__file__).with_name("yosys-abc")), "-c",
-                "read_aiger proof.aig; fold -s; strash; dc2; scorr; dc2; strash; pdr"], directory, limit_s)
-    if "Property proved" in log:
+                "read_aiger proof.aig; fold -s; strash; dc2; scorr; dc2; strash; pdr; sat"], directory, limit_s)
+    # What is left without registers goes to the plain solver.
+    combinational = "The network is combinational" in log
+    if "Property proved" in log or (combinational and "UNSATISFIABLE" in log):
         return True, log
-    return (False if re.search(r"was asserted in frame", log) else None), log
+    return (False if "was asserted in frame" in log or (combinational and "SATISFIABLE" in log) else None), log
 
 
 def _lower_for_smt(texts, directory):

@@ -1,0 +1,78 @@
+"""Broken versions of a unit in one Verilog text, selected when the simulation starts; and whether one is really different."""
+
+import re
+import tempfile
+from pathlib import Path
+from unittest import mock
+
+from amaranth.back import rtlil
+from heddle.emit import emit_rtlil, emit_verilog
+from heddle.yosys import run_yosys
+
+from .formal.prove import decide_design
+
+__all__ = ["SELECT", "differs", "make_mutants"]
+
+_TOP = "mutated"
+SELECT = "mut_sel"      # 0 selects the unit as it is
+_START = ["setattr -mod -unset top", f"hierarchy -check -top {_TOP}", "proc", "opt_clean"]
+
+
+def _texts(component):
+    """RTLIL with the place in the source of each cell, which the mutants inherit."""
+    with _sources():
+        return emit_rtlil(component, _TOP)
+
+
+def _sources():
+    convert = rtlil.convert
+    return mock.patch("heddle.once.rtlil.convert", lambda *arguments, **options: convert(*arguments, **options | {"emit_src": True}))
+
+
+def make_mutants(make, count, seed=1, modules="*"):
+    """Mutants of the component that ``make()`` returns.
+
+    ``modules`` is a pattern of the names of the modules that are broken. Returns the Yosys command of each mutant (number 1 on) and
+    a Verilog text with module ``dut``, whose plusarg ``mut_sel=<number>`` breaks one cell.
+    """
+    texts = _texts(make())
+    width = count.bit_length()
+    listed = run_yosys(texts, [*_START, f"mutate -list {count} -seed {seed} -ctrl {SELECT} {width} 1 -o mutants.txt {modules}"],
+                       outputs=["mutants.txt"])["mutants.txt"]
+    commands = [line for line in listed.splitlines() if line.startswith("mutate ") and SELECT in line]
+    with _sources():
+        text = emit_verilog(make(), _TOP, changes=["opt_clean", *commands])
+    return commands, text + _wrapper(text, width)
+
+
+def _wrapper(text, width):
+    """Module ``dut``: the ports of the unit, the selection from the command line."""
+    start = re.search(r"^module mutated\(", text, re.MULTILINE).start()
+    body = text[start:text.index("\nendmodule", start)]
+    ports = [match for match in re.findall(r"^  (input|output) (?:signed )?(\[\d+:\d+\] )?(\\\S+ |\w+) *;", body, re.MULTILINE)
+             if match[2] != SELECT]
+    names = ", ".join(name for _, _, name in ports)
+    declarations = "\n".join(f"  {direction} {size}{name};" for direction, size, name in ports)
+    links = ", ".join(f".{name}({name})" for _, _, name in ports)
+    return f"""
+module dut({names});
+{declarations}
+  reg [{width - 1}:0] selected;
+  initial if (!$value$plusargs("{SELECT}=%d", selected)) selected = 0;
+  mutated unit({links}, .{SELECT}(selected));
+endmodule
+"""
+
+
+def differs(make, command, limit_s=60):
+    """Whether a mutant differs from the unit at an output for some input sequence; None when that was not decided.
+
+    The inputs are free, also where the protocol of the unit forbids them.
+    """
+    command = re.sub(rf"-ctrl {SELECT} \d+ \d+", "", command)
+    commands = [*_START, "design -save start", "flatten", f"rename {_TOP} gold", "design -stash gold", "design -load start", command,
+                "flatten", f"rename {_TOP} gate", "design -stash gate", "design -copy-from gold -as gold gold",
+                "design -copy-from gate -as gate gate", "miter -equiv -make_assert -flatten gold gate top", "hierarchy -check -top top"]
+    with tempfile.TemporaryDirectory(prefix="heddle-mutant-") as directory:
+        same, _ = decide_design(_texts(make()), commands, Path(directory), limit_s)
+    return None if same is None else not same

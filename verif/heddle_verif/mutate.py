@@ -1,0 +1,150 @@
+"""Mutation testing: how many broken versions of a unit its bench notices.
+
+``python -m heddle_verif.mutate [--count N] [--seconds S] [unit …]`` builds one simulator per unit with N mutants in it, runs the
+bench on each mutant and prints a table; survivors are listed with their place in the source after it was tried to prove them
+equivalent. The same goes to ``build/mutation.json``. Survivors that are understood are in ``verif/mutation_waivers.toml``.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import re
+import sys
+import time
+import tomllib
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from amaranth.hdl import UnusedElaboratable
+from heddle import load_config
+from heddle.datapath.lane import Lane
+from heddle.datapath.reduction_tree import ReductionTree
+from heddle.front.tokens import Tokens
+from heddle.front.unit import FrontEnd
+from heddle.thread.unit import ThreadUnit
+from heddle_sim.build_cache import build_directory
+from heddle_sim.harness import BenchFailure, run_bench
+
+from .mutants import SELECT, differs, make_mutants
+
+__all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "waivers"]
+
+WAIVERS = Path(__file__).resolve().parents[1] / "mutation_waivers.toml"
+SEED = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """A unit, its bench and which modules of it are broken; ``filters`` are test filters, tried in this order."""
+
+    make: callable
+    bench: str
+    configuration: object = None
+    parameters: dict = field(default_factory=dict)
+    modules: str = "*"
+    filters: tuple = (None,)
+    limit_s: float = 120
+
+
+TINY = load_config("tiny")
+UNITS = {
+    "reduction_tree": Target(make=lambda: ReductionTree(18, 3), bench="reduction_tree", parameters={"width": 18, "depth": 3}),
+    "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "captures")),
+    "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
+    "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
+                    filters=("violations|kernel", "random_programs|undefined|errors|barriers|stops|throughput")),
+    "gather": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*gather",
+                     filters=("dependent_operations|gather_cycles", "random_operations|operation_cycles|start_and_stop")),
+}
+
+
+def describe(command):
+    """What a mutant breaks, without the numbers of cells and lines, which change with every edit of the unit."""
+    def option(name):
+        match = re.search(rf" -{name} (\S+)", command)
+        return match[1] if match else ""
+    sources = [source for source in re.findall(r"-src (\S+)", command) if "/hdl/heddle/" in source]
+    place = re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else f"module {option('module')}"
+    wire = f" wire {option('wire')}[{option('wirebit')}]" if option("wire") else ""
+    return f"{place}: {option('mode')} port {option('port')}[{option('portbit')}]{wire}"
+
+
+def waivers(unit):
+    """Reasons of a unit's waived mutants by their description."""
+    table = tomllib.loads(WAIVERS.read_text()).get("waiver", [])
+    return {entry["mutant"]: entry["reason"] for entry in table if entry["unit"] == unit}
+
+
+def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print):
+    """Run the bench of a unit on its mutants until the time is over.
+
+    Returns ``run``, ``killed``, ``equivalent``, ``waived`` (numbers), ``survivors`` (descriptions) and ``score``: killed mutants of
+    those that are neither equivalent nor waived.
+
+    Raises ``BenchFailure`` when the bench fails on the unit as it is.
+    """
+    target, started = UNITS[name], time.monotonic()
+    commands, verilog = make_mutants(target.make, count, seed, target.modules)
+    for test_filter in target.filters:
+        _run(name, target, verilog, 0, test_filter)
+    reasons = waivers(name)
+    result = {"run": 0, "killed": 0, "equivalent": 0, "waived": 0, "survivors": []}
+    for number, command in enumerate(commands, 1):
+        if time.monotonic() - started > seconds:
+            break
+        result["run"] += 1
+        if any(_killed(name, target, verilog, number, test_filter) for test_filter in target.filters):
+            result["killed"] += 1
+        elif describe(command) in reasons:
+            result["waived"] += 1
+        elif differs(target.make, command) is False:
+            result["equivalent"] += 1
+        else:
+            result["survivors"].append(describe(command))
+            report(f"    survives: {describe(command)}")
+    judged = result["killed"] + len(result["survivors"])
+    return result | {"score": round(result["killed"] / judged, 3) if judged else 0, "seconds": round(time.monotonic() - started)}
+
+
+def _run(name, target, verilog, number, test_filter):
+    with contextlib.redirect_stdout(io.StringIO()):
+        run_bench(target.make(), bench=f"heddle_verif.bench.{target.bench}", cfg=target.configuration, parameters=target.parameters,
+                  verilog=verilog, plusargs=[f"+{SELECT}={number}"], seed=SEED, name=f"mutants_{name}", test_filter=test_filter,
+                  timeout_s=target.limit_s)
+
+
+def _killed(name, target, verilog, number, test_filter):
+    try:
+        _run(name, target, verilog, number, test_filter)
+    except BenchFailure:
+        return True
+    return False
+
+
+def main(arguments=None):
+    """Print the table of the units named (all without a name)."""
+    parser = argparse.ArgumentParser(prog="python -m heddle_verif.mutate", description=__doc__.splitlines()[0])
+    parser.add_argument("unit", nargs="*", help=f"one of {', '.join(UNITS)}; all without one")
+    parser.add_argument("--count", type=int, default=30, help="mutants of a unit")
+    parser.add_argument("--seconds", type=float, default=600, help="time limit of a unit")
+    options = parser.parse_args(arguments)
+    unknown = set(options.unit) - UNITS.keys()
+    if unknown:
+        parser.error(f"unit must be one of {', '.join(UNITS)}, not {', '.join(sorted(unknown))}")
+    warnings.simplefilter("ignore", UnusedElaboratable)     # components asked for their ports only
+    results = {}
+    for name in options.unit or UNITS:
+        results[name] = result = mutate_unit(name, options.count, options.seconds)
+        print(f"{name:16} run {result['run']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
+              f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {result['score']:.0%}  {result['seconds']} s",
+              flush=True)
+    path = build_directory() / "mutation.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(results, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
