@@ -175,8 +175,8 @@ def test_initial_values_are_folded():
 def test_variant_without_initial_values():
     assert "initial" not in emit_verilog(Lanes(), variant="xprop")
     assert "initial" in emit_verilog(Lanes())
-    with pytest.raises(ValueError, match="^variant must be one of rtl, xprop, not 'gates'"):
-        emit_verilog(Lanes(), variant="gates")
+    with pytest.raises(ValueError, match="^variant must be one of rtl, xprop, gates, not 'fast'"):
+        emit_verilog(Lanes(), variant="fast")
 
 
 def test_lint_is_clean():

@@ -19,9 +19,9 @@ def test_differs():
 
 
 def test_description():
-    command = ("mutate -ctrl mut_sel 3 1 -mode inv -module dut -cell $6 -port A -portbit 6 -src /x/lib/wiring.py:1 "
+    command = ("mutate -ctrl mut_sel 3 1 -mode inv -module mutated.tree -cell $6 -port A -portbit 6 -src /x/lib/wiring.py:1 "
                "-src /x/hdl/heddle/stream.py:65")
-    assert describe(command) == "hdl/heddle/stream.py:65: inv port A[6]"
+    assert describe(command) == "hdl/heddle/stream.py:65 in tree: inv port A[6]"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -37,7 +37,8 @@ def make_mutants(make, count, seed=1, modules="*"):
     """
     texts = _texts(make())
     width = count.bit_length()
-    listed = run_yosys(texts, [*_START, f"mutate -list {count} -seed {seed} -ctrl {SELECT} {width} 1 -o mutants.txt {modules}"],
+    listed = run_yosys(texts, [*_START, f"mutate -list {count} -seed {seed} -ctrl {SELECT} {width} 1 -o mutants.txt "
+                                      f"{modules} t:$meminit_v2 %d"],
                        outputs=["mutants.txt"])["mutants.txt"]
     commands = [line for line in listed.splitlines() if line.startswith("mutate ") and SELECT in line]
     with _sources():

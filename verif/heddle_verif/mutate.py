@@ -61,12 +61,13 @@ UNITS = {
 
 
 def describe(command):
-    """What a mutant breaks, without the numbers of cells and lines, which change with every edit of the unit."""
+    """What a mutant breaks: place in the source, module in the unit, cell port."""
     def option(name):
         match = re.search(rf" -{name} (\S+)", command)
         return match[1] if match else ""
     sources = [source for source in re.findall(r"-src (\S+)", command) if "/hdl/heddle/" in source]
-    place = re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else f"module {option('module')}"
+    module = option("module").removeprefix("mutated").lstrip(".")
+    place = " in ".join(part for part in (re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else "", module) if part)
     wire = f" wire {option('wire')}[{option('wirebit')}]" if option("wire") else ""
     return f"{place}: {option('mode')} port {option('port')}[{option('portbit')}]{wire}"
 

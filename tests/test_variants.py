@@ -1,0 +1,47 @@
+"""Units with unknown initial values, and as gates, on Icarus: the same benches as for the emitted text."""
+
+import pytest
+from heddle import load_config
+from heddle.datapath.reduction_tree import ReductionTree
+from heddle.front.tokens import Tokens
+from heddle.memory.arbiter import GlobalArbiter
+from heddle.memory.axi_master import AxiMaster
+from heddle.memory.barriers import Barriers
+from heddle.thread.alu import Alu
+from heddle.thread.unit import ThreadUnit
+from heddle.tmau.unit import CopyUnit
+from heddle.top import Top
+from heddle_sim.harness import run_bench
+from heddle_verif.bench.stream import make_unit
+
+TINY = load_config("tiny")
+TREE = {"parameters": {"width": 8, "depth": 3}}
+# Unit, bench, options. The bench of the matrix unit starts from what it reads out of the registers, so it needs known ones.
+CASES = {
+    "buffer": (lambda: make_unit(None), "stream", {"parameters": {"depth": None}}),
+    "queue": (lambda: make_unit(9), "stream", {"parameters": {"depth": 9}}),
+    "reduction_tree": (lambda: ReductionTree(8, 3), "reduction_tree", TREE),
+    "tokens": (lambda: Tokens(TINY), "tokens", {"cfg": TINY}),
+    "arbiter": (lambda: GlobalArbiter(TINY), "arbiter", {"cfg": TINY}),
+    "axi_master": (lambda: AxiMaster(TINY), "axi_master", {"cfg": TINY, "test_filter": "random_traffic|errors"}),
+    "barriers": (lambda: Barriers(TINY), "barriers", {"cfg": TINY}),
+    "alu": (lambda: Alu(), "alu", {}),
+    "copy_unit": (lambda: CopyUnit(TINY.replace(axi_address_bits=17)), "copy",
+                  {"cfg": TINY.replace(axi_address_bits=17), "test_filter": "rejected|stopping"}),
+    "thread_unit": (lambda: ThreadUnit(TINY), "thread", {"cfg": TINY, "test_filter": "dependent_operations|start_and_stop"}),
+    "device": (lambda: Top(TINY), "top", {"cfg": TINY, "test_filter": "short_program"}),
+}
+QUICK = {"xprop": {"queue", "tokens", "barriers"}, "gates": {"queue", "reduction_tree"}}
+GATES = ("buffer", "queue", "reduction_tree", "tokens", "arbiter", "axi_master", "alu")
+
+
+def case(variant, name):
+    return pytest.param(variant, name, id=f"{variant}-{name}", marks=[] if name in QUICK[variant] else [pytest.mark.nightly])
+
+
+@pytest.mark.parametrize("variant, name", [*(case("xprop", name) for name in CASES), *(case("gates", name) for name in GATES)])
+def test_variant(variant, name, seed):
+    make, bench, options = CASES[name]
+    summary = run_bench(make(), bench=f"heddle_verif.bench.{bench}", variant=variant, name=f"{variant}_{name}", seed=seed,
+                        timeout_s=400, **options)
+    assert summary["tests"] > 0
