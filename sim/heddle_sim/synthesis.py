@@ -85,8 +85,8 @@ class PinHarness(Component):
         return m
 
 
-def synthesise(cfg, unit, target="ecp5", *, route=False, seed=1, time_limit_s=1800, progress=None):
-    """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``route``).
+def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800, progress=None):
+    """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``pnr``; with it also ``critical_path``).
 
     Raises ``YosysError`` when a tool fails or takes longer than ``time_limit_s``.
     """
@@ -98,11 +98,11 @@ def synthesise(cfg, unit, target="ecp5", *, route=False, seed=1, time_limit_s=18
         | {"fmax_mhz": None}
     )
     progress.step()
-    if route:
+    if pnr:
         if target != "ecp5":
             raise YosysError(f"target must be ecp5 to place and route, not {target}")
         progress.stage(f"place and route {unit}")
-        row["fmax_mhz"] = _route(PinHarness(make_unit(unit, cfg)), seed, time_limit_s)
+        row |= _place_and_route(PinHarness(make_unit(unit, cfg)), seed, time_limit_s)
         progress.step()
     return row
 
@@ -121,8 +121,8 @@ def count_cells(component, target, time_limit_s=1800):
     }
 
 
-def _route(component, seed, time_limit_s):
-    """Frequency in MHz that nextpnr reaches on an ECP5-85F of the slowest grade."""
+def _place_and_route(component, seed, time_limit_s):
+    """``fmax_mhz`` that nextpnr reaches on an ECP5-85F of the slowest grade, and the ``critical_path``."""
     commands = [TARGETS["ecp5"]["command"].format(name="top")]
     netlist = run_yosys(emit_rtlil(component, "top"), commands, outputs=["top.json"], timeout_s=time_limit_s)[
         "top.json"
@@ -147,5 +147,13 @@ def _route(component, seed, time_limit_s):
         report = Path(folder) / "report.json"
         if result.returncode or not report.is_file():
             raise YosysError("nextpnr failed: " + "\n".join((result.stdout + result.stderr).splitlines()[-8:]))
-        clocks = json.loads(report.read_text())["fmax"]
-    return min(clock["achieved"] for clock in clocks.values())
+        report = json.loads(report.read_text())
+    paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
+    return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
+            "critical_path": [_step(step) for path in paths[:1] for step in path]}
+
+
+def _step(step):
+    """``delay ns kind: from -> to`` of one step of a path."""
+    ends = " -> ".join(f"{step[end].get('cell', '')}.{step[end].get('port', '')}" for end in ("from", "to"))
+    return f"{step['delay']:.2f} ns {step['type']}: {ends}"

@@ -1,7 +1,7 @@
 """Synthesise for an FPGA and count what it takes.
 
-With --route, nextpnr places and routes the design as well and the row has the clock frequency that it reached; that
-takes minutes. Without it fmax_mhz is null.
+With --pnr, nextpnr places and routes the design as well (minutes); the row then has the clock frequency that it reached and the
+path that limits it. Without it fmax_mhz is null.
 """
 
 from ..synthesis import TARGETS, synthesise
@@ -14,7 +14,7 @@ def add_arguments(parser):
     add_config(parser, default="small")
     parser.add_argument("--target", default="ecp5", choices=TARGETS, help="family (default ecp5)")
     parser.add_argument("--unit", default="heddle", metavar="NAME", help="a unit alone (see heddle show units)")
-    parser.add_argument("--route", action="store_true", help="place and route too")
+    parser.add_argument("--pnr", action="store_true", help="place and route too")
     parser.add_argument("--seed", type=int, default=1, help="of placement (default 1)")
     parser.add_argument("--time-limit", type=float, default=1800, metavar="SECONDS", help="of each tool (default 1800)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
@@ -28,7 +28,7 @@ def execute(options):
             cfg,
             options.unit,
             options.target,
-            route=options.route,
+            pnr=options.pnr,
             seed=options.seed,
             time_limit_s=options.time_limit,
             progress=progress,
