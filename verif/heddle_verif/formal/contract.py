@@ -52,7 +52,7 @@ def tracked_item(m, entering, leaving, value, result, limit, name="item"):
     tracked, done = Signal(name=f"{name}_tracked"), Signal(name=f"{name}_done")
     kept = Signal(len(value), name=f"{name}_kept", reset_less=True)
     m.d.sync += inside.eq(inside + entering - leaving)
-    m.d.comb += [Assert(inside <= limit), Assert(~leaving | (inside != 0)), Cover(done & (inside == limit))]
+    m.d.comb += [Assert(inside <= limit), Assert(~leaving | (inside != 0)), Cover(done & (inside == min(limit, 5)))]
     with m.If(~tracked & ~done & entering & AnySeq(1)):
         m.d.sync += [tracked.eq(1), kept.eq(value), ahead.eq(inside - leaving)]
     with m.If(tracked & leaving):

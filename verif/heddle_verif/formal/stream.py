@@ -1,13 +1,27 @@
 """Buffer and queue: rules of streams, order, capacity, level."""
 
+from unittest import mock
+
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Module
 from amaranth.lib.wiring import Component
-from heddle.stream import Buffer, Queue
+from heddle import stream
 
 from .contract import any_stream, require, tracked_item
 
 __all__ = ["StreamSpec"]
+
+
+class _Queue(stream.Queue):
+    """A queue whose read is synchronous from another number of rows on."""
+
+    def __init__(self, shape, depth, distributed_rows):
+        self._distributed_rows = distributed_rows
+        super().__init__(shape, depth)
+
+    def elaborate(self, platform):
+        with mock.patch.object(stream, "DISTRIBUTED_ROWS", self._distributed_rows):
+            return super().elaborate(platform)
 
 
 class StreamSpec(Component):
@@ -16,14 +30,14 @@ class StreamSpec(Component):
     Also: capacity and ``level`` are what the page says; a queue takes an item unless it is full.
     """
 
-    def __init__(self, depth, bits=2):
-        self._depth, self._bits = depth, bits
+    def __init__(self, depth, bits=2, distributed_rows=stream.DISTRIBUTED_ROWS):
+        self._depth, self._bits, self._distributed_rows = depth, bits, distributed_rows
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
         depth = self._depth or 2
-        m.submodules.dut = dut = Queue(self._bits, depth) if self._depth else Buffer(self._bits)
+        m.submodules.dut = dut = _Queue(self._bits, depth, self._distributed_rows) if self._depth else stream.Buffer(self._bits)
         any_stream(m, dut.i, "i")
         m.d.comb += dut.o.ready.eq(AnySeq(1))
         require(m, dut.o, "o")
