@@ -1,10 +1,11 @@
 """Bench of the front end: the operations of random programs and of a kernel, hazards, errors, stop, throughput."""
 
 import itertools
+import random
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.config import FIRST_FACTOR_REGISTER, SEGMENTS
+from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, SEGMENTS
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space
@@ -13,6 +14,7 @@ from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
 from heddle_sim.kernels.matmul import plan
 
+from heddle_verif.generator import ProgramGenerator
 from heddle_verif.programs import random_program
 
 from .front_environment import FrontBench
@@ -39,6 +41,32 @@ async def random_programs(dut, pause, finish):
         assert (await bench.run(entry)).ok
     bench.end(thread=200, matrix=20, copy=3)
     assert bench.hazards.compared > (0 if finish > 0.1 else 20)
+
+
+def meeting_pair(generator):
+    """An mm and a thread instruction that meet in a register at an end of what the mm uses."""
+    cfg, random = generator.cfg, generator.random
+    factors, slices = generator.slices()
+    offset, product = random.randrange(FIRST_FACTOR_REGISTER, cfg.registers), random.randrange(PRODUCT_REGISTERS)
+    mm = f"mm8.sa.sb.k{slices} r{product}, ur12:rf{offset}:0, r{factors}"
+    columns = [product, min(product + cfg.threads, PRODUCT_REGISTERS) - 1]
+    reads = [factors, factors + slices * cfg.numbers_per_word - 1, offset]
+    other = random.choice([f"mov r{random.choice(columns + reads + reads)}, 1", f"add r{random.choice(reads)}, r3, r4",
+                           f"setp.eq p1, r{random.choice(columns)}, 0", f"add r3, r4, r{random.choice(columns)}",
+                           f"st.b32 ur1:rf{random.choice(columns)}:0, r5", f"ld.b32 r{random.choice(columns)}, ur1:rf3:0"])
+    return random.sample([mm, other], 2)
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(finish=[0.3, 0.05])
+async def hazards(dut, finish):
+    bench = await prepared(dut, "none", finish)
+    generator = ProgramGenerator(random.Random(cocotb.RANDOM_SEED), bench.cfg)
+    for _ in range(3):
+        pairs = [[*meeting_pair(generator), *["wait"] * (generator.random.random() < 0.5)] for _ in range(80)]
+        await bench.load(assemble("\n".join([*itertools.chain(*pairs), "halt"]), bench.cfg))
+        assert (await bench.run()).ok
+    bench.end(thread=200, matrix=200)
 
 
 @cocotb.test(timeout_time=6, timeout_unit="ms")
