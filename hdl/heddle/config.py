@@ -66,7 +66,7 @@ class Config:
     matrix_queue, thread_queue, copy_queue : int
         Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
     cores : int
-        Number of cores.
+        Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
 
     Raises
     ------
@@ -137,6 +137,11 @@ class Config:
     def as_dict(self):
         """The parameters as a plain dictionary (JSON-ready)."""
         return dataclasses.asdict(self)
+
+    @property
+    def core_bits(self):
+        """Bits of the number of a core, at least one."""
+        return max(ceil_log2(self.cores), 1)
 
     # -- arithmetic -------------------------------------------------------------------------
 

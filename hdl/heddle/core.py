@@ -16,9 +16,11 @@ from .thread.unit import ThreadUnit
 from .tmau.rows import RowExpander
 from .tmau.unit import CopyUnit
 
-__all__ = ["Core", "ERROR_SOURCES"]
+__all__ = ["Core", "CORE_EVENTS", "CORE_REASONS", "ERROR_SOURCES"]
 
 ERROR_SOURCES = ("thread", "matrix", "copy", "front")
+CORE_EVENTS = tuple(name for name in COUNTERS if not name.startswith(("read_", "write_")))
+CORE_REASONS = tuple(name for name in BREAKDOWN if name != "control")
 
 
 class Core(Component):
@@ -26,6 +28,8 @@ class Core(Component):
 
     Members
     -------
+    core
+        Number of the core; constant.
     i_program, entry, host_write, host_index, host_data
         Program and uniform registers, set by the host while no program runs.
     start, stop
@@ -40,23 +44,22 @@ class Core(Component):
         For the performance counters; the counters of the AXI master are not among them.
     """
 
-    def __init__(self, cfg, core=0):
-        self.cfg, self.core = cfg, core
-        self.events = [name for name in COUNTERS if not name.startswith(("read_", "write_"))]
-        self.reasons = [name for name in BREAKDOWN if name != "control"]
+    def __init__(self, cfg):
+        self.cfg = cfg
         super().__init__({
+            "core": In(cfg.core_bits),
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "entry": In(cfg.program_counter_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
             "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
-        } | {f"event_{name}": Out(1) for name in self.events} | {f"reason_{name}": Out(1) for name in self.reasons})
+        } | {f"event_{name}": Out(1) for name in CORE_EVENTS} | {f"reason_{name}": Out(1) for name in CORE_REASONS})
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.front_end = front = FrontEnd(cfg, self.core)
+        m.submodules.front_end = front = FrontEnd(cfg)
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
         m.submodules.copy_unit = copy = CopyUnit(cfg)
@@ -87,7 +90,7 @@ class Core(Component):
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers):
         copying = copy.busy | rows.busy
-        for name in ("entry", "host_write", "host_index", "host_data", "start", "stop"):
+        for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
         m.d.comb += [

@@ -27,13 +27,14 @@ REGISTERS = {
     "error_operand": (0x03C, "ro", "its operand"),
     "program_address": (0x040, "wo", "next instruction to load"),
     "program_data": (0x044, "wo", "four writes, low word first, load one instruction; the address advances"),
+    "error_core": (0x048, "ro", "core that the error comes from"),
 }
 
 CONTROL = {"start": 0}
 STATUS = {"running": 0, "done": 1, "error": 2, "stuck": 3}
 INTERRUPT = {"enable": 0, "pending": 1}
 
-UNIFORM_WINDOW = 0x100      # 64 words: uniform registers, writable while no program runs
+UNIFORM_WINDOW = 0x100      # 64 words: uniform registers of all cores, writable while no program runs
 COUNTER_WINDOW = 0x200      # cycles (low, high), then the breakdown, then the counters, 32 bits each
 
 

@@ -3,80 +3,112 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, Out, connect
 
-from .config import ConfigError
 from .control.axi_lite import AxiLite, axi_lite_members
 from .control.counters import PerformanceCounters
 from .control.registers import ControlRegisters
 from .control.run import RunControl
-from .core import ERROR_SOURCES, Core
+from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
 from .memory.axi_master import AxiMaster, axi_members
 from .memory.l2 import Level2
+from .once import Once
 
-__all__ = ["Top"]
+__all__ = ["Top", "axi_prefixes"]
+
+MASTER_EVENTS = ("read_requests", "read_beats", "write_requests", "write_beats")
+
+
+def axi_prefixes(cfg):
+    """What the names of each core's AXI signals begin with: ``m_axi_`` with one core, ``m_axi_<core>_`` with several."""
+    return ["m_axi_"] if cfg.cores == 1 else [f"m_axi_{core}_" for core in range(cfg.cores)]
 
 
 class Top(Component):
     """A complete device; the module's name in Verilog is ``heddle``.
 
+    All cores run the same program from the same doorbell, with the same uniform registers at the start; ``%core`` tells them apart [S0.14]. A
+    run is over when the programs of all cores have ended and nothing is under way; an error in one core stops all. Event
+    counters add up over the cores, the breakdown is that of core 0.
+
     Members
     -------
     s_axil_*
         AXI4-Lite control (``heddle.registers``).
-    m_axi_*
+    m_axi_*, or m_axi_<core>_* of each core where there are several
         AXI4 to global memory: ``cfg.axi_data_bits`` wide, ``cfg.axi_id_bits`` of ID.
     interrupt
         High while enabled and pending: a run has ended.
-
-    Raises ``ConfigError`` for more than one core, which is not available yet.
     """
 
     def __init__(self, cfg):
-        if cfg.cores != 1:
-            raise ConfigError(f"cores must be 1 (several cores are not available yet), not {cfg.cores}")
         self.cfg = cfg
-        super().__init__(axi_lite_members() | axi_members(cfg) | {"interrupt": Out(1)})
+        members = axi_lite_members() | {"interrupt": Out(1)}
+        for prefix in axi_prefixes(cfg):
+            members |= axi_members(cfg, prefix)
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.core = core = Core(cfg)
         m.submodules.axi_lite = lite = AxiLite()
         m.submodules.registers = registers = ControlRegisters(cfg)
-        m.submodules.run = run = RunControl(len(ERROR_SOURCES))
-        m.submodules.counters = counters = PerformanceCounters()
+        m.submodules.run = run = RunControl(len(ERROR_SOURCES), cfg.cores)
+        m.submodules.counters = counters = PerformanceCounters(cfg.cores)
         m.submodules.level2 = level2 = Level2(cfg)
-        m.submodules.axi_master = master = AxiMaster(cfg)
+        cores, masters = self._cores(m)
 
         self._through(m, lite, axi_lite_members())
-        self._through(m, master, axi_members(cfg))
-        connect(m, core.global_port, level2.i)
-        connect(m, level2.o, master.i)
-        connect(m, registers.o_program, core.i_program)
-        for source, sink in zip(core.o_error, run.i_error):
-            connect(m, source, sink)
+        for core, master, client, memory in zip(cores, masters, level2.i, level2.o):
+            connect(m, core.global_port, client)
+            connect(m, memory, master.i)
         m.d.comb += [
             registers.write.eq(lite.write), registers.write_address.eq(lite.write_address),
             registers.write_data.eq(lite.write_data), registers.read_address.eq(lite.read_address),
             lite.read_data.eq(registers.read_data), lite.read_wait.eq(registers.read_wait),
             registers.counters_settled.eq(counters.settled),
-            core.host_write.eq(registers.uniform_write), core.host_index.eq(registers.uniform_index),
-            core.host_data.eq(registers.uniform_data), core.entry.eq(registers.entry),
             run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout),
-            core.start.eq(run.start), core.stop.eq(run.stop), run.ended.eq(core.ended),
-            run.idle.eq(core.idle & ~master.pending),
             counters.enable.eq(run.running), counters.clear.eq(run.start),
             counters.index.eq(registers.counter_index), registers.counter_value.eq(counters.value),
             self.interrupt.eq(registers.interrupt),
         ]
         m.d.comb += [getattr(registers, name).eq(getattr(run, name))
-                     for name in ("running", "done", "failed", "stuck", "finished", "error")]
-        for unit, names in ((core, core.events), (master, ("read_requests", "read_beats", "write_requests", "write_beats"))):
-            m.d.comb += [getattr(counters, f"event_{name}").eq(getattr(unit, f"event_{name}")) for name in names]
-        m.d.comb += [getattr(counters, f"reason_{name}").eq(getattr(core, f"reason_{name}")) for name in core.reasons]
+                     for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
+        self._run(m, registers, run, cores, masters)
+        self._count(m, counters, cores, masters)
         return m
 
-    def _through(self, m, unit, members):
-        """Ports of the device that are ports of a unit."""
+    def _cores(self, m):
+        """Cores, elaborated once, and their AXI masters."""
+        core_type, cores, masters = Once("core", Core, self.cfg), [], []
+        for number, prefix in enumerate(axi_prefixes(self.cfg)):
+            core = core_type.instantiate(m, f"core_{number}")
+            m.submodules[f"axi_master_{number}"] = master = AxiMaster(self.cfg)
+            m.d.comb += core.core.eq(number)
+            self._through(m, master, axi_members(self.cfg), prefix)
+            cores.append(core)
+            masters.append(master)
+        return cores, masters
+
+    def _run(self, m, registers, run, cores, masters):
+        """Program, uniform registers, start and stop go to all cores; errors and ends come from each."""
+        for number, (core, master) in enumerate(zip(cores, masters)):
+            m.d.comb += [
+                core.i_program.payload.eq(registers.o_program.payload), core.i_program.valid.eq(registers.o_program.valid),
+                core.host_write.eq(registers.uniform_write), core.host_index.eq(registers.uniform_index),
+                core.host_data.eq(registers.uniform_data), core.entry.eq(registers.entry),
+                core.start.eq(run.start), core.stop.eq(run.stop),
+                run.ended[number].eq(core.ended), run.idle[number].eq(core.idle & ~master.pending),
+            ]
+            for source, error in enumerate(core.o_error):
+                connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])
+
+    def _count(self, m, counters, cores, masters):
+        for units, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
+            for name in names:
+                m.d.comb += getattr(counters, f"event_{name}").eq(sum(getattr(unit, f"event_{name}") for unit in units))
+        m.d.comb += [getattr(counters, f"reason_{name}").eq(getattr(cores[0], f"reason_{name}")) for name in CORE_REASONS]
+
+    def _through(self, m, unit, members, prefix="m_axi_"):
+        """Ports of the device that are ports of a unit; those to memory have a prefix of their own."""
         for name, member in members.items():
-            inner, outer = getattr(unit, name), getattr(self, name)
+            inner, outer = getattr(unit, name), getattr(self, name.replace("m_axi_", prefix))
             m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)

@@ -26,7 +26,7 @@ def _units():
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
         "matrix_unit": MatrixUnit, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
-        "axi_master": AxiMaster, "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(),
+        "axi_master": AxiMaster, "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }
 
 

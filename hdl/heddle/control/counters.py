@@ -14,15 +14,20 @@ class PerformanceCounters(Component):
     """32-bit counters of every event of ``heddle.counters`` and a 64-bit cycle counter.
 
     While ``enable`` is high ``cycles`` counts every cycle, exactly one breakdown counter counts (the first reason that holds, else
-    ``control``), and every event counter whose event holds.
+    ``control``), and every event counter adds the number of cores whose event holds.
 
     A few bits per counter count at full speed; one counter after the other is added to its word in a small memory, so
     that an event costs a handful of LUTs instead of a 32-bit adder.
 
+    Parameters
+    ----------
+    cores : int
+        Cores whose events are counted together.
+
     Members
     -------
     event_<name>
-        One bit per counter; ``reason_<name>`` one bit per breakdown reason but ``control``.
+        Number of cores whose event holds, 0 to ``cores``; ``reason_<name>`` one bit per breakdown reason but ``control``.
     clear
         All counters are zero from the next cycle on.
     index, value
@@ -31,10 +36,11 @@ class PerformanceCounters(Component):
         ``value`` is exact: two rounds of additions have passed since ``enable`` was high.
     """
 
-    def __init__(self):
+    def __init__(self, cores=1):
+        self._cores = cores
         self._names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
         self._slots = 1 << ceil_log2(len(self._names))
-        members = {f"event_{name}": In(1) for name in COUNTERS}
+        members = {f"event_{name}": In(range(cores + 1)) for name in COUNTERS}
         members |= {f"reason_{name}": In(1) for name in BREAKDOWN if name != "control"}
         super().__init__(members | {
             "enable": In(1), "clear": In(1), "index": In(range(len(self._names))), "value": Out(32), "settled": Out(1),
@@ -45,15 +51,16 @@ class PerformanceCounters(Component):
         m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
         slot = Signal(range(self._slots))           # the counter whose turn it is
         slot_s1 = Signal.like(slot)
-        amount_s1 = Signal(range(self._slots + 1))
+        amount_s1 = Signal(range(self._slots * self._cores + 1))
         valid = Signal(self._slots)                 # the word was written since ``clear``
         cycles_carry = Signal()
         m.d.sync += slot.eq(slot + 1)
 
         for index, (name, event) in enumerate(self._events(cycles_carry).items()):
-            recent = Signal(range(self._slots + 1), name=f"recent_{name}")
-            happened = Signal(name=f"happened_{name}")
-            m.d.sync += happened.eq(event & ~self.clear)
+            most = self._cores if name in COUNTERS else 1       # that one cycle adds
+            recent = Signal(range(self._slots * most + 1), name=f"recent_{name}")
+            happened = Signal(range(most + 1), name=f"happened_{name}")
+            m.d.sync += happened.eq(Mux(self.clear, 0, event))
             m.d.sync += recent.eq(Mux(slot == index, 0, recent) + happened)
             with m.If(slot == index):
                 m.d.sync += amount_s1.eq(recent)
@@ -91,4 +98,4 @@ class PerformanceCounters(Component):
             holds = Const(1) if name == "control" else getattr(self, f"reason_{name}")
             events[name] = self.enable & holds & ~earlier
             earlier = earlier | holds
-        return events | {name: self.enable & getattr(self, f"event_{name}") for name in COUNTERS}
+        return events | {name: Mux(self.enable, getattr(self, f"event_{name}"), 0) for name in COUNTERS}

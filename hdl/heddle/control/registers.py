@@ -28,6 +28,7 @@ class ControlRegisters(Component):
             "counter_index": Out(6), "counter_value": In(32), "counters_settled": In(1),
             "doorbell": Out(1), "entry": Out(cfg.program_counter_bits), "timeout": Out(32),
             "running": In(1), "done": In(1), "failed": In(1), "stuck": In(1), "finished": In(1), "error": In(error_layout),
+            "error_core": In(cfg.core_bits),
             "interrupt": Out(1),
         })
 
@@ -87,7 +88,7 @@ class ControlRegisters(Component):
             "status": Cat(self.running, self.done, self.failed, self.stuck),
             "interrupt": Cat(self._interrupt_enable, self._interrupt_pending),
             "entry": self.entry, "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
-            "error_operand": self.error.operand,
+            "error_operand": self.error.operand, "error_core": self.error_core,
         }
         m.d.comb += self.counter_index.eq(self.read_address[2:])
         value = Signal(32)

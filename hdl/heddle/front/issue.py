@@ -27,7 +27,7 @@ _COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS)
 def issue_members(cfg):
     """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
     return {
-        "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
+        "i": In(stream.Signature(decoded_layout)), "core": In(cfg.core_bits), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
@@ -56,6 +56,8 @@ class Issue(Component):
     Members
     -------
     i : stream of ``decoded_layout``
+    core
+        Number of the core, the value of ``%core``; constant.
     start, stop
         Begin a run (predicates and tokens are cleared); end it: control instructions are dropped, the others go to their units.
     redirect, target
@@ -70,8 +72,8 @@ class Issue(Component):
         Operations for the units.
     """
 
-    def __init__(self, cfg, core=0):
-        self.cfg, self.core = cfg, core
+    def __init__(self, cfg):
+        self.cfg = cfg
         super().__init__(issue_members(cfg))
 
     def elaborate(self, platform):

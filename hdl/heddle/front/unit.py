@@ -14,7 +14,7 @@ from .uniform import UniformState
 __all__ = ["FrontEnd"]
 
 # Signals of ``Issue`` that are signals of the front end too.
-_ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
+_ISSUE_INPUTS = ("core", "start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
                  "writes_pending", "barrier_complete", "barrier_overrun")
 _ISSUE_OUTPUTS = ("active", "ended", "tokens_empty", "expect", "barrier", "expect_bytes", "event_instructions",
                   "event_token_stalls", "event_queue_stalls", "event_barrier_stalls", "waiting_copy", "waiting_thread")
@@ -28,6 +28,8 @@ class FrontEnd(Component):
     -------
     i_program, entry, start, stop
         Program memory writes; first instruction; begin and end of a run (see ``Issue``).
+    core
+        Number of the core.
     host_write, host_index, host_data
         The host sets a uniform register while no program runs.
     o_thread, o_matrix, o_copy, o_error
@@ -36,8 +38,8 @@ class FrontEnd(Component):
     The other members are those of ``Issue``.
     """
 
-    def __init__(self, cfg, core=0):
-        self.cfg, self.core = cfg, core
+    def __init__(self, cfg):
+        self.cfg = cfg
         issue = issue_members(cfg)
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
@@ -54,7 +56,7 @@ class FrontEnd(Component):
         m = Module()
         m.submodules.fetch = fetch = Fetch(self.cfg)
         m.submodules.decode = decode = Decode(self.cfg)
-        m.submodules.issue = issue = Issue(self.cfg, self.core)
+        m.submodules.issue = issue = Issue(self.cfg)
         m.submodules.uniform = uniform = UniformState()
 
         connect(m, flipped(self.i_program), fetch.i_program)

@@ -14,16 +14,16 @@ CACHE_ATTRIBUTES = 0b0011       # normal memory, not cacheable, bufferable
 PENDING_BITS = 16
 
 
-def axi_members(cfg):
-    """Members of an AXI4 master port as plain signals: name to direction and width."""
+def axi_members(cfg, prefix="m_axi_"):
+    """Members of an AXI4 master port as plain signals whose names begin with ``prefix``: name to direction and width."""
     address = {"id": cfg.axi_id_bits, "addr": cfg.axi_address_bits, "len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4,
                "prot": 3}
     outputs = {f"{channel}{name}": width for channel in ("aw", "ar") for name, width in (address | {"valid": 1}).items()}
     outputs |= {"wdata": cfg.axi_data_bits, "wstrb": cfg.axi_bytes, "wlast": 1, "wvalid": 1, "bready": 1, "rready": 1}
     inputs = {"awready": 1, "wready": 1, "bid": cfg.axi_id_bits, "bresp": 2, "bvalid": 1, "arready": 1,
               "rid": cfg.axi_id_bits, "rdata": cfg.axi_data_bits, "rresp": 2, "rlast": 1, "rvalid": 1}
-    return ({f"m_axi_{name}": Out(width) for name, width in outputs.items()}
-            | {f"m_axi_{name}": In(width) for name, width in inputs.items()})
+    return ({f"{prefix}{name}": Out(width) for name, width in outputs.items()}
+            | {f"{prefix}{name}": In(width) for name, width in inputs.items()})
 
 
 class AxiMaster(Component):

@@ -58,8 +58,8 @@ class CopySystem(Component):
         connect(m, copy.bank_write, shared.write[0])
         connect(m, flipped(self.other_client), arbiter.i_client[0])
         connect(m, copy.global_port, arbiter.i_client[1])
-        connect(m, arbiter.o, level2.i)
-        connect(m, level2.o, master.i)
+        connect(m, arbiter.o, level2.i[0])
+        connect(m, level2.o[0], master.i)
         connect(m, copy.o_arrival, barriers.arrive)
         connect(m, flipped(self.expect), barriers.expect)
         m.d.comb += [
