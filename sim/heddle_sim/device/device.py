@@ -62,8 +62,6 @@ class Device:
         self.cfg = config if isinstance(config, Config) else load_config(config)
         if simulator not in SIMULATORS:
             raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
-        if self.cfg.cores != 1:
-            raise ValueError(f"cores must be 1 (several cores are not available yet), not {self.cfg.cores}")
         _check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
         if memory_bytes % 4096:
             raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
@@ -109,14 +107,14 @@ class Device:
     # -- runs -------------------------------------------------------------------------------
 
     def run(self, program, uniform=None, macs=0):
-        """Run a program from its first instruction to ``halt``.
+        """Run a program from its first instruction to ``halt``, on all cores.
 
         Parameters
         ----------
         program : Program or str
             Program, or its text for the assembler.
         uniform : dict of int to int
-            Uniform registers to set before the run; the others keep their values.
+            Uniform registers of every core to set before the run; the others keep their values.
         macs : int
             Multiply-accumulates of the problem, for ``Stats.utilization``.
 
@@ -133,8 +131,9 @@ class Device:
         outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles)
         stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs_per_cycle, outcome.breakdown, outcome.counters)
         if outcome.error:
-            code, pc, operand = outcome.error
-            raise DeviceError(code, pc, operand, program.source_line(pc), stats)
+            code, pc, operand, core = outcome.error
+            core = core if self.cfg.cores > 1 else None
+            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core)
         return stats
 
     def matmul(self, a, b, transpose=False):

@@ -18,16 +18,20 @@ class DeviceError(RuntimeError):
         The offending value (address, register, opcode, barrier, cycles), 32 bits.
     message : str
         The same in words.
+    core : int or None
+        The core that ran the instruction; None where the device has one core.
     source : str
         ``line N: text`` of the instruction, or "" when the program was not assembled from text.
     stats : Stats or None
         Counters of the run up to its end, where the hardware has them.
     """
 
-    def __init__(self, code, pc, operand, source="", stats=None, message=None):
+    def __init__(self, code, pc, operand, source="", stats=None, message=None, core=None):
         self.code, self.pc, self.operand, self.source, self.stats = ErrorCode(code), pc, operand, source, stats
+        self.core = core
         self.message = message or ERROR_MESSAGES[self.code].format(operand=operand)
         where = f"instruction {pc}" + (f" ({source})" if source else "")
+        where += "" if core is None else f" of core {core}"
         super().__init__(f"{self.code.name} at {where}: {self.message}")
 
 

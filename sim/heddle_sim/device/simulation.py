@@ -45,13 +45,13 @@ class MemorySettings:
         Cycles from an accepted read address to its first beat, and from the last beat of a write to its response;
         from 1.
     bandwidth : float
-        Beats per cycle in each direction, above 0 to 1.
+        Beats per cycle in each direction of each AXI port, above 0 to 1.
     jitter : int
         Up to so many cycles are added to the latency of every burst, at random.
     stall : float
         Share of cycles, from 0 to below 1, in which each channel is held back at random.
     outstanding : int
-        Bursts that the memory holds in each direction (from 1).
+        Bursts that the memory holds in each direction of each port (from 1).
     reorder : bool
         Answers of different IDs may overtake each other (noticeable with jitter); answers of one ID stay in order.
     interleave : bool
@@ -151,7 +151,7 @@ class RtlSimulation:
     progress : Progress, optional
         Told about the stages of the build, which is done once and kept.
 
-    The device is reset when it is made. ``close`` frees it.
+    Each core's AXI port has the whole latency and bandwidth of the settings. The device is reset when it is made. ``close`` frees it.
     """
 
     def __init__(self, cfg, memory, settings=None, *, verilog=None, progress=None):

@@ -1,5 +1,5 @@
 // AXI4 memory for a Verilated device: latency, bandwidth, jitter, reordering and errors by parameter, and a check of
-// the master's protocol. `Top` is the Verilated class (ports m_axi_*), `BYTES` the bytes of its data bus.
+// the master's protocol. `Port` has references to the signals of one AXI port, `BYTES` are the bytes of its data bus.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ private:
     double credit_ = 1.0;
 };
 
-template <class Top, unsigned BYTES>
+template <class Port, unsigned BYTES>
 class AxiMemory {
 public:
     struct Traffic {
@@ -67,7 +67,7 @@ public:
     }
 
     // Forgets everything under way; the contents of the memory stay.
-    void reset(Top& top) {
+    void reset(Port& port) {
         reads_.clear();
         writes_.clear();
         write_beats_.clear();
@@ -76,34 +76,34 @@ public:
         read_pace_ = write_pace_ = Pace();
         held_address_[0] = held_address_[1] = Held();
         violation_.clear();
-        top.m_axi_arready = top.m_axi_awready = top.m_axi_wready = 0;
-        top.m_axi_rvalid = top.m_axi_bvalid = 0;
+        port.arready = port.awready = port.wready = 0;
+        port.rvalid = port.bvalid = 0;
     }
 
     // Looks at the ports as they stand just before a rising clock edge.
-    void sample(const Top& top) {
+    void sample(const Port& port) {
         now_++;
-        if (top.m_axi_rvalid && top.m_axi_rready) finish_read_beat();
-        if (top.m_axi_bvalid && top.m_axi_bready) responses_.erase(responses_.begin() + response_), response_ = NONE;
-        r_held_ = top.m_axi_rvalid && !top.m_axi_rready;
-        b_held_ = top.m_axi_bvalid && !top.m_axi_bready;
-        check_held(0, "AR", top.m_axi_arvalid, top.m_axi_arready, top.m_axi_araddr, top.m_axi_arlen, top.m_axi_arid);
-        check_held(1, "AW", top.m_axi_awvalid, top.m_axi_awready, top.m_axi_awaddr, top.m_axi_awlen, top.m_axi_awid);
-        if (top.m_axi_arvalid && top.m_axi_arready) {
-            check_burst("AR", top.m_axi_araddr, top.m_axi_arlen, top.m_axi_arsize, top.m_axi_arburst);
-            reads_.push_back({top.m_axi_araddr, top.m_axi_arlen + 1u, 0, top.m_axi_arid, now_ + delay()});
+        if (port.rvalid && port.rready) finish_read_beat();
+        if (port.bvalid && port.bready) responses_.erase(responses_.begin() + response_), response_ = NONE;
+        r_held_ = port.rvalid && !port.rready;
+        b_held_ = port.bvalid && !port.bready;
+        check_held(0, "AR", port.arvalid, port.arready, port.araddr, port.arlen, port.arid);
+        check_held(1, "AW", port.awvalid, port.awready, port.awaddr, port.awlen, port.awid);
+        if (port.arvalid && port.arready) {
+            check_burst("AR", port.araddr, port.arlen, port.arsize, port.arburst);
+            reads_.push_back({port.araddr, port.arlen + 1u, 0, port.arid, now_ + delay()});
             traffic_.read_bursts++;
         }
-        if (top.m_axi_awvalid && top.m_axi_awready) {
-            check_burst("AW", top.m_axi_awaddr, top.m_axi_awlen, top.m_axi_awsize, top.m_axi_awburst);
-            writes_.push_back({top.m_axi_awaddr, top.m_axi_awlen + 1u, 0, top.m_axi_awid, 0});
+        if (port.awvalid && port.awready) {
+            check_burst("AW", port.awaddr, port.awlen, port.awsize, port.awburst);
+            writes_.push_back({port.awaddr, port.awlen + 1u, 0, port.awid, 0});
             traffic_.write_bursts++;
         }
-        if (top.m_axi_wvalid && top.m_axi_wready) {
+        if (port.wvalid && port.wready) {
             WriteBeat beat;
-            std::memcpy(beat.data, static_cast<const void*>(&top.m_axi_wdata), BYTES);
-            beat.strobe = top.m_axi_wstrb;
-            beat.last = top.m_axi_wlast;
+            std::memcpy(beat.data, static_cast<const void*>(&port.wdata), BYTES);
+            beat.strobe = port.wstrb;
+            beat.last = port.wlast;
             write_beats_.push_back(beat);
             write_pace_.take();
             traffic_.write_beats++;
@@ -112,14 +112,14 @@ public:
     }
 
     // Sets the ports for the next cycle, after the rising edge.
-    void drive(Top& top) {
+    void drive(Port& port) {
         read_pace_.refill(settings_.bandwidth);
         write_pace_.refill(settings_.bandwidth);
-        top.m_axi_arready = reads_.size() < settings_.outstanding && !stalled();
-        top.m_axi_awready = writes_.size() + responses_.size() < settings_.outstanding && !stalled();
-        top.m_axi_wready = write_pace_.ready() && write_beats_.size() < EARLY_BEATS && !stalled();
-        if (!r_held_) drive_read(top);
-        if (!b_held_) drive_response(top);
+        port.arready = reads_.size() < settings_.outstanding && !stalled();
+        port.awready = writes_.size() + responses_.size() < settings_.outstanding && !stalled();
+        port.wready = write_pace_.ready() && write_beats_.size() < EARLY_BEATS && !stalled();
+        if (!r_held_) drive_read(port);
+        if (!b_held_) drive_response(port);
     }
 
     const std::string& violation() const { return violation_; }
@@ -183,8 +183,8 @@ private:
         }
     }
 
-    void drive_read(Top& top) {
-        top.m_axi_rvalid = 0;
+    void drive_read(Port& port) {
+        port.rvalid = 0;
         if (current_ == NONE) current_ = choose(reads_);
         if (current_ == NONE || !read_pace_.ready() || stalled()) return;
         read_pace_.take();
@@ -192,14 +192,14 @@ private:
         uint64_t address = burst.address + uint64_t(burst.done) * BYTES;
         unsigned response = response_for(address);
         if (response == OKAY) {
-            std::memcpy(static_cast<void*>(&top.m_axi_rdata), memory_ + address, BYTES);
+            std::memcpy(static_cast<void*>(&port.rdata), memory_ + address, BYTES);
         } else {
-            std::memset(static_cast<void*>(&top.m_axi_rdata), 0, BYTES);
+            std::memset(static_cast<void*>(&port.rdata), 0, BYTES);
         }
-        top.m_axi_rid = burst.id;
-        top.m_axi_rresp = response;
-        top.m_axi_rlast = burst.done + 1 == burst.beats;
-        top.m_axi_rvalid = 1;
+        port.rid = burst.id;
+        port.rresp = response;
+        port.rlast = burst.done + 1 == burst.beats;
+        port.rvalid = 1;
     }
 
     void take_write_beats() {
@@ -227,12 +227,12 @@ private:
         }
     }
 
-    void drive_response(Top& top) {
+    void drive_response(Port& port) {
         response_ = choose(responses_);
-        top.m_axi_bvalid = response_ != NONE && !stalled();
-        if (!top.m_axi_bvalid) return;
-        top.m_axi_bid = responses_[response_].id;
-        top.m_axi_bresp = responses_[response_].response;
+        port.bvalid = response_ != NONE && !stalled();
+        if (!port.bvalid) return;
+        port.bid = responses_[response_].id;
+        port.bresp = responses_[response_].response;
     }
 
     void check_burst(const char* channel, uint64_t address, unsigned length, unsigned size, unsigned burst) {

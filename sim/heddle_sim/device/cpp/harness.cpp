@@ -1,7 +1,10 @@
 // A Verilated device with its memory, as a shared library: the clock, an AXI4-Lite driver and an AXI4 memory, so that
-// nothing in Python runs once per cycle. Compiled with -DAXI_BYTES=<bytes of the data bus>.
+// nothing in Python runs once per cycle. Compiled with -DAXI_BYTES=<bytes of the data bus>, -DAXI_FIRST=<prefix of the
+// first AXI port>, such as m_axi_, and -DAXI_PORTS=<AXI_PORT(prefix) for each AXI port>; all ports share the memory.
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "Vheddle.h"
 #include "axi_memory.hpp"
@@ -12,27 +15,53 @@
 namespace {
 
 constexpr int NO_ANSWER = -1;
+constexpr uint64_t SEED_STEP = 1000003;    // from the seed of a port to that of the next
 constexpr uint64_t LITE_LIMIT = 10000;     // cycles until an access to a register counts as unanswered
+
+#define AXI_SIGNALS(USE, prefix)                                                                                  \
+    USE(prefix, awid) USE(prefix, awaddr) USE(prefix, awlen) USE(prefix, awsize) USE(prefix, awburst)             \
+    USE(prefix, awvalid) USE(prefix, awready) USE(prefix, wdata) USE(prefix, wstrb) USE(prefix, wlast)            \
+    USE(prefix, wvalid) USE(prefix, wready) USE(prefix, bid) USE(prefix, bresp) USE(prefix, bvalid)               \
+    USE(prefix, bready) USE(prefix, arid) USE(prefix, araddr) USE(prefix, arlen) USE(prefix, arsize)              \
+    USE(prefix, arburst) USE(prefix, arvalid) USE(prefix, arready) USE(prefix, rid) USE(prefix, rdata)            \
+    USE(prefix, rresp) USE(prefix, rlast) USE(prefix, rvalid) USE(prefix, rready)
+#define AXI_MEMBER(prefix, name) decltype(Vheddle::prefix##name) name;
+#define AXI_REFERENCE(prefix, name) top.prefix##name,
+#define AXI_PORT(prefix) AxiPort{AXI_SIGNALS(AXI_REFERENCE, prefix)},
+
+// The signals of an AXI port; Verilator declares the ports of its class as references.
+struct AxiPort {
+    AXI_SIGNALS(AXI_MEMBER, AXI_FIRST)
+};
+
+using Memory = AxiMemory<AxiPort, AXI_BYTES>;
 
 class Harness {
 public:
     Harness(uint8_t* memory, uint64_t size)
-        : context_(new VerilatedContext), top_(new Vheddle(context_.get())), memory_(memory, size) {
+        : context_(new VerilatedContext), top_(new Vheddle(context_.get())), ports_(ports(*top_)) {
+        memories_.assign(ports_.size(), Memory(memory, size));
         idle();
         top_->clk = 0;
         top_->rst = 1;
-        memory_.reset(*top_);
+        forget();
         top_->eval();
     }
 
     ~Harness() { top_->final(); }
 
-    void configure(const AxiSettings& settings) { memory_.configure(settings); }
+    // Each port has a latency and a bandwidth of its own, and random numbers of its own.
+    void configure(AxiSettings settings) {
+        for (auto& memory : memories_) {
+            memory.configure(settings);
+            settings.seed += SEED_STEP;
+        }
+    }
 
     void reset(unsigned cycles) {
         idle();
         top_->rst = 1;
-        memory_.reset(*top_);
+        forget();
         top_->eval();
         for (unsigned cycle = 0; cycle < cycles; cycle++) {
             top_->clk = 1;
@@ -48,10 +77,10 @@ public:
     // One cycle; `change` sets inputs after the rising edge.
     template <class Change>
     void step(Change change) {
-        memory_.sample(*top_);
+        for (size_t index = 0; index < ports_.size(); index++) memories_[index].sample(ports_[index]);
         top_->clk = 1;
         top_->eval();
-        memory_.drive(*top_);
+        for (size_t index = 0; index < ports_.size(); index++) memories_[index].drive(ports_[index]);
         change();
         top_->clk = 0;
         top_->eval();
@@ -116,9 +145,24 @@ public:
     }
 
     uint64_t cycles() const { return cycles_; }
-    const AxiMemory<Vheddle, AXI_BYTES>& memory() const { return memory_; }
+    const std::vector<Memory>& memories() const { return memories_; }
+
+    const char* violation() {
+        violation_.clear();
+        for (size_t index = 0; index < memories_.size() && violation_.empty(); index++) {
+            violation_ = memories_[index].violation();
+            if (memories_.size() > 1 && !violation_.empty()) violation_ = "port " + std::to_string(index) + ": " + violation_;
+        }
+        return violation_.c_str();
+    }
 
 private:
+    static std::vector<AxiPort> ports(Vheddle& top) { return {AXI_PORTS}; }
+
+    void forget() {
+        for (size_t index = 0; index < ports_.size(); index++) memories_[index].reset(ports_[index]);
+    }
+
     void idle() {
         top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_bready = 0;
         top_->s_axil_arvalid = top_->s_axil_rready = 0;
@@ -126,7 +170,9 @@ private:
 
     std::unique_ptr<VerilatedContext> context_;
     std::unique_ptr<Vheddle> top_;
-    AxiMemory<Vheddle, AXI_BYTES> memory_;
+    std::vector<AxiPort> ports_;
+    std::vector<Memory> memories_;
+    std::string violation_;
     uint64_t cycles_ = 0;
 };
 
@@ -158,13 +204,16 @@ EXPORT int heddle_lite_write_many(void* handle, const uint32_t* pairs, uint64_t 
 }
 
 // First violation of the AXI protocol since reset, an empty string while there is none.
-EXPORT const char* heddle_violation(void* handle) { return at(handle).memory().violation().c_str(); }
+EXPORT const char* heddle_violation(void* handle) { return at(handle).violation(); }
 
-// Read bursts, read beats, write bursts, write beats since the device was made.
+// Read bursts, read beats, write bursts, write beats of all ports since the device was made.
 EXPORT void heddle_traffic(void* handle, uint64_t* counts) {
-    const auto& traffic = at(handle).memory().traffic();
-    counts[0] = traffic.read_bursts;
-    counts[1] = traffic.read_beats;
-    counts[2] = traffic.write_bursts;
-    counts[3] = traffic.write_beats;
+    counts[0] = counts[1] = counts[2] = counts[3] = 0;
+    for (const auto& memory : at(handle).memories()) {
+        const auto& traffic = memory.traffic();
+        counts[0] += traffic.read_bursts;
+        counts[1] += traffic.read_beats;
+        counts[2] += traffic.write_bursts;
+        counts[3] += traffic.write_beats;
+    }
 }
