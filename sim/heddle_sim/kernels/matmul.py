@@ -8,6 +8,9 @@ lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
+
+Several cores share the tiles out (``shares``): each takes a rectangle of C as if it were the whole, beginning with the
+arguments of core 0, which the host sets, and changing what is different for itself.
 """
 
 from dataclasses import dataclass
@@ -16,16 +19,18 @@ from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
 from .launch import Launch
+from .shares import begin_share, share_out
 from .text import KernelText
 
 __all__ = ["Tiling", "plan"]
 
 _MAX_SLICES = 16            # factor words of one mm
-# Uniform registers; pairs for copy_rows stand together. The host sets those up to ``rows``, the others are scratch.
+# Uniform registers; pairs for copy_rows stand together. The host sets those up to ``column_blocks``, the others are scratch.
 _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_to", "b_to_pitch", "b_from", "b_pitch", "b_blocks",
             "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
             "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
-            "c_tile", "c_row", "cols", "rows", "prev_c", "prev_cols", "prev_rows", "bytes")
+            "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core")
+_ADDRESSES = ("a_from", "b_from", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _A_STAGED, _B_COPIED, _C_STAGED = 0, 1, (2, 3)      # barriers
 
 
@@ -93,12 +98,13 @@ class _Kernel:
     """
 
     def __init__(self, cfg, m, n, k, a_signed, b_signed):
-        self.cfg, self.m, self.n = cfg, m, n
+        self.cfg = cfg
         self.tiling = Tiling.choose(cfg, k)
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
-        self.row_blocks, self.column_blocks = -(-m // threads), -(-n // threads)
-        self.last_rows, self.last_columns = m - (self.row_blocks - 1) * threads, n - (self.column_blocks - 1) * threads
+        self.shares = share_out(cfg.cores, m, n, threads)
+        self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
+        self.last_rows, self.last_columns = m % threads or threads, n % threads or threads
         self.c_pitch = _round_up(4 * n, BANK_BYTES)
         self.thread_number, self.offset_a, self.offset_c, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
@@ -153,7 +159,7 @@ class _Kernel:
         if chunked:
             self.next_chunk_of("{a_k}", "{a_from}", done)
             text("    usub {a_n}, {a_n}, 1", "    usetp.gt up2, {a_n}, 0", f"    @up2 bra {done}",
-                 f"    umov {{a_n}}, {self.column_blocks}")
+                 "    umov {a_n}, {column_blocks}")
         text(f"    uadd {{a_from}}, {{a_from}}, {t.threads * t.pitch}", f"    usub {{a_rows_left}}, {{a_rows_left}}, {t.threads}",
              f"{done}:")
 
@@ -176,7 +182,7 @@ class _Kernel:
             self.next_chunk_of("{b_k}", "{b_from}", done)
         text(f"    uadd {{b_from}}, {{b_from}}, {t.threads * t.pitch}", f"    usub {{b_cols_left}}, {{b_cols_left}}, {t.threads}",
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
-             "    umov {b_from}, {b}", f"    umov {{b_cols_left}}, {self.n}", f"{done}:")
+             "    umov {b_from}, {b}", "    umov {b_cols_left}, {n}", f"{done}:")
 
     def copy_c(self, tile):
         """Store a tile: registers to its staging area, from there to the rows of C."""
@@ -224,22 +230,30 @@ class _Kernel:
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, a, b, c):
-        """Values of the uniform registers at the doorbell."""
+    def arguments(self, a, b, c, share):
+        """Names and values of the uniform registers with which a core begins its share."""
         t = self.tiling
-        steps = self.row_blocks * self.column_blocks * t.chunks
-        values = {
+        row_blocks, column_blocks = -(-share.rows // t.threads), -(-share.columns // t.threads)
+        steps = row_blocks * column_blocks * t.chunks
+        a, b = a + share.row * t.pitch, b + share.column * t.pitch
+        c += share.row * self.c_pitch + 4 * share.column
+        return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
             "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": t.threads // 4, "c_tile": c, "c_row": c,
-            "a_left": self.row_blocks if t.chunks == 1 else steps, "a_rows_left": self.m, "a_k": t.chunks, "a_n": self.column_blocks,
-            "b_left": steps, "b_cols_left": self.n, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
-            "cols": self.n, "rows": self.m,
+            "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
+            "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
+            "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
         }
-        return {_UNIFORM.index(name): value for name, value in values.items()}
+
+    def uniform(self, a, b, c):
+        """Values of the uniform registers at the doorbell: what core 0 begins with."""
+        return {_UNIFORM.index(name): value for name, value in self.arguments(a, b, c, self.shares[0]).items()}
 
     def prologue(self):
         t, text = self.tiling, self.text
+        if self.cfg.cores > 1:
+            begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in self.shares], _ADDRESSES, "finish")
         self.copy_a()
         self.copy_b()
         text(f"    mov r{self.thread_number}, %tid")
@@ -248,7 +262,7 @@ class _Kernel:
         self.scale_thread_number(self.offset_c, t.c_pitch)
         text(f"    segment.shared.b8.d1 ur0, {t.a_stage}")
         text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
-        text(f"    setp.lt p1, r{self.thread_number}, {self.n}",
+        text(f"    setp.lt p1, r{self.thread_number}, {{n}}",
              f"    usetp.eq up5, {{k_left}}, {t.chunks}", f"    barrier.wait b{_A_STAGED}")
         self.load_a(0)
 
@@ -261,7 +275,7 @@ class _Kernel:
         text.select(("up0", "up1") + (("up5", "up6") if t.chunks > 1 else ()), self.multiply)
         if t.chunks == 1 and self.column_blocks > 1:
             # The first mm of a row block has waited for its A: the staging area is free.
-            text(f"    usetp.ne up2, {{cols}}, {self.n}", "    @up2 bra staged")
+            text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
         self.copy_a()
         text("staged:", "    @up3 bra store")
         if t.chunks == 1:
@@ -293,11 +307,11 @@ class _Kernel:
              "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows",
              f"    usub {{rows}}, {{rows}}, {threads}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
              f"    uadd {{c_row}}, {{c_row}}, {threads * self.c_pitch}", "    umov {c_tile}, {c_row}",
-             f"    umov {{cols}}, {self.n}")
+             "    umov {cols}, {n}")
         if t.chunks == 1:
             self.next_a()
         if self.column_blocks > 1 and ragged:
-            text(f"    setp.lt p1, r{self.thread_number}, {threads}")
+            text(f"    setp.lt p1, r{self.thread_number}, {{n}}")
         text("    bra load_next", "same_rows:")
         if ragged:
             text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next",
@@ -322,4 +336,4 @@ def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed):
     and the bytes between the end of a row of A or B and the next multiple of 16 are zero. Returns ``Launch``.
     """
     kernel = _Kernel(cfg, m, n, k, a_signed, b_signed)
-    return Launch(kernel.program(), kernel.arguments(a_address, b_address, c_address), m * n * k)
+    return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)
