@@ -45,10 +45,6 @@ def test_every_verb_has_help(capsys, verb):
             "configuration must be one of base, ",
         ),
         (["run", "matmul", "--m", "1", "--n", "1", "--k", "1", "--bandwidth", "2"], "bandwidth must be above 0"),
-        (
-            ["run", "matmul", "--m", "1", "--n", "1", "--k", "1", "--config", "quad"],
-            "several cores are not available yet",
-        ),
         (["run", "matmul", "--m", "2048", "--n", "2048", "--k", "1", *GOLDEN], "memory_bytes must leave room"),
         (["bench", "gemm", "--m", "4", "--n", "4", *GOLDEN], "--m, --n and --k must be given together"),
         (["generate", "--unit", "loom", "--config", "tiny"], "unit must be one of "),

@@ -114,7 +114,6 @@ def test_write_and_read(device):
         ({"latency": 0}, ValueError, "latency must be an integer from 1, not 0"),
         ({"bandwidth": 2.0}, ValueError, "bandwidth must be above 0 and at most 1 (beats per cycle), not 2.0"),
         ({"config": "nope"}, ValueError, "configuration must be one of "),
-        ({"config": "quad"}, ValueError, "cores must be 1 (several cores are not available yet), not 4"),
     ],
 )
 def test_parameters_of_the_device(parameters, error, message):
