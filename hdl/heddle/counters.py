@@ -3,6 +3,7 @@
 __all__ = ["COUNTERS", "BREAKDOWN"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
+# With several cores: the reasons of core 0.
 BREAKDOWN = {
     "matrix": "a matrix step entered the lanes",
     "matrix_wait": "the matrix unit held an instruction but no step could start (pipeline start, bank conflicts)",
@@ -12,7 +13,7 @@ BREAKDOWN = {
     "control": "anything else: uniform instructions, branches, start",
 }
 
-# Events; each counts cycles in which the event holds.
+# Events; each counts cycles in which the event holds, added up over the cores.
 COUNTERS = {
     "instructions": "instructions issued",
     "matrix_instructions": "mm instructions completed",

@@ -25,9 +25,9 @@ def axi_prefixes(cfg):
 class Top(Component):
     """A complete device; the module's name in Verilog is ``heddle``.
 
-    All cores run the same program from the same doorbell, with the same uniform registers at the start; ``%core`` tells them apart [S0.14]. A
-    run is over when the programs of all cores have ended and nothing is under way; an error in one core stops all. Event
-    counters add up over the cores, the breakdown is that of core 0.
+    All cores run the same program from the same doorbell, the host sets the uniform registers of all at once; ``%core`` tells
+    them apart [S0.14]. A run is over when the programs of all cores have ended and nothing is under way; an error in one core
+    stops all. Event counters add up over the cores, the breakdown is that of core 0.
 
     Members
     -------

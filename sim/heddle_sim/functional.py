@@ -78,10 +78,10 @@ class FunctionalSimulator:
     Parameters
     ----------
     cfg : Config
-    core : int
-        Number of this core, from 0 below ``cfg.cores``: the value of ``%core``.
     memory : uint8 array
         Global memory, byte 0 at address 0; programs change it in place. Accesses beyond its end are AXI errors.
+    core : int
+        Number of this core, from 0 below ``cfg.cores``: the value of ``%core``.
 
     Attributes
     ----------

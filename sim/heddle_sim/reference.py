@@ -57,7 +57,9 @@ A run: write the program (`program_address`, then four writes of `program_data` 
 
 ## Counters
 
-Counters of the breakdown are exclusive: exactly one of them counts in a cycle, so they add up to `cycles`.
+Counters of the breakdown are exclusive: exactly one of them counts in a cycle, so they add up to `cycles`. With
+several cores they are those of core 0, and its `drain` includes the time that other cores take longer; events are summed over
+all cores.
 
 {_counters()}
 

@@ -11,9 +11,9 @@ __all__ = ["Level2"]
 class Level2(Component):
     """Second level of global memory: passes every request, beat and response through, combinationally.
 
-    Each core has a port, and each port has an AXI master of its own. Every global access of every unit goes through this component, so that a cache and the reduction unit can take its place
-    without a change of the units or of the AXI master [docs/units/axi.md]. Latency 0, throughput one request and one beat a cycle
-    in each direction, no state.
+    Each core has a port, and each port has an AXI master of its own. Every global access of every unit goes through this
+    component, so that a cache and the reduction unit can take its place without a change of the units or of the AXI master
+    [docs/units/axi.md]. Latency 0, throughput one request and one beat a cycle in each direction, no state.
 
     Parameters
     ----------
