@@ -40,6 +40,7 @@ PROOFS = {proof.name: proof for proof in (
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
+    Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),
 )}
 
 

@@ -3,7 +3,7 @@
 from unittest import mock
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Cover, Module, Mux, Signal
+from amaranth.hdl import Assert, Cat, Cover, Module, Signal
 from amaranth.lib.wiring import Component
 from heddle.control import run
 from heddle.errors import ErrorCode
@@ -29,18 +29,24 @@ class RunControlSpec(Component):
     ``start`` lasts one cycle, a cycle after a doorbell outside of a run, and never inside one; ``running`` follows it. A run that has
     ended its program and stays idle is over within ``SETTLE_CYCLES`` + 1 cycles; one with a time limit is over within the limit, the
     grace period and 3 cycles, whatever the units do. ``done`` follows the end and stays until the next start. The first stopping error
-    of a run is the one kept. The grace period is 6 cycles here.
+    of a run is the one kept, with its core. The grace period is 6 cycles here.
+
+    Parameters
+    ----------
+    cores : int
+        Cores that end and report errors on their own.
     """
 
-    def __init__(self):
+    def __init__(self, cores=1):
+        self._cores = cores
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = _ShortGrace(SOURCES)
+        m.submodules.dut = dut = _ShortGrace(SOURCES, self._cores)
         timeout = Signal(32)
-        m.d.comb += [timeout.eq(AnyConst(3)), dut.timeout.eq(timeout), dut.doorbell.eq(AnySeq(1)), dut.ended.eq(AnySeq(1)),
-                     dut.idle.eq(AnySeq(1))]
+        m.d.comb += [timeout.eq(AnyConst(3)), dut.timeout.eq(timeout), dut.doorbell.eq(AnySeq(1)), dut.ended.eq(AnySeq(self._cores)),
+                     dut.idle.eq(AnySeq(self._cores))]
         for port in dut.i_error:
             m.d.comb += [port.valid.eq(AnySeq(1)), data_of(port).eq(AnySeq(len(data_of(port))))]
         accepted = Signal()
@@ -68,8 +74,8 @@ class RunControlSpec(Component):
 
     def _limits(self, m, dut, timeout):
         settled, cycles = Signal(4), Signal(6)
-        errors = dut.i_error[0].valid | dut.i_error[1].valid
-        with m.If(dut.running & (dut.ended | dut.stop) & dut.idle & ~errors):
+        errors = Cat(port.valid for port in dut.i_error).any()
+        with m.If(dut.running & (dut.ended.all() | dut.stop) & dut.idle.all() & ~errors):
             m.d.sync += settled.eq(settled + 1)
         with m.Else():
             m.d.sync += settled.eq(0)
@@ -88,16 +94,19 @@ class RunControlSpec(Component):
         """The first error that stops; the first error of all until then."""
         stopped, failed = Signal(), Signal()
         kept = Signal(error_layout, reset_less=True)
-        first = Mux(dut.i_error[0].valid, data_of(dut.i_error[0]), data_of(dut.i_error[1]))
+        core, kept_core = Signal(range(max(self._cores, 2))), Signal(range(max(self._cores, 2)), reset_less=True)
         error = Signal(error_layout)
-        m.d.comb += error.eq(first)
+        for number, port in reversed(list(enumerate(dut.i_error))):
+            with m.If(port.valid):
+                m.d.comb += [error.eq(data_of(port)), core.eq(number // SOURCES)]
         stops = error.code != ErrorCode.PRODUCT_RANGE
-        with m.If(dut.running & (dut.i_error[0].valid | dut.i_error[1].valid)):
+        with m.If(dut.running & Cat(port.valid for port in dut.i_error).any()):
             m.d.sync += [failed.eq(1), stopped.eq(stopped | stops)]
             with m.If(~failed | (stops & ~stopped)):
-                m.d.sync += kept.eq(error)
+                m.d.sync += [kept.eq(error), kept_core.eq(core)]
         with m.If(accepted):
             m.d.sync += [stopped.eq(0), failed.eq(0)]
         m.d.comb += [Assert(dut.failed == failed), Assert(~dut.running | (dut.stop == stopped))]
         with m.If(failed):
-            m.d.comb += [Assert(dut.error.as_value() == kept.as_value()), Cover(dut.done & (kept.code == ErrorCode.PRODUCT_RANGE))]
+            m.d.comb += [Assert(dut.error.as_value() == kept.as_value()), Assert(dut.error_core == kept_core),
+                         Cover(dut.done & (kept.code == ErrorCode.PRODUCT_RANGE))]
