@@ -53,7 +53,7 @@ class ControlSystem(Component):
         ]
         m.d.comb += [getattr(self, name).eq(getattr(registers, name)) for name in ("uniform_write", "uniform_index", "uniform_data")]
         m.d.comb += [getattr(registers, name).eq(getattr(run, name))
-                     for name in ("running", "done", "failed", "stuck", "finished", "error")]
+                     for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
         m.d.comb += [getattr(counters, f"event_{name}").eq(getattr(self, f"event_{name}")) for name in COUNTERS]
         m.d.comb += [getattr(counters, f"reason_{name}").eq(getattr(self, f"reason_{name}")) for name in REASONS]
         return m

@@ -116,14 +116,14 @@ async def registers(dut):
             await bench.write(name, 0xFFFFFFFF)
     for name, value in constants.items():
         assert await bench.read(name) == value, name
-    for name in ("status", "interrupt", "entry", "timeout", "error_code", "control", "program_address", "program_data"):
+    for name in ("status", "interrupt", "entry", "timeout", "error_code", "error_core", "control", "program_address", "program_data"):
         assert await bench.read(name) == 0, name
     for value in (0x89ABCDEF, 0x01234567):
         await bench.write("timeout", value)
         await bench.write("entry", value)
         assert await bench.read("timeout") == value
         assert await bench.read("entry") == value % cfg.instruction_words == int(dut.entry.value)
-    for address in (0x01C, 0x048, 0x0FC, 0x300, 0xFFC):
+    for address in (0x01C, 0x04C, 0x0FC, 0x300, 0xFFC):
         await bench.write(address, 0xFFFFFFFF)
         assert await bench.read(address) == 0, hex(address)
     assert not bench.words

@@ -85,6 +85,7 @@ class FrontBench(Bench):
             getattr(dut, f"predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
         dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
         dut.barrier_complete.value = 1
+        dut.core.value = 0
         self.barriers = "random"
         cocotb.start_soon(self._units())
 
