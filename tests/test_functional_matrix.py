@@ -77,13 +77,21 @@ def test_mm_extreme_values_are_exact(signs, value):
     assert (sim.state.registers[:, :8].view(np.int32) == product).all()
 
 
+def merge(rng, cfg):
+    """Random merges that the configuration allows, none in a third of all cases."""
+    while True:
+        ka, kb = (int(value) for value in rng.integers(0, 4, 2) * (rng.integers(3) > 0))
+        if cfg.threads > 8 or ka < 2 or kb < 2:
+            return {"ka": ka, "ka_interleaved": int(rng.integers(2)), "kb": kb, "kb_destination": int(rng.integers(kb + 1))}
+
+
 @pytest.mark.parametrize("name", ["tiny", "small"])
 def test_mm_against_the_golden_model(name):
     """Registers, errors and steps of random operations, wrong addresses and ranges included, are those step by step."""
     cfg = load_config(name)
     rng = np.random.default_rng(11)
     codes = set()
-    for count in range(120):
+    for count in range(200):
         sim = FunctionalSimulator(cfg)
         registers = sim.state.registers
         registers[:] = rng.integers(0, 1 << 32, registers.shape, dtype=np.uint32)
@@ -96,7 +104,8 @@ def test_mm_against_the_golden_model(name):
             product=int(rng.integers(230, 256) if count % 3 == 0 else rng.integers(200)), k_length=slices - 1,
             base=cfg.dot * int(rng.integers(8)), factor_word=int(rng.integers(cfg.factor_words - slices)),
             offset_register=offset - 256, element_shift=shift,
-            a_signed=count & 1, b_signed=count >> 1 & 1, order=LoopOrder(count >> 2 & 1), zero=count >> 3 & 1)
+            a_signed=count & 1, b_signed=count >> 1 & 1, order=LoopOrder(count >> 2 & 1), zero=count >> 3 & 1,
+            **merge(rng, cfg))
         factors = registers.view(np.uint8)[:, 1024:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
         expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)
         factors = factors.copy()
@@ -104,7 +113,7 @@ def test_mm_against_the_golden_model(name):
         assert (registers[:, :256].view(np.int32) == expected.products).all()
         assert (registers.view(np.uint8)[:, 1024:] == factors.reshape(cfg.threads, -1)).all()
         assert errors == [(code, operand) for code, _, operand in expected.errors]
-        assert steps == len(expected.addresses)
+        assert steps == len(expected.steps)
         codes |= {code for code, _ in errors} or {ErrorCode.NONE}
     assert codes == {ErrorCode.NONE, ErrorCode.PRODUCT_RANGE, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE}
 

@@ -65,6 +65,8 @@ class Config:
         Threads that execute, load or store in the same cycle (1, 2, 4 or 8; at most ``threads``).
     matrix_queue, thread_queue, copy_queue : int
         Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
+    fetch_words : int
+        Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4, 8 or 16).
     cores : int
         Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
 
@@ -88,6 +90,7 @@ class Config:
     matrix_queue: int = 8
     thread_queue: int = 4
     copy_queue: int = 8
+    fetch_words: int = 16
     cores: int = 1
 
     def __post_init__(self):
@@ -101,6 +104,7 @@ class Config:
         self._one_of("dot", (4, 8, 16))
         self._one_of("axi_data_bits", (64, 128, 256, 512))
         self._one_of("thread_slots", (1, 2, 4, 8))
+        self._one_of("fetch_words", (1, 2, 4, 8, 16))
         self._power("shared_memory_kib", 4, 1024)
         self._power("instruction_words", 64, 4096)
         self._power("factor_words", 32, 8192)
@@ -163,6 +167,16 @@ class Config:
     def sum_bits(self):
         """Bits of a lane's dot product: ``dot`` products of 9 x 9 bit signed."""
         return 18 + exact_log2(self.dot)
+
+    @property
+    def positions(self):
+        """Lanes of the largest group that merges of ``mm`` form."""
+        return min(16, self.threads)
+
+    @property
+    def fetch_slots(self):
+        """Words of B that are fetched together: no more than the positions of a group."""
+        return min(self.fetch_words, self.positions)
 
     # -- registers --------------------------------------------------------------------------
 

@@ -143,6 +143,10 @@ def matrix_operation_layout(cfg):
         "k_length": 4,                              # factor words, minus one
         "order": LoopOrder,
         "zero": 1,
+        "ka": 2,                                    # lanes that share a row, minus one
+        "ka_interleaved": 1,
+        "kb": 2,                                    # lanes that share a dot product, minus one
+        "kb_destination": 2,
         "pc": PC_BITS,
     })
 

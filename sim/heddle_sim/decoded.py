@@ -104,7 +104,8 @@ class Decoder:
             offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, columns=None, lanes=None,
             a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"),
             k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")),
-            zero=modifier("matrix.zero"), pc=0)
+            zero=modifier("matrix.zero"), ka=modifier("matrix.ka"), ka_interleaved=modifier("matrix.ka_interleaved"),
+            kb=modifier("matrix.kb"), kb_destination=modifier("matrix.kb_destination"), pc=0)
 
     def _copy(self, modifier):
         return SimpleNamespace(

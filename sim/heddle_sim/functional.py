@@ -42,7 +42,7 @@ class RunResult:
     instructions : int
         Instructions executed, those with a false guard included.
     counts : dict of str to int
-        Instructions by opcode name, ``matrix_steps`` (fetched columns times slices) and ``copied_bytes``.
+        Instructions by opcode name, ``matrix_steps`` (of the lanes) and ``copied_bytes``.
     program : Program
         What ran; gives messages their source line.
     """

@@ -7,6 +7,7 @@ from heddle.isa.layout import Space
 
 from .golden.copy import check_copy
 from .golden.copy import copy_block as golden_copy
+from .golden.matrix import group_lanes
 from .golden.matrix import multiply as golden_multiply
 
 __all__ = ["copy_block", "multiply"]
@@ -19,32 +20,54 @@ def multiply(state, operation):
     steps. Steps before an address error, in loop order, have been executed.
     """
     cfg = state.cfg
-    slices = operation.k_length + 1
-    numbers = np.arange(cfg.threads) + operation.product
-    columns = np.flatnonzero(operation.columns)
-    kept = columns[numbers[columns] < PRODUCT_REGISTERS]
-    errors = [(ErrorCode.PRODUCT_RANGE, PRODUCT_REGISTERS)] if len(kept) < len(columns) else []
-    if len(kept) == 0:
+    ka, kb, slices = operation.ka + 1, operation.kb + 1, operation.k_length + 1
+    columns, position, index = _columns(operation)
+    numbers = index + operation.product
+    kept = numbers < PRODUCT_REGISTERS
+    errors = [] if kept.all() else [(ErrorCode.PRODUCT_RANGE, PRODUCT_REGISTERS)]
+    columns, position, numbers = columns[kept], position[kept], numbers[kept]
+    if len(columns) == 0:
         return errors, 0
-    offsets = state.registers[kept, FIRST_FACTOR_REGISTER + operation.offset_register]
+    offsets = state.registers[columns, FIRST_FACTOR_REGISTER + operation.offset_register]
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
-    addresses = (first[:, None] + np.arange(slices, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
+    addresses = (first[:, None] + np.arange(slices * kb, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)
 
-    b = state.shared[(addresses[:, :, None] + np.arange(cfg.dot)).reshape(len(kept), -1)]
+    # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
+    b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, kb, cfg.dot)
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
     a = np.ascontiguousarray(state.registers[:, words:words + slices * cfg.numbers_per_word]).view(np.uint8)
-    # Exact in single precision: at most 16 * 16 products below 2^16 each, so that every sum stays below 2^24.
+    a = np.where(operation.lanes[:, None], a, 0)
+    lanes_a, lanes_b = group_lanes(operation)
+    a = a.reshape(-1, lanes_a, lanes_b, slices * cfg.dot)
+    targets = np.arange(cfg.threads).reshape(-1, lanes_a, lanes_b)[:, :, operation.kb_destination]
+    for row in range(ka):
+        mine = position == row
+        # Exact in single precision: at most 16 * 16 products below 2^16 each, so that every sum stays below 2^24.
+        product = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation) for part in range(kb))
+        lanes = operation.lanes[targets[:, row]]
+        target = np.ix_(targets[lanes, row], numbers[mine])
+        if operation.zero:
+            state.registers[target] = product[lanes]
+        else:
+            state.registers[target] += product[lanes]
+    return errors, len(np.unique(numbers)) * slices
+
+
+def _columns(operation):
+    """Fetched columns with their position in the group and the step that takes them."""
+    columns = np.flatnonzero(operation.columns)
+    ka = operation.ka + 1
+    length = -(-len(operation.columns) // ka)
+    if operation.ka_interleaved:
+        return columns, columns % ka, columns // ka
+    return columns, columns // length, columns % length
+
+
+def _product(a, b, operation):
     product = _numbers(a, operation.a_signed) @ _numbers(b, operation.b_signed).T
-    product = product.astype(np.int32).view(np.uint32)
-    lanes = np.flatnonzero(operation.lanes)
-    target = np.ix_(lanes, numbers[kept])
-    if operation.zero:
-        state.registers[target] = product[lanes]
-    else:
-        state.registers[target] += product[lanes]
-    return errors, len(kept) * slices
+    return product.astype(np.int32).view(np.uint32)
 
 
 def _multiply_step_by_step(state, operation):
@@ -52,7 +75,7 @@ def _multiply_step_by_step(state, operation):
     factors = registers[:, 4 * FIRST_FACTOR_REGISTER:].reshape(state.cfg.threads, state.cfg.factor_words, state.cfg.dot)
     result = golden_multiply(state.registers[:, :PRODUCT_REGISTERS].view(np.int32), factors, state.shared, operation)
     state.registers[:, :PRODUCT_REGISTERS] = result.products.view(np.uint32)
-    return [(code, operand) for code, _, operand in result.errors], len(result.addresses)
+    return [(code, operand) for code, _, operand in result.errors], len(result.steps)
 
 
 def _numbers(values, signed):

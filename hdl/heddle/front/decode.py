@@ -120,7 +120,12 @@ class Decode(Component):
         for used, field in ((writes, word.dst), (reads_a, word.a), (reads_b, word.b), (store, word.c)):
             granule = field[4:8]
             product = product | Mux(used & (field < FIRST_FACTOR_REGISTER), _granules(granule, granule), 0)
-        columns = word.dst[:8] + (self.cfg.threads - 1)
+        steps = Signal(range(self.cfg.threads))         # product registers of a row of C in one lane, minus one
+        with m.Switch(word.modifiers.matrix.ka):
+            for ka in range(1, 5):
+                with m.Case(ka - 1):
+                    m.d.comb += steps.eq(-(-self.cfg.threads // ka) - 1)
+        columns = word.dst[:8] + steps
         last = Mux(columns[8], TOKEN_GRANULES - 1, columns[4:8])
         m.d.comb += token.product.eq(Mux(matrix, _granules(word.dst[4:8], last), product))
 

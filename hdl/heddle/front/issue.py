@@ -293,6 +293,8 @@ class Issue(Component):
             operation.lanes.eq(self.lane_mask),
             operation.a_signed.eq(fields.a_signed), operation.b_signed.eq(fields.b_signed),
             operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
+            operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),
+            operation.kb.eq(fields.kb), operation.kb_destination.eq(fields.kb_destination),
             operation.pc.eq(instruction.pc),
         ]
 

@@ -7,14 +7,16 @@ from heddle.config import PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 
-__all__ = ["MatrixOperation", "MatrixResult", "matrix_steps", "multiply"]
+__all__ = ["MatrixOperation", "MatrixResult", "column_of", "group_lanes", "matrix_steps", "multiply"]
+
+_LANES = (1, 2, 4, 4)       # neighbouring lanes for a factor of 1 to 4; of three lanes' worth of work the fourth does nothing
 
 
 @dataclass(frozen=True)
 class MatrixOperation:
     """The fields of ``matrix_operation_layout``, for tests; any object with these attributes will do.
 
-    ``columns`` and ``lanes`` are bool [threads]; ``k_length`` is the number of slices minus one.
+    ``columns`` and ``lanes`` are bool [threads]; ``k_length``, ``ka`` and ``kb`` are one less than what they count.
     """
 
     columns: np.ndarray
@@ -29,6 +31,10 @@ class MatrixOperation:
     k_length: int = 0
     order: LoopOrder = LoopOrder.SLICES_OUTER
     zero: int = 0
+    ka: int = 0
+    ka_interleaved: int = 0
+    kb: int = 0
+    kb_destination: int = 0
     pc: int = 0
 
 
@@ -42,22 +48,47 @@ class MatrixResult:
         The product registers afterwards.
     errors : list of (ErrorCode, int, int)
         Code, program counter and operand of each report, in order.
-    addresses : list of int
-        Shared addresses of the words of B, in the order of the steps.
+    steps : list of dict of int to int
+        For each step that was executed, in order: position in the group to shared address of the word of B.
+    unfinished : dict of int to int
+        The words of the step that an error ended, before the one with the error.
     """
 
     products: np.ndarray
     errors: list = field(default_factory=list)
-    addresses: list = field(default_factory=list)
+    steps: list = field(default_factory=list)
+    unfinished: dict = field(default_factory=dict)
+
+    @property
+    def addresses(self):
+        """Shared addresses of all words of the steps, in order."""
+        return [address for words in self.steps for address in words.values()]
+
+
+def group_lanes(operation):
+    """Neighbouring lanes per column position and per word of k: the two factors of a group's size [S0.5-S0.7]."""
+    return _LANES[operation.ka], _LANES[operation.kb]
+
+
+def column_of(operation, a, index):
+    """The column that column position ``a`` multiplies in step ``index``, or ``None`` [S0.5]."""
+    threads, ka = len(operation.columns), operation.ka + 1
+    length = -(-threads // ka)
+    column = index * ka + a if operation.ka_interleaved else a * length + index
+    return column if index < length and column < threads else None
 
 
 def matrix_steps(operation):
-    """(column, slice) of every step in loop order [S0.4]; columns that are not fetched take none [S0.9]."""
-    columns = [int(column) for column in np.flatnonzero(operation.columns)]
+    """(index, slice) of every step in loop order [S0.4]; a step takes place when one of its columns is fetched [S0.9]."""
+    def fetched(index):
+        columns = [column_of(operation, a, index) for a in range(operation.ka + 1)]
+        return any(operation.columns[column] for column in columns if column is not None)
+
+    indices = [index for index in range(len(operation.columns)) if fetched(index)]
     slices = range(operation.k_length + 1)
     if operation.order == LoopOrder.COLUMNS_OUTER:
-        return [(column, number) for column in columns for number in slices]
-    return [(column, number) for number in slices for column in columns]
+        return [(index, number) for index in indices for number in slices]
+    return [(index, number) for number in slices for index in indices]
 
 
 def multiply(products, factors, shared, operation):
@@ -81,27 +112,60 @@ def multiply(products, factors, shared, operation):
     result = MatrixResult(products.copy())
     parts = np.ascontiguousarray(factors).reshape(threads, -1).view("<u4")
     offsets = [int(value) for value in parts[:, operation.offset_register]]
-    lanes = np.asarray(operation.lanes, bool)
-    for column, number in matrix_steps(operation):
-        register = operation.product + column
+    for index, number in matrix_steps(operation):
+        register = operation.product + index
         if register >= PRODUCT_REGISTERS:
             report = (ErrorCode.PRODUCT_RANGE, operation.pc, PRODUCT_REGISTERS)
             if report not in result.errors:
                 result.errors.append(report)
             continue
-        address = (operation.base + (offsets[column] << operation.element_shift) + number * dot) & 0xFFFFFFFF
-        if address % dot or address >= len(shared):
-            code = ErrorCode.MISALIGNED if address % dot else ErrorCode.OUT_OF_RANGE
-            result.errors.append((code, operation.pc, address))
-            break
-        a = _elements(factors[:, operation.factor_word + number], operation.a_signed)
-        b = _elements(shared[address:address + dot], operation.b_signed)
-        # 64 bits hold the sum of a register and a dot product; the conversion back wraps.
-        before = 0 if operation.zero and number == 0 else result.products[:, register].astype(np.int64)
-        after = (before + a @ b).astype(np.uint64).astype(np.uint32).view(np.int32)
-        result.products[lanes, register] = after[lanes]
-        result.addresses.append(address)
+        words = _words(operation, offsets, index, number, dot)
+        read = {}
+        for position, address in words.items():
+            if address % dot or address >= len(shared):
+                code = ErrorCode.MISALIGNED if address % dot else ErrorCode.OUT_OF_RANGE
+                result.errors.append((code, operation.pc, address))
+                result.unfinished.update(read)
+                return result
+            read[position] = address
+        result.steps.append(words)
+        _step(result.products, factors, shared, operation, register, number, words)
     return result
+
+
+def _words(operation, offsets, index, number, dot):
+    """Address of the word of every position that has one: columns first, then along k."""
+    ka, kb = operation.ka + 1, operation.kb + 1
+    words = {}
+    for a in range(ka):
+        column = column_of(operation, a, index)
+        if column is None or not operation.columns[column]:
+            continue
+        first = operation.base + (offsets[column] << operation.element_shift) + number * kb * dot
+        for b in range(kb):
+            words[a * group_lanes(operation)[1] + b] = (first + b * dot) & 0xFFFFFFFF
+    return words
+
+
+def _step(products, factors, shared, operation, register, number, words):
+    """All lanes at once: dot products, sums over the lanes along k, accumulation."""
+    threads, _, dot = factors.shape
+    lanes_a, lanes_b = group_lanes(operation)
+    size = lanes_a * lanes_b
+    dots = np.zeros(threads, np.int64)
+    takes = np.zeros(threads, bool)
+    for lane in range(threads):
+        position = lane % size
+        if operation.lanes[lane] and position in words:
+            a = _elements(factors[lane, operation.factor_word + number], operation.a_signed)
+            b = _elements(shared[words[position]:words[position] + dot], operation.b_signed)
+            dots[lane] = a @ b
+            takes[lane] = position % lanes_b == operation.kb_destination
+    sums = np.repeat(dots.reshape(-1, lanes_b).sum(axis=1), lanes_b)
+    # 64 bits hold the sum of a register and dot products; the conversion back wraps.
+    before = 0 if operation.zero and number == 0 else products[:, register].astype(np.int64)
+    after = (before + sums).astype(np.uint64).astype(np.uint32).view(np.int32)
+    products[takes, register] = after[takes]
 
 
 def _elements(values, signed):

@@ -105,12 +105,22 @@ def _all_zero(fields, spelling):
     return rule
 
 
+def _merges(value, word, cfg):
+    ka, kb, destination = (_get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "kb_destination"))
+    if destination > kb:
+        return f"a destination from d0 to d{kb} with .kb{kb + 1}"
+    lanes = (1, 2, 4, 4)[ka] * (1, 2, 4, 4)[kb]
+    if cfg and lanes > cfg.threads:
+        return f"groups of at most {cfg.threads} threads, not the {lanes} of .ka{ka + 1}.kb{kb + 1}"
+    return None
+
+
 def _element_shift(value, word, cfg):
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
 
 _MATRIX = [f"modifiers.matrix.{name}" for name in
-           ("element", "ka", "ka_interleaved", "kb", "kb_destination", "transpose", "lane_sum")]
+           ("element", "transpose", "lane_sum")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
 _FUNCTIONS = {
     "register": _register,
@@ -136,7 +146,8 @@ _FUNCTIONS = {
     "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
     "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
-    "plain_matrix": _all_zero(_MATRIX, "an mm8 without merges, transpose and lane sum"),
+    "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose and lane sum"),
+    "merges": _merges,
     "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
                             "a copy without swizzle and reduction"),
 }
