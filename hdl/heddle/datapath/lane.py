@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 from ..config import PRODUCT_BANKS
 from .factor_file import FactorFile
 from .gates import select_one_hot
+from .lane_sums import GROUP_LEVELS
 from .layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
 from .product_file import ProductFile
 from .reduction_tree import ReductionTree
@@ -19,19 +20,20 @@ PRODUCT_BITS = 18       # of 9 x 9 bit, signed
 class Lane(Component):
     """Multiplies a factor word with a broadcast word and accumulates into a product register, once a cycle.
 
-    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``word``, ``a_signed`` and ``active``; 2 the
-    operands are multiplied; 3 to 2 + D the tree adds; 1 + D ``access.read_row``; 2 + D ``accumulate`` and ``clear``; 3
-    + D the sum is formed and ``access.matrix_write`` stores it. Accumulation wraps modulo 2^32. A lane that is not
-    ``active`` multiplies by zero and thus keeps its products; ``clear`` replaces the register by the dot product
-    instead of adding.
+    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``a_signed`` and ``active``; 2 the operands are
+    multiplied; 3 to 2 + D the tree adds; 3 + D ``root`` and ``access.read_row``; 4 + D ``accumulate``, ``clear`` and ``merged``; 5 + D
+    ``group_sum`` and ``receive``, the sum is formed and ``access.matrix_write`` stores it. ``word`` is taken in cycle 1, or
+    before while other lanes still wait for theirs: it is kept until the next ``take``. Accumulation wraps modulo 2^32. A lane that is
+    not ``active`` multiplies by zero and thus keeps its products; ``clear`` replaces the register instead of adding.
 
-    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and
-    the offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not
-    returned.
+    The lane's own dot product counts unless the step is ``merged`` [S0.6]; then ``group_sum``, made of the roots of several lanes,
+    counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged.
 
-    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
-    one for all lanes; only ``active``, ``clear``, ``write_lane`` and ``return_lane`` differ from lane to lane. No
-    register is reset.
+    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and the
+    offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not returned.
+
+    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside, one
+    for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``write_lane`` and ``return_lane`` differ from lane to lane. No register is reset.
 
     Parameters
     ----------
@@ -43,8 +45,13 @@ class Lane(Component):
         super().__init__({
             "factor_address": In(cfg.factor_address_bits),
             "word": In(signed(9)).array(cfg.dot),
+            "take": In(1),
             "a_signed": In(1),
             "active": In(1),
+            "root": Out(signed(cfg.sum_bits)),
+            "merged": In(1),
+            "group_sum": In(signed(cfg.sum_bits + GROUP_LEVELS)),
+            "receive": In(1),
             "accumulate": In(accumulate_layout),
             "clear": In(1),
             "access": In(bank_access_layout),
@@ -66,7 +73,8 @@ class Lane(Component):
         m.submodules.products = products = ProductFile()
         m.submodules.tree = tree = ReductionTree(PRODUCT_BITS, exact_log2(self.cfg.dot))
         self._multiply(m, factors, tree)
-        total = self._accumulate(m, products, tree.root)
+        m.d.comb += self.root.eq(tree.root)
+        total = self._accumulate(m, products, self._dot_product(m))
         words = [Signal(32, name=f"operand_{index}", reset_less=True) for index in range(4)]
         self._write(m, factors, products, total, words)
         self._capture(m, factors, products, words)
@@ -84,8 +92,21 @@ class Lane(Component):
                 m.d.sync += a.eq(Cat(byte, self.a_signed & byte[7]).as_signed())
             with m.Else():
                 m.d.sync += a.eq(0)
-            m.d.sync += [b.eq(self.word[index]), product.eq(a * b)]
+            with m.If(self.take):
+                m.d.sync += b.eq(self.word[index])
+            m.d.sync += product.eq(a * b)
             m.d.comb += tree.i[index].eq(product)
+
+    def _dot_product(self, m):
+        """The lane's own sum, delayed like that of its group, or the group's; the other one is zero, so that an OR selects."""
+        own = self.root
+        for level in range(1, GROUP_LEVELS + 1):
+            delayed = Signal(signed(self.cfg.sum_bits), name=f"own_{level}", reset_less=True)
+            m.d.sync += delayed.eq(own)
+            own = delayed
+        with m.If(self.merged):
+            m.d.sync += own.eq(0)
+        return own | Mux(self.receive, self.group_sum, 0)
 
     def _accumulate(self, m, products, dot_product):
         """The new value of the product register. All but one of its sources are held at zero, so that an OR selects."""
@@ -119,18 +140,19 @@ class Lane(Component):
                 products.write_data[bank].eq(Mux(matrix, total, words[bank])),
                 products.write_enable[bank].eq(matrix | (self.access.thread_write[bank] & self.write_lane)),
             ]
-        chunk = self.factor_access.chunk[:exact_log2(4 // parts)]
+        chunks = 4 // parts
         for part in range(parts):
+            choices = [words[chunk * parts + part] for chunk in range(chunks)]
+            data = choices[0] if chunks == 1 else Cat(choices).word_select(self.factor_access.chunk[:exact_log2(chunks)], 32)
             m.d.comb += [
-                factors.write_data[part].eq(Cat(words[part::parts]).word_select(chunk, 32)),
+                factors.write_data[part].eq(data),
                 factors.write_b[part].eq(self.factor_access.write[part] & self.write_lane),
             ]
         m.d.comb += [factors.address_b.eq(self.factor_access.word), factors.read_b.eq(self.factor_access.read)]
 
     def _capture(self, m, factors, products, words):
         factor, single, word_data = (Signal(32, name=name) for name in ("factor", "single", "word_data"))
-        address, offset, offset_next = (
-            Signal(32, name=f"{name}_kept", reset_less=True) for name in ("address", "offset", "offset_next"))
+        address, offset, offset_next = (Signal(32, name=f"{name}_s", reset_less=True) for name in ("address", "offset", "offset_next"))
         m.d.comb += [
             factor.eq(select_one_hot(self.capture.parts, factors.data_b)),
             single.eq(select_one_hot(self.capture.banks, products.data) | factor),

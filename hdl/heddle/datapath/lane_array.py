@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..layouts import RegisterPort
 from ..once import Once
 from .lane import Lane
+from .lane_sums import LaneSums
 from .layouts import step_layout
 from .register_arbiter import ACCESS_MEMBERS, RegisterArbiter
 from .step_control import StepControl
@@ -16,12 +17,12 @@ __all__ = ["LaneArray"]
 class LaneArray(Component):
     """``threads`` lanes: one step of ``mm`` a cycle, and the thread unit's access to the same registers.
 
-    ``step`` of a cycle goes with ``word`` of the next one. The sum is in the product file 4 + log2(dot) cycles after
-    ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never held back; the thread unit and the
+    ``step`` of a cycle goes with ``word`` of the next one; lane t takes ``word[t mod slots]`` when bit t mod ``positions`` of ``take`` is set, in the
+    cycle after ``step`` or before, and keeps it. The sum is in the product file 6 + log2(dot) cycles after ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never held back; the thread unit and the
     reads of offsets take what is left (see ``RegisterArbiter``). Reset drops what is under way and keeps the registers.
 
     The words and all controls come from registers that exist once; each lane is an instance of the same module, so that
-    its own copies stay its own. Sums over several lanes will tap the roots of the lanes' trees.
+    its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``LaneSums``).
 
     Parameters
     ----------
@@ -30,7 +31,8 @@ class LaneArray(Component):
     Members
     -------
     step : In(step_layout(cfg))
-    word : In(signed(9)).array(dot)
+    word : In(signed(9)).array(fetch_slots, dot)
+    take : In(positions)
     registers : In(RegisterPort(cfg))
     offset_read : In(1)
         Read register ``256 + offset_number`` of all lanes into the next offset, when ``offset_grant`` is high.
@@ -47,7 +49,8 @@ class LaneArray(Component):
         self.cfg = cfg
         super().__init__({
             "step": In(step_layout(cfg)),
-            "word": In(signed(9)).array(cfg.dot),
+            "word": In(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "take": In(cfg.positions),
             "registers": In(RegisterPort(cfg)),
             "offset_read": In(1),
             "offset_number": In(cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1),
@@ -81,11 +84,18 @@ class LaneArray(Component):
     def _lanes(self, m, control, arbiter):
         port = self.registers
         returned = self._returned(m)
+        m.submodules.sums = sums = LaneSums(self.cfg.threads, self.cfg.sum_bits)
+        m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads)]
         lanes = Once("heddle_lane", Lane, self.cfg)
         for thread in range(self.cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
-            m.d.comb += [element.eq(value) for element, value in zip(lane.word, self.word)]
+            m.d.comb += [element.eq(value) for element, value in zip(lane.word, self.word[thread % self.cfg.fetch_slots])]
             m.d.comb += [
+                lane.take.eq(self.take[thread % self.cfg.positions]),
+                lane.merged.eq(control.merged),
+                lane.receive.eq(control.receive[thread]),
+                lane.group_sum.eq(sums.o[thread // 2]),
+                sums.i[thread].eq(lane.root),
                 lane.factor_address.eq(self.step.factor_word),
                 lane.a_signed.eq(control.a_signed),
                 lane.active.eq(control.active[thread]),

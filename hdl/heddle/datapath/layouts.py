@@ -16,7 +16,10 @@ def step_layout(cfg):
         "product": 8,
         "factor_word": cfg.factor_address_bits,
         "zero": 1,                                  # replace the product register
-        "lanes": cfg.threads,
+        "lanes": cfg.threads,                       # multiply
+        "receivers": cfg.threads,                   # have the sum added to their product register
+        "pairs": 1,                                 # the sum is one over pairs of lanes
+        "quads": 1,                                 # or over quads; with neither, each lane has its own
         "a_signed": 1,
     })
 

@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..config import PRODUCT_BANKS
+from .lane_sums import GROUP_LEVELS
 from .layouts import accumulate_layout, step_layout
 from .product_file import ROW_BITS
 
@@ -14,10 +15,10 @@ __all__ = ["StepControl"]
 class StepControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
-    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active``
-    1, ``read_bank`` and ``read_row`` 1 + D, ``accumulate`` and ``clear`` 2 + D, ``write_bank`` and ``write_row`` 3 + D,
-    ``done`` 4 + D. All are registered. The product file shows a sum three cycles after the cycle that reads the
-    register, hence the sums of the two cycles before are forwarded when they belong to the same register.
+    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active`` 1,
+    ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads`` and ``merged`` 4 + D, ``receive``,
+    ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a sum three cycles after the cycle that reads the register, hence the sums
+    of the two cycles before are forwarded when they belong to the same register.
 
     One step a cycle, nothing held back. Reset drops what is under way.
 
@@ -37,6 +38,10 @@ class StepControl(Component):
     accumulate : Out(accumulate_layout)
     clear : Out(threads)
         Lanes that replace the register.
+    pairs, quads, merged : Out(1)
+        The step adds over pairs or quads of lanes; one of them.
+    receive : Out(threads)
+        Lanes that such a sum is for.
     done : Out(1)
         The last accumulation of an operation is written: reads granted in this cycle see it.
     """
@@ -51,6 +56,10 @@ class StepControl(Component):
             "read_row": Out(ROW_BITS),
             "accumulate": Out(accumulate_layout),
             "clear": Out(cfg.threads),
+            "pairs": Out(1),
+            "quads": Out(1),
+            "merged": Out(1),
+            "receive": Out(cfg.threads),
             "write_bank": Out(PRODUCT_BANKS),
             "write_row": Out(ROW_BITS),
             "done": Out(1),
@@ -58,7 +67,7 @@ class StepControl(Component):
 
     def elaborate(self, platform):
         m = Module()
-        read = 1 + exact_log2(self.cfg.dot)         # the cycle that reads the product register
+        read = 1 + exact_log2(self.cfg.dot) + GROUP_LEVELS      # the cycle that reads the product register
 
         def delayed(value, cycles, name, **options):
             """``value`` of cycle 0 in each of the cycles 0 to ``cycles``."""
@@ -74,9 +83,13 @@ class StepControl(Component):
         product = delayed(self.i.product, read + 2, "product", reset_less=True)
         a_signed = delayed(self.i.a_signed, 1, "a_signed", reset_less=True)
         active = delayed(self.i.lanes, 1, "active", reset_less=True)
-        replaces = Signal(self.cfg.threads)
-        m.d.comb += replaces.eq(Mux(self.i.zero, self.i.lanes, 0))
-        clear = delayed(replaces, read + 1, "clear", reset_less=True)
+        zero = delayed(self.i.zero, read, "zero", reset_less=True)
+        receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
+        clear = Signal(self.cfg.threads, reset_less=True)
+        merged = Signal(reset_less=True)
+        pairs = delayed(self.i.pairs, read + 1, "pairs", reset_less=True)
+        quads = delayed(self.i.quads, read + 1, "quads", reset_less=True)
+        m.d.sync += [clear.eq(Mux(zero[read], receivers[read], 0)), merged.eq(pairs[read] | quads[read])]
 
         forward_one = Signal()
         forward_two = Signal()
@@ -96,7 +109,11 @@ class StepControl(Component):
             self.accumulate.banks.eq(banks),
             self.accumulate.forward_one.eq(forward_one),
             self.accumulate.forward_two.eq(forward_two),
-            self.clear.eq(clear[read + 1]),
+            self.clear.eq(clear),
+            self.pairs.eq(pairs[read + 1]),
+            self.quads.eq(quads[read + 1]),
+            self.merged.eq(merged),
+            self.receive.eq(receivers[read + 2]),
             self.write_row.eq(product[read + 2][2:]),
             self.done.eq(last[read + 3]),
         ]

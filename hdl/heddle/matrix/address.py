@@ -1,30 +1,32 @@
-"""From a column and a k-slice to a checked request for a word of shared memory."""
+"""From a group of words to checked shared addresses."""
+
+from contextlib import nullcontext
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES, BANKS, PRODUCT_REGISTERS
+from ..config import PRODUCT_REGISTERS
 from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..layouts import PC_BITS, ErrorStream
-from .layouts import column_layout, word_request_layout
+from .layouts import group_layout, merge_layout, slots_layout
+from .merges import slot_place
 
-__all__ = ["ColumnAddress"]
+__all__ = ["GroupAddress"]
 
 
-class ColumnAddress(Component):
-    """Computes the address of each column's word, checks it and says which bank to read for which step.
+class GroupAddress(Component):
+    """Computes the addresses of a group's words and checks them.
 
-    The address of column n and slice s is ``base + (offset[n] << element_shift) + s * dot``, 32 bits wrapping. Columns
-    whose product register would lie beyond r255 take no step; the first of them reports PRODUCT_RANGE with operand 256.
-    An address that is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE, both with the
-    address; nothing more of that operation is read, only its end is passed on.
+    The address of column n and word w along k is ``base + (offset[n] << element_shift) + w * dot``, 32 bits wrapping. Steps whose product
+    register would lie beyond r255 do not take place; the first of them reports PRODUCT_RANGE with operand 256. An address that
+    is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE, both with the address of the first such word of the
+    step; nothing more of that operation is read, only its end is passed on.
 
-    Latency 3 cycles in which ``advance`` is high, one column a cycle; all outputs are registered and keep their values
-    while it is low (an error is reported once). ``offset`` is used in the first of these cycles. Reset drops what is
-    under way.
+    Latency 3 cycles in which ``advance`` is high, one group a cycle; outputs are registered and keep their values while
+    it is low (an error is reported once). With one slot ``o`` comes a cycle earlier, combinational: ``WordSchedule`` registers it. ``offset`` is used in the first of these cycles. Reset drops what is under way.
 
     Parameters
     ----------
@@ -34,11 +36,11 @@ class ColumnAddress(Component):
     -------
     advance : In(1)
     valid : In(1)
-    i : In(column_layout(cfg))
+    i : In(group_layout(cfg))
     offset : In(32).array(threads)
-    o : Out(word_request_layout(cfg))
+    o : Out(slots_layout(cfg))
     pending : Out(1)
-        Columns are on their way, ``o`` not included.
+        Groups are on their way, registered ``o`` not included.
     o_error : Out(ErrorStream())
     """
 
@@ -47,21 +49,22 @@ class ColumnAddress(Component):
         super().__init__({
             "advance": In(1),
             "valid": In(1),
-            "i": In(column_layout(cfg)),
+            "i": In(group_layout(cfg)),
             "offset": In(32).array(cfg.threads),
-            "o": Out(word_request_layout(cfg)),
+            "o": Out(slots_layout(cfg)),
             "pending": Out(1),
             "o_error": Out(ErrorStream()),
         })
 
     def elaborate(self, platform):
         m = Module()
-        passed_on = {"last": 1, "empty": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1,
-                     "pc": PC_BITS}
-        factor_word = {"factor_word": self.cfg.factor_address_bits}
-        based_layout = data.StructLayout({**passed_on, **factor_word, "offset": 32, "base": 32, "element_shift": 3,
-                                          "product": 8, "column": self.cfg.thread_bits})
-        addressed_layout = data.StructLayout({**passed_on, **factor_word, "address": 32, "product": 9})
+        columns = len(self.i.used)
+        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "pc": PC_BITS,
+                     "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
+                     "factor_word": self.cfg.factor_address_bits, "product": 9}
+        based_layout = data.StructLayout({
+            **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3, "number": self.cfg.thread_bits})
+        addressed_layout = data.StructLayout({**passed_on, "address": data.ArrayLayout(32, columns)})
 
         based_valid = Signal()
         based = Signal(based_layout, reset_less=True)
@@ -70,77 +73,90 @@ class ColumnAddress(Component):
         with m.If(self.advance):
             m.d.sync += [based_valid.eq(self.valid), addressed_valid.eq(based_valid)]
             for name in passed_on:
-                m.d.sync += [
-                    getattr(based, name).eq(getattr(self.i, name)),
-                    getattr(addressed, name).eq(getattr(based, name)),
-                ]
-            self._base(m, based)
+                if name not in ("factor_word", "product"):
+                    m.d.sync += getattr(based, name).eq(getattr(self.i, name))
+                m.d.sync += getattr(addressed, name).eq(getattr(based, name))
+            m.d.sync += [based.offset[column].eq(select_one_hot(self.i.columns[column], self.offset)) for column in range(columns)]
             m.d.sync += [
-                addressed.factor_word.eq(based.factor_word),
-                addressed.product.eq(based.product + based.column),
-                addressed.address.eq(based.base + (based.offset << based.element_shift)),
+                based.base.eq(self.i.base + self.i.word * self.cfg.dot),
+                based.element_shift.eq(self.i.element_shift),
+                based.factor_word.eq(self.i.factor_word + self.i.slice),
+                based.number.eq(self.i.number),
+                based.product.eq(self.i.product),
+                addressed.product.eq(based.product + based.number),
             ]
+            m.d.sync += [addressed.address[column].eq(based.base + (based.offset[column] << based.element_shift))
+                         for column in range(columns)]
         m.d.comb += self.pending.eq(self.valid | based_valid | addressed_valid)
         self._check(m, addressed_valid, addressed)
         return m
 
-    def _base(self, m, based):
-        """Stage 1: the column's offset and number, the slice's base and factor word."""
-        column = self.i.column
-        m.d.sync += [
-            based.offset.eq(select_one_hot(column, self.offset)),
-            based.column.eq(Cat(
-                any_of(column[number] for number in range(self.cfg.threads) if number >> bit & 1)
-                for bit in range(self.cfg.thread_bits))),
-            based.base.eq(self.i.base + self.i.slice * self.cfg.dot),
-            based.element_shift.eq(self.i.element_shift),
-            based.factor_word.eq(self.i.factor_word + self.i.slice),
-            based.product.eq(self.i.product),
-        ]
-
-    def _check(self, m, valid, column):
-        """Stage 3: errors, and the request of what is in order."""
+    def _check(self, m, valid, group):
+        """Stage 3: errors, and the words of what is in order."""
         dropping = Signal()                 # the rest of this operation, after an error
         range_reported = Signal()
         live = Signal()
         ignored = Signal()
-        misaligned = Signal()
-        outside = Signal()
-        m.d.comb += [
-            live.eq(valid & ~column.empty & ~dropping),
-            ignored.eq(column.product[8]),
-            misaligned.eq(column.address[:exact_log2(self.cfg.dot)].any()),
-            outside.eq(column.address[self.cfg.shared_address_bits:].any()),
-        ]
+        wrong, code, operand = self._wrong(m, group)
+        m.d.comb += [live.eq(valid & group.used.any() & ~dropping), ignored.eq(group.product[8])]
         error = Signal(self.o_error.payload.shape(), reset_less=True)
         error_valid = Signal()
-        request = Signal(word_request_layout(self.cfg))
-        m.d.comb += [self.o.eq(request), self.o_error.valid.eq(error_valid), self.o_error.payload.eq(error)]
+        output = Signal(slots_layout(self.cfg))
+        m.d.comb += [self.o.eq(output), self.o_error.valid.eq(error_valid), self.o_error.payload.eq(error)]
         m.d.sync += [
-            error_valid.eq(self.advance & live & Mux(ignored, ~range_reported, misaligned | outside)),
-            error.code.eq(Mux(ignored, ErrorCode.PRODUCT_RANGE,
-                              Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
-            error.pc.eq(column.pc),
-            error.operand.eq(Mux(ignored, PRODUCT_REGISTERS, column.address)),
+            error_valid.eq(self.advance & live & Mux(ignored, ~range_reported, wrong)),
+            error.code.eq(Mux(ignored, ErrorCode.PRODUCT_RANGE, code)),
+            error.pc.eq(group.pc),
+            error.operand.eq(Mux(ignored, PRODUCT_REGISTERS, operand)),
         ]
         with m.If(self.advance):
             m.d.sync += [
-                dropping.eq(~(valid & column.last) & (dropping | (live & ~ignored & (misaligned | outside)))),
-                range_reported.eq(~(valid & column.last) & (range_reported | (live & ignored))),
+                dropping.eq(~(valid & group.last) & (dropping | (live & ~ignored & wrong))),
+                range_reported.eq(~(valid & group.last) & (range_reported | (live & ignored))),
             ]
-            self._request(m, request, column, live & ~ignored & ~misaligned & ~outside, valid & column.last)
+        with m.If(self.advance) if self.cfg.fetch_slots > 1 else nullcontext():
+            self._output(m, m.d.sync if self.cfg.fetch_slots > 1 else m.d.comb, output, live & ~ignored & ~wrong, valid & group.last, group)
 
-    def _request(self, m, request, column, step, last):
-        bank_bits = exact_log2(BANK_BYTES)
-        row_bits = bank_bits + exact_log2(BANKS)
-        m.d.sync += [
-            request.step.step.eq(step),
-            request.step.last.eq(last),
-            request.step.product.eq(column.product),
-            request.bank.eq(Mux(step, 1 << column.address[bank_bits:row_bits], 0)),
-            request.row.eq(column.address[row_bits:]),
-            request.chunk.eq(column.address[exact_log2(self.cfg.dot):bank_bits]),
-            request.b_signed.eq(column.b_signed),
-        ]
-        for name in ("factor_word", "zero", "lanes", "a_signed"):
-            m.d.sync += getattr(request.step, name).eq(getattr(column, name))
+    def _wrong(self, m, group):
+        """Whether a word has an error; code and address of the first one. The words of a column follow each other."""
+        cfg = self.cfg
+        dot_bits = exact_log2(cfg.dot)
+        wrong, codes, operands = [], [], []
+        for column in range(len(group.used)):
+            address = group.address[column]
+            misaligned, outside, crossing = (Signal(name=f"{name}_{column}") for name in ("misaligned", "outside", "crossing"))
+            m.d.comb += [
+                misaligned.eq(address[:dot_bits].any()),
+                outside.eq(address[cfg.shared_address_bits:].any()),
+            ]
+            if cfg.fetch_slots > 1:
+                end = address[dot_bits:cfg.shared_address_bits] + group.extra
+                m.d.comb += crossing.eq(end[cfg.shared_address_bits - dot_bits])
+            wrong.append(group.used[column] & (misaligned | outside | crossing))
+            codes.append(Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))
+            # A column that begins within shared memory leaves it at its end.
+            operands.append(Mux(misaligned | outside | ~crossing, address, cfg.shared_bytes))
+        code, operand = codes[-1], operands[-1]
+        for column in reversed(range(len(wrong) - 1)):
+            code, operand = Mux(wrong[column], codes[column], code), Mux(wrong[column], operands[column], operand)
+        return Cat(wrong).any(), code, operand
+
+    def _output(self, m, domain, output, correct, last, group):
+        cfg = self.cfg
+        domain += [output.step.eq(correct & group.complete), output.last.eq(last)]
+        for slot in range(cfg.fetch_slots):
+            used, words = [], []
+            for mode, lanes in enumerate((1, 2, 4)):
+                place = slot_place(cfg.fetch_slots, lanes, slot)
+                if place is not None:
+                    column, word = place
+                    address = group.address[column][exact_log2(cfg.dot):cfg.shared_address_bits]
+                    used.append(group.lanes_b[mode] & group.used[column] & (word <= group.extra))
+                    words.append((group.lanes_b[mode], address, word))
+            if slot == 0:       # the first word of the first column in every mode
+                address = words[0][1]
+            else:
+                address = any_of(Mux(mode, address, 0) for mode, address, _ in words) + any_of(Mux(mode, word, 0) for mode, _, word in words)
+            domain += [output.used[slot].eq(correct & any_of(used)), output.words[slot].eq(address)]
+        for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "merge"):
+            domain += getattr(output, name).eq(getattr(group, name))

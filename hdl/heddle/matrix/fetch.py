@@ -1,11 +1,12 @@
 """The fetch of B: operations in, words and steps out."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
 
 from ..config import BANK_BYTES, BANKS
-from ..datapath.gates import select_one_hot
+from ..datapath.gates import any_of, select_one_hot
 from ..datapath.layouts import step_layout
 from ..layouts import (
     SHARED_READ_LATENCY,
@@ -13,9 +14,12 @@ from ..layouts import (
     ErrorStream,
     matrix_operation_layout,
 )
-from .address import ColumnAddress
+from .address import GroupAddress
+from .broadcast import Broadcast, spread
+from .groups import GroupWalk
 from .layouts import word_request_layout
-from .walk import ColumnWalk
+from .schedule import WordSchedule
+from .walk import StepWalk
 
 __all__ = ["Fetch"]
 
@@ -23,13 +27,13 @@ __all__ = ["Fetch"]
 class Fetch(Component):
     """Reads the words of B of one operation after the other and presents them to the lanes.
 
-    ``step`` goes to the lanes in the cycle in which the data come from the bank, ``word`` in the next. The lanes take
-    every step at once, so that no queue is needed behind the banks; a queue of words has its place between ``word`` and
-    the lanes when they come to hold words back.
+    ``step`` goes to the lanes in the cycle in which the last of its words comes from a bank, ``word`` and ``take`` in the next. The lanes keep
+    the words of a step until it is complete and take every step at once, so that no queue is needed behind the banks; a queue of words has
+    its place between ``word`` and the lanes when they come to hold words back.
 
-    From an operation at ``i`` to its first step: 9 cycles, and the waits for the offsets and the bank. One step a
-    cycle, also from operation to operation (see ``ColumnWalk``); a bank that is not granted holds the walk. Reset
-    forgets all operations.
+    From an operation at ``i`` to its first step: 10 cycles, 13 with several slots, and the waits for the offsets and the bank. One step a
+    cycle without merges, also from operation to operation (see ``StepWalk``), and for merges as many cycles as it takes to read the words of a
+    step: ``fetch_slots`` a cycle and one row of every bank. A bank that is not granted holds the walk. Reset forgets all operations.
 
     Parameters
     ----------
@@ -42,14 +46,18 @@ class Fetch(Component):
     offset_read, offset_number, offset_grant, offset_load, offset
         See ``LaneArray``.
     bank : Out(BankReadPort(cfg))
-        Never asks for more than one bank.
+        Never asks for more than one bank with one slot.
     step : Out(step_layout(cfg))
-    word : Out(signed(9)).array(dot)
-        Elements of B, extended by their signedness.
+    word : Out(signed(9)).array(fetch_slots, dot)
+        Elements of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``.
+    take : Out(positions)
+        Lane t has its word when bit t mod ``positions`` is set.
+    arrival : Out(1)
+        Words come from the banks in this cycle.
     pending : Out(1)
         Steps may still come for operations that were taken, the one at ``step`` not counted.
     conflict : Out(1)
-        Combinational: a bank is asked for and not granted.
+        Combinational: words wait, for a bank that is not granted or that must be read once more for the same group.
     o_error : Out(ErrorStream())
     """
 
@@ -66,7 +74,9 @@ class Fetch(Component):
             "offset": In(32).array(cfg.threads),
             "bank": Out(BankReadPort(cfg)),
             "step": Out(step_layout(cfg)),
-            "word": Out(signed(9)).array(cfg.dot),
+            "word": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "take": Out(cfg.positions),
+            "arrival": Out(1),
             "pending": Out(1),
             "conflict": Out(1),
             "o_error": Out(ErrorStream()),
@@ -74,10 +84,10 @@ class Fetch(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walk = walk = ColumnWalk(self.cfg)
-        m.submodules.address = address = ColumnAddress(self.cfg)
-        advance = Signal()
-        request = address.o
+        m.submodules.walk = walk = StepWalk(self.cfg)
+        m.submodules.groups = groups = GroupWalk(self.cfg)
+        m.submodules.address = address = GroupAddress(self.cfg)
+        m.submodules.schedule = schedule = WordSchedule(self.cfg)
         connect(m, flipped(self.i), walk.i)
         connect(m, flipped(self.o_error), address.o_error)
         m.d.comb += [
@@ -85,46 +95,97 @@ class Fetch(Component):
             self.offset_read.eq(walk.offset_read),
             self.offset_number.eq(walk.offset_number),
             walk.offset_grant.eq(self.offset_grant),
-            self.offset_load.eq(walk.offset_load),
-            walk.advance.eq(advance),
-            address.advance.eq(advance),
-            address.valid.eq(walk.valid),
-            address.i.eq(walk.o),
-            self.bank.request.eq(request.bank),
-            self.conflict.eq(request.step.step & ~(self.bank.grant & request.bank).any()),
-            advance.eq(~self.conflict),
+            walk.offset_wait.eq(groups.offset_wait),
+            self.offset_load.eq(groups.offset_load),
+            walk.advance.eq(schedule.advance & ~groups.hold),
+            groups.advance.eq(schedule.advance),
+            groups.valid.eq(walk.valid),
+            groups.i.eq(walk.o),
+            address.advance.eq(schedule.advance),
+            address.valid.eq(groups.o_valid),
+            address.i.eq(groups.o),
+            schedule.i.eq(address.o),
+            self.conflict.eq(~schedule.advance),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
-        m.d.comb += [row.eq(request.row) for row in self.bank.row]
-        m.d.comb += self.pending.eq(walk.pending | address.pending | request.step.step | self._read(m, request))
+        granted, remaining = self._ask(m, schedule.o)
+        m.d.comb += schedule.o_ready.eq(~remaining)
+        on_their_way = self._read(m, schedule.o, granted, remaining)
+        m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | schedule.pending | schedule.o.step.step
+                                    | schedule.o.bank.any() | on_their_way)
         return m
 
-    def _read(self, m, request):
-        """Wait for the data of a granted request, select the word; returns whether a request is on its way."""
+    def _ask(self, m, request):
+        """Ask for the banks of a request until all were granted; returns those granted now, and whether any remains."""
+        asked = Signal(BANKS)
+        granted = Signal(BANKS)
+        remaining = Signal()
+        m.d.comb += [
+            asked.eq(request.bank),
+            self.bank.request.eq(asked),
+            granted.eq(asked & self.bank.grant),
+            remaining.eq((asked & ~self.bank.grant).any()),
+        ]
+        if self.cfg.fetch_slots > 1:
+            taken = Signal(BANKS)
+            m.d.comb += asked.eq(request.bank & ~taken)
+            m.d.sync += taken.eq(Mux(remaining, taken | granted, 0))
+        m.d.comb += [row.eq(request.rows[bank % len(request.rows)]) for bank, row in enumerate(self.bank.row)]
+        return granted, remaining
+
+    def _read(self, m, request, granted, remaining):
+        """Wait for the data of granted requests, select the words; returns whether any is on its way."""
         waiting = []
         stage = request
         for cycle in range(1, SHARED_READ_LATENCY + 1):
             following = Signal(word_request_layout(self.cfg), name=f"request_{cycle}")
             m.d.sync += following.eq(stage)
             if cycle == 1:
-                with m.If(self.conflict):
+                m.d.sync += [slot.served.eq(asking.served & (asking.bank & granted).any())
+                             for slot, asking in zip(following.slots, request.slots)]
+                with m.If(remaining):
                     m.d.sync += [following.step.step.eq(0), following.step.last.eq(0)]
-            waiting.append(following.step.step)
+            waiting += [following.step.step, *(slot.served for slot in following.slots)]
             previous, stage = stage, following
-        # The bank and the chunk are decoded a cycle ahead, so that the selection starts at registers.
+        wide = Signal(4, reset_less=True)
+        take = Signal(self.cfg.positions)
+        m.d.sync += [wide.eq(stage.mask), take.eq(self._take(stage))]
+        m.submodules.broadcast = broadcast = Broadcast(self.cfg)
+        m.d.comb += [
+            broadcast.wide.eq(wide),
+            self.take.eq(take),
+            self.arrival.eq(Cat(slot.served for slot in stage.slots).any()),
+            self.step.eq(stage.step),
+        ]
+        for slot in range(self.cfg.fetch_slots):
+            self._select(m, slot, previous.slots[slot], stage.b_signed, broadcast.i[slot])
+            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
+        return Cat(waiting[:len(waiting) // 2]).any()
+
+    def _take(self, request):
+        """Lanes, modulo ``positions``, whose word arrives."""
+        slots = self.cfg.fetch_slots
+        served = spread([slot.served for slot in request.slots], request.mask)
+        takes = []
+        for lane in range(self.cfg.positions):
+            # The group of words that arrives is the one that holds the lane's position.
+            elsewhere = [request.mask[bit] & (request.place[bit] != (lane >> bit & 1))
+                         for bit in range(exact_log2(slots), exact_log2(self.cfg.positions))]
+            takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
+        return Cat(takes)
+
+    def _select(self, m, slot, request, b_signed, word):
+        """The word of a slot, out of the banks' data; ``request`` is a cycle ahead, so that the selection starts at registers."""
         chunks = BANK_BYTES // self.cfg.dot
-        controls = []
+        selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)] for bank in range(BANKS)]
         for bank in range(BANKS):
             for chunk in range(chunks):
-                control = Signal(name=f"select_{bank}_{chunk}", reset_less=True)
-                m.d.sync += control.eq(previous.bank[bank] & (previous.chunk == chunk))
-                controls.append(control)
-        data = [word.word_select(chunk, 8 * self.cfg.dot) for word in self.bank.data for chunk in range(chunks)]
-        word = select_one_hot(controls, data)
-        for index, element in enumerate(self.word):
-            byte = word.word_select(index, 8)
-            extended = Signal(signed(9), name=f"word_{index}", reset_less=True)
-            m.d.sync += extended.eq(Cat(byte, stage.b_signed & byte[7]).as_signed())
+                m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))
+        controls = [select for of_bank in selected for select in of_bank]
+        data = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in self.bank.data for chunk in range(chunks)]
+        value = select_one_hot(controls, data)
+        for index, element in enumerate(word):
+            byte = value.word_select(index, 8)
+            extended = Signal(signed(9), name=f"word_{slot}_{index}", reset_less=True)
+            m.d.sync += extended.eq(Cat(byte, b_signed & byte[7]).as_signed())
             m.d.comb += element.eq(extended)
-        m.d.comb += self.step.eq(stage.step)
-        return Cat(waiting[:-1]).any()

@@ -6,38 +6,108 @@ from amaranth.utils import exact_log2
 from ..config import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
 from ..layouts import PC_BITS
+from .merges import COLUMN_MODES, POSITIONS_A
 
-__all__ = ["column_layout", "word_request_layout"]
+__all__ = ["group_layout", "merge_layout", "slots_layout", "walked_layout", "word_request_layout"]
 
 
-def column_layout(cfg):
-    """One column of one k-slice, as walked: everything that later stages need of its operation."""
-    return data.StructLayout({
-        "column": cfg.threads,                      # one hot
-        "slice": 4,
-        "empty": 1,                                 # no column: only marks the end of an operation that takes no step
+def _passed_on(cfg):
+    """What every stage up to the checks needs of the operation."""
+    return {
         "last": 1,                                  # of the operation
-        "base": 32,
-        "element_shift": 3,
-        "product": 8,                               # of column 0
-        "factor_word": cfg.factor_address_bits,     # of slice 0
         "zero": 1,
         "lanes": cfg.threads,
         "a_signed": 1,
         "b_signed": 1,
         "pc": PC_BITS,
+    }
+
+
+def walked_layout(cfg):
+    """One step of one k-slice, as walked."""
+    return data.StructLayout({
+        **_passed_on(cfg),
+        "index": cfg.threads,                       # of the step, one hot: the distance of its product register from ``product``
+        "fetched": POSITIONS_A,                     # columns of the step; zero only marks the end of an operation that takes no step
+        "slice": 4,
+        "word": 6,                                  # first word of the slice along k
+        "first": 1,                                 # of the operation
+        "base": 32,
+        "element_shift": 3,
+        "product": 8,                               # of step 0
+        "factor_word": cfg.factor_address_bits,     # of slice 0
+        "modes": len(COLUMN_MODES),
+        "ka": 2,
+        "kb": 2,
+        "kb_destination": 2,
+    })
+
+
+def merge_layout(cfg):
+    """How a step is spread over the lanes; lane t is position t mod ``positions`` here."""
+    return data.StructLayout({
+        "active": cfg.positions,                    # positions that have a word in this step
+        "destination": 4,                           # positions, modulo 4, that receive sums
+        "pairs": 1,
+        "quads": 1,
+        "place": 4,                                 # position of the first word of these
+        "mask": 4,                                  # lanes of a group, minus one
+    })
+
+
+def group_layout(cfg):
+    """Words of one step that are fetched together: up to four columns, the same words of each."""
+    return data.StructLayout({
+        **_passed_on(cfg),
+        "columns": data.ArrayLayout(cfg.threads, min(POSITIONS_A, cfg.fetch_slots)),    # one hot each
+        "used": min(POSITIONS_A, cfg.fetch_slots),
+        "word": 6,                                  # first word along k
+        "extra": 2,                                 # words of each column, minus one
+        "lanes_b": 3,                               # 1, 2 or 4 lanes along k, one hot
+        "complete": 1,                              # the step has all its words with these
+        "number": cfg.thread_bits,                  # of the step
+        "slice": 4,
+        "base": 32,
+        "element_shift": 3,
+        "product": 8,
+        "factor_word": cfg.factor_address_bits,
+        "merge": merge_layout(cfg),
+    })
+
+
+def slots_layout(cfg):
+    """Checked words, each in its slot, that come with the same cycle if their banks allow it."""
+    return data.StructLayout({
+        "used": cfg.fetch_slots,
+        "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address / dot
+        "step": 1,
+        "last": 1,
+        "product": 8,
+        "factor_word": cfg.factor_address_bits,
+        "zero": 1,
+        "lanes": cfg.threads,
+        "a_signed": 1,
+        "b_signed": 1,
+        "merge": merge_layout(cfg),
     })
 
 
 def word_request_layout(cfg):
-    """A word of B to be read, and the step of the lanes that it is for.
+    """Reads of B that are asked for together, the slots that their words are for, and the step of the lanes.
 
-    ``step.step`` tells whether there is a word; without, only ``step.last`` counts.
+    ``step.step`` tells whether the step is complete with these words, ``bank`` whether there are words at all.
     """
+    slot = data.StructLayout({
+        "served": 1,
+        "bank": BANKS,                                          # one hot
+        "chunk": exact_log2(BANK_BYTES // cfg.dot),             # of ``dot`` bytes, in the word of the bank
+    })
     return data.StructLayout({
         "step": step_layout(cfg),
         "b_signed": 1,
-        "bank": BANKS,                                          # one hot
-        "row": cfg.row_bits,
-        "chunk": exact_log2(BANK_BYTES // cfg.dot),             # of ``dot`` bytes, in the word of the bank
+        "place": 4,
+        "mask": 4,
+        "bank": BANKS,
+        "rows": data.ArrayLayout(cfg.row_bits, 1 if cfg.fetch_slots == 1 else BANKS),
+        "slots": data.ArrayLayout(slot, cfg.fetch_slots),
     })

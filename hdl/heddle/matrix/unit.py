@@ -15,21 +15,21 @@ PIPELINE_OPERATIONS = 32        # more than the stages behind the queue can hold
 
 
 class MatrixUnit(Component):
-    """Executes ``mm`` and holds the registers of all threads [S0.1-S0.4, S0.9, S0.11].
+    """Executes ``mm`` and holds the registers of all threads [S0.1-S0.7, S0.9, S0.11].
 
-    For each active column n, ascending, and each k-slice s, in the order given: one step, in which every lane t of the
-    lane mask adds the dot product of its factor word ``factor_word + s`` and ``dot`` bytes of shared memory to product
-    register ``product + n``, modulo 2^32. With ``zero``, slice 0 replaces instead. Elements are signed or unsigned per
-    operand.
+    For each active column n, ascending, and each k-slice s, in the order given: one step, in which every lane t of the lane mask adds the dot product of
+    its factor word ``factor_word + s`` and ``dot`` bytes of shared memory to product register ``product + n``, modulo 2^32.
+    With ``zero``, slice 0 replaces instead. Elements are signed or unsigned per operand. Merges share rows and dot products among
+    neighbouring lanes: docs/units/matrix.md.
 
-    One step a cycle, without a gap between operations of three and more steps that are queued in time. With the queue
-    empty, an operation of n steps is done ``queue latency + 12 + log2(dot) + n`` cycles after it is accepted.
-    ``i_operation`` is held back when ``matrix_queue`` operations wait. ``done`` pulses when the last sum is in the
-    register file: a read granted in that cycle sees it.
+    One step a cycle, without a gap between operations of three and more steps that are queued in time; steps of merges take the cycles that
+    their words need. With the queue empty, a register is updated ``queue latency + 16 + log2(dot)`` cycles after its operation
+    is accepted, three more with ``fetch_slots`` above 1. ``i_operation`` is held back when
+    ``matrix_queue`` operations wait. ``done`` pulses when the last sum is in the register file: a read granted in that cycle sees it.
 
-    Errors: PRODUCT_RANGE (once per operation, its other columns go on), MISALIGNED, OUT_OF_RANGE (the rest of the
-    operation is dropped); see ``ColumnAddress``. While ``stop`` is high the operation under way ends early and queued
-    ones are discarded, each with its ``done``. Reset empties the unit and keeps the registers.
+    Errors: PRODUCT_RANGE (once per operation, its other columns go on), MISALIGNED, OUT_OF_RANGE (the rest of the operation is dropped);
+    see ``ColumnAddress``. While ``stop`` is high the operation under way ends early and queued ones are discarded, each with its ``done``.
+    Reset empties the unit and keeps the registers.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ class MatrixUnit(Component):
     event_matrix_steps : Out(1)
         A step entered the lanes.
     event_matrix_bank_conflicts : Out(1)
-        A word waited for its bank.
+        Words waited for their banks.
     event_matrix_bubbles : Out(1)
-        No step entered the lanes, between steps of operations that followed each other.
+        Neither a step nor a word entered the lanes, between steps of operations that followed each other.
     """
 
     def __init__(self, cfg):
@@ -92,7 +92,9 @@ class MatrixUnit(Component):
             self.done.eq(lanes.done),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(fetch.offset, lanes.offset)]
-        m.d.comb += [element.eq(value) for element, value in zip(lanes.word, fetch.word)]
+        m.d.comb += lanes.take.eq(fetch.take)
+        for taken, word in zip(lanes.word, fetch.word):
+            m.d.comb += [element.eq(value) for element, value in zip(taken, word)]
         self._state(m, queue)
         self._events(m, fetch)
         return m
@@ -112,7 +114,7 @@ class MatrixUnit(Component):
         started = Signal()          # a step has entered the lanes since the fetch was last idle
         m.d.sync += [
             conflict.eq(fetch.conflict),
-            bubble.eq(started & fetch.pending & ~fetch.step.step),
+            bubble.eq(started & fetch.pending & ~fetch.step.step & ~fetch.arrival),
             started.eq(fetch.pending & (started | fetch.step.step)),
         ]
         m.d.comb += [

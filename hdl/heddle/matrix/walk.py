@@ -1,26 +1,30 @@
-"""The loops of ``mm``: columns and k-slices, one a cycle, operation after operation without a gap."""
+"""The loops of ``mm``: steps and k-slices, one a cycle, operation after operation without a gap."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..datapath.gates import any_of
 from ..isa.layout import LoopOrder
 from ..layouts import matrix_operation_layout
-from .layouts import column_layout
+from .layouts import walked_layout
+from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, position_steps
 
-__all__ = ["ColumnWalk"]
+__all__ = ["StepWalk"]
 
 
-class ColumnWalk(Component):
-    """Lists the active columns of every k-slice of an operation, lowest column first, in either loop order [S0.4, S0.9].
+class StepWalk(Component):
+    """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
 
-    While one operation is walked, the next one is taken and its offsets are requested from the lanes; they replace the
-    offsets in use when the first column of that operation leaves. Operations of three and more columns times slices
-    follow each other without a gap. An operation without active columns, and every operation while ``stop`` is high,
-    gives one empty column that carries ``last``; with ``stop`` the walk of the operation under way ends there too.
+    Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges that is column i.
+    Steps none of whose columns is fetched are left out.
 
-    From ``i`` to the first column: 4 cycles and the wait for ``offset_grant``. One column a cycle in which ``advance``
-    is high; ``o`` keeps its value while it is low. Reset forgets all operations.
+    While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation without
+    active columns, and every operation while ``stop`` is high, gives one step without columns that carries ``last``; with
+    ``stop`` the walk of the operation under way ends there too.
+
+    From ``i`` to the first step: 4 cycles and the wait for ``offset_grant``. One step a cycle in which ``advance`` is high; ``o``
+    keeps its value while it is low. Reset forgets all operations.
 
     Parameters
     ----------
@@ -30,14 +34,16 @@ class ColumnWalk(Component):
     -------
     i : In(stream.Signature(matrix_operation_layout(cfg)))
     stop : In(1)
-    offset_read, offset_number, offset_grant, offset_load
+    offset_read, offset_number, offset_grant
         See ``LaneArray``.
+    offset_wait : In(1)
+        The offsets that were read last are not in use yet, although their first step has left.
     advance : In(1)
     valid : Out(1)
-    o : Out(column_layout(cfg))
+    o : Out(walked_layout(cfg))
         Registered.
     pending : Out(1)
-        Columns are still to come after ``o``.
+        Steps are still to come after ``o``.
     """
 
     def __init__(self, cfg):
@@ -49,10 +55,10 @@ class ColumnWalk(Component):
             "offset_read": Out(1),
             "offset_number": Out(operation["offset_register"].shape),
             "offset_grant": In(1),
-            "offset_load": Out(1),
+            "offset_wait": In(1),
             "advance": In(1),
             "valid": Out(1),
-            "o": Out(column_layout(cfg)),
+            "o": Out(walked_layout(cfg)),
             "pending": Out(1),
         })
 
@@ -63,23 +69,21 @@ class ColumnWalk(Component):
         next_operation = Signal(layout, reset_less=True)
         valid = Signal()
         operation = Signal(layout, reset_less=True)
-        first = Signal()                            # no column has left yet
+        first = Signal()                            # no step has left yet
         empty = Signal()
         start = Signal()
         final = Signal()
-        ready, next_empty = self._next(m, next_valid, next_operation, start, valid & first)
+        ready, next_empty = self._next(m, next_valid, next_operation, start, (valid & first) | self.offset_wait)
         m.d.comb += start.eq(ready & (~valid | (self.advance & final)))
 
-        column, index = self._walk(m, operation, start, next_operation, final, empty)
+        modes, fetched = self._columns(m, next_operation, start)
+        walked = self._walk(m, operation, start, modes, fetched, final, empty)
         with m.If(self.advance):
             m.d.sync += [first.eq(0), valid.eq(valid & ~final)]
         with m.If(start):
             m.d.sync += [valid.eq(1), first.eq(1), operation.eq(next_operation), empty.eq(next_empty)]
-        self._output(m, operation, valid, column, index, final, empty)
-        m.d.comb += [
-            self.offset_load.eq(valid & first & self.advance),
-            self.pending.eq(valid | next_valid),
-        ]
+        self._output(m, operation, valid, walked, first, final, empty)
+        m.d.comb += self.pending.eq(valid | next_valid)
         return m
 
     def _next(self, m, valid, operation, start, offsets_in_wait):
@@ -106,44 +110,83 @@ class ColumnWalk(Component):
             ]
         return ready, empty
 
-    def _walk(self, m, operation, start, next_operation, final, empty):
-        """The two loops; returns the column, one hot, and the slice."""
+    def _columns(self, m, next_operation, start):
+        """The mode of the merge, and the steps in which each position has a column to fetch.
+
+        Both are prepared in the cycle in which the next operation asks for its offsets.
+        """
+        threads = self.cfg.threads
+        decoded = Signal(len(COLUMN_MODES))
+        modes_next, modes = (Signal(len(COLUMN_MODES), name=name, reset_less=True) for name in ("modes_next", "modes"))
+        m.d.comb += decoded.eq(column_modes(next_operation))
+        m.d.sync += modes_next.eq(decoded)
+        fetched = []
+        for a in range(POSITIONS_A):
+            steps = position_steps(threads, a)
+            prepared, current = (Signal(steps, name=f"{name}_{a}", reset_less=True) for name in ("prepared", "fetched"))
+            sources = [[] for _ in range(steps)]
+            for number, mode in enumerate(COLUMN_MODES):
+                for column in range(threads):
+                    place, index = column_place(threads, mode, column)
+                    if place == a:
+                        sources[index].append(decoded[number] & next_operation.columns[column])
+            m.d.sync += prepared.eq(Cat(any_of(terms) for terms in sources))
+            with m.If(start):
+                m.d.sync += current.eq(prepared)
+            fetched.append((prepared, current))
+        with m.If(start):
+            m.d.sync += modes.eq(modes_next)
+        return modes, fetched
+
+    def _walk(self, m, operation, start, modes, fetched, final, empty):
+        """The two loops; returns the values of members of ``walked_layout``."""
         remaining = Signal(self.cfg.threads, reset_less=True)
         index = Signal(4, reset_less=True)
-        column = Signal(self.cfg.threads)
+        word = Signal(6, reset_less=True)
+        step = Signal(self.cfg.threads)
         others = Signal(self.cfg.threads)
-        last_column = Signal()
+        last_step = Signal()
         last_slice = Signal()
+        next_word = Signal(6)
         m.d.comb += [
-            column.eq(remaining & -remaining),
+            step.eq(remaining & -remaining),
             others.eq(remaining & (remaining - 1)),
-            last_column.eq(others == 0),
+            last_step.eq(others == 0),
             last_slice.eq(index == operation.k_length),
-            final.eq((last_column & last_slice) | empty | self.stop),
+            next_word.eq(word + operation.kb + 1),
+            final.eq((last_step & last_slice) | empty | self.stop),
         ]
         with m.If(self.advance):
             with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
-                m.d.sync += index.eq(Mux(last_slice, 0, index + 1))
+                m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
                 with m.If(last_slice):
                     m.d.sync += remaining.eq(others)
             with m.Else():
-                m.d.sync += [index.eq(index + last_column), remaining.eq(Mux(last_column, operation.columns, others))]
+                m.d.sync += [
+                    index.eq(index + last_step),
+                    word.eq(Mux(last_step, next_word, word)),
+                    remaining.eq(Mux(last_step, any_of(current for _, current in fetched), others)),
+                ]
         with m.If(start):
-            m.d.sync += [remaining.eq(next_operation.columns), index.eq(0)]
-        return column, index
+            m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), word.eq(0)]
+        fetches = Cat((step & current).any() for _, current in fetched)
+        return {"index": step, "fetched": fetches, "slice": index, "word": word, "modes": modes}
 
-    def _output(self, m, operation, valid, column, index, final, empty):
+    def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
-        output = Signal(column_layout(self.cfg), reset_less=True)
+        output = Signal(walked_layout(self.cfg), reset_less=True)
         with m.If(self.advance):
+            m.d.sync += output_valid.eq(valid)
+            for name, value in walked.items():
+                m.d.sync += getattr(output, name).eq(value)
             m.d.sync += [
-                output_valid.eq(valid),
-                output.column.eq(column),
-                output.slice.eq(index),
-                output.empty.eq(empty | self.stop),
+                output.first.eq(first),
                 output.last.eq(final),
-                output.zero.eq(operation.zero & (index == 0)),
+                output.zero.eq(operation.zero & (walked["slice"] == 0)),
             ]
-            for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "pc"):
+            for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
+                         "kb_destination", "pc"):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
+            with m.If(empty | self.stop):
+                m.d.sync += output.fetched.eq(0)
         m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]

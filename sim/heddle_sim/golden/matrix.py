@@ -51,7 +51,7 @@ class MatrixResult:
     steps : list of dict of int to int
         For each step that was executed, in order: position in the group to shared address of the word of B.
     unfinished : dict of int to int
-        The words of the step that an error ended, before the one with the error.
+        The words of the step that an error ended, up to the one with the error.
     """
 
     products: np.ndarray
@@ -122,12 +122,12 @@ def multiply(products, factors, shared, operation):
         words = _words(operation, offsets, index, number, dot)
         read = {}
         for position, address in words.items():
+            read[position] = address
             if address % dot or address >= len(shared):
                 code = ErrorCode.MISALIGNED if address % dot else ErrorCode.OUT_OF_RANGE
                 result.errors.append((code, operation.pc, address))
                 result.unfinished.update(read)
                 return result
-            read[position] = address
         result.steps.append(words)
         _step(result.products, factors, shared, operation, register, number, words)
     return result

@@ -12,8 +12,8 @@ from heddle.config import PRODUCT_BANKS, PRODUCT_REGISTERS
 from heddle.datapath.layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
 from heddle_sim.harness import bench_config
 
-INPUTS = ("factor_address", "a_signed", "active", "accumulate", "clear", "access", "factor_access", "write_lane", "capture",
-          "offset_load", "returned", "return_words", "return_lane")
+INPUTS = ("factor_address", "take", "a_signed", "active", "merged", "group_sum", "receive", "accumulate", "clear", "access",
+          "factor_access", "write_lane", "capture", "offset_load", "returned", "return_words", "return_lane")
 
 
 class LaneBench:
@@ -107,6 +107,12 @@ async def steps(dut):
     cfg, choose = bench.cfg, bench.random
     depth = exact_log2(cfg.dot)
     registers = [0, 1, 4, 5, 255]
+    sum_bits = cfg.sum_bits
+    word = bench.rng.integers(-128, 256, cfg.dot)
+    bench.at(bench.cycle + 1, "take", 1)
+    for index, element in enumerate(word):
+        bench.at(bench.cycle + 1, f"word__{index}", int(element))
+    await bench.run(bench.cycle + 2)
     before = [None, None]           # product registers of the steps one and two cycles ago
     for _ in range(1500):
         cycle = bench.cycle + 1
@@ -117,31 +123,40 @@ async def steps(dut):
         product = choose.choice([choose.choice(registers), choose.randrange(PRODUCT_REGISTERS), 0])
         factor = choose.randrange(cfg.factor_words)
         a_signed, active, zero = choose.getrandbits(1), choose.random() < 0.8, choose.random() < 0.2
-        b = bench.rng.integers(-128, 256, cfg.dot)
         a = bench.factors[factor].view(np.int8 if a_signed else np.uint8).astype(np.int64)
 
         bench.at(cycle, "factor_address", factor)
         bench.at(cycle + 1, "a_signed", a_signed)
         bench.at(cycle + 1, "active", int(active))
-        for index, element in enumerate(b):
-            bench.at(cycle + 1, f"word__{index}", int(element))
+        if choose.random() < 0.7:       # else the lane keeps its word
+            word = bench.rng.integers(-128, 256, cfg.dot)
+            bench.at(cycle + 1, "take", 1)
+            for index, element in enumerate(word):
+                bench.at(cycle + 1, f"word__{index}", int(element))
+        b = word
+        merged, receive = choose.random() < 0.3, choose.random() < 0.7
+        group_sum = choose.randrange(-1 << sum_bits + 1, 1 << sum_bits + 1) if merged else 0
+        bench.at(cycle + 4 + depth, "merged", int(merged))
+        bench.at(cycle + 5 + depth, "group_sum", group_sum & (1 << sum_bits + 2) - 1)
+        bench.at(cycle + 5 + depth, "receive", int(receive))
+        bench.checks.append((cycle + 3 + depth, "root", (int(a @ b) if active else 0) & (1 << sum_bits) - 1))
         bank, row = product % PRODUCT_BANKS, product // PRODUCT_BANKS
-        bench.rows("read_row", bank, row, cycle + 1 + depth)
+        bench.rows("read_row", bank, row, cycle + 3 + depth)
         one, two = product == before[0], product == before[1]
-        bench.at(cycle + 2 + depth, "accumulate", forward_one=int(one), forward_two=int(two and not one),
+        bench.at(cycle + 4 + depth, "accumulate", forward_one=int(one), forward_two=int(two and not one),
                  banks=0 if one or two else 1 << bank)
-        bench.at(cycle + 2 + depth, "clear", int(active and zero))
-        bench.rows("write_row", bank, row, cycle + 3 + depth)
-        bench.at(cycle + 3 + depth, "access", matrix_write=1 << bank)
+        bench.at(cycle + 4 + depth, "clear", int(zero))
+        bench.rows("write_row", bank, row, cycle + 5 + depth)
+        bench.at(cycle + 5 + depth, "access", matrix_write=1 << bank)
 
-        if active:
-            total = (0 if zero else int(bench.products[product])) + int(a @ b)
-            bench.products[product] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
+        value = (group_sum if receive else 0) if merged else int(a @ b) if active else 0
+        total = (0 if zero else int(bench.products[product])) + value
+        bench.products[product] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
         before = [product, before[0]]
         await bench.run(cycle)
-    await bench.run(bench.cycle + 8)
+    await bench.run(bench.cycle + 10)
     await bench.compare()
-    assert bench.compared == PRODUCT_REGISTERS // PRODUCT_BANKS
+    assert bench.compared > 1000 + PRODUCT_REGISTERS // PRODUCT_BANKS
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

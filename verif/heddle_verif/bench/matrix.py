@@ -23,11 +23,16 @@ ACCESS_WORDS = 3            # factor words that only the thread unit uses, the f
 OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
 
 
+def group_size(ka, kb):
+    return (1, 2, 4, 4)[ka] * (1, 2, 4, 4)[kb]
+
+
 class Workload:
     """Random operations; slices are in the factor words between those of the accesses and those of the offsets."""
 
     def __init__(self, bench):
         self.bench, self.cfg, self.random, self.rng = bench, bench.cfg, bench.random, bench.rng
+        self.merges = True
         self.limit = self.cfg.factor_words - OFFSET_WORDS
         self.offset_numbers = range(self.limit * self.cfg.numbers_per_word, self.cfg.factor_registers)
 
@@ -38,7 +43,7 @@ class Workload:
         parts = cfg.numbers_per_word
         for word in range(self.limit, cfg.factor_words):
             for group in range(cfg.thread_groups):
-                data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 32, (bench.slots, 4), np.uint32) * 16
+                data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, 4), np.uint32) * 16
                 bench.accesses.append(Return(data, 15, np.arange(cfg.threads) // bench.slots == group))
             bench.accesses.append(FactorWrite(word, 0, (1 << parts) - 1, np.ones(cfg.threads, bool)))
         await bench.idle()
@@ -64,7 +69,26 @@ class Workload:
             "a_signed": random.getrandbits(1), "b_signed": random.getrandbits(1), "k_length": slices,
             "order": random.choice(list(LoopOrder)), "zero": random.getrandbits(1), "pc": random.getrandbits(12),
         }
-        return MatrixOperation(**(values | fixed))
+        return MatrixOperation(**(values | self.merge() | fixed))
+
+    def merge(self):
+        """Random merges whose groups fit the threads; none, as often as any."""
+        random = self.random
+        ka, kb = random.choice([(0, 0), (random.randrange(4), 0), (0, random.randrange(4)), (random.randrange(4), random.randrange(4))])
+        if group_size(ka, kb) > self.cfg.threads or not self.merges:
+            ka = kb = 0
+        return {"ka": ka, "ka_interleaved": random.getrandbits(1), "kb": kb, "kb_destination": random.randrange(kb + 1)}
+
+    async def place_columns(self, pitch):
+        """Columns ``pitch`` bytes apart, in every offset register of the last factor word; returns the number of the first."""
+        bench, cfg = self.bench, self.cfg
+        for group in range(cfg.thread_groups):
+            offsets = (np.arange(bench.slots) + group * bench.slots) * pitch
+            lanes = np.arange(cfg.threads) // bench.slots == group
+            bench.accesses.append(Return(np.repeat(offsets[:, None], 4, axis=1).astype(np.uint32), 15, lanes))
+        bench.accesses.append(FactorWrite(cfg.factor_words - 1, 0, (1 << cfg.numbers_per_word) - 1, np.ones(cfg.threads, bool)))
+        await bench.idle()
+        return cfg.factor_registers - 1
 
     def access(self):
         """A random access to registers that no operation uses: rows 32 to 47 of the product banks, the lower factor words."""
@@ -133,6 +157,7 @@ async def repeats(dut):
 async def no_bubbles(dut, order):
     """Operations that are queued in time follow each other without a gap, from three steps on."""
     bench, work = await begin(dut)
+    work.merges = False
     everything = np.ones(work.cfg.threads, bool)
     three = np.arange(work.cfg.threads) < 3
     for columns, slices, count in ((everything, 16, 6), (everything, 1, 10), (three, 1, 10), (three, 4, 6), (everything, 2, 10)):
@@ -150,9 +175,54 @@ async def no_bubbles(dut, order):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def every_merge(dut):
+    """All factors with all destinations and both orders of columns, with all and with some columns and lanes [S0.5-S0.7]."""
+    bench, work = await begin(dut)
+    everything = np.ones(work.cfg.threads, bool)
+    merges = [(ka, interleaved, kb, destination) for ka in range(4) for interleaved in range(2 if ka else 1)
+              for kb in range(4) for destination in range(kb + 1) if group_size(ka, kb) <= work.cfg.threads]
+    work.random.shuffle(merges)
+    for number, (ka, interleaved, kb, destination) in enumerate(merges):
+        masks = {"columns": everything, "lanes": everything} if number % 2 else {}
+        bench.operations.append(work.operation(
+            ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, k_length=work.random.randrange(3), product=3, **masks))
+    await bench.idle()
+    await bench.compare()
+    assert bench.conflicts == bench.expected_conflicts
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def merges_are_faster(dut):
+    """As many times as factors and slots promise, with neighbouring columns in different banks; the time is that of the words."""
+    bench, work = await begin(dut)
+    cfg = work.cfg
+    offset = await work.place_columns(5 * 16)
+    everything = np.ones(cfg.threads, bool)
+    cycles = {}
+    for name, fields, count in (("plain", {}, 8), ("ka4", {"ka": 3, "ka_interleaved": 1}, 8), ("kb4", {"kb": 3}, 2)):
+        start = bench.cycle
+        for _ in range(count):
+            bench.operations.append(work.operation(**({
+                "columns": everything, "lanes": everything, "k_length": 15, "product": 0, "base": 0, "element_shift": 0,
+                "offset_register": offset, "factor_word": 3, "order": LoopOrder.SLICES_OUTER, "ka": 0, "kb": 0, "kb_destination": 0} | fields)))
+        await bench.idle()
+        cycles[name] = bench.cycle - start
+    expected = min(4, cfg.fetch_slots)
+    overhead = 40           # until the first step, and after the last
+    for name in ("ka4", "kb4"):
+        speedup = (cycles["plain"] - overhead) / (cycles[name] - overhead)
+        dut._log.info(f"{name}: {cycles['plain']} and {cycles[name]} cycles, {speedup:.2f} times as fast")
+        assert speedup > 0.9 * expected
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def first_step(dut):
     """The time from an operation to its sum is what the unit's page says, and a read granted in the cycle of ``done`` sees the sum."""
     bench, work = await begin(dut)
+    work.merges = False
     one = np.arange(work.cfg.threads) == 0
     latency = (1 if work.cfg.matrix_queue == 2 else 2) + 12 + exact_log2(work.cfg.dot)
     for row in range(8):

@@ -1,0 +1,51 @@
+"""From the slots of the fetch to the lanes."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+__all__ = ["Broadcast", "spread"]
+
+
+def spread(values, wide):
+    """``values`` repeated so that the first ones fill all places: 2, 4 … of them stay when bit 0, 1 … of ``wide`` is set, else one."""
+    result = list(values[:1])
+    for level in range(exact_log2(len(values))):
+        result += [Mux(wide[level], own, copy) for own, copy in zip(values[len(result):], result)]
+    return result
+
+
+class Broadcast(Component):
+    """Repeats the words of the first slots so that each lane finds its word in slot t mod ``fetch_slots``: combinational [S0.5-S0.7].
+
+    ``log2(fetch_slots)`` levels of ``fetch_slots - 1`` two-way multiplexers in all, common to all lanes; wires with one slot.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(signed(9)).array(fetch_slots, dot)
+    wide : In(4)
+        Bit l: a group has more than 2**l lanes.
+    o : Out(signed(9)).array(fetch_slots, dot)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "wide": In(4),
+            "o": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        for element in range(self.cfg.dot):
+            values = []
+            for value in spread([word[element] for word in self.i], self.wide):
+                place = len(values)
+                values.append(Signal(signed(9), name=f"word_{place}_{element}"))
+                m.d.comb += [values[-1].eq(value), self.o[place][element].eq(values[-1])]
+        return m
