@@ -224,7 +224,7 @@ async def first_step(dut):
     bench, work = await begin(dut)
     work.merges = False
     one = np.arange(work.cfg.threads) == 0
-    latency = (1 if work.cfg.matrix_queue == 2 else 2) + 12 + exact_log2(work.cfg.dot)
+    latency = (1 if work.cfg.matrix_queue == 2 else 2) + 15 + exact_log2(work.cfg.dot) + 3 * (work.cfg.fetch_slots > 1)
     for row in range(8):
         steps = 1 + row % 2
         bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + steps: (
