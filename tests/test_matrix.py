@@ -14,9 +14,9 @@ from heddle_sim.harness import run_bench
 TINY = load_config("tiny")
 CONFIGS = {
     "tiny": TINY,
-    "dot8": TINY.replace(dot=8, thread_slots=4, matrix_queue=2),
-    "dot16": TINY.replace(dot=16, thread_slots=1),
-    "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32),
+    "dot8": TINY.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),
+    "dot16": TINY.replace(dot=16, thread_slots=1, fetch_words=2),
+    "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16),
 }
 
 
@@ -24,7 +24,7 @@ CONFIGS = {
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed)
-    assert summary["tests"] == 12
+    assert summary["tests"] == 14
 
 
 @pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
@@ -77,6 +77,31 @@ def test_golden_is_a_matrix_product(order, signs):
             assert result.products[row, 8 + column] == sum(int(x) * int(y) for x, y in zip(a, b, strict=True))
     assert not result.errors
     assert len(result.addresses) == 6 * TINY.threads
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize(("ka", "kb"), [(ka, kb) for ka in range(1, 5) for kb in range(1, 5) if ka < 3 or kb < 3])
+def test_golden_merges(ka, kb, interleaved):
+    """A group of lanes gives a row of A x B; each of them holds its part of that row's k and of its columns [S0.5-S0.7]."""
+    products, factors, shared = state()
+    lanes_b, size = (1, 2, 4, 4)[kb - 1], (1, 2, 4, 4)[ka - 1] * (1, 2, 4, 4)[kb - 1]
+    slices, destination = 3, kb - 1
+    result = multiply(products, factors, shared, operation(
+        product=8, factor_word=3, k_length=slices - 1, ka=ka - 1, ka_interleaved=interleaved, kb=kb - 1, kb_destination=destination,
+        offset_register=TINY.factor_registers - 1))
+    expected = products.copy()
+    for row in range(TINY.threads // size):
+        for column in range(TINY.threads):
+            length = -(-TINY.threads // ka)
+            place, index = (column % ka, column // ka) if interleaved else (column // length, column % length)
+            lanes = [row * size + place * lanes_b + part for part in range(kb)]
+            a = [int(factors[lane, 3 + number, element].view(np.int8))
+                 for number in range(slices) for lane in lanes for element in range(TINY.dot)]
+            b = shared[64 * column:64 * column + len(a)].view(np.int8)
+            expected[lanes[destination], 8 + index] = sum(int(x) * int(y) for x, y in zip(a, b, strict=True))
+    assert (result.products == expected).all()
+    assert not result.errors
+    assert len(result.steps) == slices * -(-TINY.threads // ka)
 
 
 def test_golden_masks_and_wraps():

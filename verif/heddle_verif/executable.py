@@ -238,13 +238,14 @@ class ExecutableGenerator(ProgramGenerator):
 
     def matrix(self):
         factors, slices = self.slices()
+        merge, words = self.merge()
         registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
-        if place := self.place(self.cfg.dot * slices, self.cfg.dot, registers, space="shared"):
+        if place := self.place(self.cfg.dot * slices * words, self.cfg.dot, registers, space="shared"):
             target = self.register(product=True)
             if target + self.cfg.threads > PRODUCT_REGISTERS - OFFSETS:
                 target = self.random.randrange(PRODUCT_REGISTERS - OFFSETS - self.cfg.threads + 1)
             self.settle(Access("matrix", *place[1:], False))
-            self.matrix_text(target, place[0], factors, slices)
+            self.matrix_text(target, place[0], factors, slices, merge)
 
     def ends(self, size):
         """Spaces and first addresses of a copy of so many bytes; ``destination, source`` each (space, address)."""

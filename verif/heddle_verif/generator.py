@@ -200,14 +200,22 @@ class ProgramGenerator:
         word = self.random.randrange(self.cfg.factor_words - slices + 1)
         return FIRST_FACTOR_REGISTER + word * self.cfg.numbers_per_word, slices
 
-    def matrix_text(self, target, address, factors, slices):
+    def merge(self):
+        """Modifiers of a merge that the threads allow, and the number of words of a column in a slice."""
+        ka, kb = (self.random.choice((1, 1, 2, 3, 4)) for _ in range(2))
+        if ka > 2 and kb > 2 and self.cfg.threads < 16:
+            ka = 2
+        columns = f".ka{ka}{self.random.choice(('', 'i'))}" if ka > 1 else ""
+        return columns + (f".kb{kb}d{self.random.randrange(kb)}" if kb > 1 else ""), kb
+
+    def matrix_text(self, target, address, factors, slices, merge):
         signs = f".{self.random.choice('us')}a.{self.random.choice('us')}b"
         flags = self.random.choice(("", ".kin")) + self.random.choice(("", ".z"))
-        self.text(f"{self.guard('p')}mm8{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
+        self.text(f"{self.guard('p')}mm8{merge}{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
 
     def matrix(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
-        self.matrix_text(self.register(product=True), f"ur{segment}:rf{offset}:{self.number()}", *self.slices())
+        self.matrix_text(self.register(product=True), f"ur{segment}:rf{offset}:{self.number()}", *self.slices(), self.merge()[0])
 
     def spaces(self):
         return ".".join(self.random.choice((("shared", "global"), ("global", "shared"))))

@@ -209,7 +209,7 @@ async def merges_are_faster(dut):
         await bench.idle()
         cycles[name] = bench.cycle - start
     expected = min(4, cfg.fetch_slots)
-    overhead = 40           # until the first step, and after the last
+    overhead = 24           # until the first step, and after the last
     for name in ("ka4", "kb4"):
         speedup = (cycles["plain"] - overhead) / (cycles[name] - overhead)
         dut._log.info(f"{name}: {cycles['plain']} and {cycles[name]} cycles, {speedup:.2f} times as fast")
