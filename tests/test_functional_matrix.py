@@ -82,7 +82,8 @@ def merge(rng, cfg):
     while True:
         ka, kb = (int(value) for value in rng.integers(0, 4, 2) * (rng.integers(3) > 0))
         if cfg.threads > 8 or ka < 2 or kb < 2:
-            return {"ka": ka, "ka_interleaved": int(rng.integers(2)), "kb": kb, "kb_destination": int(rng.integers(kb + 1))}
+            return {"ka": ka, "ka_interleaved": int(rng.integers(2)), "kb": kb,
+                    "kb_destination": int(rng.integers(kb + 1))}
 
 
 @pytest.mark.parametrize("name", ["tiny", "small"])

@@ -82,13 +82,13 @@ def test_golden_is_a_matrix_product(order, signs):
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize(("ka", "kb"), [(ka, kb) for ka in range(1, 5) for kb in range(1, 5) if ka < 3 or kb < 3])
 def test_golden_merges(ka, kb, interleaved):
-    """A group of lanes gives a row of A x B; each of them holds its part of that row's k and of its columns [S0.5-S0.7]."""
+    """A group of lanes gives a row of A x B; each holds its part of that row's k and of its columns [S0.5-S0.7]."""
     products, factors, shared = state()
     lanes_b, size = (1, 2, 4, 4)[kb - 1], (1, 2, 4, 4)[ka - 1] * (1, 2, 4, 4)[kb - 1]
     slices, destination = 3, kb - 1
     result = multiply(products, factors, shared, operation(
-        product=8, factor_word=3, k_length=slices - 1, ka=ka - 1, ka_interleaved=interleaved, kb=kb - 1, kb_destination=destination,
-        offset_register=TINY.factor_registers - 1))
+        product=8, factor_word=3, k_length=slices - 1, ka=ka - 1, ka_interleaved=interleaved, kb=kb - 1,
+        kb_destination=destination, offset_register=TINY.factor_registers - 1))
     expected = products.copy()
     for row in range(TINY.threads // size):
         for column in range(TINY.threads):

@@ -66,7 +66,8 @@ class Config:
     matrix_queue, thread_queue, copy_queue : int
         Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
     fetch_words : int
-        Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4, 8 or 16).
+        Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4,
+        8 or 16).
     cores : int
         Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
 

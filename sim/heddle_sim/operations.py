@@ -45,7 +45,8 @@ def multiply(state, operation):
     for row in range(ka):
         mine = position == row
         # Exact in single precision: at most 16 * 16 products below 2^16 each, so that every sum stays below 2^24.
-        product = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation) for part in range(kb))
+        product = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation)
+                      for part in range(kb))
         lanes = operation.lanes[targets[:, row]]
         target = np.ix_(targets[lanes, row], numbers[mine])
         if operation.zero:

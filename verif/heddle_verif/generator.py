@@ -215,7 +215,8 @@ class ProgramGenerator:
 
     def matrix(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
-        self.matrix_text(self.register(product=True), f"ur{segment}:rf{offset}:{self.number()}", *self.slices(), self.merge()[0])
+        address = f"ur{segment}:rf{offset}:{self.number()}"
+        self.matrix_text(self.register(product=True), address, *self.slices(), self.merge()[0])
 
     def spaces(self):
         return ".".join(self.random.choice((("shared", "global"), ("global", "shared"))))

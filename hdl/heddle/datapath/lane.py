@@ -20,20 +20,23 @@ PRODUCT_BITS = 18       # of 9 x 9 bit, signed
 class Lane(Component):
     """Multiplies a factor word with a broadcast word and accumulates into a product register, once a cycle.
 
-    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``a_signed`` and ``active``; 2 the operands are
-    multiplied; 3 to 2 + D the tree adds; 3 + D ``root`` and ``access.read_row``; 4 + D ``accumulate``, ``clear`` and ``merged``; 5 + D
-    ``group_sum`` and ``receive``, the sum is formed and ``access.matrix_write`` stores it. ``word`` is taken in cycle 1, or
-    before while other lanes still wait for theirs: it is kept until the next ``take``. Accumulation wraps modulo 2^32. A lane that is
-    not ``active`` multiplies by zero and thus keeps its products; ``clear`` replaces the register instead of adding.
+    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``a_signed`` and ``active``; 2 the operands
+    are multiplied; 3 to 2 + D the tree adds; 3 + D ``root`` and ``access.read_row``; 4 + D ``accumulate``, ``clear``
+    and ``merged``; 5 + D ``group_sum`` and ``receive``, the sum is formed and ``access.matrix_write`` stores it.
+    ``word`` is taken in cycle 1, or before while other lanes still wait for theirs: it is kept until the next ``take``.
+    Accumulation wraps modulo 2^32. A lane that is not ``active`` multiplies by zero and thus keeps its products;
+    ``clear`` replaces the register instead of adding.
 
-    The lane's own dot product counts unless the step is ``merged`` [S0.6]; then ``group_sum``, made of the roots of several lanes,
-    counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged.
+    The lane's own dot product counts unless the step is ``merged`` [S0.6]; then ``group_sum``, made of the roots of
+    several lanes, counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged.
 
-    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and the
-    offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not returned.
+    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and
+    the offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not
+    returned.
 
-    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside, one
-    for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``write_lane`` and ``return_lane`` differ from lane to lane. No register is reset.
+    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
+    one for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``write_lane`` and ``return_lane`` differ from
+    lane to lane. No register is reset.
 
     Parameters
     ----------
@@ -98,7 +101,7 @@ class Lane(Component):
             m.d.comb += tree.i[index].eq(product)
 
     def _dot_product(self, m):
-        """The lane's own sum, delayed like that of its group, or the group's; the other one is zero, so that an OR selects."""
+        """The lane's own sum, delayed like that of its group, or the group's; the other is zero, so that an OR selects."""
         own = self.root
         for level in range(1, GROUP_LEVELS + 1):
             delayed = Signal(signed(self.cfg.sum_bits), name=f"own_{level}", reset_less=True)
@@ -143,7 +146,8 @@ class Lane(Component):
         chunks = 4 // parts
         for part in range(parts):
             choices = [words[chunk * parts + part] for chunk in range(chunks)]
-            data = choices[0] if chunks == 1 else Cat(choices).word_select(self.factor_access.chunk[:exact_log2(chunks)], 32)
+            chunk = self.factor_access.chunk[:exact_log2(chunks)]
+            data = choices[0] if chunks == 1 else Cat(choices).word_select(chunk, 32)
             m.d.comb += [
                 factors.write_data[part].eq(data),
                 factors.write_b[part].eq(self.factor_access.write[part] & self.write_lane),
@@ -152,7 +156,8 @@ class Lane(Component):
 
     def _capture(self, m, factors, products, words):
         factor, single, word_data = (Signal(32, name=name) for name in ("factor", "single", "word_data"))
-        address, offset, offset_next = (Signal(32, name=f"{name}_s", reset_less=True) for name in ("address", "offset", "offset_next"))
+        address, offset, offset_next = (
+            Signal(32, name=f"{name}_s", reset_less=True) for name in ("address", "offset", "offset_next"))
         m.d.comb += [
             factor.eq(select_one_hot(self.capture.parts, factors.data_b)),
             single.eq(select_one_hot(self.capture.banks, products.data) | factor),

@@ -17,9 +17,11 @@ __all__ = ["LaneArray"]
 class LaneArray(Component):
     """``threads`` lanes: one step of ``mm`` a cycle, and the thread unit's access to the same registers.
 
-    ``step`` of a cycle goes with ``word`` of the next one; lane t takes ``word[t mod slots]`` when bit t mod ``positions`` of ``take`` is set, in the
-    cycle after ``step`` or before, and keeps it. The sum is in the product file 6 + log2(dot) cycles after ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never held back; the thread unit and the
-    reads of offsets take what is left (see ``RegisterArbiter``). Reset drops what is under way and keeps the registers.
+    ``step`` of a cycle goes with ``word`` of the next one; lane t takes ``word[t mod slots]`` when bit t mod
+    ``positions`` of ``take`` is set, in the cycle after ``step`` or before, and keeps it. The sum is in the product
+    file 6 + log2(dot) cycles after ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never
+    held back; the thread unit and the reads of offsets take what is left (see ``RegisterArbiter``). Reset drops what is
+    under way and keeps the registers.
 
     The words and all controls come from registers that exist once; each lane is an instance of the same module, so that
     its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``LaneSums``).
@@ -89,7 +91,8 @@ class LaneArray(Component):
         lanes = Once("heddle_lane", Lane, self.cfg)
         for thread in range(self.cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
-            m.d.comb += [element.eq(value) for element, value in zip(lane.word, self.word[thread % self.cfg.fetch_slots])]
+            word = self.word[thread % self.cfg.fetch_slots]
+            m.d.comb += [element.eq(value) for element, value in zip(lane.word, word)]
             m.d.comb += [
                 lane.take.eq(self.take[thread % self.cfg.positions]),
                 lane.merged.eq(control.merged),

@@ -11,9 +11,10 @@ GROUP_LEVELS = 2        # pairs, then quads
 class LaneSums(Component):
     """Adds the roots of pairs or of quads of neighbouring lanes [S0.6, S0.7].
 
-    ``o[j]`` is the sum of lanes 2j and 2j + 1 (``pairs``), or of the four lanes from ``4 * (j // 2)`` on (``quads``), or zero; exact. Latency 2
-    cycles in both modes, one register a level; ``pairs`` and ``quads`` belong to the cycle between. Throughput one set of roots a
-    cycle, nothing is held back, no register is reset. ``3 * threads / 4`` adders.
+    ``o[j]`` is the sum of lanes 2j and 2j + 1 (``pairs``), or of the four lanes from ``4 * (j // 2)`` on (``quads``),
+    or zero; exact. Latency 2 cycles in both modes, one register a level; ``pairs`` and ``quads`` belong to the cycle
+    between. Throughput one set of roots a cycle, nothing is held back, no register is reset. ``3 * threads / 4``
+    adders.
 
     Parameters
     ----------
@@ -50,9 +51,11 @@ class LaneSums(Component):
             m.d.sync += total.eq(value)
             return total
 
-        pairs = [register(f"pair_{j}", self.width + 1, self.i[2 * j] + self.i[2 * j + 1]) for j in range(self.threads // 2)]
+        pairs = [register(f"pair_{j}", self.width + 1, self.i[2 * j] + self.i[2 * j + 1])
+                 for j in range(self.threads // 2)]
         kept = [register(f"pair_kept_{j}", self.width + 1, pair) for j, pair in enumerate(pairs)]
-        quads = [register(f"quad_{j}", self.width + 2, pairs[2 * j] + pairs[2 * j + 1]) for j in range(self.threads // 4)]
+        quads = [register(f"quad_{j}", self.width + 2, pairs[2 * j] + pairs[2 * j + 1])
+                 for j in range(self.threads // 4)]
         with m.If(~self.pairs):
             m.d.sync += [total.eq(0) for total in kept]
         with m.If(~self.quads):

@@ -15,10 +15,11 @@ __all__ = ["StepControl"]
 class StepControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
-    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active`` 1,
-    ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads`` and ``merged`` 4 + D, ``receive``,
-    ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a sum three cycles after the cycle that reads the register, hence the sums
-    of the two cycles before are forwarded when they belong to the same register.
+    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active``
+    1, ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads`` and ``merged`` 4 + D,
+    ``receive``, ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
+    sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
+    they belong to the same register.
 
     One step a cycle, nothing held back. Reset drops what is under way.
 

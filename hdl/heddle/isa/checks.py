@@ -32,7 +32,7 @@ RULES = {
     "element_shift": "segment.element_shift is at most 4",
     "rank": "segment.rank is 0",
     "plain_matrix": "element is INT8; transpose and lane_sum are 0",
-    "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has no more lanes than there are threads",
+    "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads",
     "plain_copy": "copy.swizzle and copy.reduction are NONE",
     "shared_segment": "the segment-table entry lies in shared memory",
 }
@@ -79,7 +79,8 @@ CHECKS = {
     Opcode.LOAD: (Check("dst", "vector"), *_ADDRESS, Check("modifiers", "load_access")),
     Opcode.STORE: (*_ADDRESS, Check("c", "product_vector"), Check("modifiers", "store_access")),
     Opcode.MATRIX: (Check("dst", "product"), Check("a", "offset"), Check("b", "segment"), Check("c", "factors"),
-                    Check("modifiers", "plain_matrix", ErrorCode.UNSUPPORTED), Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
+                    Check("modifiers", "plain_matrix", ErrorCode.UNSUPPORTED),
+                    Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
                     Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
     Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
                         Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),

@@ -20,13 +20,15 @@ __all__ = ["GroupAddress"]
 class GroupAddress(Component):
     """Computes the addresses of a group's words and checks them.
 
-    The address of column n and word w along k is ``base + (offset[n] << element_shift) + w * dot``, 32 bits wrapping. Steps whose product
-    register would lie beyond r255 do not take place; the first of them reports PRODUCT_RANGE with operand 256. An address that
-    is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE, both with the address of the first such word of the
-    step; nothing more of that operation is read, only its end is passed on.
+    The address of column n and word w along k is ``base + (offset[n] << element_shift) + w * dot``, 32 bits wrapping.
+    Steps whose product register would lie beyond r255 do not take place; the first of them reports PRODUCT_RANGE with
+    operand 256. An address that is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE,
+    both with the address of the first such word of the step; nothing more of that operation is read, only its end is
+    passed on.
 
     Latency 3 cycles in which ``advance`` is high, one group a cycle; outputs are registered and keep their values while
-    it is low (an error is reported once). With one slot ``o`` comes a cycle earlier, combinational: ``WordSchedule`` registers it. ``offset`` is used in the first of these cycles. Reset drops what is under way.
+    it is low (an error is reported once). With one slot ``o`` comes a cycle earlier, combinational: ``WordSchedule``
+    registers it. ``offset`` is used in the first of these cycles. Reset drops what is under way.
 
     Parameters
     ----------
@@ -59,11 +61,12 @@ class GroupAddress(Component):
     def elaborate(self, platform):
         m = Module()
         columns = len(self.i.used)
-        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "pc": PC_BITS,
-                     "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
+        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1,
+                     "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
                      "factor_word": self.cfg.factor_address_bits, "product": 9}
         based_layout = data.StructLayout({
-            **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3, "number": self.cfg.thread_bits})
+            **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3,
+            "number": self.cfg.thread_bits})
         addressed_layout = data.StructLayout({**passed_on, "address": data.ArrayLayout(32, columns)})
 
         based_valid = Signal()
@@ -76,7 +79,8 @@ class GroupAddress(Component):
                 if name not in ("factor_word", "product"):
                     m.d.sync += getattr(based, name).eq(getattr(self.i, name))
                 m.d.sync += getattr(addressed, name).eq(getattr(based, name))
-            m.d.sync += [based.offset[column].eq(select_one_hot(self.i.columns[column], self.offset)) for column in range(columns)]
+            m.d.sync += [based.offset[column].eq(select_one_hot(self.i.columns[column], self.offset))
+                         for column in range(columns)]
             m.d.sync += [
                 based.base.eq(self.i.base + self.i.word * self.cfg.dot),
                 based.element_shift.eq(self.i.element_shift),
@@ -114,8 +118,10 @@ class GroupAddress(Component):
                 dropping.eq(~(valid & group.last) & (dropping | (live & ~ignored & wrong))),
                 range_reported.eq(~(valid & group.last) & (range_reported | (live & ignored))),
             ]
-        with m.If(self.advance) if self.cfg.fetch_slots > 1 else nullcontext():
-            self._output(m, m.d.sync if self.cfg.fetch_slots > 1 else m.d.comb, output, live & ~ignored & ~wrong, valid & group.last, group)
+        registered = self.cfg.fetch_slots > 1
+        with m.If(self.advance) if registered else nullcontext():
+            domain = m.d.sync if registered else m.d.comb
+            self._output(domain, output, group, live & ~ignored & ~wrong, valid & group.last)
 
     def _wrong(self, m, group):
         """Whether a word has an error; code and address of the first one. The words of a column follow each other."""
@@ -124,7 +130,8 @@ class GroupAddress(Component):
         wrong, codes, operands = [], [], []
         for column in range(len(group.used)):
             address = group.address[column]
-            misaligned, outside, crossing = (Signal(name=f"{name}_{column}") for name in ("misaligned", "outside", "crossing"))
+            misaligned, outside, crossing = (
+                Signal(name=f"{name}_{column}") for name in ("misaligned", "outside", "crossing"))
             m.d.comb += [
                 misaligned.eq(address[:dot_bits].any()),
                 outside.eq(address[cfg.shared_address_bits:].any()),
@@ -141,7 +148,7 @@ class GroupAddress(Component):
             code, operand = Mux(wrong[column], codes[column], code), Mux(wrong[column], operands[column], operand)
         return Cat(wrong).any(), code, operand
 
-    def _output(self, m, domain, output, correct, last, group):
+    def _output(self, domain, output, group, correct, last):
         cfg = self.cfg
         domain += [output.step.eq(correct & group.complete), output.last.eq(last)]
         for slot in range(cfg.fetch_slots):
@@ -156,7 +163,8 @@ class GroupAddress(Component):
             if slot == 0:       # the first word of the first column in every mode
                 address = words[0][1]
             else:
-                address = any_of(Mux(mode, address, 0) for mode, address, _ in words) + any_of(Mux(mode, word, 0) for mode, _, word in words)
+                first = any_of(Mux(mode, address, 0) for mode, address, _ in words)
+                address = first + any_of(Mux(mode, word, 0) for mode, _, word in words)
             domain += [output.used[slot].eq(correct & any_of(used)), output.words[slot].eq(address)]
         for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "merge"):
             domain += getattr(output, name).eq(getattr(group, name))

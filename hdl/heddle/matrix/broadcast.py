@@ -8,7 +8,7 @@ __all__ = ["Broadcast", "spread"]
 
 
 def spread(values, wide):
-    """``values`` repeated so that the first ones fill all places: 2, 4 … of them stay when bit 0, 1 … of ``wide`` is set, else one."""
+    """``values`` with the first ones repeated in all places: 2, 4 … of them when bits 0, 1 … of ``wide`` are set, else one."""
     result = list(values[:1])
     for level in range(exact_log2(len(values))):
         result += [Mux(wide[level], own, copy) for own, copy in zip(values[len(result):], result)]
@@ -16,9 +16,10 @@ def spread(values, wide):
 
 
 class Broadcast(Component):
-    """Repeats the words of the first slots so that each lane finds its word in slot t mod ``fetch_slots``: combinational [S0.5-S0.7].
+    """Repeats the words of the first slots: lane t finds its word in slot t mod ``fetch_slots``; combinational [S0.5-S0.7].
 
-    ``log2(fetch_slots)`` levels of ``fetch_slots - 1`` two-way multiplexers in all, common to all lanes; wires with one slot.
+    ``log2(fetch_slots)`` levels of ``fetch_slots - 1`` two-way multiplexers in all, common to all lanes; wires with one
+    slot.
 
     Parameters
     ----------

@@ -27,13 +27,15 @@ __all__ = ["Fetch"]
 class Fetch(Component):
     """Reads the words of B of one operation after the other and presents them to the lanes.
 
-    ``step`` goes to the lanes in the cycle in which the last of its words comes from a bank, ``word`` and ``take`` in the next. The lanes keep
-    the words of a step until it is complete and take every step at once, so that no queue is needed behind the banks; a queue of words has
-    its place between ``word`` and the lanes when they come to hold words back.
+    ``step`` goes to the lanes in the cycle in which the last of its words comes from a bank, ``word`` and ``take`` in
+    the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
+    needed behind the banks; a queue of words has its place between ``word`` and the lanes when they come to hold words
+    back.
 
-    From an operation at ``i`` to its first step: 10 cycles, 13 with several slots, and the waits for the offsets and the bank. One step a
-    cycle without merges, also from operation to operation (see ``StepWalk``), and for merges as many cycles as it takes to read the words of a
-    step: ``fetch_slots`` a cycle and one row of every bank. A bank that is not granted holds the walk. Reset forgets all operations.
+    From an operation at ``i`` to its first step: 10 cycles, 13 with several slots, and the waits for the offsets and
+    the bank. One step a cycle without merges, also from operation to operation (see ``StepWalk``), and for merges as
+    many cycles as it takes to read the words of a step: ``fetch_slots`` a cycle and one row of every bank. A bank that
+    is not granted holds the walk. Reset forgets all operations.
 
     Parameters
     ----------
@@ -111,8 +113,8 @@ class Fetch(Component):
         granted, remaining = self._ask(m, schedule.o)
         m.d.comb += schedule.o_ready.eq(~remaining)
         on_their_way = self._read(m, schedule.o, granted, remaining)
-        m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | schedule.pending | schedule.o.step.step
-                                    | schedule.o.bank.any() | on_their_way)
+        m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | schedule.pending
+                                    | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
         return m
 
     def _ask(self, m, request):
@@ -175,9 +177,10 @@ class Fetch(Component):
         return Cat(takes)
 
     def _select(self, m, slot, request, b_signed, word):
-        """The word of a slot, out of the banks' data; ``request`` is a cycle ahead, so that the selection starts at registers."""
+        """The word of a slot, out of the banks' data; ``request`` is a cycle ahead: the selection starts at registers."""
         chunks = BANK_BYTES // self.cfg.dot
-        selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)] for bank in range(BANKS)]
+        selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
+                    for bank in range(BANKS)]
         for bank in range(BANKS):
             for chunk in range(chunks):
                 m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))

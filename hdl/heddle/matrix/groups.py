@@ -15,11 +15,12 @@ LANES_B = (1, 2, 4)
 class GroupWalk(Component):
     """Cuts the words of a step into groups of up to ``fetch_slots`` that are fetched together [S0.5-S0.7].
 
-    The words of a step are those of its fetched columns, column by column, each with ``kb`` words along k. A step without merges is one group. Groups
-    without a fetched column are left out. A step without columns passes as one group without words.
+    The words of a step are those of its fetched columns, column by column, each with ``kb`` words along k. A step
+    without merges is one group. Groups without a fetched column are left out. A step without columns passes as one
+    group without words.
 
-    Latency one cycle in which ``advance`` is high, one group a cycle; ``o`` is registered and keeps its value while it is low. Reset drops
-    what is under way.
+    Latency one cycle in which ``advance`` is high, one group a cycle; ``o`` is registered and keeps its value while it
+    is low. Reset drops what is under way.
 
     Parameters
     ----------
@@ -96,7 +97,8 @@ class GroupWalk(Component):
             ]
             self._select(m, output, places)
             self._merge(m, output.merge, lanes_b, places, part)
-            for name in ("zero", "lanes", "a_signed", "b_signed", "pc", "slice", "base", "element_shift", "product", "factor_word"):
+            for name in ("zero", "lanes", "a_signed", "b_signed", "pc", "slice", "base", "element_shift", "product",
+                         "factor_word"):
                 m.d.sync += getattr(output, name).eq(getattr(self.i, name))
         return m
 
@@ -105,13 +107,15 @@ class GroupWalk(Component):
         slots = self.cfg.fetch_slots
         first = Signal(POSITIONS_A)
         taken = Signal(POSITIONS_A)
-        lowest = {1: todo & -todo, 2: Cat(todo[:2].any(), Const(0, 1), ~todo[:2].any(), Const(0, 1)), 4: Const(1, POSITIONS_A)}
+        lower_pair, none = todo[:2].any(), Const(0, 1)
+        lowest = {1: todo & -todo, 2: Cat(lower_pair, none, ~lower_pair, none), 4: Const(1, POSITIONS_A)}
         places = [[[] for _ in range(POSITIONS_A)] for _ in range(min(POSITIONS_A, slots))]
         for mode, lanes in enumerate(LANES_B):
             together = columns_together(slots, lanes)
             for a in range(POSITIONS_A):
                 places[a % together][a].append(lanes_b[mode] & first[a - a % together])
-        firsts = [Mux(lanes_b[mode], lowest[columns_together(slots, lanes)][:POSITIONS_A], 0) for mode, lanes in enumerate(LANES_B)]
+        firsts = [Mux(lanes_b[mode], lowest[columns_together(slots, lanes)][:POSITIONS_A], 0)
+                  for mode, lanes in enumerate(LANES_B)]
         places = [[any_of(terms) if terms else Const(0, 1) for terms in place] for place in places]
         m.d.comb += [
             first.eq(any_of(firsts)),
@@ -162,11 +166,12 @@ class GroupWalk(Component):
         for position in range(4):
             m.d.sync += merge.destination[position].eq(
                 lanes_b[0] | (lanes_b[1] & (destination[0] == position % 2)) | (lanes_b[2] & (destination == position)))
-        position_a = Cat(any_of(place[a] for place in places[:1] for a in range(POSITIONS_A) if a >> bit & 1) for bit in range(2))
+        position_a = Cat(any_of(places[0][a] for a in range(POSITIONS_A) if a >> bit & 1) for bit in range(2))
         m.d.sync += [
             merge.pairs.eq(lanes_b[1]),
             merge.quads.eq(lanes_b[2]),
-            merge.place.eq(any_of(Mux(lanes_b[mode], (position_a * lanes) | part, 0) for mode, lanes in enumerate(LANES_B))),
+            merge.place.eq(any_of(Mux(lanes_b[mode], (position_a * lanes) | part, 0)
+                                  for mode, lanes in enumerate(LANES_B))),
             merge.mask.eq(Cat(
                 wide.any() | ~lanes_b[0],                               # 2 lanes or more
                 wide[1] | lanes_b[2] | (wide[0] & lanes_b[1]),          # 4

@@ -27,8 +27,8 @@ def walked_layout(cfg):
     """One step of one k-slice, as walked."""
     return data.StructLayout({
         **_passed_on(cfg),
-        "index": cfg.threads,                       # of the step, one hot: the distance of its product register from ``product``
-        "fetched": POSITIONS_A,                     # columns of the step; zero only marks the end of an operation that takes no step
+        "index": cfg.threads,                       # of the step, one hot: its product register minus ``product``
+        "fetched": POSITIONS_A,                     # columns of the step; without any it only carries ``last``
         "slice": 4,
         "word": 6,                                  # first word of the slice along k
         "first": 1,                                 # of the operation

@@ -2,8 +2,8 @@
 
 from amaranth.hdl import Cat
 
-__all__ = ["COLUMN_MODES", "POSITIONS_A", "column_modes", "column_place", "position_steps", "slot_place", "columns_together",
-           "one_hot_lanes_b"]
+__all__ = ["COLUMN_MODES", "POSITIONS_A", "column_modes", "column_place", "columns_together", "one_hot_lanes_b",
+           "position_steps", "slot_place"]
 
 POSITIONS_A = 4         # columns of a step at most
 # (ka, interleaved)

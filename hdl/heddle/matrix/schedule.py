@@ -14,9 +14,9 @@ __all__ = ["WordSchedule"]
 class WordSchedule(Component):
     """Orders the words of a group in rounds: in each round every bank reads at most one of its rows.
 
-    Words of the same 16 bytes are read once. In every bank the lowest slot that waits goes first. The step passes with the last
-    round. Latency 1 cycle with one slot, else 3 cycles and one more for each further round. ``o`` is registered and
-    keeps its value while ``o_ready`` is low. Reset drops what is under way.
+    Words of the same 16 bytes are read once. In every bank the lowest slot that waits goes first. The step passes with
+    the last round. Latency 1 cycle with one slot, else 3 cycles and one more for each further round. ``o`` is
+    registered and keeps its value while ``o_ready`` is low. Reset drops what is under way.
 
     Parameters
     ----------
@@ -60,7 +60,10 @@ class WordSchedule(Component):
         return word[chunk_bits:][:exact_log2(BANKS)], word[chunk_bits + exact_log2(BANKS):]
 
     def _rounds(self, m, slots):
-        """Compare all words with each other, then take rounds; returns the group, its words of this round, and the first of each bank."""
+        """Compare all words with each other, then take rounds.
+
+        Returns the group, its words of this round, and the first of each bank among them.
+        """
         layout = slots_layout(self.cfg)
         compared = Signal(layout)
         ordered = Signal(layout)
@@ -115,8 +118,9 @@ class WordSchedule(Component):
         m.d.comb += self.o.eq(request)
         words = [self._banks(word) for word in group.words]
         one_hot = [[number == bank for bank in range(BANKS)] for number, _ in words]
-        receivers = Cat(group.merge.active[lane % cfg.positions] & group.merge.destination[lane % 4] for lane in range(cfg.threads))
-        active = Cat(group.merge.active[lane % cfg.positions] for lane in range(cfg.threads))
+        lanes = range(cfg.threads)
+        active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
+        receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)
         with m.If(self.o_ready):
             for slot in range(cfg.fetch_slots):
                 m.d.sync += [

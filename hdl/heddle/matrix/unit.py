@@ -17,19 +17,20 @@ PIPELINE_OPERATIONS = 32        # more than the stages behind the queue can hold
 class MatrixUnit(Component):
     """Executes ``mm`` and holds the registers of all threads [S0.1-S0.7, S0.9, S0.11].
 
-    For each active column n, ascending, and each k-slice s, in the order given: one step, in which every lane t of the lane mask adds the dot product of
-    its factor word ``factor_word + s`` and ``dot`` bytes of shared memory to product register ``product + n``, modulo 2^32.
-    With ``zero``, slice 0 replaces instead. Elements are signed or unsigned per operand. Merges share rows and dot products among
-    neighbouring lanes: docs/units/matrix.md.
+    For each active column n, ascending, and each k-slice s, in the order given: one step, in which every lane t of the
+    lane mask adds the dot product of its factor word ``factor_word + s`` and ``dot`` bytes of shared memory to product
+    register ``product + n``, modulo 2^32. With ``zero``, slice 0 replaces instead. Elements are signed or unsigned per
+    operand. Merges share rows and dot products among neighbouring lanes: docs/units/matrix.md.
 
-    One step a cycle, without a gap between operations of three and more steps that are queued in time; steps of merges take the cycles that
-    their words need. With the queue empty, a register is updated ``queue latency + 16 + log2(dot)`` cycles after its operation
-    is accepted, three more with ``fetch_slots`` above 1. ``i_operation`` is held back when
-    ``matrix_queue`` operations wait. ``done`` pulses when the last sum is in the register file: a read granted in that cycle sees it.
+    One step a cycle, without a gap between operations of three and more steps that are queued in time; steps of merges
+    take the cycles that their words need. With the queue empty, a register is updated ``queue latency + 16 +
+    log2(dot)`` cycles after its operation is accepted, three more with ``fetch_slots`` above 1. ``i_operation`` is held
+    back when ``matrix_queue`` operations wait. ``done`` pulses when the last sum is in the register file: a read
+    granted in that cycle sees it.
 
-    Errors: PRODUCT_RANGE (once per operation, its other columns go on), MISALIGNED, OUT_OF_RANGE (the rest of the operation is dropped);
-    see ``ColumnAddress``. While ``stop`` is high the operation under way ends early and queued ones are discarded, each with its ``done``.
-    Reset empties the unit and keeps the registers.
+    Errors: PRODUCT_RANGE (once per operation, its other columns go on), MISALIGNED, OUT_OF_RANGE (the rest of the
+    operation is dropped); see ``GroupAddress``. While ``stop`` is high the operation under way ends early and queued
+    ones are discarded, each with its ``done``. Reset empties the unit and keeps the registers.
 
     Parameters
     ----------

@@ -16,15 +16,15 @@ __all__ = ["StepWalk"]
 class StepWalk(Component):
     """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
 
-    Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges that is column i.
-    Steps none of whose columns is fetched are left out.
+    Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges
+    that is column i. Steps none of whose columns is fetched are left out.
 
-    While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation without
-    active columns, and every operation while ``stop`` is high, gives one step without columns that carries ``last``; with
-    ``stop`` the walk of the operation under way ends there too.
+    While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation
+    without active columns, and every operation while ``stop`` is high, gives one step without columns that carries
+    ``last``; with ``stop`` the walk of the operation under way ends there too.
 
-    From ``i`` to the first step: 4 cycles and the wait for ``offset_grant``. One step a cycle in which ``advance`` is high; ``o``
-    keeps its value while it is low. Reset forgets all operations.
+    From ``i`` to the first step: 4 cycles and the wait for ``offset_grant``. One step a cycle in which ``advance`` is
+    high; ``o`` keeps its value while it is low. Reset forgets all operations.
 
     Parameters
     ----------

@@ -9,7 +9,7 @@ from heddle.isa.layout import LoopOrder
 
 __all__ = ["MatrixOperation", "MatrixResult", "column_of", "group_lanes", "matrix_steps", "multiply"]
 
-_LANES = (1, 2, 4, 4)       # neighbouring lanes for a factor of 1 to 4; of three lanes' worth of work the fourth does nothing
+_LANES = (1, 2, 4, 4)       # neighbouring lanes for a factor of 1 to 4; with three the fourth does nothing
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def column_of(operation, a, index):
 
 
 def matrix_steps(operation):
-    """(index, slice) of every step in loop order [S0.4]; a step takes place when one of its columns is fetched [S0.9]."""
+    """(index, slice) of every step in loop order [S0.4]; those take place that have a column to fetch [S0.9]."""
     def fetched(index):
         columns = [column_of(operation, a, index) for a in range(operation.ka + 1)]
         return any(operation.columns[column] for column in columns if column is not None)
