@@ -152,7 +152,7 @@ WORDS_WITHOUT_TEXT = [
     0, 0x77, 1 << 127,
     pack({"opcode": Opcode.NOP, "guard": 7, "dst": 1}),
     pack({"opcode": Opcode.LOAD, "guard": 7, "dst": 1, "modifiers.memory.access": Access.V2}),
-    pack(MM | {"modifiers.matrix.lane_sum": 1}),
+    pack(MM | {"modifiers.matrix.ka_interleaved": 1}),
     pack(MM | {"modifiers.matrix.element": ElementType.INT32}),
     pack({"opcode": Opcode.SEGMENT, "guard": 7, "modifiers.segment.rank": 7}),
 ]
@@ -210,7 +210,7 @@ def test_pack_refuses_what_does_not_fit():
 
 # -- messages -----------------------------------------------------------------------------------
 
-KS = ".ka1, .ka2, .ka3, .ka4, .ka2i, .ka3i, .ka4i, .kb1 to .kb4d3, .t0, .t1, .ua, .sa, .ub, .sb, .k1 to .k16, .kin, .z"
+KS = ".ka1, .ka2, .ka3, .ka4, .ka2i, .ka3i, .ka4i, .kb1 to .kb4d3, .sum, .t0, .t1, .ua, .sa, .ub, .sb, .k1 to .k16, .kin, .z"
 MESSAGES = [
     ("ad r1, r2, r3", "mnemonic must be an instruction, not 'ad' (nearest: add)"),
     ("qqqqq", "mnemonic must be an instruction, not 'qqqqq'"),

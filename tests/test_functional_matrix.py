@@ -79,6 +79,8 @@ def test_mm_extreme_values_are_exact(signs, value):
 
 def merge(rng, cfg):
     """Random merges that the configuration allows, none in a third of all cases."""
+    if rng.integers(4) == 0:
+        return {"lane_sum": 1}
     while True:
         ka, kb = (int(value) for value in rng.integers(0, 4, 2) * (rng.integers(3) > 0))
         if cfg.threads > 8 or ka < 2 or kb < 2:

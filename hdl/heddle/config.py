@@ -175,6 +175,11 @@ class Config:
         return min(16, self.threads)
 
     @property
+    def word_index_bits(self):
+        """Bits of the number of a word of ``dot`` bytes of a column: 16 slices of four words, or of one for each thread."""
+        return 4 + max(2, self.thread_bits)
+
+    @property
     def fetch_slots(self):
         """Words of B that are fetched together: no more than the positions of a group."""
         return min(self.fetch_words, self.positions)

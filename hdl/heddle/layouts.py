@@ -147,6 +147,7 @@ def matrix_operation_layout(cfg):
         "ka_interleaved": 1,
         "kb": 2,                                    # lanes that share a dot product, minus one
         "kb_destination": 2,
+        "lane_sum": 1,                              # all lanes share a dot product; without ka and kb
         "pc": PC_BITS,
     })
 

@@ -105,7 +105,8 @@ class Decoder:
             a_signed=modifier("matrix.a_signed"), b_signed=modifier("matrix.b_signed"),
             k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")),
             zero=modifier("matrix.zero"), ka=modifier("matrix.ka"), ka_interleaved=modifier("matrix.ka_interleaved"),
-            kb=modifier("matrix.kb"), kb_destination=modifier("matrix.kb_destination"), pc=0)
+            kb=modifier("matrix.kb"), kb_destination=modifier("matrix.kb_destination"),
+            lane_sum=modifier("matrix.lane_sum"), pc=0)
 
     def _copy(self, modifier):
         return SimpleNamespace(

@@ -20,7 +20,8 @@ def multiply(state, operation):
     steps. Steps before an address error, in loop order, have been executed.
     """
     cfg = state.cfg
-    ka, kb, slices = operation.ka + 1, operation.kb + 1, operation.k_length + 1
+    ka, slices = operation.ka + 1, operation.k_length + 1
+    words_of_slice = cfg.threads if operation.lane_sum else operation.kb + 1
     columns, position, index = _columns(operation)
     numbers = index + operation.product
     kept = numbers < PRODUCT_REGISTERS
@@ -30,15 +31,18 @@ def multiply(state, operation):
         return errors, 0
     offsets = state.registers[columns, FIRST_FACTOR_REGISTER + operation.offset_register]
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
-    addresses = (first[:, None] + np.arange(slices * kb, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
+    addresses = (first[:, None] + np.arange(slices * words_of_slice, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)
 
     # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
-    b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, kb, cfg.dot)
+    b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, words_of_slice, cfg.dot)
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
     a = np.ascontiguousarray(state.registers[:, words:words + slices * cfg.numbers_per_word]).view(np.uint8)
     a = np.where(operation.lanes[:, None], a, 0)
+    if operation.lane_sum:
+        _total(state, operation, a.reshape(cfg.threads, slices, cfg.dot), b, numbers)
+        return errors, len(columns) * slices * cfg.threads // 4
     lanes_a, lanes_b = group_lanes(operation)
     a = a.reshape(-1, lanes_a, lanes_b, slices * cfg.dot)
     targets = np.arange(cfg.threads).reshape(-1, lanes_a, lanes_b)[:, :, operation.kb_destination]
@@ -46,7 +50,7 @@ def multiply(state, operation):
         mine = position == row
         # Exact in single precision: at most 16 * 16 products below 2^16 each, so that every sum stays below 2^24.
         product = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation)
-                      for part in range(kb))
+                      for part in range(operation.kb + 1))
         lanes = operation.lanes[targets[:, row]]
         target = np.ix_(targets[lanes, row], numbers[mine])
         if operation.zero:
@@ -64,6 +68,15 @@ def _columns(operation):
     if operation.ka_interleaved:
         return columns, columns % ka, columns // ka
     return columns, columns // length, columns % length
+
+
+def _total(state, operation, a, b, numbers):
+    """Dot products of all lanes together, for thread 0; exact in double precision."""
+    if operation.lanes[0]:
+        a = _numbers(a.transpose(1, 0, 2).reshape(-1), operation.a_signed).astype(np.float64)
+        product = (_numbers(b.reshape(len(b), -1), operation.b_signed) @ a).astype(np.int64).astype(np.uint32)
+        before = 0 if operation.zero else state.registers[0, numbers]
+        state.registers[0, numbers] = before + product
 
 
 def _product(a, b, operation):

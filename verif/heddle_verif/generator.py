@@ -202,6 +202,8 @@ class ProgramGenerator:
 
     def merge(self):
         """Modifiers of a merge that the threads allow, and the number of words of a column in a slice."""
+        if self.random.random() < 0.1:
+            return ".sum", self.cfg.threads
         ka, kb = (self.random.choice((1, 1, 2, 3, 4)) for _ in range(2))
         if ka > 2 and kb > 2 and self.cfg.threads < 16:
             ka = 2

@@ -87,7 +87,7 @@ class LaneArray(Component):
         port = self.registers
         returned = self._returned(m)
         m.submodules.sums = sums = LaneSums(self.cfg.threads, self.cfg.sum_bits)
-        m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads)]
+        m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads), sums.total.eq(control.total)]
         lanes = Once("heddle_lane", Lane, self.cfg)
         for thread in range(self.cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
@@ -97,7 +97,7 @@ class LaneArray(Component):
                 lane.take.eq(self.take[thread % self.cfg.positions]),
                 lane.merged.eq(control.merged),
                 lane.receive.eq(control.receive[thread]),
-                lane.group_sum.eq(sums.o[thread // 2]),
+                lane.group_sum.eq(sums.o[thread // 2] if thread else sums.first),
                 sums.i[thread].eq(lane.root),
                 lane.factor_address.eq(self.step.factor_word),
                 lane.a_signed.eq(control.a_signed),

@@ -1,7 +1,9 @@
 """Sums over neighbouring lanes: the levels of the reduction tree above the lanes' roots."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
+
+from .gates import any_of
 
 __all__ = ["GROUP_LEVELS", "LaneSums"]
 
@@ -28,7 +30,11 @@ class LaneSums(Component):
     i : In(signed(width)).array(threads)
     pairs, quads : In(1)
         At most one of them.
+    total : In(1)
+        In the cycle of the result: ``first`` is the sum over all quads, of which only one may differ from zero.
     o : Out(signed(width + 2)).array(threads // 2)
+    first : Out(signed(width + 2))
+        For lane 0: like ``o[0]``, or the sum over all lanes.
     """
 
     def __init__(self, threads, width):
@@ -40,6 +46,8 @@ class LaneSums(Component):
             "i": In(signed(width)).array(threads),
             "pairs": In(1),
             "quads": In(1),
+            "total": In(1),
+            "first": Out(signed(width + GROUP_LEVELS)),
             "o": Out(signed(width + GROUP_LEVELS)).array(threads // 2),
         })
 
@@ -61,4 +69,6 @@ class LaneSums(Component):
         with m.If(~self.quads):
             m.d.sync += [total.eq(0) for total in quads]
         m.d.comb += [output.eq(kept[j] | quads[j // 2]) for j, output in enumerate(self.o)]
+        others = any_of(quads[1:]) if len(quads) > 1 else 0
+        m.d.comb += self.first.eq(kept[0] | quads[0] | Mux(self.total, others, 0))
         return m

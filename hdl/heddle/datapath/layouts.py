@@ -20,6 +20,7 @@ def step_layout(cfg):
         "receivers": cfg.threads,                   # have the sum added to their product register
         "pairs": 1,                                 # the sum is one over pairs of lanes
         "quads": 1,                                 # or over quads; with neither, each lane has its own
+        "total": 1,                                 # the sums over quads are added for lane 0; one of them is not zero
         "a_signed": 1,
     })
 

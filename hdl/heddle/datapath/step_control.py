@@ -17,7 +17,7 @@ class StepControl(Component):
 
     With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active``
     1, ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads`` and ``merged`` 4 + D,
-    ``receive``, ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
+    ``receive``, ``total``, ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
     sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
     they belong to the same register.
 
@@ -41,6 +41,8 @@ class StepControl(Component):
         Lanes that replace the register.
     pairs, quads, merged : Out(1)
         The step adds over pairs or quads of lanes; one of them.
+    total : Out(1)
+        The sums over quads are for lane 0 together.
     receive : Out(threads)
         Lanes that such a sum is for.
     done : Out(1)
@@ -60,6 +62,7 @@ class StepControl(Component):
             "pairs": Out(1),
             "quads": Out(1),
             "merged": Out(1),
+            "total": Out(1),
             "receive": Out(cfg.threads),
             "write_bank": Out(PRODUCT_BANKS),
             "write_row": Out(ROW_BITS),
@@ -90,6 +93,7 @@ class StepControl(Component):
         merged = Signal(reset_less=True)
         pairs = delayed(self.i.pairs, read + 1, "pairs", reset_less=True)
         quads = delayed(self.i.quads, read + 1, "quads", reset_less=True)
+        total = delayed(self.i.total, read + 2, "total", reset_less=True)
         m.d.sync += [clear.eq(Mux(zero[read], receivers[read], 0)), merged.eq(pairs[read] | quads[read])]
 
         forward_one = Signal()
@@ -114,6 +118,7 @@ class StepControl(Component):
             self.pairs.eq(pairs[read + 1]),
             self.quads.eq(quads[read + 1]),
             self.merged.eq(merged),
+            self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
             self.write_row.eq(product[read + 2][2:]),
             self.done.eq(last[read + 3]),

@@ -135,13 +135,14 @@ class InstructionChecks(Component):
 
     def _rule_plain_matrix(self, field):
         fields = field.matrix
-        return ~Cat(fields.element.as_value(), fields.transpose, fields.lane_sum).any()
+        return ~Cat(fields.element.as_value(), fields.transpose).any()
 
     def _rule_merges(self, field):
         fields = field.matrix
         # Only groups of 16 lanes, from factors of three and four, can be too large.
         fits = Const(1) if self.cfg.threads >= 16 else ~(fields.ka[1] & fields.kb[1])
-        return (fields.kb_destination <= fields.kb) & fits
+        merged = Cat(fields.ka, fields.ka_interleaved, fields.kb, fields.kb_destination).any()
+        return (fields.kb_destination <= fields.kb) & fits & ~(fields.lane_sum & merged)
 
     def _rule_plain_copy(self, field):
         return ~Cat(field.copy.swizzle.as_value(), field.copy.reduction.as_value()).any()

@@ -295,6 +295,7 @@ class Issue(Component):
             operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
             operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),
             operation.kb.eq(fields.kb), operation.kb_destination.eq(fields.kb_destination),
+            operation.lane_sum.eq(fields.lane_sum),
             operation.pc.eq(instruction.pc),
         ]
 

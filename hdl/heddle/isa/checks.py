@@ -31,8 +31,9 @@ RULES = {
     "store_access": "memory.access is U8, U16, B32, V2 or V4",
     "element_shift": "segment.element_shift is at most 4",
     "rank": "segment.rank is 0",
-    "plain_matrix": "element is INT8; transpose and lane_sum are 0",
-    "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads",
+    "plain_matrix": "element is INT8; transpose is 0",
+    "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
+              "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
     "plain_copy": "copy.swizzle and copy.reduction are NONE",
     "shared_segment": "the segment-table entry lies in shared memory",
 }

@@ -173,7 +173,7 @@ matrix_fields = data.StructLayout({
     "k_length": 4,              # factor words, minus one
     "order": LoopOrder,
     "zero": 1,                  # the first k-slice replaces the product registers instead of adding to them
-    "lane_sum": 1,              # reserved: sum over all lanes
+    "lane_sum": 1,              # all threads share every dot product; it lands in thread 0
 })
 
 copy_fields = data.StructLayout({

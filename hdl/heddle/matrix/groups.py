@@ -97,7 +97,9 @@ class GroupWalk(Component):
             ]
             self._select(m, output, places)
             self._merge(m, output.merge, lanes_b, places, part)
-            for name in ("zero", "lanes", "a_signed", "b_signed", "pc", "slice", "base", "element_shift", "product",
+            for lane in range(self.cfg.threads):
+                m.d.sync += output.lanes[lane].eq(self.i.lanes[lane] & (~self.i.lane_sum | (self.i.quad == lane // 4)))
+            for name in ("zero", "a_signed", "b_signed", "pc", "slice", "base", "element_shift", "product",
                          "factor_word"):
                 m.d.sync += getattr(output, name).eq(getattr(self.i, name))
         return m
@@ -165,11 +167,14 @@ class GroupWalk(Component):
             m.d.sync += merge.active[position].eq(any_of(terms))
         for position in range(4):
             m.d.sync += merge.destination[position].eq(
-                lanes_b[0] | (lanes_b[1] & (destination[0] == position % 2)) | (lanes_b[2] & (destination == position)))
+                lanes_b[0] | (lanes_b[1] & (destination[0] == position % 2))
+                | (lanes_b[2] & (destination == position) & ~self.i.lane_sum))
         position_a = Cat(any_of(places[0][a] for a in range(POSITIONS_A) if a >> bit & 1) for bit in range(2))
         m.d.sync += [
             merge.pairs.eq(lanes_b[1]),
             merge.quads.eq(lanes_b[2]),
+            merge.total.eq(self.i.lane_sum),
+            merge.receive_total.eq(self.i.lane_sum & self.i.lanes[0]),
             merge.place.eq(any_of(Mux(lanes_b[mode], (position_a * lanes) | part, 0)
                                   for mode, lanes in enumerate(LANES_B))),
             merge.mask.eq(Cat(

@@ -30,7 +30,7 @@ def walked_layout(cfg):
         "index": cfg.threads,                       # of the step, one hot: its product register minus ``product``
         "fetched": POSITIONS_A,                     # columns of the step; without any it only carries ``last``
         "slice": 4,
-        "word": 6,                                  # first word of the slice along k
+        "word": cfg.word_index_bits,                # first word of the slice along k
         "first": 1,                                 # of the operation
         "base": 32,
         "element_shift": 3,
@@ -40,6 +40,8 @@ def walked_layout(cfg):
         "ka": 2,
         "kb": 2,
         "kb_destination": 2,
+        "lane_sum": 1,
+        "quad": cfg.thread_bits - 2,                # with lane_sum: four lanes at a time take part
     })
 
 
@@ -50,6 +52,8 @@ def merge_layout(cfg):
         "destination": 4,                           # positions, modulo 4, that receive sums
         "pairs": 1,
         "quads": 1,
+        "total": 1,                                 # the sum is one over all lanes,
+        "receive_total": 1,                         # which lane 0 receives
         "place": 4,                                 # position of the first word of these
         "mask": 4,                                  # lanes of a group, minus one
     })
@@ -61,7 +65,7 @@ def group_layout(cfg):
         **_passed_on(cfg),
         "columns": data.ArrayLayout(cfg.threads, min(POSITIONS_A, cfg.fetch_slots)),    # one hot each
         "used": min(POSITIONS_A, cfg.fetch_slots),
-        "word": 6,                                  # first word along k
+        "word": cfg.word_index_bits,                # first word along k
         "extra": 2,                                 # words of each column, minus one
         "lanes_b": 3,                               # 1, 2 or 4 lanes along k, one hot
         "complete": 1,                              # the step has all its words with these

@@ -141,9 +141,10 @@ class WordSchedule(Component):
                 request.mask.eq(group.merge.mask),
                 request.b_signed.eq(group.b_signed),
                 request.step.lanes.eq(group.lanes & active),
-                request.step.receivers.eq(group.lanes & receivers),
+                request.step.receivers.eq((group.lanes & receivers) | group.merge.receive_total),
                 request.step.pairs.eq(group.merge.pairs),
                 request.step.quads.eq(group.merge.quads),
+                request.step.total.eq(group.merge.total),
             ]
             for name in ("step", "last", "product", "factor_word", "zero", "a_signed"):
                 m.d.sync += getattr(request.step, name).eq(getattr(group, name))

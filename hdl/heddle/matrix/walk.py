@@ -105,6 +105,7 @@ class StepWalk(Component):
             m.d.sync += [
                 valid.eq(self.i.valid),
                 operation.eq(self.i.payload),
+                operation.kb.eq(self.i.payload.kb | self.i.payload.lane_sum.replicate(2)),     # four lanes at a time
                 has_offsets.eq(0),
                 no_columns.eq(self.i.payload.columns == 0),
             ]
@@ -142,21 +143,28 @@ class StepWalk(Component):
         """The two loops; returns the values of members of ``walked_layout``."""
         remaining = Signal(self.cfg.threads, reset_less=True)
         index = Signal(4, reset_less=True)
-        word = Signal(6, reset_less=True)
+        word = Signal(self.cfg.word_index_bits, reset_less=True)
+        first_word = Signal.like(word)              # of this slice, in all steps
         step = Signal(self.cfg.threads)
         others = Signal(self.cfg.threads)
         last_step = Signal()
+        quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
+        last_quad = Signal()
         last_slice = Signal()
-        next_word = Signal(6)
+        next_word = Signal.like(word)
         m.d.comb += [
             step.eq(remaining & -remaining),
             others.eq(remaining & (remaining - 1)),
             last_step.eq(others == 0),
+            last_quad.eq(~operation.lane_sum | quad.all()),
             last_slice.eq(index == operation.k_length),
             next_word.eq(word + operation.kb + 1),
-            final.eq((last_step & last_slice) | empty | self.stop),
+            final.eq((last_step & last_slice & last_quad) | empty | self.stop),
         ]
-        with m.If(self.advance):
+        with m.If(self.advance & ~last_quad):
+            m.d.sync += [quad.eq(quad + 1), word.eq(next_word)]
+        with m.Elif(self.advance):
+            m.d.sync += quad.eq(0)
             with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
                 m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
                 with m.If(last_slice):
@@ -164,13 +172,15 @@ class StepWalk(Component):
             with m.Else():
                 m.d.sync += [
                     index.eq(index + last_step),
-                    word.eq(Mux(last_step, next_word, word)),
+                    word.eq(Mux(last_step, next_word, first_word)),
                     remaining.eq(Mux(last_step, any_of(current for _, current in fetched), others)),
                 ]
+                with m.If(last_step):
+                    m.d.sync += first_word.eq(next_word)
         with m.If(start):
-            m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), word.eq(0)]
+            m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0)]
         fetches = Cat((step & current).any() for _, current in fetched)
-        return {"index": step, "fetched": fetches, "slice": index, "word": word, "modes": modes}
+        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes}
 
     def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
@@ -182,10 +192,10 @@ class StepWalk(Component):
             m.d.sync += [
                 output.first.eq(first),
                 output.last.eq(final),
-                output.zero.eq(operation.zero & (walked["slice"] == 0)),
+                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)),
             ]
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
-                         "kb_destination", "pc"):
+                         "kb_destination", "lane_sum", "pc"):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             with m.If(empty | self.stop):
                 m.d.sync += output.fetched.eq(0)

@@ -35,6 +35,7 @@ class MatrixOperation:
     ka_interleaved: int = 0
     kb: int = 0
     kb_destination: int = 0
+    lane_sum: int = 0
     pc: int = 0
 
 
@@ -112,14 +113,18 @@ def multiply(products, factors, shared, operation):
     result = MatrixResult(products.copy())
     parts = np.ascontiguousarray(factors).reshape(threads, -1).view("<u4")
     offsets = [int(value) for value in parts[:, operation.offset_register]]
-    for index, number in matrix_steps(operation):
+    for index, number, quad in _parts(operation):
         register = operation.product + index
         if register >= PRODUCT_REGISTERS:
             report = (ErrorCode.PRODUCT_RANGE, operation.pc, PRODUCT_REGISTERS)
             if report not in result.errors:
                 result.errors.append(report)
             continue
-        words = _words(operation, offsets, index, number, dot)
+        if operation.lane_sum:
+            first = operation.base + (offsets[index] << operation.element_shift) + (number * threads + 4 * quad) * dot
+            words = {part: (first + part * dot) & 0xFFFFFFFF for part in range(4)}
+        else:
+            words = _words(operation, offsets, index, number, dot)
         read = {}
         for position, address in words.items():
             read[position] = address
@@ -129,8 +134,17 @@ def multiply(products, factors, shared, operation):
                 result.unfinished.update(read)
                 return result
         result.steps.append(words)
-        _step(result.products, factors, shared, operation, register, number, words)
+        if operation.lane_sum:
+            _total(result.products, factors, shared, operation, register, number, words, quad)
+        else:
+            _step(result.products, factors, shared, operation, register, number, words)
     return result
+
+
+def _parts(operation):
+    """(index, slice, quad) of all steps; a sum over all lanes takes a step for every four of them."""
+    quads = range(len(operation.columns) // 4 if operation.lane_sum else 1)
+    return [(index, number, quad) for index, number in matrix_steps(operation) for quad in quads]
 
 
 def _words(operation, offsets, index, number, dot):
@@ -166,6 +180,17 @@ def _step(products, factors, shared, operation, register, number, words):
     before = 0 if operation.zero and number == 0 else products[:, register].astype(np.int64)
     after = (before + sums).astype(np.uint64).astype(np.uint32).view(np.int32)
     products[takes, register] = after[takes]
+
+
+def _total(products, factors, shared, operation, register, number, words, quad):
+    """Four lanes' part of a dot product of all lanes, for lane 0."""
+    total = 0 if operation.zero and number == 0 and quad == 0 else int(products[0, register])
+    for part, address in words.items():
+        if operation.lanes[4 * quad + part]:
+            a = _elements(factors[4 * quad + part, operation.factor_word + number], operation.a_signed)
+            total += int(a @ _elements(shared[address:address + factors.shape[2]], operation.b_signed))
+    if operation.lanes[0]:
+        products[0, register] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _elements(values, signed):

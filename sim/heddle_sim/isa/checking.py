@@ -106,7 +106,10 @@ def _all_zero(fields, spelling):
 
 
 def _merges(value, word, cfg):
-    ka, kb, destination = (_get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "kb_destination"))
+    ka, kb, destination, interleaved, lane_sum = (
+        _get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "kb_destination", "ka_interleaved", "lane_sum"))
+    if lane_sum and (ka or kb or destination or interleaved):
+        return "without merges with .sum"
     if destination > kb:
         return f"a destination from d0 to d{kb} with .kb{kb + 1}"
     lanes = (1, 2, 4, 4)[ka] * (1, 2, 4, 4)[kb]
@@ -120,7 +123,7 @@ def _element_shift(value, word, cfg):
 
 
 _MATRIX = [f"modifiers.matrix.{name}" for name in
-           ("element", "transpose", "lane_sum")]
+           ("element", "transpose")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
 _FUNCTIONS = {
     "register": _register,
@@ -146,7 +149,7 @@ _FUNCTIONS = {
     "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
     "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
-    "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose and lane sum"),
+    "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose"),
     "merges": _merges,
     "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
                             "a copy without swizzle and reduction"),

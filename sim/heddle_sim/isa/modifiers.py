@@ -117,6 +117,7 @@ MODIFIERS = {
     "matrix": (
         Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),
         Choice("kb", "threads that share a dot product; d: the thread that receives it", _kb(), "kb1"),
+        Choice("sum", "all threads share every dot product, which thread 0 receives", _flag(_MATRIX + "lane_sum", "", "sum"), ""),
         Choice("t", "B is stored transposed", _flag(_MATRIX + "transpose", "t0", "t1"), "t0"),
         Choice("A", "A is unsigned or signed", _flag(_MATRIX + "a_signed", "ua", "sa"), "sa", shown=True),
         Choice("B", "B is unsigned or signed", _flag(_MATRIX + "b_signed", "ub", "sb"), "sb", shown=True),

@@ -78,6 +78,8 @@ class Workload:
         ka, kb = random.choice([(0, 0), (ka, 0), (0, kb), (ka, kb)])
         if group_size(ka, kb) > self.cfg.threads or not self.merges:
             ka = kb = 0
+        if self.merges and random.randrange(8) == 0:
+            return {"lane_sum": 1}
         return {"ka": ka, "ka_interleaved": random.getrandbits(1), "kb": kb, "kb_destination": random.randrange(kb + 1)}
 
     async def place_columns(self, pitch):
@@ -187,8 +189,12 @@ async def every_merge(dut):
     for number, (ka, interleaved, kb, destination) in enumerate(merges):
         masks = {"columns": everything, "lanes": everything} if number % 2 else {}
         bench.operations.append(work.operation(
-            ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, k_length=work.random.randrange(3),
-            product=3, **masks))
+            ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, lane_sum=0,
+            k_length=work.random.randrange(3), product=3, **masks))
+    for order in LoopOrder:
+        for lanes in (everything, everything, ~everything, np.arange(work.cfg.threads) > 0):
+            bench.operations.append(work.operation(
+                ka=0, kb=0, kb_destination=0, lane_sum=1, order=order, lanes=lanes, k_length=work.random.randrange(4), product=9))
     await bench.idle()
     await bench.compare()
     assert bench.conflicts == bench.expected_conflicts
@@ -204,7 +210,8 @@ async def merges_are_faster(dut):
     everything = np.ones(cfg.threads, bool)
     cycles = {}
     plain = {"columns": everything, "lanes": everything, "k_length": 15, "product": 0, "base": 0, "element_shift": 0,
-             "offset_register": offset, "factor_word": 3, "order": LoopOrder.SLICES_OUTER, "ka": 0, "kb": 0, "kb_destination": 0}
+             "offset_register": offset, "factor_word": 3, "order": LoopOrder.SLICES_OUTER, "ka": 0, "kb": 0, "kb_destination": 0,
+             "lane_sum": 0}
     for name, merge, count in (("plain", {}, 8), ("ka4", {"ka": 3, "ka_interleaved": 1}, 8), ("kb4", {"kb": 3}, 2)):
         start = bench.cycle
         bench.operations += [work.operation(**(plain | merge)) for _ in range(count)]
@@ -246,7 +253,7 @@ async def steps_are_counted(dut):
     expected = 0
     for _ in range(20):
         operation = work.operation(product=17)
-        expected += len(matrix_steps(operation))
+        expected += len(matrix_steps(operation)) * (work.cfg.threads // 4 if operation.lane_sum else 1)
         bench.operations.append(operation)
     await bench.idle()
     assert bench.steps == expected
