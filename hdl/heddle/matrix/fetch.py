@@ -186,7 +186,8 @@ class Fetch(Component):
                 m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))
         controls = [select for of_bank in selected for select in of_bank]
         data = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in self.bank.data for chunk in range(chunks)]
-        value = select_one_hot(controls, data)
+        value = Signal(8 * self.cfg.dot, name=f"value_{slot}")
+        m.d.comb += value.eq(select_one_hot(controls, data))
         for index, element in enumerate(word):
             byte = value.word_select(index, 8)
             extended = Signal(signed(9), name=f"word_{slot}_{index}", reset_less=True)

@@ -118,7 +118,11 @@ class GroupWalk(Component):
                 places[a % together][a].append(lanes_b[mode] & first[a - a % together])
         firsts = [Mux(lanes_b[mode], lowest[columns_together(slots, lanes)][:POSITIONS_A], 0)
                   for mode, lanes in enumerate(LANES_B)]
-        places = [[any_of(terms) if terms else Const(0, 1) for terms in place] for place in places]
+        for column, place in enumerate(places):
+            for a, terms in enumerate(place):
+                place[a] = Signal(name=f"place_{column}_{a}") if terms else Const(0, 1)
+                if terms:
+                    m.d.comb += place[a].eq(any_of(terms))
         m.d.comb += [
             first.eq(any_of(firsts)),
             taken.eq(Cat(any_of(place[a] for place in places) for a in range(POSITIONS_A))),
@@ -130,13 +134,14 @@ class GroupWalk(Component):
         """Each column of the group among all columns, one hot."""
         threads = self.cfg.threads
         for column_of_group, place in enumerate(places):
-            selects = [[self.i.modes[mode] & here for here in place] for mode in range(len(COLUMN_MODES))]
+            selects = [Signal(len(COLUMN_MODES), name=f"select_{column_of_group}_{a}") for a in range(POSITIONS_A)]
+            m.d.comb += [select.eq(Mux(here, self.i.modes, 0)) for select, here in zip(selects, place)]
             for column in range(threads):
                 terms = []
                 for number, mode in enumerate(COLUMN_MODES):
                     a, index = column_place(threads, mode, column)
                     if not (isinstance(place[a], Const) and place[a].value == 0):
-                        terms.append(self.i.index[index] & selects[number][a])
+                        terms.append(self.i.index[index] & selects[a][number])
                 if terms:
                     m.d.sync += output.columns[column_of_group][column].eq(any_of(terms))
                 else:

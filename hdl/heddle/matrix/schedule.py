@@ -117,7 +117,8 @@ class WordSchedule(Component):
         request = Signal(word_request_layout(cfg))
         m.d.comb += self.o.eq(request)
         words = [self._banks(word) for word in group.words]
-        one_hot = [[number == bank for bank in range(BANKS)] for number, _ in words]
+        one_hot = [Signal(BANKS, name=f"bank_{slot}") for slot in range(cfg.fetch_slots)]
+        m.d.comb += [bank.eq(1 << number) for bank, (number, _) in zip(one_hot, words)]
         lanes = range(cfg.threads)
         active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
         receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)
@@ -125,7 +126,7 @@ class WordSchedule(Component):
             for slot in range(cfg.fetch_slots):
                 m.d.sync += [
                     request.slots[slot].served.eq(served[slot]),
-                    request.slots[slot].bank.eq(Cat(one_hot[slot])),
+                    request.slots[slot].bank.eq(one_hot[slot]),
                     request.slots[slot].chunk.eq(group.words[slot]),
                 ]
             m.d.sync += request.bank.eq(Cat(
