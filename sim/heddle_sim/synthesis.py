@@ -86,7 +86,8 @@ class PinHarness(Component):
 
 
 def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800, progress=None):
-    """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``pnr``; with it also ``critical_path``).
+    """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``pnr``, with it also
+    ``critical_path``).
 
     Raises ``YosysError`` when a tool fails or takes longer than ``time_limit_s``.
     """

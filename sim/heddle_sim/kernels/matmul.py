@@ -3,8 +3,8 @@
 A tile of C is ``threads`` rows by ``threads`` columns and lives in product registers; two tiles alternate, so that one is stored
 while ``mm`` works on the other. A block of ``threads`` rows of A is staged in shared memory and loaded into one half of the
 factor registers while ``mm`` reads the other half. ``threads`` columns of B at a time go to one of two slots of shared memory. Where K is
-too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C. Rows
-lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
+too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C.
+Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
@@ -42,8 +42,8 @@ def _round_up(value, multiple):
 class Tiling:
     """How a problem is cut; lengths along k are bytes.
 
-    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``ab_pitch`` and ``c_pitch`` are the distances of
-    rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages`` are shared addresses.
+    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``ab_pitch`` and ``c_pitch`` are the
+    distances of rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages`` are shared addresses.
     """
 
     threads: int
@@ -197,7 +197,8 @@ class _Kernel:
             text(f"    usetp.lt up6, {{prev_cols}}, {threads}", f"    umov {{c_blocks}}, {threads // 4}",
                  f"    @up6 umov {{c_blocks}}, {-(-self.last_columns // 4)}")
         text(f"    umin {{c_rows}}, {{prev_rows}}, {threads}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
-        self.expect(_C_STAGED[tile], "{c_rows}", self.last_rows, 4 * threads, ragged and "up6", _round_up(4 * self.last_columns, BANK_BYTES))
+        self.expect(_C_STAGED[tile], "{c_rows}", self.last_rows, 4 * threads, ragged and "up6",
+                    _round_up(4 * self.last_columns, BANK_BYTES))
         text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{_C_STAGED[tile]}")
 
     # -- registers --------------------------------------------------------------------------
@@ -269,7 +270,8 @@ class _Kernel:
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
-        text("step:", f"    barrier.wait b{_B_COPIED}", "    segment.shared.b8.d1 ur1, {slot}", f"    uxor {{slot}}, {{slot}}, {t.slots[1]}")
+        text("step:", f"    barrier.wait b{_B_COPIED}", "    segment.shared.b8.d1 ur1, {slot}",
+             f"    uxor {{slot}}, {{slot}}, {t.slots[1]}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
         text.select(("up0", "up1") + (("up5", "up6") if t.chunks > 1 else ()), self.multiply)
