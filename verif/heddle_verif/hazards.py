@@ -32,8 +32,11 @@ def matrix_registers(cfg, operation):
     first = FIRST_FACTOR_REGISTER + operation["factor_word"] * cfg.numbers_per_word
     reads = set(range(first, first + (operation["k_length"] + 1) * cfg.numbers_per_word))
     reads.add(FIRST_FACTOR_REGISTER + operation["offset_register"])
-    columns = [operation["product"] + column for column in range(cfg.threads) if operation["columns"] >> column & 1]
-    return reads, {register for register in columns if register < PRODUCT_REGISTERS}
+    columns = [column for column in range(cfg.threads) if operation["columns"] >> column & 1]
+    ka = operation["ka"] + 1
+    steps = [column // ka if operation["ka_interleaved"] else column % -(-cfg.threads // ka) for column in columns]
+    products = {operation["product"] + step for step in steps}
+    return reads, {register for register in products if register < PRODUCT_REGISTERS}
 
 
 class HazardChecker:
