@@ -43,7 +43,8 @@ class Tiling:
     """How a problem is cut; lengths along k are bytes.
 
     ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``ab_pitch`` and ``c_pitch`` are the
-    distances of rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages`` are shared addresses.
+    distances of rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages``
+    are shared addresses.
     """
 
     threads: int
