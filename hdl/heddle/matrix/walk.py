@@ -74,14 +74,24 @@ class StepWalk(Component):
         start = Signal()
         final = Signal()
         ready, next_empty = self._next(m, next_valid, next_operation, start, (valid & first) | self.offset_wait)
-        m.d.comb += start.eq(ready & (~valid | (self.advance & final)))
+        # Data of the next operation are taken whenever nothing else needs the place: whether they count, ``valid`` says. So only
+        # few levels lie between ``advance`` and these registers.
+        replace = Signal()
+        move = Signal()
+        m.d.comb += [
+            replace.eq(~valid | final),
+            move.eq(~valid | self.advance),
+            start.eq(ready & replace & move),
+        ]
 
-        modes, fetched = self._columns(m, next_operation, start)
-        walked = self._walk(m, operation, start, modes, fetched, final, empty)
+        modes, fetched = self._columns(m, next_operation, replace & move)
+        walked = self._walk(m, operation, replace, move, modes, fetched, final, empty)
         with m.If(self.advance):
             m.d.sync += [first.eq(0), valid.eq(valid & ~final)]
         with m.If(start):
-            m.d.sync += [valid.eq(1), first.eq(1), operation.eq(next_operation), empty.eq(next_empty)]
+            m.d.sync += [valid.eq(1), first.eq(1)]
+        with m.If(replace & move):
+            m.d.sync += [operation.eq(next_operation), empty.eq(next_empty)]
         self._output(m, operation, valid, walked, first, final, empty)
         m.d.comb += self.pending.eq(valid | next_valid)
         return m
@@ -111,7 +121,7 @@ class StepWalk(Component):
             ]
         return ready, empty
 
-    def _columns(self, m, next_operation, start):
+    def _columns(self, m, next_operation, replace):
         """The mode of the merge, and the steps in which each position has a column to fetch.
 
         Both are prepared in the cycle in which the next operation asks for its offsets.
@@ -132,14 +142,14 @@ class StepWalk(Component):
                     if place == a:
                         sources[index].append(decoded[number] & next_operation.columns[column])
             m.d.sync += prepared.eq(Cat(any_of(terms) for terms in sources))
-            with m.If(start):
+            with m.If(replace):
                 m.d.sync += current.eq(prepared)
             fetched.append((prepared, current))
-        with m.If(start):
+        with m.If(replace):
             m.d.sync += modes.eq(modes_next)
         return modes, fetched
 
-    def _walk(self, m, operation, start, modes, fetched, final, empty):
+    def _walk(self, m, operation, replace, move, modes, fetched, final, empty):
         """The two loops; returns the values of members of ``walked_layout``."""
         remaining = Signal(self.cfg.threads, reset_less=True)
         index = Signal(4, reset_less=True)
@@ -161,9 +171,9 @@ class StepWalk(Component):
             next_word.eq(word + operation.kb + 1),
             final.eq((last_step & last_slice & last_quad) | empty | self.stop),
         ]
-        with m.If(self.advance & ~last_quad):
+        with m.If(move & ~last_quad):
             m.d.sync += [quad.eq(quad + 1), word.eq(next_word)]
-        with m.Elif(self.advance):
+        with m.Elif(move):
             m.d.sync += quad.eq(0)
             with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
                 m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
@@ -177,7 +187,7 @@ class StepWalk(Component):
                 ]
                 with m.If(last_step):
                     m.d.sync += first_word.eq(next_word)
-        with m.If(start):
+        with m.If(replace & move):
             m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0)]
         fetches = Cat((step & current).any() for _, current in fetched)
         return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes}
