@@ -12,9 +12,11 @@ from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.sim import Simulator
+from heddle import load_config
 from heddle.emit import emit_verilog
 from heddle.once import Once
 from heddle.stream import Queue, link
+from heddle.top import Top
 from heddle.yosys import YosysError, run_yosys
 from heddle_sim.harness import run_bench
 from heddle_sim.lint import lint, lint_verilog
@@ -181,6 +183,11 @@ def test_variant_without_initial_values():
 
 def test_lint_is_clean():
     assert lint(Lanes()) == []
+
+
+@pytest.mark.parametrize("config", ["tiny", "small", "base"])
+def test_lint_of_the_device_is_clean(config):
+    assert lint(Top(load_config(config)), "heddle") == []
 
 
 def test_lint_finds_faults():

@@ -28,24 +28,27 @@ class Broadcast(Component):
     Members
     -------
     i : In(signed(9)).array(fetch_slots, dot)
-    wide : In(4)
-        Bit l: a group has more than 2**l lanes.
+    wide : In(log2(fetch_slots))
+        Bit l: a group has more than 2**l lanes. Absent with one slot.
     o : Out(signed(9)).array(fetch_slots, dot)
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
-        super().__init__({
+        members = {
             "i": In(signed(9)).array(cfg.fetch_slots, cfg.dot),
-            "wide": In(4),
             "o": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
-        })
+        }
+        if cfg.fetch_slots > 1:
+            members["wide"] = In(exact_log2(cfg.fetch_slots))
+        super().__init__(members)
 
     def elaborate(self, platform):
         m = Module()
+        wide = self.wide if self.cfg.fetch_slots > 1 else ()
         for element in range(self.cfg.dot):
             values = []
-            for value in spread([word[element] for word in self.i], self.wide):
+            for value in spread([word[element] for word in self.i], wide):
                 place = len(values)
                 values.append(Signal(signed(9), name=f"word_{place}_{element}"))
                 m.d.comb += [values[-1].eq(value), self.o[place][element].eq(values[-1])]

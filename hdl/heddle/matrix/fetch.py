@@ -149,12 +149,14 @@ class Fetch(Component):
                     m.d.sync += [following.step.step.eq(0), following.step.last.eq(0)]
             waiting += [following.step.step, *(slot.served for slot in following.slots)]
             previous, stage = stage, following
-        wide = Signal(4, reset_less=True)
         take = Signal(self.cfg.positions)
-        m.d.sync += [wide.eq(stage.mask), take.eq(self._take(stage))]
+        m.d.sync += take.eq(self._take(stage))
         m.submodules.broadcast = broadcast = Broadcast(self.cfg)
+        if self.cfg.fetch_slots > 1:
+            wide = Signal(len(broadcast.wide), reset_less=True)
+            m.d.sync += wide.eq(stage.mask)
+            m.d.comb += broadcast.wide.eq(wide)
         m.d.comb += [
-            broadcast.wide.eq(wide),
             self.take.eq(take),
             self.arrival.eq(Cat(slot.served for slot in stage.slots).any()),
             self.step.eq(stage.step),
