@@ -3,14 +3,14 @@
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
-from .config import BANK_BYTES, BANKS, PRODUCT_BANKS, REGISTER_BITS
+from .config import BANK_BYTES, BANKS, PRODUCT_REGISTERS, REGISTER_BITS
 from .errors import ErrorCode
 from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
 
 __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
-    "row_operation_layout", "RegisterPort", "Capture", "read_request_layout", "read_data_layout", "write_request_layout",
+    "row_operation_layout", "RegisterPort", "read_request_layout", "read_data_layout", "write_request_layout",
     "write_data_layout", "write_response_layout", "barrier_arrival_layout",
 ]
 
@@ -154,57 +154,35 @@ def matrix_operation_layout(cfg):
 
 # -- register access of the thread unit to the lanes ----------------------------------------
 
-class Capture(enum.Enum, shape=3):
-    """Where a lane keeps a register that was read: operand word 0 to 3, the address, or bank j into word j."""
-
-    WORD_0 = 0
-    WORD_1 = 1
-    WORD_2 = 2
-    WORD_3 = 3
-    ADDRESS = 4
-    QUAD = 5
-
-
 def RegisterPort(cfg):
-    """The thread unit's access to all lanes in lockstep, seen from the thread unit.
+    """The thread unit's access to the registers of the lanes, seen from the thread unit. Thread g * slots + j belongs to slot j of group g.
 
-    Each lane keeps a 128-bit ``operand`` (four words) and a 32-bit ``address`` for the thread unit.
+    Reads: ``read`` asks for register ``read_number`` of the threads of group ``read_group``. Two cycles after the cycle with ``read_grant``
+    (combinational) the registers stand at ``read_data``, for one cycle.
 
-    Reads: ``read_banks`` selects product banks (register r lives in bank r mod 4, row r div 4), one bit unless
-    ``capture`` is ``QUAD``; ``read_factor`` selects register number ``256 + read_number`` of the factor file instead. Banks and
-    factor file that ``read_grant``/``read_factor_grant`` (combinational) mark are read; the word stands in the lanes' ``operand`` or
-    ``address`` two cycles after the cycle of the grant. ``mm`` goes first.
+    Results: ``return_data[j]`` is for slot j. ``write_factor`` writes its 32-bit parts ``write_parts`` to word ``write_word`` of the
+    factor file, in the lanes of ``write_lanes``; it is never refused. For product registers, the lanes of ``return_lanes`` keep the
+    lowest 32 bits; afterwards ``write_product`` writes what the lanes of ``write_lanes`` keep to their register ``write_register``.
+    It stays until ``write_grant`` (combinational): ``mm`` goes first.
 
-    Writes: word j of ``operand`` goes to product bank j for each bit j of ``write_banks`` (at row ``write_row``); or part
-    ``write_chunk`` (of ``dot`` bytes; 0 when dot is 16) of ``operand`` to word ``write_word`` of the factor file, the 32-bit parts of
-    ``write_parts`` only. Only lanes of ``write_lanes`` are written.
-
-    Results: word j of ``operand`` of each lane of ``return_lanes`` takes word j of ``return_data[lane mod slots]``, for each bit j of
-    ``return_words``, visible in the next cycle.
+    Writes are seen by reads that are granted in later cycles.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return Signature({
-        "read_banks": Out(PRODUCT_BANKS),
-        "read_row": Out(6),
-        "read_factor": Out(1),
+        "read": Out(1),
         "read_number": Out(REGISTER_BITS),
-        "capture": Out(Capture),
-        "read_grant": In(PRODUCT_BANKS),
-        "read_factor_grant": In(1),
-        "write_banks": Out(PRODUCT_BANKS),
-        "write_row": Out(6),
-        "write_grant": In(PRODUCT_BANKS),
+        "read_group": Out(range(cfg.thread_groups)),
+        "read_grant": In(1),
+        "read_data": In(32).array(slots),
+        "return_data": Out(cfg.word_bits).array(slots),
+        "return_lanes": Out(cfg.threads),
         "write_factor": Out(1),
         "write_word": Out(cfg.factor_address_bits),
-        "write_chunk": Out(2),
-        "write_parts": Out(max(cfg.numbers_per_word, 1)),
-        "write_factor_grant": In(1),
+        "write_parts": Out(cfg.numbers_per_word),
+        "write_product": Out(1),
+        "write_register": Out(PRODUCT_REGISTERS.bit_length() - 1),
         "write_lanes": Out(cfg.threads),
-        "return_data": Out(128).array(slots),
-        "return_lanes": Out(cfg.threads),
-        "return_words": Out(4),
-        "operand": In(128).array(cfg.threads),
-        "address": In(32).array(cfg.threads),
+        "write_grant": In(1),
     })
 
 

@@ -4,11 +4,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import PRODUCT_BANKS
 from .factor_file import FactorFile
 from .gates import select_one_hot
 from .lane_sums import GROUP_LEVELS
-from .layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
+from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
 from .product_file import ProductFile
 from .reduction_tree import ReductionTree
 
@@ -21,22 +20,25 @@ class Lane(Component):
     """Multiplies a factor word with a broadcast word and accumulates into a product register, once a cycle.
 
     With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``a_signed`` and ``active``; 2 the operands
-    are multiplied; 3 to 2 + D the tree adds; 3 + D ``root`` and ``access.read_row``; 4 + D ``accumulate``, ``clear``
-    and ``merged``; 5 + D ``group_sum`` and ``receive``, the sum is formed and ``access.matrix_write`` stores it.
+    are multiplied; 3 to 2 + D the tree adds; 3 + D ``root`` and ``access.matrix_register``; 4 + D ``accumulate``, ``clear``
+    and ``own``; 5 + D ``group_sum`` and ``receive``, the sum is formed and ``access.matrix_write`` stores it.
     ``word`` is taken in cycle 1, or before while other lanes still wait for theirs: it is kept until the next ``take``.
     Accumulation wraps modulo 2^32. A lane that is not ``active`` multiplies by zero and thus keeps its products;
     ``clear`` replaces the register instead of adding.
 
-    The lane's own dot product counts unless the step is ``merged`` [S0.6]; then ``group_sum``, made of the roots of
-    several lanes, counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged.
+    The lane's own dot product counts with ``own``; in a merged step [S0.6] ``group_sum``, made of the roots of
+    several lanes, counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged, and all of
+    them are zero when there is no step: then the value of the thread unit passes the adder on its way to the register.
 
-    The lane also keeps, for the thread unit, four operand words and an address, and, for the fetch of B, an offset and
-    the offset of the next operation (``capture``, ``offset_load``). ``returned`` must be zero in words that are not
-    returned.
+    Reads of the thread unit: with ``read_lane`` and ``capture`` one cycle after the access, the register is at
+    ``thread_product`` or ``thread_factor`` in the cycle after that; both are zero in all other cycles, so that
+    the values of several lanes can be joined by OR. Its writes: the factor file takes ``returned`` at once; for a product
+    register the lane keeps the lowest word of it (``return_lane``) until ``access.thread_next``, and writes it in the cycle
+    after. For the fetch of B the lane keeps an offset and the offset of the next operation (``capture``, ``offset_load``).
 
     Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
-    one for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``write_lane`` and ``return_lane`` differ from
-    lane to lane. No register is reset.
+    one for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``read_lane``, ``write_lane`` and ``return_lane`` differ
+    from lane to lane. No register is reset.
 
     Parameters
     ----------
@@ -52,21 +54,21 @@ class Lane(Component):
             "a_signed": In(1),
             "active": In(1),
             "root": Out(signed(cfg.sum_bits)),
-            "merged": In(1),
+            "own": In(1),
             "group_sum": In(signed(cfg.sum_bits + GROUP_LEVELS)),
             "receive": In(1),
             "accumulate": In(accumulate_layout),
             "clear": In(1),
-            "access": In(bank_access_layout),
+            "access": In(product_access_layout),
             "factor_access": In(factor_access_layout(cfg)),
-            "write_lane": In(1),
             "capture": In(capture_layout(cfg)),
-            "offset_load": In(1),
-            "returned": In(128),
-            "return_words": In(4),
+            "read_lane": In(1),
+            "write_lane": In(1),
+            "returned": In(cfg.word_bits),
             "return_lane": In(1),
-            "operand": Out(128),
-            "address": Out(32),
+            "offset_load": In(1),
+            "thread_product": Out(32),
+            "thread_factor": Out(32),
             "offset": Out(32),
         })
 
@@ -77,11 +79,9 @@ class Lane(Component):
         m.submodules.tree = tree = ReductionTree(PRODUCT_BITS, exact_log2(self.cfg.dot))
         self._multiply(m, factors, tree)
         m.d.comb += self.root.eq(tree.root)
-        total = self._accumulate(m, products, self._dot_product(m))
-        words = [Signal(32, name=f"operand_{index}", reset_less=True) for index in range(4)]
-        self._write(m, factors, products, total, words)
-        self._capture(m, factors, products, words)
-        m.d.comb += self.operand.eq(Cat(words))
+        self._accumulate(m, products, self._dot_product(m))
+        self._write_factors(m, factors)
+        self._read(m, factors, products)
         return m
 
     def _multiply(self, m, factors, tree):
@@ -107,73 +107,67 @@ class Lane(Component):
             delayed = Signal(signed(self.cfg.sum_bits), name=f"own_{level}", reset_less=True)
             m.d.sync += delayed.eq(own)
             own = delayed
-        with m.If(self.merged):
+        with m.If(~self.own):
             m.d.sync += own.eq(0)
         return own | Mux(self.receive, self.group_sum, 0)
 
     def _accumulate(self, m, products, dot_product):
         """The new value of the product register. All but one of its sources are held at zero, so that an OR selects."""
-        low, high, forward_one, forward_two, last = (
-            Signal(32, name=name, reset_less=True) for name in ("low", "high", "forward_one", "forward_two", "last"))
+        old, forward_one, forward_two, last, returned, written = (
+            Signal(32, name=name, reset_less=True)
+            for name in ("old", "forward_one", "forward_two", "last", "returned_word", "written"))
         total = Signal(32)
-        banks = self.accumulate.banks
-        m.d.comb += total.eq((low | high | forward_one | forward_two) + dot_product)
+        m.d.comb += total.eq((old | forward_one | forward_two | written) + dot_product)
         m.d.sync += [
             last.eq(total),
-            low.eq(select_one_hot(banks[:2], list(products.data)[:2])),
-            high.eq(select_one_hot(banks[2:], list(products.data)[2:])),
+            old.eq(products.matrix_data),
             forward_one.eq(total),
             forward_two.eq(last),
+            written.eq(returned),
         ]
-        with m.If(self.clear):
-            m.d.sync += [low.eq(0), high.eq(0)]
+        with m.If(self.clear | ~self.accumulate.read):
+            m.d.sync += old.eq(0)
         with m.If(self.clear | ~self.accumulate.forward_one):
             m.d.sync += forward_one.eq(0)
         with m.If(self.clear | ~self.accumulate.forward_two):
             m.d.sync += forward_two.eq(0)
-        return total
-
-    def _write(self, m, factors, products, total, words):
-        parts = self.cfg.numbers_per_word
-        for bank in range(PRODUCT_BANKS):
-            matrix = self.access.matrix_write[bank]
-            m.d.comb += [
-                products.read_row[bank].eq(self.access.read_row[bank]),
-                products.write_row[bank].eq(self.access.write_row[bank]),
-                products.write_data[bank].eq(Mux(matrix, total, words[bank])),
-                products.write_enable[bank].eq(matrix | (self.access.thread_write[bank] & self.write_lane)),
-            ]
-        chunks = 4 // parts
-        for part in range(parts):
-            choices = [words[chunk * parts + part] for chunk in range(chunks)]
-            chunk = self.factor_access.chunk[:exact_log2(chunks)]
-            data = choices[0] if chunks == 1 else Cat(choices).word_select(chunk, 32)
-            m.d.comb += [
-                factors.write_data[part].eq(data),
-                factors.write_b[part].eq(self.factor_access.write[part] & self.write_lane),
-            ]
-        m.d.comb += [factors.address_b.eq(self.factor_access.word), factors.read_b.eq(self.factor_access.read)]
-
-    def _capture(self, m, factors, products, words):
-        factor, single, word_data = (Signal(32, name=name) for name in ("factor", "single", "word_data"))
-        address, offset, offset_next = (
-            Signal(32, name=f"{name}_s", reset_less=True) for name in ("address", "offset", "offset_next"))
+        with m.If(~self.access.thread_next):
+            m.d.sync += written.eq(0)
+        with m.If(self.return_lane):
+            m.d.sync += returned.eq(self.returned)
         m.d.comb += [
-            factor.eq(select_one_hot(self.capture.parts, factors.data_b)),
-            single.eq(select_one_hot(self.capture.banks, products.data) | factor),
-            # An address or an offset may be captured in the cycle in which a result returns.
-            word_data.eq(Mux(self.capture.words.any(), single, 0)),
-            self.address.eq(address),
+            products.matrix_register.eq(self.access.matrix_register),
+            products.thread_register.eq(self.access.thread_register),
+            products.write_register.eq(self.access.write_register),
+            products.write_data.eq(total),
+            products.write_enable.eq(self.access.matrix_write | (self.access.thread_write & self.write_lane)),
+        ]
+
+    def _write_factors(self, m, factors):
+        access = self.factor_access
+        for part in range(self.cfg.numbers_per_word):
+            m.d.comb += [
+                factors.write_data[part].eq(self.returned.word_select(part, 32)),
+                factors.write_b[part].eq(access.write[part] & self.write_lane),
+            ]
+        m.d.comb += [factors.address_b.eq(access.word), factors.read_b.eq(access.read)]
+
+    def _read(self, m, factors, products):
+        part = Signal(32)
+        product, factor, offset, offset_next = (
+            Signal(32, name=name, reset_less=True) for name in ("product_read", "factor_read", "offset_now", "offset_next"))
+        m.d.comb += [
+            part.eq(select_one_hot(self.capture.parts, factors.data_b)),
+            self.thread_product.eq(product),
+            self.thread_factor.eq(factor),
             self.offset.eq(offset),
         ]
-        for index, word in enumerate(words):
-            quad = Mux(self.capture.quad[index], products.data[index], 0)
-            returns = self.return_words[index] & self.return_lane
-            with m.If(self.capture.words[index] | self.capture.quad[index] | returns):
-                m.d.sync += word.eq(word_data | quad | self.returned.word_select(index, 32))
-        with m.If(self.capture.address):
-            m.d.sync += address.eq(single)
+        m.d.sync += [product.eq(products.thread_data), factor.eq(part)]
+        with m.If(~(self.read_lane & self.capture.product)):
+            m.d.sync += product.eq(0)
+        with m.If(~(self.read_lane & self.capture.factor)):
+            m.d.sync += factor.eq(0)
         with m.If(self.capture.offset):
-            m.d.sync += offset_next.eq(factor)
+            m.d.sync += offset_next.eq(part)
         with m.If(self.offset_load):
             m.d.sync += offset.eq(offset_next)

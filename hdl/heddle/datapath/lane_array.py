@@ -1,10 +1,11 @@
 """All lanes of a core with their common control."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..layouts import RegisterPort
 from ..once import Once
+from .gates import any_of
 from .lane import Lane
 from .lane_sums import LaneSums
 from .layouts import step_layout
@@ -44,6 +45,8 @@ class LaneArray(Component):
     offset_load : In(1)
         The next offset becomes ``offset``.
     offset : Out(32).array(threads)
+    pause : Out(1)
+        The thread unit waits for a cycle without a step; ``mm`` leaves one out soon.
     done : Out(1)
     """
 
@@ -59,6 +62,7 @@ class LaneArray(Component):
             "offset_grant": Out(1),
             "offset_load": In(1),
             "offset": Out(32).array(cfg.threads),
+            "pause": Out(1),
             "done": Out(1),
         })
 
@@ -69,10 +73,11 @@ class LaneArray(Component):
         m.d.comb += [
             control.i.eq(self.step),
             self.done.eq(control.done),
-            arbiter.read_bank.eq(control.read_bank),
-            arbiter.read_row.eq(control.read_row),
-            arbiter.write_bank.eq(control.write_bank),
-            arbiter.write_row.eq(control.write_row),
+            arbiter.read_register.eq(control.read_register),
+            arbiter.write_register.eq(control.write_register),
+            arbiter.write.eq(control.write),
+            arbiter.write_next.eq(control.write_next),
+            self.pause.eq(arbiter.pause),
             arbiter.offset_read.eq(self.offset_read),
             arbiter.offset_number.eq(self.offset_number),
             self.offset_grant.eq(arbiter.offset_grant),
@@ -84,18 +89,21 @@ class LaneArray(Component):
         return m
 
     def _lanes(self, m, control, arbiter):
-        port = self.registers
-        returned = self._returned(m)
-        m.submodules.sums = sums = LaneSums(self.cfg.threads, self.cfg.sum_bits)
+        cfg, port = self.cfg, self.registers
+        slots = len(port.return_data)
+        m.submodules.sums = sums = LaneSums(cfg.threads, cfg.sum_bits)
         m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads), sums.total.eq(control.total)]
-        lanes = Once("heddle_lane", Lane, self.cfg)
-        for thread in range(self.cfg.threads):
+        group = Signal(cfg.thread_groups)       # whose registers stand at the files, one hot
+        m.d.sync += group.eq(1 << port.read_group)
+        lanes = Once("heddle_lane", Lane, cfg)
+        values = [[] for _ in range(slots)]
+        for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
-            word = self.word[thread % self.cfg.fetch_slots]
+            word = self.word[thread % cfg.fetch_slots]
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, word)]
             m.d.comb += [
-                lane.take.eq(self.take[thread % self.cfg.positions]),
-                lane.merged.eq(control.merged),
+                lane.take.eq(self.take[thread % cfg.positions]),
+                lane.own.eq(control.own),
                 lane.receive.eq(control.receive[thread]),
                 lane.group_sum.eq(sums.o[thread // 2] if thread else sums.first),
                 sums.i[thread].eq(lane.root),
@@ -106,27 +114,14 @@ class LaneArray(Component):
                 lane.clear.eq(control.clear[thread]),
                 lane.access.eq(arbiter.access),
                 lane.factor_access.eq(arbiter.factor_access),
-                lane.write_lane.eq(port.write_lanes[thread]),
                 lane.capture.eq(arbiter.capture),
-                lane.offset_load.eq(self.offset_load),
-                lane.returned.eq(returned[thread % len(returned)]),
-                lane.return_words.eq(port.return_words),
+                lane.read_lane.eq(group[thread // slots]),
+                lane.write_lane.eq(port.write_lanes[thread]),
+                lane.returned.eq(port.return_data[thread % slots]),
                 lane.return_lane.eq(port.return_lanes[thread]),
-                port.operand[thread].eq(lane.operand),
-                port.address[thread].eq(lane.address),
+                lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
             ]
-
-    def _returned(self, m):
-        """The results of each slot, zero in words that no lane takes in this cycle."""
-        port = self.registers
-        returned = []
-        for slot, value in enumerate(port.return_data):
-            used = Signal(name=f"used_{slot}")
-            gated = Signal(128, name=f"returned_{slot}")
-            m.d.comb += used.eq(Cat(port.return_lanes[slot::len(port.return_data)]).any())
-            for word in range(4):
-                taken = port.return_words[word] & used
-                m.d.comb += gated.word_select(word, 32).eq(Mux(taken, value.word_select(word, 32), 0))
-            returned.append(gated)
-        return returned
+            values[thread % slots] += [lane.thread_product, lane.thread_factor]
+        # Lanes that were not read give zeros.
+        m.d.comb += [read.eq(any_of(of_slot)) for read, of_slot in zip(port.read_data, values)]

@@ -2,10 +2,9 @@
 
 from amaranth.lib import data
 
-from ..config import PRODUCT_BANKS
-from .product_file import ROW_BITS
+from .product_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["accumulate_layout", "bank_access_layout", "capture_layout", "factor_access_layout", "step_layout"]
+__all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout"]
 
 
 def step_layout(cfg):
@@ -27,17 +26,19 @@ def step_layout(cfg):
 
 # What a lane adds the dot product to; all zero when there is no step.
 accumulate_layout = data.StructLayout({
-    "banks": PRODUCT_BANKS,         # the product bank that was read, one hot; zero when a sum is forwarded
+    "read": 1,                      # the product register that was read
     "forward_one": 1,               # the sum of the cycle before
     "forward_two": 1,               # the sum of the cycle before that
 })
 
-# Rows of the product banks, and the banks that mm writes.
-bank_access_layout = data.StructLayout({
-    "read_row": data.ArrayLayout(ROW_BITS, PRODUCT_BANKS),
-    "write_row": data.ArrayLayout(ROW_BITS, PRODUCT_BANKS),
-    "matrix_write": PRODUCT_BANKS,
-    "thread_write": PRODUCT_BANKS,  # of the lanes that the thread unit selects
+# Registers of the product file, and who writes.
+product_access_layout = data.StructLayout({
+    "matrix_register": PRODUCT_ADDRESS_BITS,
+    "thread_register": PRODUCT_ADDRESS_BITS,
+    "write_register": PRODUCT_ADDRESS_BITS,
+    "matrix_write": 1,
+    "thread_next": 1,               # the thread unit writes in the next cycle, in which mm does not
+    "thread_write": 1,              # in the lanes that it selects
 })
 
 
@@ -47,17 +48,14 @@ def factor_access_layout(cfg):
         "word": cfg.factor_address_bits,
         "read": 1,
         "write": cfg.numbers_per_word,              # 32-bit parts, of the lanes that the thread unit selects
-        "chunk": 2,                                 # part of ``operand`` that is written, in units of ``dot`` bytes
     })
 
 
 def capture_layout(cfg):
     """Where the values that the register files give in this cycle go."""
     return data.StructLayout({
-        "banks": PRODUCT_BANKS,                     # the product bank that is the single word, one hot, or zero
-        "parts": cfg.numbers_per_word,              # the factor part that is the single word, one hot, or zero
-        "quad": PRODUCT_BANKS,                      # bank j into word j
-        "words": 4,                                 # the single word into operand word j
-        "address": 1,                               # the single word into the address register
-        "offset": 1,                                # the factor part into the next offset
+        "product": 1,                               # the product register goes to the thread unit
+        "factor": 1,                                # the factor part goes to the thread unit
+        "offset": 1,                                # the factor part is the next offset
+        "parts": cfg.numbers_per_word,              # the factor part, one hot
     })

@@ -3,16 +3,15 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..config import PRODUCT_BANKS
-from ..layouts import Capture, RegisterPort
-from .layouts import bank_access_layout, capture_layout, factor_access_layout
-from .product_file import ROW_BITS
+from ..config import FIRST_FACTOR_REGISTER
+from ..layouts import RegisterPort
+from .layouts import capture_layout, factor_access_layout, product_access_layout
+from .product_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter"]
 
-ACCESS_MEMBERS = ("read_banks", "read_row", "read_factor", "read_number", "capture", "read_grant", "read_factor_grant",
-                  "write_banks", "write_row", "write_grant", "write_factor", "write_word", "write_chunk", "write_parts",
-                  "write_factor_grant")
+ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_register", "write_grant", "write_factor",
+                  "write_word", "write_parts")
 
 
 def AccessPort(cfg):
@@ -24,11 +23,11 @@ def AccessPort(cfg):
 class RegisterArbiter(Component):
     """Grants the accesses of a ``RegisterPort`` and turns them into the lanes' controls.
 
-    ``mm`` has each product bank it reads or writes to itself in that cycle; the thread unit gets the others, bank by
-    bank. Port B of the factor file: a write of the thread unit, then its read, then the offsets of the next ``mm``,
-    which also wait while the thread unit asks for product registers. Grants are combinational from the port and
-    registered state of ``mm``. ``capture`` is registered: it belongs to the data, one cycle after the grant. Reset
-    forgets a capture.
+    Product registers: the thread unit reads whenever it likes and writes in a cycle in which ``mm`` does not; when it has to
+    wait, ``pause`` asks once for such a cycle. Port B of the factor file: a write of the thread unit, then the offsets of the
+    next ``mm``, then a read of the thread unit. Grants are combinational from the port and registered state of ``mm``; a
+    write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the data, one cycle after the grant.
+    Reset forgets a capture.
 
     Parameters
     ----------
@@ -37,32 +36,35 @@ class RegisterArbiter(Component):
     Members
     -------
     registers : In(AccessPort(cfg))
-    read_bank, write_bank : In(4)
-    read_row, write_row : In(6)
-        The accesses of ``mm``.
+    read_register, write_register : In(8)
+    write, write_next : In(1)
+        The accesses of ``mm``, and whether it writes in the next cycle.
     offset_read : In(1)
     offset_number : In(offset register number - 256)
     offset_grant : Out(1)
         Combinational; the lanes hold the offsets two cycles later.
-    access : Out(bank_access_layout)
+    access : Out(product_access_layout)
     factor_access : Out(factor_access_layout(cfg))
     capture : Out(capture_layout(cfg))
+    pause : Out(1)
+        Leave a cycle without a step soon.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
             "registers": In(AccessPort(cfg)),
-            "read_bank": In(PRODUCT_BANKS),
-            "read_row": In(ROW_BITS),
-            "write_bank": In(PRODUCT_BANKS),
-            "write_row": In(ROW_BITS),
+            "read_register": In(PRODUCT_ADDRESS_BITS),
+            "write_register": In(PRODUCT_ADDRESS_BITS),
+            "write": In(1),
+            "write_next": In(1),
             "offset_read": In(1),
             "offset_number": In(self.part_bits + cfg.factor_address_bits),
             "offset_grant": Out(1),
-            "access": Out(bank_access_layout),
+            "access": Out(product_access_layout),
             "factor_access": Out(factor_access_layout(cfg)),
             "capture": Out(capture_layout(cfg)),
+            "pause": Out(1),
         })
 
     @property
@@ -72,58 +74,55 @@ class RegisterArbiter(Component):
 
     def elaborate(self, platform):
         m = Module()
-        self._product_banks(m)
-        number = self._factor_file(m)
-        self._capture(m, number)
+        self._products(m)
+        number, factor_read = self._factor_file(m)
+        self._capture(m, number, factor_read)
         return m
 
-    def _product_banks(self, m):
-        port = self.registers
+    def _products(self, m):
+        port, access = self.registers, self.access
+        granted, asked = Signal(), Signal()
         m.d.comb += [
-            port.read_grant.eq(Mux(port.read_factor, 0, port.read_banks & ~self.read_bank)),
-            port.write_grant.eq(port.write_banks & ~self.write_bank),
-            self.access.matrix_write.eq(self.write_bank),
-            self.access.thread_write.eq(port.write_grant),
-        ]
-        for bank in range(PRODUCT_BANKS):
-            m.d.comb += [
-                self.access.read_row[bank].eq(Mux(self.read_bank[bank], self.read_row, port.read_row)),
-                self.access.write_row[bank].eq(Mux(self.write_bank[bank], self.write_row, port.write_row)),
-            ]
-
-    def _factor_file(self, m):
-        """Returns the number of the factor register that is read."""
-        port = self.registers
-        number = Signal.like(self.offset_number)
-        m.d.comb += [
-            port.write_factor_grant.eq(port.write_factor),
-            port.read_factor_grant.eq(port.read_factor & ~port.write_factor),
-            self.offset_grant.eq(self.offset_read & ~port.write_factor & ~port.read_factor & (port.read_banks == 0)),
-            number.eq(Mux(port.read_factor, port.read_number, self.offset_number)),
-            self.factor_access.word.eq(Mux(port.write_factor, port.write_word, number[self.part_bits:])),
-            self.factor_access.read.eq(port.read_factor_grant | self.offset_grant),
-            self.factor_access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
-            self.factor_access.chunk.eq(port.write_chunk),
-        ]
-        return number
-
-    def _capture(self, m, number):
-        port = self.registers
-        capture = Signal(capture_layout(self.cfg))
-        quad = Signal()
-        granted = Signal()
-        m.d.comb += [
-            quad.eq(port.capture == Capture.QUAD),
-            granted.eq(port.read_factor_grant | (port.read_grant.any() & ~quad)),
-            self.capture.eq(capture),
+            access.matrix_register.eq(self.read_register),
+            access.thread_register.eq(port.read_number),
+            access.matrix_write.eq(self.write),
+            access.thread_next.eq(port.write_product & ~self.write_next & ~granted),
+            access.thread_write.eq(granted),
+            access.write_register.eq(Mux(granted, port.write_register, self.write_register)),
+            port.write_grant.eq(granted),
         ]
         m.d.sync += [
-            capture.banks.eq(Mux(quad, 0, port.read_grant)),
-            capture.quad.eq(Mux(quad, port.read_grant, 0)),
-            capture.address.eq(granted & (port.capture == Capture.ADDRESS)),
+            granted.eq(access.thread_next),
+            asked.eq(port.write_product),
+            self.pause.eq(port.write_product & self.write_next & ~asked),
+        ]
+
+    def _factor_file(self, m):
+        """Returns the number of the factor register that is read, and whether the thread unit reads it."""
+        port = self.registers
+        number = Signal.like(self.offset_number)
+        factor = Signal()
+        granted = Signal()
+        m.d.comb += [
+            factor.eq(port.read_number >= FIRST_FACTOR_REGISTER),
+            granted.eq(port.read & factor & ~port.write_factor & ~self.offset_read),
+            port.read_grant.eq(granted | (port.read & ~factor)),
+            self.offset_grant.eq(self.offset_read & ~port.write_factor),
+            number.eq(Mux(self.offset_read, self.offset_number, port.read_number - FIRST_FACTOR_REGISTER)),
+            self.factor_access.word.eq(Mux(port.write_factor, port.write_word, number[self.part_bits:])),
+            self.factor_access.read.eq(granted | self.offset_grant),
+            self.factor_access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
+        ]
+        return number, granted
+
+    def _capture(self, m, number, factor_read):
+        port = self.registers
+        capture = Signal(capture_layout(self.cfg))
+        m.d.comb += self.capture.eq(capture)
+        m.d.sync += [
+            capture.product.eq(port.read_grant & ~factor_read),
+            capture.factor.eq(factor_read),
             capture.offset.eq(self.offset_grant),
         ]
-        for index, word in enumerate((Capture.WORD_0, Capture.WORD_1, Capture.WORD_2, Capture.WORD_3)):
-            m.d.sync += capture.words[index].eq(granted & (port.capture == word))
         for part in range(self.cfg.numbers_per_word):
-            m.d.sync += capture.parts[part].eq(self.factor_access.read & (number[:self.part_bits] == part))
+            m.d.sync += capture.parts[part].eq(number[:self.part_bits] == part)

@@ -4,10 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import PRODUCT_BANKS
 from .lane_sums import GROUP_LEVELS
 from .layouts import accumulate_layout, step_layout
-from .product_file import ROW_BITS
+from .product_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["StepControl"]
 
@@ -16,8 +15,8 @@ class StepControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
     With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active``
-    1, ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads`` and ``merged`` 4 + D,
-    ``receive``, ``total``, ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
+    1, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own`` and ``write_next`` 4 + D,
+    ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
     sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
     they belong to the same register.
 
@@ -33,14 +32,14 @@ class StepControl(Component):
     a_signed : Out(1)
     active : Out(threads)
         Lanes that take part.
-    read_bank, write_bank : Out(4)
-        One hot, zero without a step.
-    read_row, write_row : Out(6)
+    read_register, write_register : Out(8)
+    write, write_next : Out(1)
+        The sum is written in this cycle, in the next one.
     accumulate : Out(accumulate_layout)
     clear : Out(threads)
         Lanes that replace the register.
-    pairs, quads, merged : Out(1)
-        The step adds over pairs or quads of lanes; one of them.
+    pairs, quads, own : Out(1)
+        The step adds over pairs or quads of lanes, or counts each lane's own sum; all zero without a step.
     total : Out(1)
         The sums over quads are for lane 0 together.
     receive : Out(threads)
@@ -55,17 +54,17 @@ class StepControl(Component):
             "i": In(step_layout(cfg)),
             "a_signed": Out(1),
             "active": Out(cfg.threads),
-            "read_bank": Out(PRODUCT_BANKS),
-            "read_row": Out(ROW_BITS),
+            "read_register": Out(PRODUCT_ADDRESS_BITS),
             "accumulate": Out(accumulate_layout),
             "clear": Out(cfg.threads),
             "pairs": Out(1),
             "quads": Out(1),
-            "merged": Out(1),
+            "own": Out(1),
             "total": Out(1),
             "receive": Out(cfg.threads),
-            "write_bank": Out(PRODUCT_BANKS),
-            "write_row": Out(ROW_BITS),
+            "write_next": Out(1),
+            "write": Out(1),
+            "write_register": Out(PRODUCT_ADDRESS_BITS),
             "done": Out(1),
         })
 
@@ -90,48 +89,39 @@ class StepControl(Component):
         zero = delayed(self.i.zero, read, "zero", reset_less=True)
         receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
         clear = Signal(self.cfg.threads, reset_less=True)
-        merged = Signal(reset_less=True)
-        pairs = delayed(self.i.pairs, read + 1, "pairs", reset_less=True)
-        quads = delayed(self.i.quads, read + 1, "quads", reset_less=True)
+        own = Signal()
+        pairs = delayed(self.i.pairs & self.i.step, read + 1, "pairs")
+        quads = delayed(self.i.quads & self.i.step, read + 1, "quads")
         total = delayed(self.i.total, read + 2, "total", reset_less=True)
-        m.d.sync += [clear.eq(Mux(zero[read], receivers[read], 0)), merged.eq(pairs[read] | quads[read])]
+        m.d.sync += [clear.eq(Mux(zero[read], receivers[read], 0)), own.eq(step[read] & ~(pairs[read] | quads[read]))]
 
         forward_one = Signal()
         forward_two = Signal()
-        banks = Signal(PRODUCT_BANKS)
+        read_counts = Signal()
         repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
         for distance, repeat in enumerate(repeats, 1):
             m.d.comb += repeat.eq(step[read] & step[read + distance] & (product[read] == product[read + distance]))
         m.d.sync += [
             forward_one.eq(repeats[0]),
             forward_two.eq(repeats[1] & ~repeats[0]),
-            banks.eq(Mux(repeats[0] | repeats[1], 0, self.read_bank)),
+            read_counts.eq(step[read] & ~(repeats[0] | repeats[1])),
         ]
         m.d.comb += [
             self.a_signed.eq(a_signed[1]),
             self.active.eq(active[1]),
-            self.read_row.eq(product[read][2:]),
-            self.accumulate.banks.eq(banks),
+            self.read_register.eq(product[read]),
+            self.accumulate.read.eq(read_counts),
             self.accumulate.forward_one.eq(forward_one),
             self.accumulate.forward_two.eq(forward_two),
             self.clear.eq(clear),
             self.pairs.eq(pairs[read + 1]),
             self.quads.eq(quads[read + 1]),
-            self.merged.eq(merged),
+            self.own.eq(own),
             self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
-            self.write_row.eq(product[read + 2][2:]),
+            self.write_next.eq(step[read + 1]),
+            self.write.eq(step[read + 2]),
+            self.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),
         ]
-        self._banks(m, step, product, read)
         return m
-
-    def _banks(self, m, step, product, read):
-        """One-hot banks, decoded a cycle ahead so that they come out of registers."""
-        for name, cycle, output in (("read", read, self.read_bank), ("write", read + 2, self.write_bank)):
-            bank = Signal(PRODUCT_BANKS, name=f"{name}_one_hot")
-            with m.If(step[cycle - 1]):
-                m.d.sync += bank.eq(1 << product[cycle - 1][:2])
-            with m.Else():
-                m.d.sync += bank.eq(0)
-            m.d.comb += output.eq(bank)

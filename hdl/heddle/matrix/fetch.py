@@ -47,6 +47,8 @@ class Fetch(Component):
     stop : In(1)
     offset_read, offset_number, offset_grant, offset_load, offset
         See ``LaneArray``.
+    pause : In(1)
+        Ask for no bank in this cycle: no step will follow from it.
     bank : Out(BankReadPort(cfg))
         Never asks for more than one bank with one slot.
     step : Out(step_layout(cfg))
@@ -74,6 +76,7 @@ class Fetch(Component):
             "offset_grant": In(1),
             "offset_load": Out(1),
             "offset": In(32).array(cfg.threads),
+            "pause": In(1),
             "bank": Out(BankReadPort(cfg)),
             "step": Out(step_layout(cfg)),
             "word": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
@@ -107,7 +110,7 @@ class Fetch(Component):
             address.valid.eq(groups.o_valid),
             address.i.eq(groups.o),
             schedule.i.eq(address.o),
-            self.conflict.eq(~schedule.advance),
+            self.conflict.eq(~schedule.advance & ~(self.pause & schedule.o.bank.any())),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
         granted, remaining = self._ask(m, schedule.o)
@@ -124,9 +127,9 @@ class Fetch(Component):
         remaining = Signal()
         m.d.comb += [
             asked.eq(request.bank),
-            self.bank.request.eq(asked),
-            granted.eq(asked & self.bank.grant),
-            remaining.eq((asked & ~self.bank.grant).any()),
+            self.bank.request.eq(Mux(self.pause, 0, asked)),
+            granted.eq(self.bank.request & self.bank.grant),
+            remaining.eq((asked & ~granted).any()),
         ]
         if self.cfg.fetch_slots > 1:
             taken = Signal(BANKS)

@@ -90,6 +90,7 @@ class MatrixUnit(Component):
             fetch.offset_grant.eq(lanes.offset_grant),
             lanes.offset_load.eq(fetch.offset_load),
             lanes.step.eq(fetch.step),
+            fetch.pause.eq(lanes.pause),
             self.done.eq(lanes.done),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(fetch.offset, lanes.offset)]
