@@ -51,7 +51,7 @@ class Target:
 TINY = load_config("tiny")
 UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), bench="reduction_tree", parameters={"width": 18, "depth": 3}),
-    "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "captures")),
+    "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "accesses")),
     "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
     "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
                     filters=("violations|kernel", "random_programs|undefined|errors|barriers|stops|throughput")),

@@ -9,6 +9,7 @@ from ..layouts import ThreadKind, thread_operation_layout
 from ..once import Once
 from .alu import AluDecode, alu_control_layout
 from .gather import placement_layout
+from .registers import OPERAND_QUEUE
 from .slots import SlotOperands, SlotResult, form_layout
 
 __all__ = ["SlotArray"]
@@ -17,24 +18,30 @@ __all__ = ["SlotArray"]
 class SlotArray(Component):
     """Slot j serves thread ``group * slots + j``: operands, ALU and address on the way in, bank words and results on the way out.
 
-    With ``load`` the slots take the operands of a group; ``address``, ``data``, ``compare_result`` and the results of the ALU follow
-    from them in the next cycle and stay. Results are in ``o`` one cycle later, words of ``banks`` two cycles after they stand there.
+    ``address``, ``data``, ``compare_result`` and the results of the ALU follow from the registers that ``load_a``, ``load_address`` and
+    ``load`` fill, in the next cycle, and stay. ``load`` comes last, once for each step.
 
     Members
     -------
     operation
         In the slot stage. Kinds other than ALU and TID leave the results of the ALU zero.
-    operands, addresses
-        From the lanes, by thread.
-    load, group, word
-        ``word`` is the number of the word of a store.
+    arrive, write_place, operand, read_place
+        The queues of operands; see ``OperandReader``. ``operand`` by slot.
+    load, load_a, load_address, group
     keep_form : In(1)
         Data of the operation before are still under way.
+    buffer : In(1)
+        Half of the entries that the results of ``operation`` go to.
     address, data, compare_result
         By slot.
     banks, place
         Words that stand at the banks, and where in them the data of each slot are.
-    o : Out(128).array(slots)
+    arrived, arrived_group
+        Slots whose data stood at the banks one cycle before.
+    compute, compute_group
+        Results of the ALU stand in all slots.
+    entry, word, o
+        ``o`` is word ``word`` of ``entry`` (group and buffer) of the cycle before; see ``SlotResult``.
     """
 
     def __init__(self, cfg):
@@ -42,41 +49,52 @@ class SlotArray(Component):
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "operation": In(thread_operation_layout),
-            "operands": In(128).array(cfg.threads),
-            "addresses": In(32).array(cfg.threads),
+            "arrive": In(1),
+            "write_place": In(range(OPERAND_QUEUE)),
+            "operand": In(32).array(slots),
+            "read_place": In(range(OPERAND_QUEUE)),
             "load": In(1),
+            "load_a": In(1),
+            "load_address": In(1),
             "group": In(range(cfg.thread_groups)),
-            "word": In(2),
             "keep_form": In(1),
+            "buffer": In(1),
             "address": Out(32).array(slots),
             "data": Out(32).array(slots),
             "compare_result": Out(slots),
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "place": In(placement_layout).array(slots),
-            "o": Out(128).array(slots),
+            "arrived": In(slots),
+            "arrived_group": In(range(cfg.thread_groups)),
+            "compute": In(1),
+            "compute_group": In(range(cfg.thread_groups)),
+            "entry": In(range(2 * cfg.thread_groups)),
+            "word": In(2),
+            "o": Out(cfg.word_bits).array(slots),
         })
 
     def elaborate(self, platform):
         m = Module()
         cfg, operation = self.cfg, self.operation
-        self._tid, self._store = Signal(name="is_tid"), Signal(name="is_store")
+        self._tid = Signal(name="is_tid")
         self._computes = Signal(name="computes")
         m.d.comb += [
-            self._tid.eq(operation.kind == ThreadKind.TID), self._store.eq(operation.kind == ThreadKind.STORE),
+            self._tid.eq(operation.kind == ThreadKind.TID),
             self._computes.eq(self._tid | (operation.kind == ThreadKind.ALU)),
         ]
-        operands = Once(f"heddle_thread_slot_operands_{cfg.thread_groups}_{cfg.thread_bits}", SlotOperands, cfg)
-        results = Once("heddle_thread_slot_result", SlotResult)
-        control = self._alu_control(m)
-        group, place = self._place(m)
-        form = self._form(m)
+        operands = Once(f"heddle_thread_slot_operands_{cfg.thread_bits}", SlotOperands, cfg)
+        results = Once(f"heddle_thread_slot_result_{cfg.thread_groups}_{cfg.dot}", SlotResult, cfg)
+        control, keep_a = self._alu_control(m)
+        form, buffer = self._form(m)
+        entry = Mux(self.compute, Cat(self.compute_group, self.buffer), Cat(self.arrived_group, buffer))
         for slot in range(self.slots):
             enter = operands.instantiate(m, f"operands_{slot}")
             leave = results.instantiate(m, f"result_{slot}")
-            for number, thread in enumerate(range(slot, cfg.threads, self.slots)):
-                m.d.comb += [enter.operands[number].eq(self.operands[thread]), enter.addresses[number].eq(self.addresses[thread])]
             m.d.comb += [
-                enter.load.eq(self.load), enter.group.eq(group), enter.place.eq(place),
+                enter.arrive.eq(self.arrive), enter.write_place.eq(self.write_place), enter.operand.eq(self.operand[slot]),
+                enter.read_place.eq(self.read_place),
+                enter.load_a.eq(self.load_a), enter.clear_a.eq(self.load & ~keep_a), enter.load_b.eq(self.load),
+                enter.load_address.eq(self.load_address),
                 enter.value.eq(operation.value), enter.element_shift.eq(operation.element_shift),
                 enter.b_is_register.eq(operation.b_is_register & ~self._tid),
                 enter.thread.eq(self.group * self.slots + slot), enter.use_thread.eq(self._tid),
@@ -84,15 +102,17 @@ class SlotArray(Component):
                 self.address[slot].eq(enter.address), self.data[slot].eq(enter.data),
                 self.compare_result[slot].eq(enter.compare_result),
                 leave.bank.eq(self.place[slot].bank), leave.offset.eq(self.place[slot].offset),
-                leave.form.eq(form), leave.result.eq(enter.result), self.o[slot].eq(leave.o),
+                leave.form.eq(form), leave.result.eq(enter.result),
+                leave.store.eq(self.arrived[slot] | self.compute), leave.store_entry.eq(entry),
+                leave.entry.eq(self.entry), leave.place.eq(self.word), self.o[slot].eq(leave.o),
             ]
             m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]
         return m
 
     def _alu_control(self, m):
-        """Controls of the ALUs, decoded once for all slots and registered with their operands."""
+        """Controls of the ALUs, decoded once for all slots and registered with their operands; whether a counts."""
         operation = self.operation
-        m.submodules.alu_decode = decode = self._decode = AluDecode()
+        m.submodules.alu_decode = decode = AluDecode()
         control = Signal(alu_control_layout, name="alu_control", reset_less=True)
         m.d.comb += [
             decode.function.eq(Mux(self._tid, AluFunction.MOV, operation.function)),
@@ -104,25 +124,13 @@ class SlotArray(Component):
             with m.If(~self._computes):
                 m.d.sync += [control[name].eq(0) for name in (
                     "take_sum", "take_logic", "take_shifted", "take_reversed", "minimum", "maximum")]
-        return control
-
-    def _place(self, m):
-        """One-hot: the group to load; the operand word of a group, none for a zero."""
-        operation, groups = self.operation, self.cfg.thread_groups
-        group, place, word = Signal(groups, name="group_select"), Signal(4 * groups, name="operand_select"), Signal(2, name="word_number")
-        with m.If(self._store):
-            m.d.comb += word.eq(Mux(operation.access == Access.V2, Cat(self.word[0], operation.c[1]), self.word))
-        keep = self._store | self._decode.control.keep_a
-        m.d.comb += [
-            group.eq(1 << self.group),
-            place.eq(Cat(Mux(group[number] & keep, (1 << word)[:4], 0) for number in range(groups))),
-        ]
-        return group, place
+        return control, decode.control.keep_a | (operation.kind == ThreadKind.STORE)
 
     def _form(self, m):
-        """How data of loads return: of the operation in the slot stage, or still of the one before it."""
+        """How data of loads return, and where to: of the operation in the slot stage, or still of the one before it."""
         access = self.operation.access
         form = Signal(form_layout, name="form", reset_less=True)
+        buffer = Signal(name="form_buffer", reset_less=True)
         with m.If(~self.keep_form):
             m.d.sync += [
                 form.vector.eq((access == Access.V2) | (access == Access.V4)),
@@ -130,5 +138,6 @@ class SlotArray(Component):
                 form.byte.eq((access == Access.U8) | (access == Access.S8)),
                 form.narrow.eq((access == Access.U8) | (access == Access.S8) | (access == Access.U16) | (access == Access.S16)),
                 form.signed.eq((access == Access.S8) | (access == Access.S16)),
+                buffer.eq(self.buffer),
             ]
-        return form
+        return form, buffer

@@ -2,12 +2,15 @@
 
 from amaranth import *
 from amaranth.lib import data
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..config import BANK_BYTES, BANKS
 from ..datapath.gates import select_one_hot
 from ..isa.layout import Access
 from .alu import AluDatapath, alu_control_layout
+from .registers import OPERAND_QUEUE
 
 __all__ = ["SlotOperands", "SlotResult", "form_layout"]
 
@@ -21,18 +24,20 @@ form_layout = data.StructLayout({
 
 
 class SlotOperands(Component):
-    """Operands and address of one thread of the group that is selected, and the ALU on them.
+    """Operands and address of one thread of the group that has its turn, and the ALU on them.
 
-    With ``load`` the registers take the thread of the group in ``group`` (one-hot): the operand word of it that ``place`` selects
-    (a; one-hot, bit 4 g + w for word w of group g; none for zero), its word 1 or ``value`` (b), and ``value`` plus its address shifted by
-    ``element_shift``. All outputs follow from these registers, one cycle later; without
-    ``load`` they hold.
+    Registers that were read wait in a queue, whose control is common to all slots. The first of the queue becomes a with ``load_a``
+    (zero with ``clear_a``), b with ``load_b`` (or the number of the thread, or ``value``), and with ``load_address`` the address
+    becomes ``value`` plus it, shifted by ``element_shift``. All outputs follow from these registers, one cycle later.
 
     Members
     -------
-    operands, addresses : In(128), In(32), one for each group
+    arrive, write_place, operand
+        An operand for the queue, and where.
+    read_place
+        Place of the first operand.
     thread : In(cfg.thread_bits)
-        Number of the slot's thread in the selected group; taken as b with ``use_thread``.
+        Number of the slot's thread in the present group; taken as b with ``use_thread``.
     control
         Of the ALU, registered with the operands by the owner.
     address : Out(32)
@@ -45,11 +50,14 @@ class SlotOperands(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
-            "operands": In(128).array(cfg.thread_groups),
-            "addresses": In(32).array(cfg.thread_groups),
-            "load": In(1),
-            "group": In(cfg.thread_groups),
-            "place": In(4 * cfg.thread_groups),
+            "arrive": In(1),
+            "write_place": In(range(OPERAND_QUEUE)),
+            "operand": In(32),
+            "read_place": In(range(OPERAND_QUEUE)),
+            "load_a": In(1),
+            "clear_a": In(1),
+            "load_b": In(1),
+            "load_address": In(1),
             "value": In(32),
             "element_shift": In(3),
             "b_is_register": In(1),
@@ -66,18 +74,23 @@ class SlotOperands(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.alu = alu = AluDatapath()
+        m.submodules.queue = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
+        arriving, first = queue.write_port(), queue.read_port(domain="comb")
         a = Signal(32, reset_less=True)
         b = Signal(32, reset_less=True)
         address = Signal(32, reset_less=True)
-        words = [operand.word_select(word, 32) for operand in self.operands for word in range(4)]
-        offset = select_one_hot(self.group, self.addresses)
-        with m.If(self.load):
-            m.d.sync += [
-                a.eq(select_one_hot(self.place, words)),
-                b.eq(Mux(self.b_is_register, select_one_hot(self.group, words[1::4]),
-                         Mux(self.use_thread, self.thread, self.value))),
-                address.eq(self.value + self._scaled(offset)),
-            ]
+        m.d.comb += [
+            arriving.addr.eq(self.write_place), arriving.data.eq(self.operand), arriving.en.eq(self.arrive),
+            first.addr.eq(self.read_place),
+        ]
+        with m.If(self.load_a):
+            m.d.sync += a.eq(first.data)
+        with m.If(self.clear_a):
+            m.d.sync += a.eq(0)
+        with m.If(self.load_b):
+            m.d.sync += b.eq(Mux(self.b_is_register, first.data, Mux(self.use_thread, self.thread, self.value)))
+        with m.If(self.load_address):
+            m.d.sync += address.eq(self.value + self._scaled(first.data))
         m.d.comb += [
             self.address.eq(address),
             alu.control.eq(self.control), alu.a.eq(a), alu.b.eq(b),
@@ -101,11 +114,12 @@ class SlotOperands(Component):
 
 
 class SlotResult(Component):
-    """What goes back to the lane of a slot: a part of the word of a bank, or the result of the ALU.
+    """What goes back to the lanes of a slot: parts of the words of banks, or results of the ALU, kept until they are written.
 
-    A word that stands in ``banks[bank]`` in a cycle appears as ``o`` two cycles later; ``result`` one cycle later.
-    Loads of 8 to 32 bits, extended, and results fill all four words of ``o``; 8-byte vectors fill both halves. ``bank`` is zero
-    when no data come; ``form`` is not ``four`` while results come.
+    With ``store``, entry ``store_entry`` takes the result of the ALU, or the part of the word that stood in ``banks[bank]`` one
+    cycle before. Loads of 8 to 32 bits, extended, and results fill all four words of an entry; 8-byte vectors fill both halves.
+    ``bank`` is zero when no data come; ``form`` is not ``four`` while results come. ``o`` are ``dot`` bytes of entry ``entry`` of the cycle
+    before: the lowest word is the entry's word ``place``, the others follow the lowest multiple of ``dot`` bytes.
 
     Members
     -------
@@ -116,23 +130,28 @@ class SlotResult(Component):
         Registered by the owner; constant while data of a load are under way.
     result : In(32)
         Result of the ALU, zero while data of a load are under way.
+    store, store_entry, entry, place, o
     """
 
-    def __init__(self):
+    def __init__(self, cfg):
+        self.cfg = cfg
         super().__init__({
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "bank": In(BANKS),
             "offset": In(4),
             "form": In(form_layout),
             "result": In(32),
-            "o": Out(8 * BANK_BYTES),
+            "store": In(1),
+            "store_entry": In(range(2 * cfg.thread_groups)),
+            "entry": In(range(2 * cfg.thread_groups)),
+            "place": In(2),
+            "o": Out(cfg.word_bits),
         })
 
     def elaborate(self, platform):
         m = Module()
         word = Signal(128, reset_less=True)
         offset = Signal(4, reset_less=True)
-        o = Signal(128, reset_less=True)
         m.d.sync += [word.eq(select_one_hot(self.bank, self.banks)), offset.eq(self.offset)]
         form = self.form
         pair, low, high = Signal(64), Signal(64), Signal(64)
@@ -140,10 +159,19 @@ class SlotResult(Component):
             pair.eq(Mux(offset[3], word[64:], word[:64])),      # the lower half of four words
             low.eq(Mux(form.vector, pair, 0) | (self._number(m, pair, offset) | self.result).replicate(2)),
             high.eq(Mux(form.four, word[64:], low)),
-            self.o.eq(o),
         ]
-        m.d.sync += o.eq(Cat(low, high))
+        self._keep(m, Cat(low, high))
         return m
+
+    def _keep(self, m, value):
+        m.submodules.entries = entries = Memory(shape=128, depth=2 * self.cfg.thread_groups, init=[])
+        write, read = entries.write_port(), entries.read_port(domain="comb")
+        m.d.comb += [write.addr.eq(self.store_entry), write.data.eq(value), write.en.eq(self.store), read.addr.eq(self.entry)]
+        parts = self.cfg.numbers_per_word
+        chunk = self.place[exact_log2(parts):]
+        o = Signal(self.cfg.word_bits, reset_less=True)
+        m.d.comb += self.o.eq(o)
+        m.d.sync += o.eq(Cat(read.data.word_select(self.place, 32), read.data.word_select(chunk, 32 * parts)[32:]))
 
     def _number(self, m, pair, offset):
         """The 8-, 16- or 32-bit number at the offset in a pair of words, extended; zero for a vector.

@@ -21,10 +21,10 @@ from ..stream import Queue, link
 from .checks import AddressCheck
 from .gather import Gather
 from .global_access import GlobalAccess
+from .operands import OperandWalk
 from .predicates import Predicates
 from .registers import OperandReader, ResultWriter
 from .slot_array import SlotArray
-from .steps import Steps
 
 __all__ = ["ThreadUnit"]
 
@@ -32,8 +32,7 @@ __all__ = ["ThreadUnit"]
 class ThreadUnit(Component):
     """Executes thread operations in order: integer functions, comparisons, loads and stores of all threads [S0.17, S0.9, S4.5].
 
-    An operation passes three stages: operand read (all lanes), slots (group by group), result write (all lanes). A load reads its
-    addresses while earlier operations are in the other stages. Latencies, throughput and errors are in docs/units/thread.md.
+    An operation passes two stages: the slots, which read registers and execute group by group, and the result write. Latencies, throughput and errors are in docs/units/thread.md.
 
     Members
     -------
@@ -80,15 +79,14 @@ class ThreadUnit(Component):
         m = Module()
         cfg = self.cfg
         m.submodules.queue = self._queue = Queue(thread_operation_layout, cfg.thread_queue)
-        m.submodules.reader = self._reader = OperandReader()
+        m.submodules.reader = self._reader = OperandReader(cfg)
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
-        m.submodules.steps = self._steps = Steps(cfg)
+        m.submodules.steps = self._steps = OperandWalk(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
         link(m, flipped(self.i_operation), self._queue.i)
-        link(m, self._queue.o, self._reader.i)
         connect(m, self._gather.bank_read, flipped(self.bank_read))
         connect(m, self._gather.bank_write, flipped(self.bank_write))
         connect(m, self._global.port, flipped(self.global_port))
@@ -126,6 +124,7 @@ class ThreadUnit(Component):
         self._step_active = Signal(self.slots, name="step_active", reset_less=True)
         self._load_step = Signal(name="load_step")
         self._failing = Signal(name="failing")
+        self._buffer = Signal(name="result_buffer")
         self._global_taken = Signal(name="global_taken")
 
     def _kind(self, m):
@@ -141,48 +140,50 @@ class ThreadUnit(Component):
         ]
 
     def _enter(self, m):
-        """An operation goes from the read stage to the slot stage; its guard is evaluated."""
-        incoming, predicates = self._reader.o, self._predicates
-        operation, taken = incoming.payload, Signal(name="taken")
+        """An operation goes from the queue to the slot stage; its guard is evaluated."""
+        incoming, predicates = self._queue.o, self._predicates
+        operation, taken, none = incoming.payload, Signal(name="taken"), Signal(name="no_steps")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
             incoming.ready.eq(~self._valid | leave),
             taken.eq(incoming.valid & incoming.ready),
+            none.eq(self.stop | (operation.kind == ThreadKind.LANE_MASK)),
             predicates.start.eq(self.start),
             predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
             predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
-            self._reader.stop.eq(self.stop),
-            self._steps.start.eq(taken),
-            self._steps.none.eq(self.stop | (operation.kind == ThreadKind.LANE_MASK)),
             self._global.clear_error.eq(taken),
         ]
+        for walk in (self._steps, self._reader):
+            m.d.comb += [walk.operation.eq(self._operation), walk.start.eq(taken), walk.none.eq(none), walk.cancel.eq(self._failing)]
         with m.If(leave):
-            m.d.sync += [self._valid.eq(0), self._failed.eq(0)]
+            m.d.sync += [self._valid.eq(0), self._failed.eq(0), self._buffer.eq(~self._buffer)]
         with m.If(taken):
             m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
                          self._discarded.eq(self.stop)]
 
     def _connect_slots(self, m):
-        port, array, steps = self.registers, self._array, self._steps
+        port, array, reader, writer = self.registers, self._array, self._reader, self._writer
         m.d.comb += [
-            array.operation.eq(self._operation), array.load.eq(self._load_step), array.group.eq(steps.group),
-            array.word.eq(steps.word), array.keep_form.eq(self._writer.valid),
+            array.operation.eq(self._operation), array.group.eq(self._steps.group),
+            array.keep_form.eq(writer.pending), array.buffer.eq(self._buffer),
+            array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
+            array.entry.eq(writer.entry), array.word.eq(writer.place),
         ]
-        for thread in range(self.cfg.threads):
-            m.d.comb += [array.operands[thread].eq(port.operand[thread]), array.addresses[thread].eq(port.address[thread])]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data)]
         m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o)]
 
     def _step(self, m):
-        """The next step goes into the slots when the last one was taken; results wait for the operation before this one."""
-        steps = self._steps
-        words = Signal(2, name="words")
-        store, access = self._is[ThreadKind.STORE], self._operation.access
+        """The operands of the next step go into the slots when the last step was taken; results wait for the operation before."""
+        steps, array, store = self._steps, self._array, self._is[ThreadKind.STORE]
+        advance, take = Signal(name="advance"), Signal(name="take_operand")
         m.d.comb += [
-            words.eq(Cat(store & ((access == Access.V2) | (access == Access.V4)), store & (access == Access.V4))),
-            steps.serial.eq(self._is_global), steps.words.eq(words),
-            self._load_step.eq(self._valid & ~steps.done & ~self._failing & (~self._step_valid | self._step_taken)
-                               & (self._accesses | ~self._writer.valid)),
-            steps.advance.eq(self._load_step), steps.cancel.eq(self._failing),
+            advance.eq(self._valid & ~steps.done & ~self._failing & (~steps.needed | self._reader.available)
+                       & (~self._step_valid | self._step_taken) & (self._accesses | ~self._writer.pending)),
+            take.eq(advance & steps.needed),
+            self._reader.take.eq(take), steps.advance.eq(advance),
+            self._load_step.eq(advance & steps.final),
+            array.load.eq(self._load_step),
+            array.load_a.eq(take & (steps.second == store)), array.load_address.eq(take & ~steps.second & self._accesses),
         ]
         with m.If(self._step_taken):
             m.d.sync += self._step_valid.eq(0)
@@ -226,7 +227,7 @@ class ThreadUnit(Component):
         gather = self._gather
         m.d.comb += [
             gather.valid.eq(self._step_valid & self._accesses & ~self._is_global & ~self._failing),
-            gather.hold.eq(self._writer.valid),
+            gather.hold.eq(self._writer.pending),
             gather.waiting.eq(self._step_active), gather.word.eq(self._step_word), gather.group.eq(self._step_group),
             gather.store.eq(self._is[ThreadKind.STORE]), gather.access.eq(self._operation.access),
         ]
@@ -238,7 +239,7 @@ class ThreadUnit(Component):
         active = Signal(name="one_active")
         m.d.comb += [
             active.eq(self._step_active.bit_select(self._step_slot, 1)),
-            access.valid.eq(self._step_valid & self._is_global & ~self._failing & active & ~self._writer.valid),
+            access.valid.eq(self._step_valid & self._is_global & ~self._failing & active & ~self._writer.pending),
             self._global_taken.eq(self._step_valid & (~active | (access.valid & access.ready))),
             access.address.eq(self._address),
             access.data.eq(select_one_hot(1 << self._step_slot, self._array.data)),
@@ -248,29 +249,24 @@ class ThreadUnit(Component):
         ]
 
     def _results(self, m):
-        """What comes from the banks, from global memory (in the place of bank 0) or from the ALU returns to the lanes."""
-        cfg, gather, port = self.cfg, self._gather, self.registers
+        """What comes from the banks, from global memory (in the place of bank 0) or from the ALU is kept for the lanes."""
+        cfg, gather, array = self.cfg, self._gather, self._array
         one = self._global
         arrived = Signal(self.slots, name="arrived")
         group = Signal(range(cfg.thread_groups), name="arrived_group", reset_less=True)
         one_slot = Signal(self.slots, name="one_slot")
         m.d.comb += one_slot.bit_select(one.o_slot, 1).eq(one.o_valid)
         m.d.sync += [arrived.eq(gather.return_slots | one_slot), group.eq(Mux(one.o_valid, one.o_group, gather.return_group))]
-
-        computed = self._step_valid & self._computes
-        lanes = Signal(cfg.threads, name="returned")
-        m.d.sync += lanes.eq(Cat(
-            (arrived & (group == number).replicate(self.slots))
-            | (computed & (self._step_group == number)).replicate(self.slots) for number in range(cfg.thread_groups)))
+        m.d.comb += [
+            array.arrived.eq(arrived), array.arrived_group.eq(group),
+            array.compute.eq(self._step_valid & self._computes), array.compute_group.eq(self._step_group),
+        ]
         m.d.comb += [array.eq(bank) for array, bank in zip(self._array.banks, self.bank_read.data)]
         m.d.comb += self._array.banks[0].eq(Mux(one.o_valid, one.o_data, self.bank_read.data[0]))
         for slot, (place, returned) in enumerate(zip(self._array.place, gather.return_place)):
             m.d.comb += [place.bank.eq(Mux(one.o_valid, one_slot[slot], returned.bank)),
                          place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
-        m.d.comb += [
-            port.return_lanes.eq(lanes), port.return_words.eq(lanes.any().replicate(4)),
-            self._writer.landing.eq(gather.in_flight | arrived.any() | lanes.any()),
-        ]
+        m.d.comb += self._writer.landing.eq(gather.in_flight | arrived.any())
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
@@ -290,8 +286,8 @@ class ThreadUnit(Component):
         m.d.comb += [
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
             self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
-                             & ~self._global.loading & ~writer.valid),
-            writer.take.eq(self._leaving), writer.register.eq(operation.dst), writer.lanes.eq(self._active),
+                             & ~self._global.loading & ~self._reader.arriving & (~writer.valid | writer.complete)),
+            writer.take.eq(self._leaving), writer.buffer.eq(self._buffer), writer.register.eq(operation.dst), writer.lanes.eq(self._active),
             writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
         ]
         report = self.o_error.payload
@@ -308,18 +304,14 @@ class ThreadUnit(Component):
 
     def _connect_registers(self, m):
         port, reader, writer = self.registers, self._reader, self._writer
-        for name in ("read_banks", "read_row", "read_factor", "read_number", "capture"):
+        for name in ("read", "read_number", "read_group"):
             m.d.comb += getattr(port, name).eq(getattr(reader, name))
-        for name in ("write_banks", "write_row", "write_factor", "write_word", "write_chunk", "write_parts", "write_lanes"):
+        for name in ("return_lanes", "write_product", "write_register", "write_factor", "write_word", "write_parts", "write_lanes"):
             m.d.comb += getattr(port, name).eq(getattr(writer, name))
-        writes = self._computes | self._is[ThreadKind.LOAD]
         m.d.comb += [
-            reader.read_grant.eq(port.read_grant), reader.read_factor_grant.eq(port.read_factor_grant),
-            writer.write_grant.eq(port.write_grant), writer.write_factor_grant.eq(port.write_factor_grant),
-            reader.operand_free.eq(~self._valid & ~writer.valid),
-            reader.address_free.eq(~self._valid | ~self._accesses | self._steps.done),
-            reader.writing.eq(Cat(self._valid & writes, writer.writing)),
-            reader.destination[0].eq(self._operation.dst), reader.destination[1].eq(writer.destination),
+            reader.read_grant.eq(port.read_grant), writer.write_grant.eq(port.write_grant),
+            reader.writing.eq(writer.writing), reader.destination.eq(writer.destination),
+            reader.factor_write.eq(writer.write_factor),
         ]
 
     def _observe(self, m):
@@ -329,7 +321,7 @@ class ThreadUnit(Component):
             self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
         ]
         m.d.comb += [
-            self.busy.eq((self._queue.level != 0) | self._reader.occupied | self._valid | self._writer.valid | self.done),
+            self.busy.eq((self._queue.level != 0) | self._valid | self._writer.valid | self.done),
             self.writes_pending.eq(self._global.writes_pending),
             self.lane_mask.eq(self._predicates.lane_mask),
         ]

@@ -8,12 +8,12 @@ import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.config import PRODUCT_BANKS, PRODUCT_REGISTERS
-from heddle.datapath.layouts import accumulate_layout, bank_access_layout, capture_layout, factor_access_layout
+from heddle.config import PRODUCT_REGISTERS
+from heddle.datapath.layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
 from heddle_sim.harness import bench_config
 
-INPUTS = ("factor_address", "take", "a_signed", "active", "merged", "group_sum", "receive", "accumulate", "clear", "access",
-          "factor_access", "write_lane", "capture", "offset_load", "returned", "return_words", "return_lane")
+INPUTS = ("factor_address", "take", "a_signed", "active", "own", "group_sum", "receive", "accumulate", "clear", "access",
+          "factor_access", "read_lane", "write_lane", "capture", "offset_load", "returned", "return_lane")
 
 
 class LaneBench:
@@ -24,7 +24,7 @@ class LaneBench:
         self.cfg = cfg = bench_config()
         self.random = random.Random(cocotb.RANDOM_SEED)
         self.rng = np.random.default_rng(cocotb.RANDOM_SEED)
-        self.layouts = {"accumulate": accumulate_layout, "access": bank_access_layout,
+        self.layouts = {"accumulate": accumulate_layout, "access": product_access_layout,
                         "factor_access": factor_access_layout(cfg), "capture": capture_layout(cfg)}
         self.plan = defaultdict(dict)
         self.checks = []            # (cycle, port, value)
@@ -39,10 +39,6 @@ class LaneBench:
             planned = self.plan[cycle].setdefault(port, {})
             for name, item in fields.items():
                 planned[name] = planned.get(name, 0) | item if isinstance(item, int) else item
-
-    def rows(self, name, bank, row, cycle):
-        rows = self.plan[cycle].setdefault("access", {}).setdefault(name, [0] * PRODUCT_BANKS)
-        rows[bank] = row
 
     async def run(self, until):
         while self.cycle < until:
@@ -64,39 +60,46 @@ class LaneBench:
     async def start(self):
         """Fill all registers with the values of the model."""
         Clock(self.dut.clk, 10, unit="ns").start()
-        cfg, cycle = self.cfg, 2
-        chunks = 16 // cfg.dot
-        everything = (1 << cfg.numbers_per_word) - 1
-        quads = self.factors.reshape(-1, 16)
-        for number, quad in enumerate(quads):
-            self.give(cycle, int.from_bytes(quad.tobytes(), "little"))
-            for chunk in range(chunks):
-                self.at(cycle + 1 + chunk, "factor_access", word=number * chunks + chunk, write=everything, chunk=chunk)
-                self.at(cycle + 1 + chunk, "write_lane", 1)
-            cycle += 1 + chunks
-        for row, quad in enumerate(self.products.reshape(-1, 4)):
-            self.give(cycle, int.from_bytes(quad.tobytes(), "little"))
-            for bank in range(PRODUCT_BANKS):
-                self.rows("write_row", bank, row, cycle + 1)
-            self.at(cycle + 1, "access", thread_write=15)
-            self.at(cycle + 1, "write_lane", 1)
-            cycle += 2
-        await self.run(cycle)
+        cycle = 2
+        everything = (1 << self.cfg.numbers_per_word) - 1
+        for number, word in enumerate(self.factors):
+            self.write_factors(cycle, number, everything, int.from_bytes(word.tobytes(), "little"))
+            cycle += 1
+        for register, value in enumerate(self.products):
+            self.give(cycle, int(value) & 0xFFFFFFFF)
+            self.write_product(cycle + 1, register)
+            cycle += 1
+        await self.run(cycle + 2)
+
+    def write_factors(self, cycle, word, parts, value, lane=1):
+        self.at(cycle, "factor_access", word=word, write=parts)
+        self.at(cycle, "returned", value)
+        self.at(cycle, "write_lane", lane)
 
     def give(self, cycle, value):
+        """The lane keeps a value for a product register, to be written from the next cycle on."""
         self.at(cycle, "returned", value)
-        self.at(cycle, "return_words", 15)
         self.at(cycle, "return_lane", 1)
 
+    def write_product(self, cycle, register, lane=1):
+        """Two cycles; there is no step in the second one."""
+        self.at(cycle, "access", thread_next=1)
+        self.at(cycle + 1, "access", thread_write=1, write_register=register)
+        self.at(cycle + 1, "write_lane", lane)
+
+    def read(self, cycle, port, value, **capture):
+        """One cycle after the access the lane is told to show it, and does so in the next cycle."""
+        self.at(cycle + 1, "capture", **capture)
+        self.at(cycle + 1, "read_lane", 1)
+        self.checks.append((cycle + 2, port, value))
+
     async def compare(self):
-        """Read all product registers, four at a time."""
-        for row, quad in enumerate(self.products.reshape(-1, 4)):
-            cycle = self.cycle + 1 + row
-            for bank in range(PRODUCT_BANKS):
-                self.rows("read_row", bank, row, cycle)
-            self.at(cycle + 1, "capture", quad=15)
-            self.checks.append((cycle + 2, "operand", int.from_bytes(quad.tobytes(), "little")))
-        await self.run(self.cycle + 70)
+        """Read all product registers."""
+        for register, value in enumerate(self.products):
+            cycle = self.cycle + 1 + register
+            self.at(cycle, "access", thread_register=register)
+            self.read(cycle, "thread_product", int(value) & 0xFFFFFFFF, product=1)
+        await self.run(self.cycle + PRODUCT_REGISTERS + 4)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -106,7 +109,7 @@ async def steps(dut):
     await bench.start()
     cfg, choose = bench.cfg, bench.random
     depth = exact_log2(cfg.dot)
-    registers = [0, 1, 4, 5, 255]
+    registers, others = [0, 1, 4, 5, 255], range(128, 255)
     sum_bits = cfg.sum_bits
     word = bench.rng.integers(-128, 256, cfg.dot)
     bench.at(bench.cycle + 1, "take", 1)
@@ -118,9 +121,15 @@ async def steps(dut):
         cycle = bench.cycle + 1
         if choose.random() < 0.15:
             before = [None, before[0]]
+            if choose.getrandbits(1):       # the thread unit writes in the place of the step
+                value, register, written = choose.getrandbits(32), choose.choice(others), choose.getrandbits(1)
+                bench.give(cycle + 3 + depth, value)
+                bench.write_product(cycle + 4 + depth, register, written)
+                if written:
+                    bench.products[register] = value - (value >> 31 << 32)
             await bench.run(cycle)
             continue
-        product = choose.choice([choose.choice(registers), choose.randrange(PRODUCT_REGISTERS), 0])
+        product = choose.choice([choose.choice(registers), choose.randrange(128), 0])
         factor = choose.randrange(cfg.factor_words)
         a_signed, active, zero = choose.getrandbits(1), choose.random() < 0.8, choose.random() < 0.2
         a = bench.factors[factor].view(np.int8 if a_signed else np.uint8).astype(np.int64)
@@ -136,18 +145,16 @@ async def steps(dut):
         b = word
         merged, receive = choose.random() < 0.3, choose.random() < 0.7
         group_sum = choose.randrange(-1 << sum_bits + 1, 1 << sum_bits + 1) if merged else 0
-        bench.at(cycle + 4 + depth, "merged", int(merged))
+        bench.at(cycle + 4 + depth, "own", int(not merged))
         bench.at(cycle + 5 + depth, "group_sum", group_sum & (1 << sum_bits + 2) - 1)
         bench.at(cycle + 5 + depth, "receive", int(receive))
         bench.checks.append((cycle + 3 + depth, "root", (int(a @ b) if active else 0) & (1 << sum_bits) - 1))
-        bank, row = product % PRODUCT_BANKS, product // PRODUCT_BANKS
-        bench.rows("read_row", bank, row, cycle + 3 + depth)
+        bench.at(cycle + 3 + depth, "access", matrix_register=product)
         one, two = product == before[0], product == before[1]
         bench.at(cycle + 4 + depth, "accumulate", forward_one=int(one), forward_two=int(two and not one),
-                 banks=0 if one or two else 1 << bank)
+                 read=int(not (one or two)))
         bench.at(cycle + 4 + depth, "clear", int(zero))
-        bench.rows("write_row", bank, row, cycle + 5 + depth)
-        bench.at(cycle + 5 + depth, "access", matrix_write=1 << bank)
+        bench.at(cycle + 5 + depth, "access", matrix_write=1, write_register=product)
 
         value = (group_sum if receive else 0) if merged else int(a @ b) if active else 0
         total = (0 if zero else int(bench.products[product])) + value
@@ -156,62 +163,54 @@ async def steps(dut):
         await bench.run(cycle)
     await bench.run(bench.cycle + 10)
     await bench.compare()
-    assert bench.compared > 1000 + PRODUCT_REGISTERS // PRODUCT_BANKS
+    assert bench.compared > 1000 + PRODUCT_REGISTERS
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
-async def captures(dut):
-    """Every kind of read into every place, and masked writes of single banks and parts."""
+async def accesses(dut):
+    """Every kind of read and write of the thread unit and of offsets; what is not read is zero."""
     bench = LaneBench(dut)
     await bench.start()
     cfg, choose = bench.cfg, bench.random
+    parts = cfg.numbers_per_word
     numbers = bench.factors.reshape(-1).view("<u4")
-    words = [int(word) for word in bench.products.view(np.uint32)[-4:]]      # what the filling left in the operand
-    for _ in range(400):
+    products = bench.products.view(np.uint32)
+    for _ in range(600):
         cycle = bench.cycle + 1
-        place = choose.choice([0, 1, 2, 3, "address", "offset"])
-        if place != "offset" and choose.getrandbits(1):
-            register = choose.randrange(PRODUCT_REGISTERS)
-            value = int(bench.products.view(np.uint32)[register])
-            bench.rows("read_row", register % 4, register // 4, cycle)
-            bench.at(cycle + 1, "capture", banks=1 << register % 4)
-        else:
-            number = choose.randrange(cfg.factor_registers)
-            value = int(numbers[number])
-            bench.at(cycle, "factor_access", word=number // cfg.numbers_per_word, read=1)
-            bench.at(cycle + 1, "capture", parts=1 << number % cfg.numbers_per_word)
-        if place == "address":
-            bench.at(cycle + 1, "capture", address=1)
-            bench.checks.append((cycle + 2, "address", value))
-        elif place == "offset":
-            bench.at(cycle + 1, "capture", offset=1)
+        kind = choose.choice(["product", "factor", "other lane", "offset", "write", "write factors"])
+        register, number = choose.randrange(PRODUCT_REGISTERS), choose.randrange(cfg.factor_registers)
+        read_factor = dict(word=number // parts, read=1)
+        one_hot = 1 << number % parts
+        if kind == "product":
+            bench.at(cycle, "access", thread_register=register)
+            bench.read(cycle, "thread_product", int(products[register]), product=1, parts=one_hot)
+            bench.checks.append((cycle + 2, "thread_factor", 0))
+        elif kind == "factor":
+            bench.at(cycle, "factor_access", **read_factor)
+            bench.read(cycle, "thread_factor", int(numbers[number]), factor=1, parts=one_hot)
+            bench.checks.append((cycle + 2, "thread_product", 0))
+        elif kind == "other lane":
+            bench.at(cycle, "factor_access", **read_factor)
+            bench.at(cycle + 1, "capture", product=1, factor=1, parts=one_hot)
+            bench.checks += [(cycle + 2, "thread_product", 0), (cycle + 2, "thread_factor", 0)]
+        elif kind == "offset":
+            bench.at(cycle, "factor_access", **read_factor)
+            bench.at(cycle + 1, "capture", offset=1, parts=one_hot)
             bench.at(cycle + 2, "offset_load", 1)
-            bench.checks.append((cycle + 3, "offset", value))
+            bench.checks.append((cycle + 3, "offset", int(numbers[number])))
+        elif kind == "write":
+            value, written = choose.getrandbits(32), choose.getrandbits(1)
+            bench.give(cycle, value | choose.getrandbits(8 * cfg.dot) >> 32 << 32)
+            bench.write_product(cycle + 1, register, written)
+            if written:
+                products[register] = value
         else:
-            bench.at(cycle + 1, "capture", words=1 << place)
-            words[place] = value
-        if place in ("address", "offset") and choose.getrandbits(1):
-            # A result may return while an address or an offset is captured.
-            data, mask, taken = choose.getrandbits(128), choose.getrandbits(4), choose.getrandbits(1)
-            bench.at(cycle + 1, "returned", data & sum(0xFFFFFFFF << 32 * j for j in range(4) if mask >> j & 1))
-            bench.at(cycle + 1, "return_words", mask)
-            bench.at(cycle + 1, "return_lane", taken)
-            words = [data >> 32 * j & 0xFFFFFFFF if taken and mask >> j & 1 else word for j, word in enumerate(words)]
-        bench.checks.append((cycle + 2, "operand", sum(word << 32 * j for j, word in enumerate(words))))
-        # Write some of it back elsewhere.
-        written, row, banks = choose.getrandbits(1), choose.randrange(64), choose.getrandbits(4)
-        bench.at(cycle + 2, "access", thread_write=banks)
-        bench.at(cycle + 2, "write_lane", written)
-        parts, word, chunk = choose.getrandbits(cfg.numbers_per_word), choose.randrange(cfg.factor_words), choose.randrange(16 // cfg.dot)
-        bench.at(cycle + 2, "factor_access", word=word, write=parts, chunk=chunk)
-        for bank in range(4):
-            bench.rows("write_row", bank, row, cycle + 2)
-            if written and banks >> bank & 1:
-                bench.products.view(np.uint32)[4 * row + bank] = words[bank]
-        for part in range(cfg.numbers_per_word):
-            if written and parts >> part & 1:
-                numbers[word * cfg.numbers_per_word + part] = words[chunk * cfg.numbers_per_word + part]
+            value, mask, written = choose.getrandbits(8 * cfg.dot), choose.getrandbits(parts), choose.getrandbits(1)
+            bench.write_factors(cycle, number // parts, mask, value, written)
+            for part in range(parts):
+                if written and mask >> part & 1:
+                    numbers[number // parts * parts + part] = value >> 32 * part & 0xFFFFFFFF
         await bench.run(cycle + 2)
     await bench.run(bench.cycle + 4)
     await bench.compare()
-    assert bench.compared > 400
+    assert bench.compared > 400 + PRODUCT_REGISTERS

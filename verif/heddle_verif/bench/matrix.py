@@ -4,14 +4,13 @@ import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.config import PRODUCT_REGISTERS
+from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
-from heddle.layouts import Capture
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
 from .matrix_environment import MatrixBench
-from .register_access import FactorRead, FactorWrite, ProductRead, ProductWrite, Return
+from .register_access import FactorWrite, ProductWrite, Read, Return
 
 PROFILES = {
     "free": {},
@@ -40,12 +39,10 @@ class Workload:
         """Random registers; every register of the last factor words is an offset in elements within half of shared memory."""
         bench, cfg = self.bench, self.cfg
         await bench.fill()
-        parts = cfg.numbers_per_word
         for word in range(self.limit, cfg.factor_words):
             for group in range(cfg.thread_groups):
-                data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, 4), np.uint32) * 16
-                bench.accesses.append(Return(data, 15, np.arange(cfg.threads) // bench.slots == group))
-            bench.accesses.append(FactorWrite(word, 0, (1 << parts) - 1, np.ones(cfg.threads, bool)))
+                data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, cfg.numbers_per_word), np.uint32) * 16
+                bench.accesses.append(FactorWrite(word, (1 << cfg.numbers_per_word) - 1, bench.lanes_of(group), data))
         await bench.idle()
 
     def mask(self):
@@ -87,31 +84,26 @@ class Workload:
         bench, cfg = self.bench, self.cfg
         for group in range(cfg.thread_groups):
             offsets = (np.arange(bench.slots) + group * bench.slots) * pitch
-            lanes = np.arange(cfg.threads) // bench.slots == group
-            bench.accesses.append(Return(np.repeat(offsets[:, None], 4, axis=1).astype(np.uint32), 15, lanes))
-        every_part, everything = (1 << cfg.numbers_per_word) - 1, np.ones(cfg.threads, bool)
-        bench.accesses.append(FactorWrite(cfg.factor_words - 1, 0, every_part, everything))
+            data = np.repeat(offsets[:, None], cfg.numbers_per_word, axis=1).astype(np.uint32)
+            bench.accesses.append(FactorWrite(cfg.factor_words - 1, (1 << cfg.numbers_per_word) - 1, bench.lanes_of(group), data))
         await bench.idle()
         return cfg.factor_registers - 1
 
     def access(self):
-        """A random access to registers that no operation uses: rows 32 to 47 of the product banks, the lower factor words."""
-        random, cfg = self.random, self.cfg
-        kind = random.randrange(6)
-        lanes = self.mask()
-        row = random.randrange(32, 48)
+        """A random access to registers that no operation uses: r128 to r191, the lower factor words."""
+        random, cfg, bench = self.random, self.cfg, self.bench
+        kind = random.randrange(5)
+        lanes, group = self.mask(), random.randrange(cfg.thread_groups)
+        register = random.randrange(128, 192)
         if kind == 0:
-            return ProductRead(random.choice([15, 3, 12]), row, Capture.QUAD)
+            return Read(register, group, cfg.numbers_per_word)
         if kind == 1:
-            return ProductRead(1 << random.randrange(4), row, Capture(random.randrange(5)))
+            return Read(FIRST_FACTOR_REGISTER + random.randrange(cfg.factor_registers), group, cfg.numbers_per_word)
         if kind == 2:
-            return FactorRead(random.randrange(cfg.factor_registers), Capture(random.randrange(5)), cfg.numbers_per_word)
+            return ProductWrite(register, lanes)
         if kind == 3:
-            return ProductWrite(random.randrange(1, 16), row, lanes)
-        if kind == 4:
-            return FactorWrite(random.randrange(ACCESS_WORDS), random.randrange(16 // cfg.dot),
-                               random.randrange(1, 1 << cfg.numbers_per_word), lanes)
-        return Return(self.rng.integers(0, 1 << 32, (self.bench.slots, 4), np.uint32), random.randrange(1, 16), lanes)
+            return FactorWrite(random.randrange(ACCESS_WORDS), random.randrange(1, 1 << cfg.numbers_per_word), lanes, bench.random_data())
+        return Return(bench.random_data(), lanes)
 
 
 async def begin(dut, **stalls):
@@ -237,7 +229,7 @@ async def first_step(dut):
     for row in range(8):
         steps = 1 + row % 2
         bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + steps: (
-            ProductRead(1, row, Capture.QUAD)
+            Read(4 * row, 0, work.cfg.numbers_per_word)
             if bench.accepted > accepted and bench.cycle == bench.accepted_at + cycles else None)
         bench.operations.append(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one))
         await bench.idle()

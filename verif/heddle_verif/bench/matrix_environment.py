@@ -7,17 +7,17 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
-from heddle.config import BANK_BYTES, BANKS, PRODUCT_BANKS, PRODUCT_REGISTERS, ROW_BYTES
-from heddle.layouts import SHARED_READ_LATENCY, Capture, error_layout, matrix_operation_layout
+from heddle.config import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.layouts import SHARED_READ_LATENCY, error_layout, matrix_operation_layout
 from heddle_sim.golden.matrix import multiply
 from heddle_sim.harness import bench_config
 
-from .register_access import FactorWrite, ProductRead, ProductWrite, Return
+from .register_access import FactorWrite, ProductWrite, Read, Return
 
 __all__ = ["MatrixBench"]
 
 IDLE_LIMIT = 4_000          # cycles without progress that fail a test
-READ_CYCLES = 2             # from a grant of the register port to the lanes' operand
+READ_CYCLES = 2             # from a grant of the register port to the registers
 
 
 class MatrixBench:
@@ -38,14 +38,13 @@ class MatrixBench:
         self.shared = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
         self.products = np.zeros((cfg.threads, PRODUCT_REGISTERS), np.int32)
         self.factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.uint8)
-        self.operand = np.zeros((cfg.threads, 4), np.uint32)
-        self.address = np.zeros(cfg.threads, np.uint32)
+        self.returned = np.zeros(cfg.threads, np.uint32)
         self.operations, self.accesses = deque(), deque()
         self.in_flight, self.errors, self.reads = deque(), [], []
         self.offered = None
         self.current = {"read": None, "write": None}
         self.data = deque([[None] * BANKS] * (SHARED_READ_LATENCY - 1))
-        self.captures = []
+        self.expected_reads = []
         self.accepted = self.completed = self.cycle = self.compared = 0
         self.accepted_at = self.done_at = 0
         self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = 0
@@ -72,8 +71,8 @@ class MatrixBench:
     def sample(self, name):
         return int(getattr(self.dut, f"registers__{name}").value)
 
-    def capture(self, capture, values):
-        self.captures.append((self.cycle + READ_CYCLES, capture, values))
+    def expect_read(self, values):
+        self.expected_reads.append((self.cycle + READ_CYCLES, values))
 
     def signals(self, *names):
         return [int(getattr(self.dut, name).value) for name in names]
@@ -92,11 +91,6 @@ class MatrixBench:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
-        # The lanes' registers have no reset: what an earlier test left is where the model starts.
-        for lane in range(self.cfg.threads):
-            operand, address = self.signals(f"registers__operand__{lane}", f"registers__address__{lane}")
-            self.operand[lane] = [operand >> 32 * word & 0xFFFFFFFF for word in range(4)]
-            self.address[lane] = address
         self.task = cocotb.start_soon(self._loop())
 
     async def idle(self, also_accesses=True):
@@ -114,31 +108,29 @@ class MatrixBench:
 
     async def fill(self):
         """Give every register of every lane a random value, through the register port."""
-        lanes = np.ones(self.cfg.threads, bool)
-        groups = np.arange(self.cfg.threads) // self.slots
-        parts = self.cfg.numbers_per_word
-
-        def load():
-            for group in range(self.cfg.thread_groups):
-                data = self.rng.integers(0, 1 << 32, (self.slots, 4), np.uint32)
-                self.accesses.append(Return(data, 15, groups == group))
-
-        for row in range(PRODUCT_REGISTERS // PRODUCT_BANKS):
-            load()
-            self.accesses.append(ProductWrite(15, row, lanes))
-        for word in range(self.cfg.factor_words):
-            if word % (4 // parts) == 0:
-                load()
-            self.accesses.append(FactorWrite(word, word % (4 // parts), (1 << parts) - 1, lanes))
+        cfg = self.cfg
+        for register in range(PRODUCT_REGISTERS):
+            for group in range(cfg.thread_groups):
+                self.accesses.append(Return(self.random_data(), self.lanes_of(group)))
+            self.accesses.append(ProductWrite(register, np.ones(cfg.threads, bool)))
+        for word in range(cfg.factor_words):
+            for group in range(cfg.thread_groups):
+                self.accesses.append(FactorWrite(word, (1 << cfg.numbers_per_word) - 1, self.lanes_of(group), self.random_data()))
         await self.idle()
+
+    def lanes_of(self, group):
+        return np.arange(self.cfg.threads) // self.slots == group
+
+    def random_data(self):
+        return self.rng.integers(0, 1 << 32, (self.slots, self.cfg.numbers_per_word), np.uint32)
 
     async def compare(self):
         """Read every product register of every lane; the loop compares them with the model."""
-        for row in range(PRODUCT_REGISTERS // PRODUCT_BANKS):
-            self.accesses.append(ProductRead(15, row, Capture.QUAD))
+        self.accesses += [Read(register, group, self.cfg.numbers_per_word)
+                          for register in range(PRODUCT_REGISTERS) for group in range(self.cfg.thread_groups)]
         before = self.compared
         await self.idle()
-        assert self.compared > before
+        assert self.compared - before >= PRODUCT_REGISTERS * self.cfg.thread_groups
 
     def finish(self):
         assert self.completed and self.compared and not self.in_flight
@@ -153,7 +145,7 @@ class MatrixBench:
             self._sample_operation()
             self._sample_bank()
             self._sample_done()
-            self._check_lanes()
+            self._check_reads()
             self._sample_access()
             self.cycle += 1
             self._drive_operation()
@@ -242,14 +234,13 @@ class MatrixBench:
 
     def _idle_registers(self):
         """No request; everything that a request would qualify is random."""
-        self.registers(read_banks=0, read_factor=0, write_banks=0, write_factor=0, return_lanes=0,
-                       return_words=self.random.getrandbits(4), read_row=self.random.getrandbits(6),
-                       write_row=self.random.getrandbits(6), capture=self.random.randrange(6),
-                       read_number=self.random.randrange(self.cfg.factor_registers),
-                       write_word=self.random.randrange(self.cfg.factor_words), write_chunk=self.random.getrandbits(2),
+        self.registers(read=0, write_product=0, write_factor=0, return_lanes=0,
+                       write_register=self.random.getrandbits(8), read_number=self.random.randrange(self.cfg.registers),
+                       read_group=self.random.randrange(self.cfg.thread_groups),
+                       write_word=self.random.randrange(self.cfg.factor_words),
                        write_parts=self.random.getrandbits(self.cfg.numbers_per_word),
                        write_lanes=self.random.getrandbits(self.cfg.threads))
-        self.return_data([[self.random.getrandbits(32) for _ in range(4)] for _ in range(self.slots)])
+        self.return_data(self.random_data())
 
     def _sample_access(self):
         for kind, access in self.current.items():
@@ -276,22 +267,14 @@ class MatrixBench:
             self.accesses.append(access)
         access = self.accesses[0]
         other = self.current["write" if access.kind == "read" else "read"]
-        lands = any(due > self.cycle and capture != Capture.ADDRESS for due, capture, _ in self.captures)
-        if self.current[access.kind] or (other and other.place == access.place) or (isinstance(access, Return) and lands):
+        if self.current[access.kind] or (other and other.place == access.place):
             return
         self.current[access.kind] = self.accesses.popleft()
 
-    def _check_lanes(self):
-        for due, capture, values in self.captures:
-            if due <= self.cycle:
-                if capture == Capture.ADDRESS:
-                    self.address = values
-                else:
-                    self.operand[:, capture.value] = values
-        self.captures = [entry for entry in self.captures if entry[0] > self.cycle]
-        for lane in range(self.cfg.threads if self.cycle else 0):
-            words, address = self.signals(f"registers__operand__{lane}", f"registers__address__{lane}")
-            expected = int.from_bytes(self.operand[lane].astype("<u4").tobytes(), "little")
-            assert words == expected, f"operand of lane {lane}: {words:#x}, expected {expected:#x}"
-            assert address == self.address[lane], f"address of lane {lane}: {address:#x}, expected {self.address[lane]:#x}"
+    def _check_reads(self):
+        while self.expected_reads and self.expected_reads[0][0] == self.cycle:
+            values = self.expected_reads.pop(0)[1]
+            for slot, value in enumerate(values):
+                got, = self.signals(f"registers__read_data__{slot}")
+                assert got == value, f"read of slot {slot}: {got:#x}, expected {value:#x}"
             self.compared += 1

@@ -5,127 +5,86 @@ model and returns whether something was granted and whether the access is over.
 """
 
 import numpy as np
-from heddle.config import PRODUCT_BANKS
-from heddle.layouts import Capture
+from heddle.config import FIRST_FACTOR_REGISTER
 
-__all__ = ["FactorRead", "FactorWrite", "ProductRead", "ProductWrite", "Return"]
-
-
-class ProductRead:
-    """Read row ``row`` of ``banks`` into ``capture``; done when every bank was granted."""
-
-    kind = "read"
-
-    def __init__(self, banks, row, capture):
-        self.banks, self.row, self.capture = banks, row, capture
-
-    @property
-    def place(self):
-        return ("product", self.row)
-
-    def drive(self, bench):
-        bench.registers(read_banks=self.banks, read_row=self.row, capture=self.capture.value)
-
-    def sample(self, bench):
-        granted = bench.sample("read_grant") & self.banks
-        values = bench.products.view(np.uint32)[:, 4 * self.row:4 * self.row + 4].copy()
-        for bank in range(PRODUCT_BANKS):
-            if granted >> bank & 1:
-                bench.capture(Capture(Capture.WORD_0.value + bank) if self.capture == Capture.QUAD else self.capture,
-                              values[:, bank])
-        self.banks &= ~granted
-        return granted != 0, self.banks == 0
+__all__ = ["FactorWrite", "ProductWrite", "Read", "Return"]
 
 
-class FactorRead:
-    """Read register ``256 + number`` into ``capture``."""
+class Read:
+    """Read register ``number`` of the threads of ``group``."""
 
     kind = "read"
 
-    def __init__(self, number, capture, numbers_per_word):
-        self.number, self.capture, self.place = number, capture, ("factor", number // numbers_per_word)
+    def __init__(self, number, group, numbers_per_word):
+        self.number, self.group = number, group
+        factor = number - FIRST_FACTOR_REGISTER
+        self.place = ("product", number) if factor < 0 else ("factor", factor // numbers_per_word)
 
     def drive(self, bench):
-        bench.registers(read_factor=1, read_number=self.number, capture=self.capture.value)
+        bench.registers(read=1, read_number=self.number, read_group=self.group)
 
     def sample(self, bench):
-        granted = bench.sample("read_factor_grant")
+        granted = bool(bench.sample("read_grant"))
         if granted:
-            bench.capture(self.capture, bench.factor_numbers()[:, self.number].copy())
-        return bool(granted), bool(granted)
+            factor = self.number - FIRST_FACTOR_REGISTER
+            values = bench.products.view(np.uint32)[:, self.number] if factor < 0 else bench.factor_numbers()[:, factor]
+            bench.expect_read(values[self.group * bench.slots:(self.group + 1) * bench.slots].copy())
+        return granted, granted
 
 
 class ProductWrite:
-    """Write operand word j to row ``row`` of bank j for each bank."""
+    """Write what the lanes keep to a product register."""
 
     kind = "write"
 
-    def __init__(self, banks, row, lanes):
-        self.banks, self.row, self.lanes = banks, row, lanes
-
-    @property
-    def place(self):
-        return ("product", self.row)
+    def __init__(self, register, lanes):
+        self.register, self.lanes, self.place = register, lanes, ("product", register)
 
     def drive(self, bench):
-        bench.registers(write_banks=self.banks, write_row=self.row, write_lanes=bench.bits(self.lanes))
+        bench.registers(write_product=1, write_register=self.register, write_lanes=bench.bits(self.lanes))
 
     def sample(self, bench):
-        granted = bench.sample("write_grant") & self.banks
-        for bank in range(PRODUCT_BANKS):
-            if granted >> bank & 1:
-                bench.products.view(np.uint32)[self.lanes, 4 * self.row + bank] = bench.operand[self.lanes, bank]
-        self.banks &= ~granted
-        return granted != 0, self.banks == 0
+        granted = bool(bench.sample("write_grant"))
+        if granted:
+            bench.products.view(np.uint32)[self.lanes, self.register] = bench.returned[self.lanes]
+        return granted, granted
 
 
 class FactorWrite:
-    """Write a chunk of the operand to a factor word, the 32-bit parts of a mask only."""
+    """Write ``data`` (uint32 [slots, dot / 4]) to the parts of a mask of a factor word in some lanes."""
 
     kind = "write"
 
-    def __init__(self, word, chunk, parts, lanes):
-        self.word, self.chunk, self.parts, self.lanes = word, chunk, parts, lanes
-
-    @property
-    def place(self):
-        return ("factor", self.word)
+    def __init__(self, word, parts, lanes, data):
+        self.word, self.parts, self.lanes, self.data, self.place = word, parts, lanes, data, ("factor", word)
 
     def drive(self, bench):
-        bench.registers(write_factor=1, write_word=self.word, write_chunk=self.chunk, write_parts=self.parts,
-                        write_lanes=bench.bits(self.lanes))
+        bench.registers(write_factor=1, write_word=self.word, write_parts=self.parts, write_lanes=bench.bits(self.lanes))
+        bench.return_data(self.data)
 
     def sample(self, bench):
-        if not bench.sample("write_factor_grant"):
-            return False, False
         numbers = bench.cfg.numbers_per_word
-        for part in range(numbers):
-            if self.parts >> part & 1:
-                bench.factor_numbers()[self.lanes, self.word * numbers + part] = \
-                    bench.operand[self.lanes, self.chunk * numbers + part]
+        for lane in np.flatnonzero(self.lanes):
+            for part in range(numbers):
+                if self.parts >> part & 1:
+                    bench.factor_numbers()[lane, self.word * numbers + part] = self.data[lane % len(self.data), part]
         return True, True
 
 
 class Return:
-    """Give ``data`` (uint32 [slots, 4]) to the ``words`` of the operands of some lanes."""
+    """Give the first word of ``data`` (uint32 [slots, dot / 4]) to some lanes, which keep it."""
 
     kind = "write"
+    place = ("returned", 0)
 
-    def __init__(self, data, words, lanes):
-        self.data, self.words, self.lanes = data, words, lanes
-
-    @property
-    def place(self):
-        return ("operand", 0)
+    def __init__(self, data, lanes):
+        self.data, self.lanes = data, lanes
 
     def drive(self, bench):
-        bench.registers(return_words=self.words, return_lanes=bench.bits(self.lanes))
+        bench.registers(return_lanes=bench.bits(self.lanes))
         bench.return_data(self.data)
 
     def sample(self, bench):
-        slots = len(self.data)
         for lane in np.flatnonzero(self.lanes):
-            for word in range(4):
-                if self.words >> word & 1:
-                    bench.operand[lane, word] = self.data[lane % slots, word]
+            bench.returned[lane] = self.data[lane % len(self.data), 0]
         return True, True

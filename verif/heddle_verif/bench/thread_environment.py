@@ -10,7 +10,6 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.config import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, PREDICATES, ROW_BYTES
 from heddle.layouts import (
-    Capture,
     error_layout,
     read_data_layout,
     read_request_layout,
@@ -61,8 +60,9 @@ class ThreadBench(GlobalMemorySide):
                         "write_request": read_request_layout(cfg, tag), "write_data": write_data_layout(cfg),
                         "write_response": write_response_layout(tag)}
         self.operations, self.accepted, self.under_way = deque(), 0, deque()
-        self.operand = [[rng.integers(0, 1 << 32) for _ in range(4)] for _ in range(cfg.threads)]
-        self.captures = []              # reads that reach the lanes at the next edge
+        self.returned = [0] * cfg.threads       # what the lanes keep for a product register
+        self.operands = None            # registers that stand at the port after the next edge
+        self.waits = False              # a write was refused in the last cycle
         self.words = [0] * BANKS
         self.reads, self.read_beat = deque(), None
         self.write_requests, self.write_beats, self.responses, self.response = deque(), [], deque(), None
@@ -81,13 +81,10 @@ class ThreadBench(GlobalMemorySide):
         dut = self.dut
         Clock(dut.clk, 10, unit="ns").start()
         for name in ("i_operation__valid", "start", "stop", "bank_read__grant", "bank_write__grant", "registers__read_grant",
-                     "registers__read_factor_grant", "registers__write_grant", "registers__write_factor_grant",
+                     "registers__write_grant",
                      "global_port__read_request__ready", "global_port__read_data__valid", "global_port__write_request__ready",
                      "global_port__write_data__ready", "global_port__write_response__valid"):
             self.port(name).value = 0
-        for lane in range(self.cfg.threads):
-            self.port(f"registers__address__{lane}").value = 0
-            self._drive_operand(lane)
         dut.rst.value = 1
         for _ in range(3):
             await RisingEdge(dut.clk)
@@ -156,81 +153,59 @@ class ThreadBench(GlobalMemorySide):
     def _pause(self, probability):
         return self.random.random() < probability
 
-    def _grant(self, name, bits):
-        self.port(name).value = sum((not self._pause(self.stalls.registers)) << b for b in range(bits))
-
     def _number(self, name):
         return int(self.port(name).value)
 
-    def _drive_operand(self, lane):
-        self.port(f"registers__operand__{lane}").value = sum(int(w) << 32 * n for n, w in enumerate(self.operand[lane]))
-
     def _registers(self):
-        """The lanes: reads reach operand and address two cycles after their grant, results in the next cycle."""
-        changed, captured = set(), self.captures
-        self.stalled = False
-        self.captures = self._register_reads()
-        self._register_writes()
-        self.register_stalls += self.stalled
-        for capture, word, values in captured:
-            for lane, value in enumerate(values.tolist()):
-                if capture is Capture.ADDRESS:
-                    self.port(f"registers__address__{lane}").value = value
-                else:
-                    self.operand[lane][word] = value
-                    changed.add(lane)
-        lanes, words = self._number("registers__return_lanes"), self._number("registers__return_words")
-        assert not (words and any(capture is not Capture.ADDRESS for capture, _, _ in captured)), "read and result collide"
-        if lanes and words:
-            data = [self._number(f"registers__return_data__{slot}") for slot in range(self.slots)]
-            for lane in range(self.cfg.threads):
-                if lanes >> lane & 1:
-                    for word in range(4):
-                        if words >> word & 1:
-                            self.operand[lane][word] = data[lane % self.slots] >> 32 * word & 0xFFFFFFFF
-                    changed.add(lane)
-        for lane in changed:
-            self._drive_operand(lane)
-        for name, bits in (("read_grant", 4), ("read_factor_grant", 1), ("write_grant", 4), ("write_factor_grant", 1)):
-            self._grant(f"registers__{name}", bits)
+        """The lanes: registers stand at the port two cycles after their grant, for one cycle; else anything does."""
+        operands, self.operands = self.operands, None
+        stalled = self._register_read()
+        stalled |= self._register_writes()
+        self.register_stalls += stalled
+        for slot in range(self.slots):
+            value = self.random.getrandbits(32) if operands is None else int(operands[slot])
+            self.port(f"registers__read_data__{slot}").value = value
+        # A write takes two cycles at least.
+        self.port("registers__read_grant").value = not self._pause(self.stalls.registers)
+        self.port("registers__write_grant").value = self.waits and not self._pause(self.stalls.registers)
 
-    def _register_reads(self):
-        captures = []
-        banks, grant = self._number("registers__read_banks"), self._number("registers__read_grant")
-        factor, factor_grant = self._number("registers__read_factor"), self._number("registers__read_factor_grant")
-        assert not (banks and factor), "product and factor register at once"
-        if banks or factor:
-            capture = Capture(self._number("registers__capture"))
-            assert capture is Capture.QUAD or banks & (banks - 1) == 0, "several banks for one word"
-            self.stalled |= bool(banks & ~grant) | bool(factor & ~factor_grant)
-            self.moved += bool(banks & grant) | bool(factor & factor_grant)
-            row = self._number("registers__read_row")
-            for bank in range(4):
-                if banks & grant & 1 << bank:
-                    word = bank if capture is Capture.QUAD else capture.value
-                    captures.append((capture, word, self.state.registers[:, 4 * row + bank].copy()))
-            if factor & factor_grant:
-                number = FIRST_FACTOR_REGISTER + self._number("registers__read_number")
-                captures.append((capture, capture.value, self.state.registers[:, number].copy()))
-        return captures
+    def _register_read(self):
+        if not self._number("registers__read"):
+            return False
+        assert not (self._number("registers__write_factor") and self._number("registers__read_number") >= FIRST_FACTOR_REGISTER), \
+            "read and write of the factor file at once"
+        if not self._number("registers__read_grant"):
+            return True
+        group = self._number("registers__read_group") if self.cfg.thread_groups > 1 else 0
+        number = self._number("registers__read_number")
+        self.operands = self.state.registers[group * self.slots:(group + 1) * self.slots, number].copy()
+        self.moved += 1
+        return False
 
     def _register_writes(self):
-        banks, grant = self._number("registers__write_banks"), self._number("registers__write_grant")
-        factor, factor_grant = self._number("registers__write_factor"), self._number("registers__write_factor_grant")
-        assert not (banks and factor), "product and factor register at once"
-        self.stalled |= bool(banks & ~grant) | bool(factor & ~factor_grant)
-        taken = {bank: 4 * self._number("registers__write_row") + bank for bank in range(4) if banks & grant & 1 << bank}
-        if factor & factor_grant:
-            parts = self.cfg.numbers_per_word
+        product, factor = self._number("registers__write_product"), self._number("registers__write_factor")
+        returning, written = self._lanes("return"), self._lanes("write")
+        assert product + factor + bool(returning) <= 1, "product and factor register at once"
+        data = [self._number(f"registers__return_data__{slot}") for slot in range(self.slots)] if factor or returning else []
+        for lane in returning:
+            self.returned[lane] = data[lane % self.slots] & 0xFFFFFFFF
+        if factor:
+            parts, enabled = self.cfg.numbers_per_word, self._number("registers__write_parts")
             first = FIRST_FACTOR_REGISTER + self._number("registers__write_word") * parts
-            chunk, enabled = self._number("registers__write_chunk"), self._number("registers__write_parts")
-            taken |= {chunk * parts + part: first + part for part in range(parts) if enabled >> part & 1}
-        lanes = self._number("registers__write_lanes")
-        for word, register in taken.items():
-            self.moved += 1
-            for lane in range(self.cfg.threads):
-                if lanes >> lane & 1:
-                    self.state.registers[lane, register] = self.operand[lane][word]
+            for part in range(parts):
+                for lane in written if enabled >> part & 1 else ():
+                    self.state.registers[lane, first + part] = data[lane % self.slots] >> 32 * part & 0xFFFFFFFF
+        refused = product and not self._number("registers__write_grant")
+        if product and not refused:
+            for lane in written:
+                self.state.registers[lane, self._number("registers__write_register")] = self.returned[lane]
+        self.moved += bool(factor or returning or (product and not refused))
+        waits, self.waits = self.waits, refused
+        return bool(waits and refused)
+
+    def _lanes(self, name):
+        lanes = self._number(f"registers__{name}_lanes")
+        return [lane for lane in range(self.cfg.threads) if lanes >> lane & 1]
 
     def _banks(self):
         read, granted = self._number("bank_read__request"), self._number("bank_read__grant")
