@@ -28,8 +28,10 @@ class SlotArray(Component):
     arrive, write_place, operand, read_place
         The queues of operands; see ``OperandReader``. ``operand`` by slot.
     load, load_a, load_address, group
-    keep_form : In(1)
+    keep_buffer : In(1)
         Data of the operation before are still under way.
+    leave : In(1)
+        Results of ``operation`` are written next.
     buffer : In(1)
         Half of the entries that the results of ``operation`` go to.
     address, data, compare_result
@@ -57,7 +59,8 @@ class SlotArray(Component):
             "load_a": In(1),
             "load_address": In(1),
             "group": In(range(cfg.thread_groups)),
-            "keep_form": In(1),
+            "keep_buffer": In(1),
+            "leave": In(1),
             "buffer": In(1),
             "address": Out(32).array(slots),
             "data": Out(32).array(slots),
@@ -127,17 +130,19 @@ class SlotArray(Component):
         return control, decode.control.keep_a | (operation.kind == ThreadKind.STORE)
 
     def _form(self, m):
-        """How data of loads return, and where to: of the operation in the slot stage, or still of the one before it."""
+        """How data of loads are written; and where they go: to the entries of the operation in the slot stage, or still of the one before."""
         access = self.operation.access
         form = Signal(form_layout, name="form", reset_less=True)
-        buffer = Signal(name="form_buffer", reset_less=True)
-        with m.If(~self.keep_form):
+        buffer = Signal(name="arriving_buffer", reset_less=True)
+        with m.If(self.leave):
             m.d.sync += [
-                form.vector.eq((access == Access.V2) | (access == Access.V4)),
-                form.four.eq((access == Access.V4) & ~self._computes),
-                form.byte.eq((access == Access.U8) | (access == Access.S8)),
-                form.narrow.eq((access == Access.U8) | (access == Access.S8) | (access == Access.U16) | (access == Access.S16)),
+                form.vector.eq(~self._computes & ((access == Access.V2) | (access == Access.V4))),
+                form.four.eq(~self._computes & (access == Access.V4)),
+                form.byte.eq(~self._computes & ((access == Access.U8) | (access == Access.S8))),
+                form.narrow.eq(~self._computes & (
+                    (access == Access.U8) | (access == Access.S8) | (access == Access.U16) | (access == Access.S16))),
                 form.signed.eq((access == Access.S8) | (access == Access.S16)),
-                buffer.eq(self.buffer),
             ]
+        with m.If(~self.keep_buffer):
+            m.d.sync += buffer.eq(self.buffer)
         return form, buffer

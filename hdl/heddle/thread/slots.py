@@ -114,23 +114,23 @@ class SlotOperands(Component):
 
 
 class SlotResult(Component):
-    """What goes back to the lanes of a slot: parts of the words of banks, or results of the ALU, kept until they are written.
+    """What goes back to the lanes of a slot: words of banks and results of the ALU, kept until they are written.
 
-    With ``store``, entry ``store_entry`` takes the result of the ALU, or the part of the word that stood in ``banks[bank]`` one
-    cycle before. Loads of 8 to 32 bits, extended, and results fill all four words of an entry; 8-byte vectors fill both halves.
-    ``bank`` is zero when no data come; ``form`` is not ``four`` while results come. ``o`` are ``dot`` bytes of entry ``entry`` of the cycle
-    before: the lowest word is the entry's word ``place``, the others follow the lowest multiple of ``dot`` bytes.
+    With ``store``, entry ``store_entry`` takes the word that stood in ``banks[bank]`` one cycle before, or the result of the ALU,
+    which then is its lowest word. ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8
+    to 32 bits at the thread's offset, extended, in all words; of 8-byte vectors the half at the offset, of
+    16-byte vectors everything. Its lowest word is number ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
 
     Members
     -------
     banks : In(128).array(8)
     bank, offset : In(8), In(4)
-        Bank (one-hot) and byte address within its word (naturally aligned) of the slot's thread.
-    form
-        Registered by the owner; constant while data of a load are under way.
+        Bank (one-hot) and byte address within its word (naturally aligned) of the slot's thread; no bank when no data come.
     result : In(32)
         Result of the ALU, zero while data of a load are under way.
-    store, store_entry, entry, place, o
+    store, store_entry
+    form, entry, place, o
+        ``form`` is that of the operation that is written.
     """
 
     def __init__(self, cfg):
@@ -139,10 +139,10 @@ class SlotResult(Component):
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "bank": In(BANKS),
             "offset": In(4),
-            "form": In(form_layout),
             "result": In(32),
             "store": In(1),
             "store_entry": In(range(2 * cfg.thread_groups)),
+            "form": In(form_layout),
             "entry": In(range(2 * cfg.thread_groups)),
             "place": In(2),
             "o": Out(cfg.word_bits),
@@ -150,45 +150,42 @@ class SlotResult(Component):
 
     def elaborate(self, platform):
         m = Module()
-        word = Signal(128, reset_less=True)
-        offset = Signal(4, reset_less=True)
-        m.d.sync += [word.eq(select_one_hot(self.bank, self.banks)), offset.eq(self.offset)]
-        form = self.form
-        pair, low, high = Signal(64), Signal(64), Signal(64)
-        m.d.comb += [
-            pair.eq(Mux(offset[3], word[64:], word[:64])),      # the lower half of four words
-            low.eq(Mux(form.vector, pair, 0) | (self._number(m, pair, offset) | self.result).replicate(2)),
-            high.eq(Mux(form.four, word[64:], low)),
-        ]
-        self._keep(m, Cat(low, high))
-        return m
-
-    def _keep(self, m, value):
-        m.submodules.entries = entries = Memory(shape=128, depth=2 * self.cfg.thread_groups, init=[])
+        word, offset = Signal(128, reset_less=True), Signal(4, reset_less=True)
+        m.submodules.entries = entries = Memory(
+            shape=data.StructLayout({"word": 128, "offset": 4}), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
-        m.d.comb += [write.addr.eq(self.store_entry), write.data.eq(value), write.en.eq(self.store), read.addr.eq(self.entry)]
-        parts = self.cfg.numbers_per_word
-        chunk = self.place[exact_log2(parts):]
+        m.d.sync += [word.eq(select_one_hot(self.bank, self.banks)), offset.eq(self.offset)]
+        with m.If(~self.bank.any()):
+            m.d.sync += offset.eq(0)
+        m.d.comb += [
+            write.addr.eq(self.store_entry), write.en.eq(self.store),
+            write.data.word.eq(word | self.result), write.data.offset.eq(offset), read.addr.eq(self.entry),
+        ]
         o = Signal(self.cfg.word_bits, reset_less=True)
         m.d.comb += self.o.eq(o)
-        m.d.sync += o.eq(Cat(read.data.word_select(self.place, 32), read.data.word_select(chunk, 32 * parts)[32:]))
+        m.d.sync += o.eq(self._extract(m, read.data.word, read.data.offset))
+        return m
 
-    def _number(self, m, pair, offset):
-        """The 8-, 16- or 32-bit number at the offset in a pair of words, extended; zero for a vector.
+    def _extract(self, m, entry, offset):
+        form, parts = self.form, self.cfg.numbers_per_word
+        pair, number = Signal(64), Signal(32)
+        m.d.comb += [
+            pair.eq(Mux(Mux(form.four, self.place[1], offset[3]), entry[64:], entry[:64])),
+            number.eq(self._number(m, Mux(Mux(form.vector, self.place[0], offset[2]), pair[32:], pair[:32]), offset)),
+        ]
+        low = Cat(number, Mux(form.vector, pair[32:], number))
+        return Cat(low, Mux(form.four, entry[64:], low))[:32 * parts]
+
+    def _number(self, m, word, offset):
+        """The 8-, 16- or 32-bit number at the offset in a word, extended.
 
         Aligned offsets have zeros in the bits that wider accesses do not use, so they need no multiplexer of their own.
         """
         form = self.form
-        word, half, byte = Signal(32), Signal(16), Signal(8)
-        sign, wide, middle = Signal(), Signal(), Signal()
+        half, byte, sign = Signal(16), Signal(8), Signal()
         m.d.comb += [
-            word.eq(Mux(offset[2], pair[32:], pair[:32])),
             half.eq(Mux(offset[1], word[16:], word[:16])),
             byte.eq(Mux(offset[0], half[8:], half[:8])),
             sign.eq(form.signed & Mux(form.byte, byte[7], half[15])),
-            middle.eq(~form.byte & ~form.vector),
-            wide.eq(~form.narrow & ~form.vector),
         ]
-        return Cat(Mux(form.vector, 0, byte),
-                   Mux(middle, half[8:], (sign & form.byte).replicate(8)),
-                   Mux(wide, word[16:], (sign & form.narrow).replicate(16)))
+        return Cat(byte, Mux(form.byte, sign.replicate(8), half[8:]), Mux(form.narrow, sign.replicate(16), word[16:]))
