@@ -18,6 +18,7 @@ WIDE = Config(name="wide", threads=32, dot=16, thread_slots=8, axi_data_bits=512
 NARROW = Config(name="narrow", threads=8, dot=4, thread_slots=2, axi_data_bits=64, shared_memory_kib=4, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4, thread_queue=2)
 UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke), pytest.param(NARROW, id="narrow"),
+         pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single"),
          pytest.param(MIDDLE, id="middle"), pytest.param(WIDE, id="wide")]
 
 

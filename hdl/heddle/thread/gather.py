@@ -146,14 +146,19 @@ class Gather(Component):
             chosen = Signal(self.slots, name=f"chosen_{bank}")
             m.d.comb += [chosen[slot].eq(self._first[slot] & (self._address[slot][4:7] == bank))
                          for slot in range(self.slots)]
+
+            def of_chosen(values, chosen=chosen):
+                """Of the thread of this bank; with one slot it does not matter whether it has one."""
+                return values[0] if self.slots == 1 else select_one_hot(chosen, values)
+
             with m.If(self._choose):
                 m.d.sync += [
                     loads[bank].eq(chosen.any() & ~self.store),
                     stores[bank].eq(chosen.any() & self.store),
-                    rows[bank].eq(select_one_hot(chosen, [address[7:] for address in self._address])),
-                    written[bank].eq(select_one_hot(chosen, self._data)),
-                    masks[bank].eq(select_one_hot(chosen, [self._mask(slot) for slot in range(self.slots)])),
-                    words[bank].eq(select_one_hot(chosen, [address[2:4] for address in self._address]) | self._word),
+                    rows[bank].eq(of_chosen([address[7:] for address in self._address])),
+                    written[bank].eq(of_chosen(self._data)),
+                    masks[bank].eq(of_chosen([self._mask(slot) for slot in range(self.slots)])),
+                    words[bank].eq(of_chosen([address[2:4] for address in self._address]) | self._word),
                 ]
             m.d.comb += [
                 self.bank_read.row[bank].eq(rows[bank]), self.bank_write.row[bank].eq(rows[bank]),

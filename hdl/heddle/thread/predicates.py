@@ -54,10 +54,11 @@ class Predicates(Component):
 
         for number in range(PREDICATES):
             for group in range(self.cfg.thread_groups):
-                part = self.predicates[number][group * self.slots:(group + 1) * self.slots]
-                chosen = self.write & (self.write_predicate == number) & (self.write_group == group)
-                with m.If(chosen):
-                    m.d.sync += part.eq((part & ~self.write_slots) | (self.write_value & self.write_slots))
+                chosen = Signal(name=f"chosen_{number}_{group}")
+                m.d.comb += chosen.eq(self.write & (self.write_predicate == number) & (self.write_group == group))
+                for slot in range(self.slots):
+                    with m.If(chosen & self.write_slots[slot]):
+                        m.d.sync += self.predicates[number][group * self.slots + slot].eq(self.write_value[slot])
         with m.If(self.write_lane_mask):
             m.d.sync += self.lane_mask.eq(self.active)
         with m.If(self.start):

@@ -38,6 +38,8 @@ class SlotArray(Component):
         By slot.
     banks, place
         Words that stand at the banks, and where in them the data of each slot are.
+    other, take_other
+        A word of global memory for these slots, instead of one of the banks.
     arrived, arrived_group
         Slots whose data stood at the banks one cycle before.
     compute, compute_group
@@ -67,6 +69,8 @@ class SlotArray(Component):
             "compare_result": Out(slots),
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "place": In(placement_layout).array(slots),
+            "other": In(8 * BANK_BYTES),
+            "take_other": In(slots),
             "arrived": In(slots),
             "arrived_group": In(range(cfg.thread_groups)),
             "compute": In(1),
@@ -105,6 +109,7 @@ class SlotArray(Component):
                 self.address[slot].eq(enter.address), self.data[slot].eq(enter.data),
                 self.compare_result[slot].eq(enter.compare_result),
                 leave.bank.eq(self.place[slot].bank), leave.offset.eq(self.place[slot].offset),
+                leave.other.eq(self.other), leave.take_other.eq(self.take_other[slot]),
                 leave.form.eq(form), leave.result.eq(enter.result),
                 leave.store.eq(self.arrived[slot] | self.compute), leave.store_entry.eq(entry),
                 leave.entry.eq(self.entry), leave.place.eq(self.word), self.o[slot].eq(leave.o),

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..config import BANK_BYTES, BANKS
-from ..datapath.gates import select_one_hot
+from ..datapath.gates import any_of
 from ..isa.layout import Access
 from .alu import AluDatapath, alu_control_layout
 from .registers import OPERAND_QUEUE
@@ -116,8 +116,9 @@ class SlotOperands(Component):
 class SlotResult(Component):
     """What goes back to the lanes of a slot: words of banks and results of the ALU, kept until they are written.
 
-    With ``store``, entry ``store_entry`` takes the word that stood in ``banks[bank]`` one cycle before, or the result of the ALU,
-    which then is its lowest word. ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8
+    With ``store``, entry ``store_entry`` takes the word that stood in ``banks[bank]``, or in ``other``, one cycle before, or the
+    result of the ALU, which then is its lowest word. Each of these words has a register that is zero when the word does not count,
+    and an OR joins them: half the LUTs of a selection. ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8
     to 32 bits at the thread's offset, extended, in all words; of 8-byte vectors the half at the offset, of
     16-byte vectors everything. Its lowest word is number ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
 
@@ -126,6 +127,8 @@ class SlotResult(Component):
     banks : In(128).array(8)
     bank, offset : In(8), In(4)
         Bank (one-hot) and byte address within its word (naturally aligned) of the slot's thread; no bank when no data come.
+    other, take_other : In(128), In(1)
+        A word of global memory, with its ``offset``.
     result : In(32)
         Result of the ALU, zero while data of a load are under way.
     store, store_entry
@@ -139,6 +142,8 @@ class SlotResult(Component):
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "bank": In(BANKS),
             "offset": In(4),
+            "other": In(8 * BANK_BYTES),
+            "take_other": In(1),
             "result": In(32),
             "store": In(1),
             "store_entry": In(range(2 * cfg.thread_groups)),
@@ -150,16 +155,22 @@ class SlotResult(Component):
 
     def elaborate(self, platform):
         m = Module()
-        word, offset = Signal(128, reset_less=True), Signal(4, reset_less=True)
+        words, offset = [], Signal(4, reset_less=True)
+        for number, (source, counts) in enumerate([*zip(self.banks, self.bank), (self.other, self.take_other)]):
+            word = Signal(8 * BANK_BYTES, name=f"word_{number}", reset_less=True)
+            m.d.sync += word.eq(source)
+            with m.If(~counts):
+                m.d.sync += word.eq(0)
+            words.append(word)
         m.submodules.entries = entries = Memory(
             shape=data.StructLayout({"word": 128, "offset": 4}), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
-        m.d.sync += [word.eq(select_one_hot(self.bank, self.banks)), offset.eq(self.offset)]
-        with m.If(~self.bank.any()):
+        m.d.sync += offset.eq(self.offset)
+        with m.If(~(self.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
         m.d.comb += [
             write.addr.eq(self.store_entry), write.en.eq(self.store),
-            write.data.word.eq(word | self.result), write.data.offset.eq(offset), read.addr.eq(self.entry),
+            write.data.word.eq(any_of([*words, self.result])), write.data.offset.eq(offset), read.addr.eq(self.entry),
         ]
         o = Signal(self.cfg.word_bits, reset_less=True)
         m.d.comb += self.o.eq(o)

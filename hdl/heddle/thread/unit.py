@@ -249,7 +249,7 @@ class ThreadUnit(Component):
         ]
 
     def _results(self, m):
-        """What comes from the banks, from global memory (in the place of bank 0) or from the ALU is kept for the lanes."""
+        """What comes from the banks, from global memory or from the ALU is kept for the lanes."""
         cfg, gather, array = self.cfg, self._gather, self._array
         one = self._global
         arrived = Signal(self.slots, name="arrived")
@@ -261,11 +261,10 @@ class ThreadUnit(Component):
             array.arrived.eq(arrived), array.arrived_group.eq(group),
             array.compute.eq(self._step_valid & self._computes), array.compute_group.eq(self._step_group),
         ]
-        m.d.comb += [array.eq(bank) for array, bank in zip(self._array.banks, self.bank_read.data)]
-        m.d.comb += self._array.banks[0].eq(Mux(one.o_valid, one.o_data, self.bank_read.data[0]))
-        for slot, (place, returned) in enumerate(zip(self._array.place, gather.return_place)):
-            m.d.comb += [place.bank.eq(Mux(one.o_valid, one_slot[slot], returned.bank)),
-                         place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
+        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data)]
+        m.d.comb += [array.other.eq(one.o_data), array.take_other.eq(one_slot)]
+        for place, returned in zip(array.place, gather.return_place):
+            m.d.comb += [place.bank.eq(returned.bank), place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
         m.d.comb += self._writer.landing.eq(gather.in_flight | arrived.any())
 
     def _leave(self, m):

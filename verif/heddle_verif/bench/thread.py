@@ -213,7 +213,9 @@ async def operation_cycles(dut):
         await bench.idle()
         times = bench.times["done"]
         cocotb.log.info("%s: %s cycles", name, np.diff(times))
-        assert (np.diff(times[2:]) == expected).all(), (name, np.diff(times), expected)
+        cycles = np.diff(times[2:])
+        # Where writing takes as long as loading, the one or the other waits a cycle now and then.
+        assert ((cycles == expected) | ((cycles == expected + 1) & (name == "load of factors"))).all(), (name, cycles, expected)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
