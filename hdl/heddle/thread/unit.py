@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..config import PREDICATES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
-from ..isa.layout import Access, Space
+from ..isa.layout import Access, AluFunction, Space
 from ..layouts import (
     BankReadPort,
     BankWritePort,
@@ -21,6 +21,7 @@ from ..stream import Queue, link
 from .checks import AddressCheck
 from .gather import Gather
 from .global_access import GlobalAccess
+from .late import LateResults
 from .predicates import Predicates
 from .registers import OperandReader, ResultWriter
 from .slot_array import SlotArray
@@ -51,7 +52,7 @@ class ThreadUnit(Component):
         See docs/architecture.md.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
-    event_register_stalls, event_thread_bank_conflicts
+    event_register_stalls, event_thread_bank_conflicts, event_multiply_stalls, event_thread_shared_cycles
         For the counters.
     """
 
@@ -74,6 +75,8 @@ class ThreadUnit(Component):
             "writes_pending": Out(1),
             "event_register_stalls": Out(1),
             "event_thread_bank_conflicts": Out(1),
+            "event_multiply_stalls": Out(1),
+            "event_thread_shared_cycles": Out(1),
         })
 
     def elaborate(self, platform):
@@ -84,6 +87,7 @@ class ThreadUnit(Component):
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
         m.submodules.steps = self._steps = Steps(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
+        m.submodules.late = self._late = LateResults(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
@@ -100,6 +104,7 @@ class ThreadUnit(Component):
         self._step(m)
         self._compute(m)
         self._check(m)
+        self._multiply(m)
         self._access_shared(m)
         self._access_global(m)
         self._results(m)
@@ -176,9 +181,9 @@ class ThreadUnit(Component):
         """The next step goes into the slots when the last one was taken; results wait for the operation before this one."""
         steps = self._steps
         words = Signal(2, name="words")
-        store, access = self._is[ThreadKind.STORE], self._operation.access
+        word_by_word, access = self._is[ThreadKind.STORE] | self._computes, self._operation.access
         m.d.comb += [
-            words.eq(Cat(store & ((access == Access.V2) | (access == Access.V4)), store & (access == Access.V4))),
+            words.eq(Cat(word_by_word & ((access == Access.V2) | (access == Access.V4)), word_by_word & (access == Access.V4))),
             steps.serial.eq(self._is_global), steps.words.eq(words),
             self._load_step.eq(self._valid & ~steps.done & ~self._failing & (~self._step_valid | self._step_taken)
                                & (self._accesses | ~self._writer.valid)),
@@ -204,8 +209,20 @@ class ThreadUnit(Component):
             predicates.write_slots.eq(self._step_active),
             predicates.write_value.eq(self._array.compare_result),
             self._step_taken.eq(Mux(self._accesses & ~self._failing, Mux(
-                self._is_global, self._global_taken, self._gather.ready), self._step_valid)),
+                self._is_global, self._global_taken, self._gather.ready), self._step_valid & self._late.ready)),
         ]
+
+    def _multiply(self, m):
+        """Products and packed bytes, whose results come later."""
+        late, array, operation = self._late, self._array, self._operation
+        m.d.comb += [
+            late.valid.eq(self._step_valid & self._is[ThreadKind.ALU]), late.function.eq(operation.function),
+            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.word.eq(self._step_word),
+            late.last_word.eq(self._step_last_word), late.vector.eq(operation.access == Access.V4),
+            array.choose.eq(self._step_active), array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
+        ]
+        for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
+            m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
 
     def _check(self, m):
         """A wrong address in a group ends the operation before that group."""
@@ -257,19 +274,31 @@ class ThreadUnit(Component):
         m.d.comb += one_slot.bit_select(one.o_slot, 1).eq(one.o_valid)
         m.d.sync += [arrived.eq(gather.return_slots | one_slot), group.eq(Mux(one.o_valid, one.o_group, gather.return_group))]
 
-        computed = self._step_valid & self._computes
-        lanes = Signal(cfg.threads, name="returned")
+        # Results of the ALU, and late ones, never meet.
+        late, vector = self._late, self._operation.access == Access.V4
+        computed = self._step_valid & self._computes & ~late.narrow_take & ~late.multiplies
+        results = Signal(self.slots, name="results")
+        from_group = Signal.like(group, name="results_group")
+        lanes, words = Signal(cfg.threads, name="returned"), Signal(4, name="returned_words")
+        m.d.comb += [
+            results.eq(Mux(computed, ~0, late.o_slots)),
+            from_group.eq(Mux(late.o_slots.any(), late.o_group, self._step_group)),
+        ]
         m.d.sync += lanes.eq(Cat(
             (arrived & (group == number).replicate(self.slots))
-            | (computed & (self._step_group == number)).replicate(self.slots) for number in range(cfg.thread_groups)))
+            | (results & (from_group == number).replicate(self.slots)) for number in range(cfg.thread_groups)))
+        with m.If(computed):
+            m.d.sync += words.eq(Mux(vector, 1 << self._step_word, 0b1111))
+        with m.Else():
+            m.d.sync += words.eq(Mux(late.o_slots.any(), late.o_words, arrived.any().replicate(4)))
         m.d.comb += [array.eq(bank) for array, bank in zip(self._array.banks, self.bank_read.data)]
         m.d.comb += self._array.banks[0].eq(Mux(one.o_valid, one.o_data, self.bank_read.data[0]))
         for slot, (place, returned) in enumerate(zip(self._array.place, gather.return_place)):
             m.d.comb += [place.bank.eq(Mux(one.o_valid, one_slot[slot], returned.bank)),
                          place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
         m.d.comb += [
-            port.return_lanes.eq(lanes), port.return_words.eq(lanes.any().replicate(4)),
-            self._writer.landing.eq(gather.in_flight | arrived.any() | lanes.any()),
+            port.return_lanes.eq(lanes), port.return_words.eq(words),
+            self._writer.landing.eq(gather.in_flight | arrived.any() | late.busy | lanes.any()),
         ]
 
     def _leave(self, m):
@@ -284,14 +313,16 @@ class ThreadUnit(Component):
                 m.d.comb += words.eq(0b1111)
             with m.Default():
                 m.d.comb += words.eq(1 << place)
-        with m.If(self._computes):
+        function = Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)
+        with m.If(function == AluFunction.NARROW):
             m.d.comb += words.eq(1 << place)
         writes = Signal(name="writes_registers")
         m.d.comb += [
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
             self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
                              & ~self._global.loading & ~writer.valid),
-            writer.take.eq(self._leaving), writer.register.eq(operation.dst), writer.lanes.eq(self._active),
+            writer.take.eq(self._leaving), writer.register.eq(operation.dst),
+            writer.lanes.eq(self._active | (function == AluFunction.SEL).replicate(self.cfg.threads)),
             writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
         ]
         report = self.o_error.payload
@@ -327,6 +358,8 @@ class ThreadUnit(Component):
             self.done.eq(self._writer.complete),
             self.event_register_stalls.eq(self._reader.event_stalls | self._writer.event_stalls),
             self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
+            self.event_multiply_stalls.eq(self._late.event_stalls),
+            self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
             self.busy.eq((self._queue.level != 0) | self._reader.occupied | self._valid | self._writer.valid | self.done),
