@@ -9,7 +9,8 @@ from heddle_sim import Device, Requantise
 from heddle_sim.kernels.requantise import RequantiseSteps
 
 TINY = load_config("tiny")
-WIDE = Config(name="wide", threads=16, dot=8, shared_memory_kib=16, factor_words=128, axi_data_bits=128, thread_slots=4, thread_multipliers=1)
+WIDE = Config(name="wide", threads=16, dot=8, shared_memory_kib=16, factor_words=128, axi_data_bits=128, thread_slots=4,
+              thread_multipliers=1)
 CORES = TINY.replace(name="cores", cores=3)
 CORNERS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 
@@ -96,7 +97,8 @@ def test_messages():
             (TypeError, (w.T, w, np.zeros(3)), "bias must be an int32 array, not float64"),
             (ValueError, (w.T, w, np.zeros(4, np.int32)), r"bias must have shape \(3,\), not \(4,\)"),
             (TypeError, (w.T, w, None, 3), "requantise must be a Requantise, not int"),
-            (ValueError, (w.T, w, None, Requantise(np.arange(1, 5), 40)), r"multiplier must be an integer or have shape \(3,\), not \(4,\)"),
+            (ValueError, (w.T, w, None, Requantise(np.arange(1, 5), 40)),
+             r"multiplier must be an integer or have shape \(3,\), not \(4,\)"),
             (ValueError, (np.ones((1, 2), np.int8), np.ones((2, 1200), np.int8), np.zeros(1200, np.int32)),
              "columns of w must be at most 1024 on tiny with bias of their own, not 1200"),
         ):

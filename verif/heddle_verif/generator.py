@@ -233,7 +233,8 @@ class ProgramGenerator:
 
     def copy_block(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
-        self.text(f"{self.guard('up')}copy_block.{self.spaces()} {self.uniform()}, {self.uniform()}, {self.uniform_source()}{barrier}")
+        spaces = self.random.choice(("shared.global", "shared.global.128B", "global.shared"))
+        self.text(f"{self.guard('up')}copy_block.{spaces} {self.uniform()}, {self.uniform()}, {self.uniform_source()}{barrier}")
 
     def copy_rows(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))

@@ -6,7 +6,18 @@ from amaranth.lib.wiring import Component, In, Out
 from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS
-from ..isa.layout import UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction, OperandSource, Space, Special, instruction_layout
+from ..isa.layout import (
+    UNIFORM_FUNCTIONS,
+    Access,
+    AluFunction,
+    CompareFunction,
+    OperandSource,
+    Reduction,
+    Space,
+    Special,
+    Swizzle,
+    instruction_layout,
+)
 
 __all__ = ["InstructionChecks"]
 
@@ -163,7 +174,9 @@ class InstructionChecks(Component):
         return (fields.kb_destination <= fields.kb) & fits & ~(fields.lane_sum & merged)
 
     def _rule_plain_copy(self, field):
-        return ~Cat(field.copy.swizzle.as_value(), field.copy.reduction.as_value()).any()
+        fields = field.copy
+        load = (fields.swizzle == Swizzle.B128) & (fields.destination == Space.SHARED)
+        return ((fields.swizzle == Swizzle.NONE) | load) & (fields.reduction == Reduction.NONE)
 
     def _rule_shared_segment(self, field):
         return self.segment_space == Space.SHARED

@@ -265,7 +265,8 @@ class Issue(Component):
         m.d.comb += [
             operation.function.eq(Mux(special, AluFunction.MOV, alu.function)),
             operation.compare.eq(alu.compare), operation.unsigned.eq(alu.unsigned),
-            operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))), operation.space.eq(instruction.segment.space),
+            operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))),
+            operation.space.eq(instruction.segment.space),
             operation.element_shift.eq(instruction.segment.element_shift), operation.guard.eq(word.guard),
             operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
             operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),

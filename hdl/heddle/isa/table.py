@@ -47,7 +47,8 @@ class Instruction:
     """One row of the table.
 
     ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"segment"``, ``"wait"``, ``"compare"``,
-    ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that the mnemonic implies (dotted names reach into the modifiers).
+    ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
+    the mnemonic implies (dotted names reach into the modifiers).
     ``writes``/``reads`` name the fields holding thread registers that are written and read.
     """
 

@@ -26,9 +26,9 @@ class LateResults(Component):
         The step may leave; always, but for products that have to wait for a multiplier.
     a, b : In(32).array(slots)
         Operands of the slots.
-    group, word, last_word, vector
-        Of the step; ``vector``: it is one of four, and its result goes to word ``word``, else to all.
-    multiplies, narrow_take : Out(1)
+    group, words, last_word
+        Of the step; ``words``: those of the lanes that take its product; ``last_word``: the last number of a packed word.
+    takes, narrow_take : Out(1)
         The step in the slots has late results; ``narrow_take`` is for ``Narrow`` of all slots.
     narrow_show : Out(1)
         Packed words are the results of the slots in this cycle.
@@ -53,10 +53,9 @@ class LateResults(Component):
             "a": In(32).array(slots),
             "b": In(32).array(slots),
             "group": In(groups),
-            "word": In(2),
+            "words": In(4),
             "last_word": In(1),
-            "vector": In(1),
-            "multiplies": Out(1),
+            "takes": Out(1),
             "narrow_take": Out(1),
             "narrow_show": Out(1),
             "product": Out(32).array(cfg.slot_multipliers),
@@ -69,11 +68,11 @@ class LateResults(Component):
 
     def elaborate(self, platform):
         m = Module()
-        multiplies, narrows = self.multiplies, Signal()
+        multiplies, narrows = Signal(), Signal()
         m.d.comb += [
             multiplies.eq(self.valid & ((self.function == AluFunction.MUL) | (self.function == AluFunction.MULH))),
             narrows.eq(self.valid & (self.function == AluFunction.NARROW)),
-            self.narrow_take.eq(narrows),
+            self.narrow_take.eq(narrows), self.takes.eq(multiplies | narrows),
             self.event_stalls.eq(multiplies & ~self.ready),
         ]
         served = self._multiply(m, multiplies)
@@ -107,7 +106,7 @@ class LateResults(Component):
         stages = [Signal(place, name=f"late_{stage}") for stage in range(MULTIPLIER_LATENCY)]
         m.d.sync += [
             stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(self.group),
-            stages[0].words.eq(Mux(self.vector, 1 << self.word, 0b1111)),
+            stages[0].words.eq(self.words),
         ]
         for before, after in zip(stages, stages[1:]):
             m.d.sync += after.eq(before)

@@ -24,6 +24,7 @@ from .global_access import GlobalAccess
 from .late import LateResults
 from .predicates import Predicates
 from .registers import OperandReader, ResultWriter
+from .returns import Returns, destination_words
 from .slot_array import SlotArray
 from .steps import Steps
 
@@ -88,6 +89,7 @@ class ThreadUnit(Component):
         m.submodules.steps = self._steps = Steps(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
         m.submodules.late = self._late = LateResults(cfg)
+        m.submodules.returns = self._returns = Returns(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
@@ -128,6 +130,7 @@ class ThreadUnit(Component):
         self._step_slot = Signal(range(self.slots), name="step_slot", reset_less=True)
         self._step_word = Signal(2, name="step_word", reset_less=True)
         self._step_last_word = Signal(name="step_last_word", reset_less=True)
+        self._step_words = Signal(4, name="step_words")         # of the lanes, that take its result
         self._step_active = Signal(self.slots, name="step_active", reset_less=True)
         self._load_step = Signal(name="load_step")
         self._failing = Signal(name="failing")
@@ -200,7 +203,7 @@ class ThreadUnit(Component):
             ]
 
     def _compute(self, m):
-        """Results of comparisons; those of the other functions go back to the lanes in _results."""
+        """Results of comparisons; those of other functions go back to the lanes in _results."""
         predicates = self._predicates
         m.d.comb += [
             predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
@@ -217,8 +220,8 @@ class ThreadUnit(Component):
         late, array, operation = self._late, self._array, self._operation
         m.d.comb += [
             late.valid.eq(self._step_valid & self._is[ThreadKind.ALU]), late.function.eq(operation.function),
-            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.word.eq(self._step_word),
-            late.last_word.eq(self._step_last_word), late.vector.eq(operation.access == Access.V4),
+            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
+            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._step_word, 0b1111)), late.words.eq(self._step_words),
             array.choose.eq(self._step_active), array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
         ]
         for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
@@ -266,63 +269,40 @@ class ThreadUnit(Component):
 
     def _results(self, m):
         """What comes from the banks, from global memory (in the place of bank 0) or from the ALU returns to the lanes."""
-        cfg, gather, port = self.cfg, self._gather, self.registers
+        gather, late, returns, port = self._gather, self._late, self._returns, self.registers
         one = self._global
-        arrived = Signal(self.slots, name="arrived")
-        group = Signal(range(cfg.thread_groups), name="arrived_group", reset_less=True)
         one_slot = Signal(self.slots, name="one_slot")
-        m.d.comb += one_slot.bit_select(one.o_slot, 1).eq(one.o_valid)
-        m.d.sync += [arrived.eq(gather.return_slots | one_slot), group.eq(Mux(one.o_valid, one.o_group, gather.return_group))]
-
-        # Results of the ALU, and late ones, never meet.
-        late, vector = self._late, self._operation.access == Access.V4
-        computed = self._step_valid & self._computes & ~late.narrow_take & ~late.multiplies
-        results = Signal(self.slots, name="results")
-        from_group = Signal.like(group, name="results_group")
-        lanes, words = Signal(cfg.threads, name="returned"), Signal(4, name="returned_words")
         m.d.comb += [
-            results.eq(Mux(computed, ~0, late.o_slots)),
-            from_group.eq(Mux(late.o_slots.any(), late.o_group, self._step_group)),
+            one_slot.bit_select(one.o_slot, 1).eq(one.o_valid),
+            returns.arrived_slots.eq(gather.return_slots | one_slot),
+            returns.arrived_group.eq(Mux(one.o_valid, one.o_group, gather.return_group)),
+            returns.computed.eq(self._step_valid & self._computes & ~late.takes),
+            returns.group.eq(self._step_group), returns.words.eq(self._step_words),
+            returns.late_slots.eq(late.o_slots), returns.late_group.eq(late.o_group), returns.late_words.eq(late.o_words),
         ]
-        m.d.sync += lanes.eq(Cat(
-            (arrived & (group == number).replicate(self.slots))
-            | (results & (from_group == number).replicate(self.slots)) for number in range(cfg.thread_groups)))
-        with m.If(computed):
-            m.d.sync += words.eq(Mux(vector, 1 << self._step_word, 0b1111))
-        with m.Else():
-            m.d.sync += words.eq(Mux(late.o_slots.any(), late.o_words, arrived.any().replicate(4)))
         m.d.comb += [array.eq(bank) for array, bank in zip(self._array.banks, self.bank_read.data)]
         m.d.comb += self._array.banks[0].eq(Mux(one.o_valid, one.o_data, self.bank_read.data[0]))
         for slot, (place, returned) in enumerate(zip(self._array.place, gather.return_place)):
             m.d.comb += [place.bank.eq(Mux(one.o_valid, one_slot[slot], returned.bank)),
                          place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
         m.d.comb += [
-            port.return_lanes.eq(lanes), port.return_words.eq(words),
-            self._writer.landing.eq(gather.in_flight | arrived.any() | late.busy | lanes.any()),
+            port.return_lanes.eq(returns.lanes), port.return_words.eq(returns.lane_words),
+            self._writer.landing.eq(gather.in_flight | late.busy | returns.pending),
         ]
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
         operation, writer, error = self._operation, self._writer, self._global.read_error
-        words = Signal(4, name="destination_words")
-        place = operation.dst[:2]
-        with m.Switch(operation.access):
-            with m.Case(Access.V2):
-                m.d.comb += words.eq(Mux(place[1], 0b1100, 0b0011))
-            with m.Case(Access.V4):
-                m.d.comb += words.eq(0b1111)
-            with m.Default():
-                m.d.comb += words.eq(1 << place)
-        function = Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)
-        with m.If(function == AluFunction.NARROW):
-            m.d.comb += words.eq(1 << place)
-        writes = Signal(name="writes_registers")
+        selects, narrows, writes = Signal(name="selects"), Signal(name="narrows"), Signal(name="writes_registers")
+        words = destination_words(operation, narrows)
         m.d.comb += [
+            selects.eq(self._is[ThreadKind.ALU] & (operation.function == AluFunction.SEL)),
+            narrows.eq(self._is[ThreadKind.ALU] & (operation.function == AluFunction.NARROW)),
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
             self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
                              & ~self._global.loading & ~writer.valid),
             writer.take.eq(self._leaving), writer.register.eq(operation.dst),
-            writer.lanes.eq(self._active | (function == AluFunction.SEL).replicate(self.cfg.threads)),
+            writer.lanes.eq(self._active | selects.replicate(self.cfg.threads)),
             writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
         ]
         report = self.o_error.payload

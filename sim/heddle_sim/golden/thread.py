@@ -135,7 +135,9 @@ def active_threads(state, guard, negate):
 def execute(state, operation):
     """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
 
-    ``access`` V4 of kind ALU: four registers (NARROW always has it). An operation with an error changes no register. A store with an address error has written the groups of
+    ``access`` V4 of kind ALU: four registers (NARROW always has it).
+
+    An operation with an error changes no register. A store with an address error has written the groups of
     ``thread_slots`` threads before the first group with an error. Of several errors of an operation the one of the lowest thread
     is reported, except for writes that memory answers with an error: each is reported.
     """

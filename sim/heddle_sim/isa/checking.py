@@ -13,7 +13,18 @@ from heddle.config import (
 )
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
-from heddle.isa.layout import UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction, Opcode, OperandSource, Space, Special
+from heddle.isa.layout import (
+    UNIFORM_FUNCTIONS,
+    Access,
+    AluFunction,
+    CompareFunction,
+    Opcode,
+    OperandSource,
+    Reduction,
+    Space,
+    Special,
+    Swizzle,
+)
 
 from .fields import FIELDS, opcode_of
 
@@ -144,6 +155,13 @@ def _element_shift(value, word, cfg):
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
 
+def _plain_copy(value, word, cfg):
+    swizzle, space, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "destination", "reduction"))
+    swizzles = swizzle == Swizzle.B128.value and space == Space.SHARED.value
+    plain = (swizzle == Swizzle.NONE.value or swizzles) and reduction == Reduction.NONE.value
+    return None if plain else "a copy without reduction, and without swizzle or with .128B to shared memory"
+
+
 _MATRIX = [f"modifiers.matrix.{name}" for name in
            ("element", "transpose")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
@@ -177,8 +195,7 @@ _FUNCTIONS = {
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
     "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose"),
     "merges": _merges,
-    "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
-                            "a copy without swizzle and reduction"),
+    "plain_copy": _plain_copy,
 }
 
 

@@ -85,7 +85,8 @@ def _parse_address(text):
 
 def operand_fields(operand):
     """Names of the fields that an operand of the instruction table occupies."""
-    special = {"select": ["guard", "guard_negate"], "source": ["b_source", "b", "imm"], "uniform_source": ["b_source", "b", "imm"], "special": [_SPECIAL],
+    special = {"select": ["guard", "guard_negate"],
+               "source": ["b_source", "b", "imm"], "uniform_source": ["b_source", "b", "imm"], "special": [_SPECIAL],
                "address": ["b", "a", "imm"], "label": ["imm"], "immediate": ["imm"]}
     if operand.kind in special:
         return special[operand.kind]

@@ -1,9 +1,9 @@
 """A matrix product with a bias, and with results of 8 bits: y = requantise(x W + bias) [S0.17].
 
-The kernel of ``matmul`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared memory; the
-product registers of a tile begin with the biases instead of zero, which all threads load from there, and ``mm`` adds to them. When a
-tile is complete its registers are requantised where they stand (``requantise``), four columns to a register of bytes, and these are
-stored: through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
+The kernel of ``matmul`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared
+memory; the product registers of a tile begin with the biases instead of zero, which all threads load from there, and ``mm`` adds to
+them. When a tile is complete its registers are requantised where they stand (``requantise``), four columns to a register of bytes,
+and these are stored: through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
 """
 
 import numpy as np
