@@ -48,6 +48,8 @@ ENCODINGS = [
                                    "imm": 5, "modifiers": {"alu": {"function": AluFunction.MULH, "vector": 1, "unsigned": 1}}}),
     ("narrow.u8 r9, r252, ur4", {"opcode": Opcode.THREAD_ALU, "guard": 7, "b_source": OperandSource.UNIFORM, "dst": 9, "a": 252,
                                  "b": 4, "modifiers": {"alu": {"function": AluFunction.NARROW, "unsigned": 1}}}),
+    ("@p1 scale.s8 r9, r252, 7, 31", {"opcode": Opcode.THREAD_ALU, "guard": 1, "b_source": OperandSource.IMMEDIATE, "dst": 9,
+                                      "a": 252, "imm": 7, "c": 31, "modifiers": {"alu": {"function": AluFunction.SCALE}}}),
     ("@up3 usetp.ge.u up6, ur63, 0b101", {
         "opcode": Opcode.UNIFORM_COMPARE, "guard": 3, "b_source": OperandSource.IMMEDIATE, "dst": 6, "a": 63, "imm": 5,
         "modifiers": {"alu": {"compare": CompareFunction.GE, "unsigned": 1}}}),
@@ -252,7 +254,8 @@ MESSAGES = [
     ("copy_rows.shared.global ur0, ur0, ur63", "b must be from ur0 to ur62, not ur63"),
     ("add.v4 r2, r4, 1", "dst must be a multiple of 4 with .v4, not r2"),
     ("add.v4 r4, r256, 1", "a must be a multiple of 4 from r0 to r252 with .v4, not r256"),
-    ("narrow.s8 r4, r6, 1", "a must be a multiple of 4 from r0 to r252 for narrow, not r6"),
+    ("narrow.s8 r4, r6, 1", "a must be a multiple of 4 from r0 to r252 for narrow and scale, not r6"),
+    ("scale.u8 r4, r8, 1, 4096", "amount must be from 0 to 4095, not 4096"),
     ("narrow r4, r8, 1", "bytes must be one of .s8, .u8, not missing"),
     ("mul.v4 r4, r8, r9", "b_source must be a uniform register or an immediate, not r9"),
     ("sel r4, r8, r9, 1", "predicate must be p0 to p7 or !p0 to !p7, not 'r8'"),

@@ -134,6 +134,9 @@ def test_products_selection_and_bytes():
             @p1 mov.v4 r32, 3
             narrow.s8 r40, r4, {b % 32}
             @!p1 narrow.u8 r41, r4, ur2
+            mulh.v4 r12, r4, ur1
+            narrow.s8 r42, r12, {b % 32}
+            scale.s8 r43, r4, {b}, {b % 32}
             halt
         """, sim, uniform={1: b, 2: b % 32})
         assert result.ok
@@ -143,6 +146,7 @@ def test_products_selection_and_bytes():
             assert word[t, 22] == int(a[t]) * b >> 32
             assert word[t, 23] == (a[t] if signed[t] < 0 else b) and word[t, 24] == (a[t] if signed[t] >= 0 else b)
             assert word[t, 28] == word[t, 21] and word[t, 32:36].tolist() == [3 * (signed[t] < 0)] * 4
+            assert word[t, 42] == word[t, 43]
             for number, (low, high) in ((40, (-128, 127)), (41, (0, 255))):
                 numbers = [int(value) for value in word[t, 4:8].view(np.int32)]
                 bytes_ = [min(max((value * 2 + (1 << b % 32)) >> (b % 32 + 1), low), high) % 256 for value in numbers]

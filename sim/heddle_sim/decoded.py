@@ -90,7 +90,8 @@ class Decoder:
         if decoded.special is Special.TID:
             kind = ThreadKind.TID
         accesses = kind in (ThreadKind.LOAD, ThreadKind.STORE)
-        vector = decoded.opcode is Opcode.THREAD_ALU and (modifier("alu.vector") or decoded.function is AluFunction.NARROW)
+        vector = decoded.opcode is Opcode.THREAD_ALU and (
+            modifier("alu.vector") or decoded.function in (AluFunction.NARROW, AluFunction.SCALE))
         access = Access(modifier("memory.access")) if accesses else Access.V4 if vector else Access.B32
         return SimpleNamespace(
             kind=kind, function=AluFunction.MOV if decoded.function is None else decoded.function,

@@ -9,7 +9,7 @@ __all__ = ["ProgramGenerator", "STORES"]
 
 CORNERS = (0, 1, 2, 4, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF)
 ALU = [function.name.lower() for function in UNIFORM_FUNCTIONS if function is not AluFunction.MOV]
-THREAD_ALU = [*ALU, "mov", "mov", "sel", "sel", "mul", "mulh", "mulh.u", "narrow.s8", "narrow.u8"]
+THREAD_ALU = [*ALU, "mov", "mov", "sel", "sel", "mul", "mulh", "mulh.u", "narrow.s8", "narrow.u8", "scale.s8", "scale.u8"]
 COMPARE = [function.name.lower() for function in CompareFunction]
 STORES = {"b8": Access.U8, "b16": Access.U16, "b32": Access.B32, "v2": Access.V2, "v4": Access.V4}
 LOOP_PREDICATE = UNIFORM_PREDICATES - 1     # not written but by the ends of loops
@@ -164,11 +164,14 @@ class ProgramGenerator:
 
     def thread_alu(self):
         guard, function = self.guard("p"), self.random.choice(THREAD_ALU)
-        vector = function.startswith("narrow") or self.random.random() < 0.3
-        many = 4 if vector and not function.startswith("narrow") else 1
+        narrows = function.startswith(("narrow", "scale"))
+        vector = narrows or self.random.random() < 0.3
+        many = 4 if vector and not narrows else 1
         target = f"r{self.register(many, writes=True)}"
         operands = [target, f"r{self.register(4, product=True)}" if vector else f"r{self.register()}",
                     self.uniform_source() if vector else self.source()]
+        if function.startswith("scale"):
+            operands.append(f"{self.random.choice((0, 1, 8, 12, 20, 31))}")
         if function == "mov":
             del operands[1]
         if function == "sel":

@@ -24,7 +24,7 @@ def thread_registers(operation):
         return set(), set()
     moves = kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV
     vector = kind is ThreadKind.ALU and operation["access"] is Access.V4
-    narrows = kind is ThreadKind.ALU and operation["function"] is AluFunction.NARROW
+    narrows = kind is ThreadKind.ALU and operation["function"] in (AluFunction.NARROW, AluFunction.SCALE)
     span = (lambda first: _span(first, Access.V4)) if vector else lambda first: {first}
     reads = (set() if moves else span(operation["a"])) | ({operation["b"]} if operation["b_is_register"] else set())
     if kind is not ThreadKind.ALU:

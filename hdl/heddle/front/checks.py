@@ -125,7 +125,7 @@ class InstructionChecks(Component):
 
     def _vector(self):
         fields = self.word.modifiers.alu
-        narrows = fields.function == AluFunction.NARROW
+        narrows = (fields.function == AluFunction.NARROW) | (fields.function == AluFunction.SCALE)
         return fields.vector | narrows, narrows
 
     def _rule_alu_target(self, field):

@@ -255,7 +255,8 @@ class Issue(Component):
         thread_number = word.modifiers.alu.special == Special.TID
         accesses = (word.opcode == Opcode.LOAD) | (word.opcode == Opcode.STORE)
         alu = word.modifiers.alu
-        vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | (alu.function == AluFunction.NARROW))
+        narrows = (alu.function == AluFunction.NARROW) | (alu.function == AluFunction.SCALE)
+        vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | narrows)
         with m.Switch(word.opcode):
             for opcode, kind in _THREAD_KINDS.items():
                 with m.Case(opcode):

@@ -67,6 +67,7 @@ class AluFunction(enum.Enum, shape=4):
     MUL = 12            # low word of the product
     MULH = 13           # high word of the product, signed or unsigned
     NARROW = 14         # four registers from a, shifted right by b with rounding and saturated, as the four bytes of one register
+    SCALE = 15          # NARROW of high words of products with b, shifted right by field c
 
 
 # Functions that uniform instructions have too.

@@ -27,6 +27,7 @@ class Operand:
     - ``uniform``: ``ur0`` … into ``field``;
     - ``predicate`` / ``uniform_predicate``: ``p0`` … / ``up0`` … into ``field``;
     - ``source``: thread instructions' operand b: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``amount``: a number of bits, into ``field``;
     - ``select``: ``p1`` or ``!p1`` in place of a guard (fields guard, guard_negate);
     - ``uniform_source``: ``ur6`` or an immediate (fields b, b_source, imm);
     - ``special``: ``%tid`` … into the ALU modifiers;
@@ -104,6 +105,11 @@ def _multiply():
                       "Byte j of dst = register a + j (a: a multiple of 4, at most r252) shifted right by b mod 32, rounded to nearest "
                       "(halves up), and saturated to int8 (.s8) or uint8 (.u8).",
                       {"modifiers.alu.function": AluFunction.NARROW}, "narrow")
+    yield Instruction("scale", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
+                      "mulh (signed) and narrow at once: byte j of dst = high 32 bits of register a + j (a as for narrow) x b, shifted "
+                      "right by c mod 32, rounded and saturated.",
+                      {"modifiers.alu.function": AluFunction.SCALE}, "narrow")
 
 
 def _compare():

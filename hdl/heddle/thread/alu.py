@@ -63,7 +63,7 @@ class AluDecode(Component):
             control.subtract.eq(self.comparing | one_of(AluFunction.SUB, AluFunction.MIN, AluFunction.MAX)),
             control.keep_a.eq(self.comparing | ~one_of(AluFunction.MOV)),
             control.reverse.eq(one_of(AluFunction.SHL)),
-            control.arithmetic.eq(one_of(AluFunction.SAR, AluFunction.NARROW)),
+            control.arithmetic.eq(one_of(AluFunction.SAR, AluFunction.NARROW, AluFunction.SCALE)),
             control.hold.eq(one_of(AluFunction.MIN, AluFunction.MAX, AluFunction.SEL)),
             control.take_sum.eq(one_of(AluFunction.ADD, AluFunction.SUB, AluFunction.MOV)),
             control.take_logic.eq(one_of(*logic)),

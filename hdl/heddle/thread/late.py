@@ -21,15 +21,18 @@ class LateResults(Component):
     Members
     -------
     valid, function, unsigned
-        A step stands in the slots, with the function and signedness of its operation.
+        A step stands in the slots, with the function and signedness of its operation, which stay
+        while ``busy``.
     ready : Out(1)
         The step may leave; always, but for products that have to wait for a multiplier.
     a, b : In(32).array(slots)
         Operands of the slots.
     group, words, last_word
         Of the step; ``words``: those of the lanes that take its product; ``last_word``: the last number of a packed word.
-    takes, narrow_take : Out(1)
-        The step in the slots has late results; ``narrow_take`` is for ``Narrow`` of all slots.
+    takes : Out(1)
+        The step in the slots has late results.
+    scale, narrow_take : Out(1), Out(slots)
+        For the slots: products take the place of a, the amount that of b; ``Narrow`` takes what is shifted.
     narrow_show : Out(1)
         Packed words are the results of the slots in this cycle.
     product : Out(32).array(cfg.slot_multipliers)
@@ -56,7 +59,8 @@ class LateResults(Component):
             "words": In(4),
             "last_word": In(1),
             "takes": Out(1),
-            "narrow_take": Out(1),
+            "scale": Out(1),
+            "narrow_take": Out(slots),
             "narrow_show": Out(1),
             "product": Out(32).array(cfg.slot_multipliers),
             "o_slots": Out(slots),
@@ -68,15 +72,16 @@ class LateResults(Component):
 
     def elaborate(self, platform):
         m = Module()
-        multiplies, narrows = Signal(), Signal()
+        function, multiplies, narrows = self.function, Signal(), Signal()
         m.d.comb += [
-            multiplies.eq(self.valid & ((self.function == AluFunction.MUL) | (self.function == AluFunction.MULH))),
-            narrows.eq(self.valid & (self.function == AluFunction.NARROW)),
-            self.narrow_take.eq(narrows), self.takes.eq(multiplies | narrows),
-            self.event_stalls.eq(multiplies & ~self.ready),
+            self.scale.eq(function == AluFunction.SCALE),
+            multiplies.eq(self.valid & ((function == AluFunction.MUL) | (function == AluFunction.MULH) | self.scale)),
+            narrows.eq(self.valid & (function == AluFunction.NARROW)),
+            self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.ready),
         ]
         served = self._multiply(m, multiplies)
-        self._follow(m, multiplies, narrows, served)
+        product = self._follow_products(m, multiplies, served)
+        self._follow_words(m, narrows, product)
         return m
 
     def _multiply(self, m, multiplies):
@@ -92,34 +97,42 @@ class LateResults(Component):
         for number in range(many):
             m.submodules[f"multiplier_{number}"] = multiplier = Multiplier()
             m.d.comb += [
-                multiplier.valid.eq(multiplies), multiplier.high.eq(self.function == AluFunction.MULH),
-                multiplier.unsigned.eq(self.unsigned),
+                multiplier.valid.eq(multiplies), multiplier.high.eq(self.function != AluFunction.MUL),
+                multiplier.unsigned.eq(self.unsigned & ~self.scale),
                 multiplier.a.eq(select_one_hot(chosen, list(self.a)[number::many])),
                 multiplier.b.eq(select_one_hot(chosen, list(self.b)[number::many])),
                 self.product[number].eq(multiplier.o),
             ]
         return Cat(chosen[slot // many] for slot in range(self.slots))
 
-    def _follow(self, m, multiplies, narrows, served):
-        """Places of the results that are under way, the oldest last."""
-        place = data.StructLayout({"slots": self.slots, "group": self.o_group.shape(), "words": 4})
-        stages = [Signal(place, name=f"late_{stage}") for stage in range(MULTIPLIER_LATENCY)]
+    def _place(self, **more):
+        """Slots with a result, their group, and more about it."""
+        return data.StructLayout({"slots": self.slots, "group": self.o_group.shape(), **more})
+
+    def _follow_products(self, m, multiplies, served):
+        """The place of the products that stand at ``product`` in this cycle."""
+        stages = [Signal(self._place(words=4, last_word=1), name=f"product_{stage}") for stage in range(MULTIPLIER_LATENCY)]
         m.d.sync += [
             stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(self.group),
-            stages[0].words.eq(self.words),
+            stages[0].words.eq(self.words), stages[0].last_word.eq(self.last_word),
         ]
         for before, after in zip(stages, stages[1:]):
             m.d.sync += after.eq(before)
-        # Packed words take one cycle less; steps of both kinds never follow each other so closely.
-        packed = Signal()
-        m.d.comb += packed.eq(narrows & self.last_word)
-        with m.If(packed):
-            m.d.sync += [stages[1].slots.eq(~0), stages[1].group.eq(self.group), stages[1].words.eq(0b1111)]
-        shows = Signal(2)
-        m.d.sync += shows.eq(Cat(packed, shows[0]))
-        last = stages[-1]
+        self._multiplying = Cat(stage.slots.any() for stage in stages).any()
+        return stages[-1]
+
+    def _follow_words(self, m, narrows, product):
+        """Numbers go to ``Narrow`` from the slots, or as products; two cycles after the last one of a word the word is there."""
+        first, second = (Signal(self._place(), name=f"packed_{stage}") for stage in range(2))
+        m.d.comb += self.narrow_take.eq(Mux(narrows, ~0, Mux(self.scale, product.slots, 0)))
+        m.d.sync += [
+            first.slots.eq(Mux(Mux(narrows, self.last_word, product.last_word), self.narrow_take, 0)),
+            first.group.eq(Mux(narrows, self.group, product.group)), second.eq(first),
+        ]
         m.d.comb += [
-            self.narrow_show.eq(shows[-1]),
-            self.o_slots.eq(last.slots), self.o_group.eq(last.group), self.o_words.eq(last.words),
-            self.busy.eq(Cat(stage.slots.any() for stage in stages).any()),
+            self.narrow_show.eq(second.slots.any()),
+            self.o_slots.eq(Mux(self.scale, 0, product.slots) | second.slots),
+            self.o_group.eq(Mux(self.narrow_show, second.group, product.group)),
+            self.o_words.eq(product.words | self.narrow_show.replicate(4)),
+            self.busy.eq(self._multiplying | first.slots.any() | second.slots.any()),
         ]

@@ -30,7 +30,7 @@ class SlotArray(Component):
         ``word`` is the number of the word of a store, or of the register of a function of four.
     keep_form : In(1)
         Data of the operation before are still under way.
-    choose, narrow_take, narrow_show, product, a, b
+    choose, scale, narrow_take, narrow_show, product, a, b
         See ``AluDatapath`` and ``LateResults``.
     address, data, compare_result
         By slot.
@@ -51,7 +51,8 @@ class SlotArray(Component):
             "word": In(2),
             "keep_form": In(1),
             "choose": In(slots),
-            "narrow_take": In(1),
+            "scale": In(1),
+            "narrow_take": In(slots),
             "narrow_show": In(1),
             "product": In(32).array(cfg.slot_multipliers),
             "a": Out(32).array(slots),
@@ -92,9 +93,10 @@ class SlotArray(Component):
                 self.address[slot].eq(enter.address), self.data[slot].eq(enter.data),
                 self.compare_result[slot].eq(enter.compare_result),
                 leave.bank.eq(self.place[slot].bank), leave.offset.eq(self.place[slot].offset),
-                leave.form.eq(form), leave.result.eq(enter.result | self.product[slot % len(self.product)]),
+                leave.form.eq(form), leave.result.eq(enter.result | Mux(self.scale, 0, enter.product)),
                 self.o[slot].eq(leave.o),
-                enter.choose.eq(self.choose[slot]), enter.narrow_take.eq(self.narrow_take), enter.narrow_show.eq(self.narrow_show),
+                enter.choose.eq(self.choose[slot]), enter.scale.eq(self.scale), enter.product.eq(self.product[slot % len(self.product)]),
+                enter.amount.eq(operation.c), enter.narrow_take.eq(self.narrow_take[slot]), enter.narrow_show.eq(self.narrow_show),
                 enter.narrow_unsigned.eq(operation.unsigned), self.a[slot].eq(enter.a), self.b[slot].eq(enter.b),
             ]
             m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]

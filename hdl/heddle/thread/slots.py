@@ -41,6 +41,8 @@ class SlotOperands(Component):
         Data of a store of ``access`` in every place of the word where it may go.
     choose
         Of the ALU.
+    scale, product, amount
+        The ALU takes ``product`` and ``amount`` in place of its operands.
     narrow_take, narrow_show, narrow_unsigned
         ``Narrow`` takes what the ALU has shifted; its word is the result; its signedness.
     a, b : Out(32)
@@ -65,6 +67,9 @@ class SlotOperands(Component):
             "access": In(Access),
             "control": In(alu_control_layout),
             "choose": In(1),
+            "scale": In(1),
+            "product": In(32),
+            "amount": In(5),
             "narrow_take": In(1),
             "narrow_show": In(1),
             "narrow_unsigned": In(1),
@@ -93,8 +98,8 @@ class SlotOperands(Component):
                 address.eq(self.value + self._scaled(offset)),
             ]
         m.d.comb += [
-            self.address.eq(address),
-            alu.control.eq(self.control), alu.a.eq(a), alu.b.eq(b),
+            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(self.scale, self.product, a)),
+            alu.b.eq(Cat(Mux(self.scale, self.amount, b[:5]), b[5:])),
             alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
             narrow.shifted.eq(alu.shifted), narrow.take.eq(self.narrow_take), narrow.unsigned.eq(self.narrow_unsigned),
             self.result.eq(alu.result | Mux(self.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),

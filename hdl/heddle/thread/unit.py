@@ -218,11 +218,14 @@ class ThreadUnit(Component):
     def _multiply(self, m):
         """Products and packed bytes, whose results come later."""
         late, array, operation = self._late, self._array, self._operation
+        function = self._function = Signal(AluFunction, name="function")
         m.d.comb += [
-            late.valid.eq(self._step_valid & self._is[ThreadKind.ALU]), late.function.eq(operation.function),
+            function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
+            late.valid.eq(self._step_valid), late.function.eq(function),
             late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
             self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._step_word, 0b1111)), late.words.eq(self._step_words),
-            array.choose.eq(self._step_active), array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
+            array.choose.eq(self._step_active), array.scale.eq(late.scale),
+            array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
         ]
         for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
             m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
@@ -287,20 +290,18 @@ class ThreadUnit(Component):
                          place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
         m.d.comb += [
             port.return_lanes.eq(returns.lanes), port.return_words.eq(returns.lane_words),
-            self._writer.landing.eq(gather.in_flight | late.busy | returns.pending),
+            self._writer.landing.eq(gather.in_flight | returns.pending),
         ]
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
         operation, writer, error = self._operation, self._writer, self._global.read_error
-        selects, narrows, writes = Signal(name="selects"), Signal(name="narrows"), Signal(name="writes_registers")
-        words = destination_words(operation, narrows)
+        selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
+        words = destination_words(operation, (self._function == AluFunction.NARROW) | self._late.scale)
         m.d.comb += [
-            selects.eq(self._is[ThreadKind.ALU] & (operation.function == AluFunction.SEL)),
-            narrows.eq(self._is[ThreadKind.ALU] & (operation.function == AluFunction.NARROW)),
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
             self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
-                             & ~self._global.loading & ~writer.valid),
+                             & ~self._global.loading & ~self._late.busy & ~writer.valid),
             writer.take.eq(self._leaving), writer.register.eq(operation.dst),
             writer.lanes.eq(self._active | selects.replicate(self.cfg.threads)),
             writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),

@@ -62,7 +62,7 @@ class ThreadError:
 
 
 def alu(function, a, b, unsigned=False, select=True):
-    """``function`` of the uint32 arrays a and b, element by element, as uint32; NARROW is ``narrow``.
+    """``function`` of the uint32 arrays a and b, element by element, as uint32; NARROW and SCALE are ``narrow``.
 
     ``unsigned`` counts for MULH, ``select`` (bool array) for SEL.
     """
@@ -135,7 +135,7 @@ def active_threads(state, guard, negate):
 def execute(state, operation):
     """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
 
-    ``access`` V4 of kind ALU: four registers (NARROW always has it).
+    ``access`` V4 of kind ALU: four registers (NARROW and SCALE always have it).
 
     An operation with an error changes no register. A store with an address error has written the groups of
     ``thread_slots`` threads before the first group with an error. Of several errors of an operation the one of the lowest thread
@@ -174,6 +174,10 @@ def _vector(state, operation, active):
     values = state.registers[:, operation.a:operation.a + 4].copy()
     if operation.function is AluFunction.NARROW:
         state.registers[active, operation.dst] = narrow(operation.unsigned, values, operation.value)[active]
+        return
+    if operation.function is AluFunction.SCALE:
+        products = alu(AluFunction.MULH, values, np.full(values.shape, operation.value, np.uint32))
+        state.registers[active, operation.dst] = narrow(operation.unsigned, products, operation.c)[active]
         return
     b = np.full(values.shape, operation.value, np.uint32)
     written = np.ones_like(active) if operation.function is AluFunction.SEL else active

@@ -99,7 +99,7 @@ def _factors(value, word, cfg):
 
 
 def _narrows(word):
-    return _get(word, "modifiers.alu.function") == AluFunction.NARROW.value
+    return _get(word, "modifiers.alu.function") in (AluFunction.NARROW.value, AluFunction.SCALE.value)
 
 
 def _alu_target(value, word, cfg):
@@ -111,7 +111,7 @@ def _alu_target(value, word, cfg):
 def _alu_operand(value, word, cfg):
     if not _get(word, "modifiers.alu.vector") and not _narrows(word):
         return _register(value, word, cfg)
-    reading = "for narrow" if _narrows(word) else "with .v4"
+    reading = "for narrow and scale" if _narrows(word) else "with .v4"
     return f"a multiple of 4 from r0 to r{PRODUCT_REGISTERS - 4} {reading}" if value % 4 or value >= PRODUCT_REGISTERS else None
 
 

@@ -113,6 +113,11 @@ def parse_operand(operand, text):
         if text not in _SPECIALS:
             raise OperandError(f"special register must be one of {', '.join(_SPECIALS)}, not {text!r}")
         return {_SPECIAL: _SPECIALS[text].value}
+    if operand.kind == "amount":
+        amount = parse_number(text, "amount")
+        if amount > FIELDS[operand.field].mask:
+            raise OperandError(f"amount must be from 0 to {FIELDS[operand.field].mask}, not {text}")
+        return {operand.field: amount}
     name = "barrier" if operand.kind == "barrier" else operand.field
     values = _parse_numbered(text, operand.kind, operand.field, name)
     return values | ({"modifiers.copy.has_barrier": 1} if operand.optional else {})
@@ -136,6 +141,8 @@ def format_operand(operand, values, labels=None):
     if operand.kind == "address":
         offset = f"rf{values['a']}" if values["a"] >= FIRST_FACTOR_REGISTER else f"r{values['a']}"
         return f"ur{values['b']}:{offset}:{values['imm']:#04x}"
+    if operand.kind == "amount":
+        return str(values[operand.field])
     if operand.kind == "select":
         return f"{'!' if values['guard_negate'] else ''}p{values['guard']}"
     if operand.kind == "immediate":

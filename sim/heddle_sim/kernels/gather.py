@@ -1,7 +1,7 @@
 """A tile of A gathered from shared memory: every thread reads 16 bytes of its own row, from a plain or a swizzled tile.
 
-Rows of 128 bytes lie one behind the other, as tensor copies place them. In the plain layout the pieces that threads want at a time lie in one
-bank; with the 128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
+Rows of 128 bytes lie one behind the other. In the plain layout the pieces that threads want at a time lie in one bank; with the
+128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
 """
 
 from heddle.config import BANK_BYTES, BANKS, ROW_BYTES

@@ -3,8 +3,8 @@
 A result is x = sum * multiplier / 2**shift, rounded, plus the zero point, clamped. ``mulh`` leaves floor(sum * multiplier / 2**32); the
 rest of the shift, with its rounding, is done by ``narrow``: floor((floor(p / 2**32) + 2**(s - 1)) / 2**s) is
 floor((p + 2**(s + 31)) / 2**(s + 32)), so nothing is rounded twice. Zero point and bounds are scaled by 2**s and applied between the two;
-bounds at the limits of the type are those of ``narrow``. Factors of 1/4 and more leave no shift for ``narrow``: there the sums are
-clamped to what can change the result and shifted left first.
+bounds at the limits of the type are those of ``narrow``. Without any of these ``scale`` does the work of both instructions. Factors of
+1/4 and more leave no shift for ``narrow``: there the sums are clamped to what can change the result and shifted left first.
 """
 
 from dataclasses import dataclass
@@ -74,6 +74,10 @@ class RequantiseSteps:
             register = first + 4 * quad
             for name, value in self.before:
                 yield f"    {name}.v4 r{register}, r{register}, {value}"
+            narrow = "u8" if self.unsigned else "s8"
+            if multiplier_load is None and not self.after:
+                yield f"    scale.{narrow} r{target + quad}, r{register}, {self.multipliers}, {self.shift}"
+                continue
             if multiplier_load is None:
                 yield f"    mulh.v4 r{register}, r{register}, {self.multipliers}"
             else:
@@ -83,4 +87,4 @@ class RequantiseSteps:
                     yield f"    mulh r{register + column}, r{register + column}, r{factor + column}"
             for name, value in self.after:
                 yield f"    {name}.v4 r{register}, r{register}, {value}"
-            yield f"    narrow.{'u8' if self.unsigned else 's8'} r{target + quad}, r{register}, {self.shift}"
+            yield f"    narrow.{narrow} r{target + quad}, r{register}, {self.shift}"

@@ -32,7 +32,9 @@ def thread_item(operation):
     if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
         names += ["function", "access"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
-        names += ["unsigned"] if kind is ThreadKind.ALU and operation["function"] in (AluFunction.MULH, AluFunction.NARROW) else []
+        if kind is ThreadKind.ALU:
+            scales = operation["function"] is AluFunction.SCALE
+            names += ["unsigned"] * (scales or operation["function"] in (AluFunction.MULH, AluFunction.NARROW)) + ["c"] * scales
         names += ["b_is_register", "b" if operation["b_is_register"] else "value"]
     return {name: operation[name] for name in names}
 
