@@ -207,6 +207,14 @@ def test_generate_writes_verilog_and_manifest(capsys, tmp_path):
         assert f"{port['direction']}{width} {port['name']};" in verilog
 
 
+def test_bench_gather(capsys):
+    plain, swizzled = rows(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
+    assert (plain["layout"], swizzled["layout"]) == ("plain", "swizzled") and plain["checked"] and swizzled["checked"]
+    assert (plain["gather_cycles"], plain["bank_conflicts"]) == (8, 7)          # eight threads at one bank
+    assert (swizzled["gather_cycles"], swizzled["bank_conflicts"]) == (1, 0) and swizzled["speedup"] == 8
+    assert rows(capsys, "bench", "gather", *GOLDEN)["rows"][1]["gather_cycles"] is None
+
+
 def test_bench_elaborate(capsys):
     (row,) = rows(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
     assert row["elaborate_seconds"] > 0 and row["modules"] >= 1 and row["verilog_bytes"] > 1000

@@ -14,7 +14,7 @@ __all__ = ["OperandWalk"]
 class OperandWalk(Component):
     """Goes through the steps of an operation, and in each of them through its registers.
 
-    Functions and comparisons use a, then b; loads and stores use the address in the first step of a group; stores then use the
+    Functions and comparisons use a, then b, those of four registers in four steps; loads and stores use the address in the first step of a group; stores then use the
     data of the step. A step without registers takes one ``advance`` too. The reads and their use follow the same order, so that
     nothing needs to be said about a register that was read.
 
@@ -58,11 +58,12 @@ class OperandWalk(Component):
         m = Module()
         m.submodules.steps = steps = Steps(self.cfg)
         operation, access = self.operation, self.operation.access
-        computes, store, accesses = Signal(), Signal(), Signal()
+        computes, store, accesses, word_by_word = Signal(), Signal(), Signal(), Signal()
         need_first, need_second, first_is_over = Signal(), Signal(), Signal()
         m.d.comb += [
             computes.eq((operation.kind == ThreadKind.ALU) | (operation.kind == ThreadKind.COMPARE)),
             store.eq(operation.kind == ThreadKind.STORE),
+            word_by_word.eq(store | (operation.kind == ThreadKind.ALU)),
             accesses.eq(store | (operation.kind == ThreadKind.LOAD)),
             need_first.eq(Mux(accesses, (steps.slot == 0) & (steps.word == 0), computes & ~(
                 (operation.kind == ThreadKind.ALU) & (operation.function == AluFunction.MOV)))),
@@ -71,10 +72,10 @@ class OperandWalk(Component):
             self.needed.eq(~self.second | need_second),
             self.final.eq(self.second | ~need_second),
             # Vectors begin at a multiple of their length.
-            self.number.eq(Mux(~self.second, operation.a, Mux(store, operation.c | steps.word, operation.b))),
+            self.number.eq(Mux(~self.second, operation.a | steps.word, Mux(store, operation.c | steps.word, operation.b))),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
             steps.serial.eq(accesses & (operation.space == Space.GLOBAL)),
-            steps.words.eq(Cat(store & ((access == Access.V2) | (access == Access.V4)), store & (access == Access.V4))),
+            steps.words.eq(Cat(word_by_word & ((access == Access.V2) | (access == Access.V4)), word_by_word & (access == Access.V4))),
             steps.advance.eq(self.advance & self.final),
         ]
         m.d.comb += [getattr(self, name).eq(getattr(steps, name)) for name in ("group", "slot", "word", "last_word", "done")]

@@ -40,10 +40,12 @@ class SlotArray(Component):
         Words that stand at the banks, and where in them the data of each slot are.
     other, take_other
         A word of global memory for these slots, instead of one of the banks.
-    arrived, arrived_group
-        Slots whose data stood at the banks one cycle before.
-    compute, compute_group
-        Results of the ALU stand in all slots.
+    store, store_group, store_words, store_current
+        See ``Returns``.
+    choose, scale, narrow_take, narrow_show, product, a, b
+        See ``AluDatapath`` and ``LateResults``.
+    narrows
+        ``operation`` makes one register out of several.
     entry, word, o
         ``o`` is word ``word`` of ``entry`` (group and buffer) of the cycle before; see ``SlotResult``.
     """
@@ -71,10 +73,18 @@ class SlotArray(Component):
             "place": In(placement_layout).array(slots),
             "other": In(8 * BANK_BYTES),
             "take_other": In(slots),
-            "arrived": In(slots),
-            "arrived_group": In(range(cfg.thread_groups)),
-            "compute": In(1),
-            "compute_group": In(range(cfg.thread_groups)),
+            "store": In(slots),
+            "store_group": In(range(cfg.thread_groups)),
+            "store_words": In(4),
+            "store_current": In(1),
+            "choose": In(slots),
+            "scale": In(1),
+            "narrow_take": In(slots),
+            "narrow_show": In(1),
+            "narrows": In(1),
+            "product": In(32).array(cfg.slot_multipliers),
+            "a": Out(32).array(slots),
+            "b": Out(32).array(slots),
             "entry": In(range(2 * cfg.thread_groups)),
             "word": In(2),
             "o": Out(cfg.word_bits).array(slots),
@@ -93,7 +103,7 @@ class SlotArray(Component):
         results = Once(f"heddle_thread_slot_result_{cfg.thread_groups}_{cfg.dot}", SlotResult, cfg)
         control, keep_a = self._alu_control(m)
         form, buffer = self._form(m)
-        entry = Mux(self.compute, Cat(self.compute_group, self.buffer), Cat(self.arrived_group, buffer))
+        entry = Cat(self.store_group, Mux(self.store_current, self.buffer, buffer))
         for slot in range(self.slots):
             enter = operands.instantiate(m, f"operands_{slot}")
             leave = results.instantiate(m, f"result_{slot}")
@@ -110,8 +120,11 @@ class SlotArray(Component):
                 self.compare_result[slot].eq(enter.compare_result),
                 leave.bank.eq(self.place[slot].bank), leave.offset.eq(self.place[slot].offset),
                 leave.other.eq(self.other), leave.take_other.eq(self.take_other[slot]),
-                leave.form.eq(form), leave.result.eq(enter.result),
-                leave.store.eq(self.arrived[slot] | self.compute), leave.store_entry.eq(entry),
+                leave.form.eq(form), leave.result.eq(enter.result | Mux(self.scale, 0, enter.product)),
+                leave.store.eq(self.store[slot]), leave.store_words.eq(self.store_words), leave.store_entry.eq(entry),
+                enter.choose.eq(self.choose[slot]), enter.scale.eq(self.scale), enter.product.eq(self.product[slot % len(self.product)]),
+                enter.amount.eq(operation.c), enter.narrow_take.eq(self.narrow_take[slot]), enter.narrow_show.eq(self.narrow_show),
+                enter.narrow_unsigned.eq(operation.unsigned), self.a[slot].eq(enter.a), self.b[slot].eq(enter.b),
                 leave.entry.eq(self.entry), leave.place.eq(self.word), self.o[slot].eq(leave.o),
             ]
             m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]
@@ -141,8 +154,8 @@ class SlotArray(Component):
         buffer = Signal(name="arriving_buffer", reset_less=True)
         with m.If(self.leave):
             m.d.sync += [
-                form.vector.eq(~self._computes & ((access == Access.V2) | (access == Access.V4))),
-                form.four.eq(~self._computes & (access == Access.V4)),
+                form.vector.eq(~self.narrows & ((access == Access.V2) | (access == Access.V4))),
+                form.four.eq(~self.narrows & (access == Access.V4)),
                 form.byte.eq(~self._computes & ((access == Access.U8) | (access == Access.S8))),
                 form.narrow.eq(~self._computes & (
                     (access == Access.U8) | (access == Access.S8) | (access == Access.U16) | (access == Access.S16))),

@@ -10,6 +10,7 @@ from ..config import BANK_BYTES, BANKS
 from ..datapath.gates import any_of
 from ..isa.layout import Access
 from .alu import AluDatapath, alu_control_layout
+from .narrow import Narrow
 from .registers import OPERAND_QUEUE
 
 __all__ = ["SlotOperands", "SlotResult", "form_layout"]
@@ -43,8 +44,16 @@ class SlotOperands(Component):
     address : Out(32)
     data : Out(32)
         Data of a store of ``access`` in every place of the word where it may go.
-    result, compare_result
+    choose
         Of the ALU.
+    scale, product, amount
+        The ALU takes ``product`` and ``amount`` in place of its operands.
+    narrow_take, narrow_show, narrow_unsigned
+        ``Narrow`` takes what the ALU has shifted; its word is the result; its signedness.
+    a, b : Out(32)
+        Operands, for the multiplier.
+    result, compare_result
+        Of the ALU, or of ``Narrow``.
     """
 
     def __init__(self, cfg):
@@ -65,6 +74,15 @@ class SlotOperands(Component):
             "use_thread": In(1),
             "access": In(Access),
             "control": In(alu_control_layout),
+            "choose": In(1),
+            "scale": In(1),
+            "product": In(32),
+            "amount": In(5),
+            "narrow_take": In(1),
+            "narrow_show": In(1),
+            "narrow_unsigned": In(1),
+            "a": Out(32),
+            "b": Out(32),
             "address": Out(32),
             "data": Out(32),
             "result": Out(32),
@@ -74,6 +92,7 @@ class SlotOperands(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.alu = alu = AluDatapath()
+        m.submodules.narrow = narrow = Narrow()
         m.submodules.queue = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
         arriving, first = queue.write_port(), queue.read_port(domain="comb")
         a = Signal(32, reset_less=True)
@@ -92,9 +111,11 @@ class SlotOperands(Component):
         with m.If(self.load_address):
             m.d.sync += address.eq(self.value + self._scaled(first.data))
         m.d.comb += [
-            self.address.eq(address),
-            alu.control.eq(self.control), alu.a.eq(a), alu.b.eq(b),
-            self.result.eq(alu.result), self.compare_result.eq(alu.compare_result),
+            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(self.scale, self.product, a)),
+            alu.b.eq(Cat(Mux(self.scale, self.amount, b[:5]), b[5:])),
+            alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
+            narrow.shifted.eq(alu.shifted), narrow.take.eq(self.narrow_take), narrow.unsigned.eq(self.narrow_unsigned),
+            self.result.eq(alu.result | Mux(self.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),
         ]
         with m.Switch(self.access):
             with m.Case(Access.U8, Access.S8):
@@ -116,8 +137,8 @@ class SlotOperands(Component):
 class SlotResult(Component):
     """What goes back to the lanes of a slot: words of banks and results of the ALU, kept until they are written.
 
-    With ``store``, entry ``store_entry`` takes the word that stood in ``banks[bank]``, or in ``other``, one cycle before, or the
-    result of the ALU, which then is its lowest word. Each of these words has a register that is zero when the word does not count,
+    With ``store``, the parts ``store_words`` (32 bits each) of entry ``store_entry`` take the word that stood in ``banks[bank]``, or in
+    ``other``, one cycle before, or each of them the result of the ALU or a late one. Each of these words has a register that is zero when the word does not count,
     and an OR joins them: half the LUTs of a selection. ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8
     to 32 bits at the thread's offset, extended, in all words; of 8-byte vectors the half at the offset, of
     16-byte vectors everything. Its lowest word is number ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
@@ -130,8 +151,8 @@ class SlotResult(Component):
     other, take_other : In(128), In(1)
         A word of global memory, with its ``offset``.
     result : In(32)
-        Result of the ALU, zero while data of a load are under way.
-    store, store_entry
+        Result of the ALU, or a late one; zero while data of a load are under way.
+    store, store_words, store_entry
     form, entry, place, o
         ``form`` is that of the operation that is written.
     """
@@ -146,6 +167,7 @@ class SlotResult(Component):
             "take_other": In(1),
             "result": In(32),
             "store": In(1),
+            "store_words": In(4),
             "store_entry": In(range(2 * cfg.thread_groups)),
             "form": In(form_layout),
             "entry": In(range(2 * cfg.thread_groups)),
@@ -162,20 +184,23 @@ class SlotResult(Component):
             with m.If(~counts):
                 m.d.sync += word.eq(0)
             words.append(word)
-        m.submodules.entries = entries = Memory(
-            shape=data.StructLayout({"word": 128, "offset": 4}), depth=2 * self.cfg.thread_groups, init=[])
-        write, read = entries.write_port(), entries.read_port(domain="comb")
+        value = any_of([*words, self.result.replicate(4)])
+        parts = [self._entries(m, f"words_{part}", self.store & self.store_words[part], value.word_select(part, 32)) for part in range(4)]
+        kept_offset = self._entries(m, "offsets", self.store, offset)
         m.d.sync += offset.eq(self.offset)
         with m.If(~(self.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
-        m.d.comb += [
-            write.addr.eq(self.store_entry), write.en.eq(self.store),
-            write.data.word.eq(any_of([*words, self.result])), write.data.offset.eq(offset), read.addr.eq(self.entry),
-        ]
         o = Signal(self.cfg.word_bits, reset_less=True)
         m.d.comb += self.o.eq(o)
-        m.d.sync += o.eq(self._extract(m, read.data.word, read.data.offset))
+        m.d.sync += o.eq(self._extract(m, Cat(parts), kept_offset))
         return m
+
+    def _entries(self, m, name, enable, value):
+        """A memory of one part of the entries; returns what it holds for ``entry``."""
+        m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
+        write, read = entries.write_port(), entries.read_port(domain="comb")
+        m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(self.entry)]
+        return read.data
 
     def _extract(self, m, entry, offset):
         form, parts = self.form, self.cfg.numbers_per_word

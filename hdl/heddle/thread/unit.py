@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..config import PREDICATES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
-from ..isa.layout import Access, Space
+from ..isa.layout import Access, AluFunction, Space
 from ..layouts import (
     BankReadPort,
     BankWritePort,
@@ -21,9 +21,11 @@ from ..stream import Queue, link
 from .checks import AddressCheck
 from .gather import Gather
 from .global_access import GlobalAccess
+from .late import LateResults
 from .operands import OperandWalk
 from .predicates import Predicates
 from .registers import OperandReader, ResultWriter
+from .returns import Returns, destination_words
 from .slot_array import SlotArray
 
 __all__ = ["ThreadUnit"]
@@ -50,7 +52,7 @@ class ThreadUnit(Component):
         See docs/architecture.md.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
-    event_register_stalls, event_thread_bank_conflicts
+    event_register_stalls, event_thread_bank_conflicts, event_multiply_stalls, event_thread_shared_cycles
         For the counters.
     """
 
@@ -73,6 +75,8 @@ class ThreadUnit(Component):
             "writes_pending": Out(1),
             "event_register_stalls": Out(1),
             "event_thread_bank_conflicts": Out(1),
+            "event_multiply_stalls": Out(1),
+            "event_thread_shared_cycles": Out(1),
         })
 
     def elaborate(self, platform):
@@ -83,6 +87,8 @@ class ThreadUnit(Component):
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
         m.submodules.steps = self._steps = OperandWalk(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
+        m.submodules.late = self._late = LateResults(cfg)
+        m.submodules.returns = self._returns = Returns(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
@@ -98,6 +104,7 @@ class ThreadUnit(Component):
         self._step(m)
         self._compute(m)
         self._check(m)
+        self._multiply(m)
         self._access_shared(m)
         self._access_global(m)
         self._results(m)
@@ -121,6 +128,7 @@ class ThreadUnit(Component):
         self._step_slot = Signal(range(self.slots), name="step_slot", reset_less=True)
         self._step_word = Signal(2, name="step_word", reset_less=True)
         self._step_last_word = Signal(name="step_last_word", reset_less=True)
+        self._step_words = Signal(4, name="step_words")         # that take its result
         self._step_active = Signal(self.slots, name="step_active", reset_less=True)
         self._load_step = Signal(name="load_step")
         self._failing = Signal(name="failing")
@@ -205,8 +213,25 @@ class ThreadUnit(Component):
             predicates.write_slots.eq(self._step_active),
             predicates.write_value.eq(self._array.compare_result),
             self._step_taken.eq(Mux(self._accesses & ~self._failing, Mux(
-                self._is_global, self._global_taken, self._gather.ready), self._step_valid)),
+                self._is_global, self._global_taken, self._gather.ready), self._step_valid & self._late.ready)),
         ]
+
+    def _multiply(self, m):
+        """Products and packed bytes, whose results come later."""
+        late, array, operation = self._late, self._array, self._operation
+        function = self._function = Signal(AluFunction, name="function")
+        self._narrows = Signal(name="narrows")
+        m.d.comb += [
+            function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
+            self._narrows.eq((function == AluFunction.NARROW) | late.scale),
+            late.valid.eq(self._step_valid), late.function.eq(function),
+            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
+            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._step_word, 0b1111)), late.words.eq(self._step_words),
+            array.choose.eq(self._step_active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
+            array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
+        ]
+        for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
+            m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
 
     def _check(self, m):
         """A wrong address in a group ends the operation before that group."""
@@ -250,43 +275,36 @@ class ThreadUnit(Component):
 
     def _results(self, m):
         """What comes from the banks, from global memory or from the ALU is kept for the lanes."""
-        cfg, gather, array = self.cfg, self._gather, self._array
+        gather, array, late, returns = self._gather, self._array, self._late, self._returns
         one = self._global
-        arrived = Signal(self.slots, name="arrived")
-        group = Signal(range(cfg.thread_groups), name="arrived_group", reset_less=True)
         one_slot = Signal(self.slots, name="one_slot")
-        m.d.comb += one_slot.bit_select(one.o_slot, 1).eq(one.o_valid)
-        m.d.sync += [arrived.eq(gather.return_slots | one_slot), group.eq(Mux(one.o_valid, one.o_group, gather.return_group))]
         m.d.comb += [
-            array.arrived.eq(arrived), array.arrived_group.eq(group),
-            array.compute.eq(self._step_valid & self._computes), array.compute_group.eq(self._step_group),
+            one_slot.bit_select(one.o_slot, 1).eq(one.o_valid),
+            returns.arrived_slots.eq(gather.return_slots | one_slot),
+            returns.arrived_group.eq(Mux(one.o_valid, one.o_group, gather.return_group)),
+            returns.computed.eq(self._step_valid & self._computes & ~late.takes),
+            returns.group.eq(self._step_group), returns.words.eq(self._step_words),
+            returns.late_slots.eq(late.o_slots), returns.late_group.eq(late.o_group), returns.late_words.eq(late.o_words),
+            array.store.eq(returns.store), array.store_group.eq(returns.store_group), array.store_words.eq(returns.store_words),
+            array.store_current.eq(returns.store_current),
         ]
         m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data)]
         m.d.comb += [array.other.eq(one.o_data), array.take_other.eq(one_slot)]
         for place, returned in zip(array.place, gather.return_place):
             m.d.comb += [place.bank.eq(returned.bank), place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
-        m.d.comb += self._writer.landing.eq(gather.in_flight | arrived.any())
+        m.d.comb += self._writer.landing.eq(gather.in_flight | returns.pending)
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
         operation, writer, error = self._operation, self._writer, self._global.read_error
-        words = Signal(4, name="destination_words")
-        place = operation.dst[:2]
-        with m.Switch(operation.access):
-            with m.Case(Access.V2):
-                m.d.comb += words.eq(Mux(place[1], 0b1100, 0b0011))
-            with m.Case(Access.V4):
-                m.d.comb += words.eq(0b1111)
-            with m.Default():
-                m.d.comb += words.eq(1 << place)
-        with m.If(self._computes):
-            m.d.comb += words.eq(1 << place)
-        writes = Signal(name="writes_registers")
+        selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
+        words = destination_words(operation, self._narrows)
         m.d.comb += [
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
             self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
-                             & ~self._global.loading & ~self._reader.arriving & (~writer.valid | writer.complete)),
-            writer.take.eq(self._leaving), writer.buffer.eq(self._buffer), writer.register.eq(operation.dst), writer.lanes.eq(self._active),
+                             & ~self._global.loading & ~self._late.busy & ~self._reader.arriving & (~writer.valid | writer.complete)),
+            writer.take.eq(self._leaving), writer.buffer.eq(self._buffer), writer.register.eq(operation.dst), writer.lanes.eq(
+                self._active | selects.replicate(self.cfg.threads)),
             writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
         ]
         report = self.o_error.payload
@@ -318,6 +336,8 @@ class ThreadUnit(Component):
             self.done.eq(self._writer.complete),
             self.event_register_stalls.eq(self._reader.event_stalls | self._writer.event_stalls),
             self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
+            self.event_multiply_stalls.eq(self._late.event_stalls),
+            self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
             self.busy.eq((self._queue.level != 0) | self._valid | self._writer.valid | self.done),

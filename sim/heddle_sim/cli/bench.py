@@ -1,6 +1,7 @@
-"""Measure: matrix products, generation time, simulation speed.
+"""Measure: matrix products, gathers, generation time, simulation speed.
 
 heddle bench gemm                  a list of shapes, or one with --m --n --k
+heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench elaborate             seconds to generate the Verilog of the device
 heddle bench simspeed              cycles per second of the device and of cocotb on the same program
 """
@@ -10,6 +11,7 @@ import importlib
 import sys
 
 from .bench_elaborate import elaborate_row
+from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SHAPES, gemm_row, print_gemm
 from .common import (
     CommandFailed,
@@ -39,18 +41,22 @@ def add_arguments(parser):
     gemm.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
     gemm.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     add_device(gemm)
+    gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
+    gather.add_argument("--seed", type=int, default=0, help="of the data and of the memory (default 0)")
+    gather.add_argument("--no-check", action="store_true", help="do not compare with the data")
+    add_device(gather)
     elaborate = what.add_parser("elaborate", help="time of generation")
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
     simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
-    for parser in (gemm, elaborate, simspeed):
+    for parser in (gemm, gather, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
 
 def execute(options):
     cfg = configuration(options)
-    {"gemm": _gemm, "elaborate": _elaborate, "simspeed": _simspeed}[options.what](options, cfg)
+    {"gemm": _gemm, "gather": _gather, "elaborate": _elaborate, "simspeed": _simspeed}[options.what](options, cfg)
 
 
 def _gemm(options, cfg):
@@ -65,6 +71,12 @@ def _gemm(options, cfg):
             rows.append(gemm_row(device, *shape, options.dtype, options.seed, not options.no_check))
             progress.step()
     print_gemm(options, "gemm", cfg, rows)
+
+
+def _gather(options, cfg):
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        rows = gather_rows(device, options.seed, not options.no_check)
+    print_gather(options, cfg, rows)
 
 
 def _elaborate(options, cfg):

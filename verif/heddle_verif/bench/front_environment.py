@@ -30,8 +30,11 @@ def thread_item(operation):
     if kind in (ThreadKind.LOAD, ThreadKind.STORE):
         names += ["access", "space", "element_shift", "a", "value"] + ["c"] * (kind is ThreadKind.STORE)
     if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
-        names += ["function"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
+        names += ["function", "access"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
+        if kind is ThreadKind.ALU:
+            scales = operation["function"] is AluFunction.SCALE
+            names += ["unsigned"] * (scales or operation["function"] in (AluFunction.MULH, AluFunction.NARROW)) + ["c"] * scales
         names += ["b_is_register", "b" if operation["b_is_register"] else "value"]
     return {name: operation[name] for name in names}
 

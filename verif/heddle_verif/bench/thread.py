@@ -19,6 +19,7 @@ PROFILES = {
 }
 OFFSETS = 8         # registers that hold the offsets of loads and stores; half of them factor registers
 STORES = [Access.U8, Access.U16, Access.B32, Access.V2, Access.V4]
+LATE = [AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE]
 CORNERS = [0, 1, 2, 4, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF]
 
 
@@ -65,20 +66,31 @@ class Workload:
         return {"guard": guard, "guard_negate": int(guard != GUARD_ALWAYS and self.random.random() < 0.6)
                 or int(self.random.random() < 0.03), "pc": self.random.randrange(4096)}
 
+    def function(self):
+        return self.random.choice([*AluFunction, *LATE])
+
     def compute(self):
         value = self.random.choice([self.random.getrandbits(32), self.random.choice(CORNERS)])
-        self.bench.issue(kind=ThreadKind.ALU, function=self.random.choice(list(AluFunction)), dst=self.register(),
-                         a=self.register(), b=self.register(), b_is_register=self.random.getrandbits(1), value=value, **self.guard())
+        function = self.function()
+        narrows = function in (AluFunction.NARROW, AluFunction.SCALE)
+        vector = narrows or self.random.random() < 0.3
+        many = 4 if vector else 1
+        if function is AluFunction.NARROW:
+            value = self.random.choice([0, 1, 4, 8, 20, 24, 31, value])
+        self.bench.issue(kind=ThreadKind.ALU, function=function, dst=self.register(1 if narrows else many),
+                         access=Access.V4 if vector else Access.B32, a=self.register(many, product=vector), b=self.register(),
+                         b_is_register=0 if vector else self.random.getrandbits(1), unsigned=self.random.getrandbits(1), value=value,
+                         c=self.random.randrange(32), **self.guard())
 
     def compare(self):
-        self.bench.issue(kind=ThreadKind.COMPARE, compare=self.random.choice(list(CompareFunction)),
+        self.bench.issue(kind=ThreadKind.COMPARE, function=self.function(), compare=self.random.choice(list(CompareFunction)),
                          unsigned=self.random.getrandbits(1), dst=self.random.randrange(7), a=self.register(), b=self.register(),
                          b_is_register=self.random.getrandbits(1), value=self.random.choice([self.random.getrandbits(32), 0]),
                          **self.guard())
 
     def special(self):
         kind = self.random.choice([ThreadKind.TID, ThreadKind.LANE_MASK])
-        self.bench.issue(kind=kind, dst=self.register() if kind is ThreadKind.TID else 0, **self.guard())
+        self.bench.issue(kind=kind, function=self.function(), dst=self.register() if kind is ThreadKind.TID else 0, **self.guard())
 
     def memory(self, space=None):
         """A load or store, sometimes with a wrong address."""
@@ -95,7 +107,7 @@ class Workload:
             shift = self.random.choice([0, shift, 4])
         count = max(1, size // 4)
         self.bench.issue(
-            kind=ThreadKind.STORE if store else ThreadKind.LOAD, access=access, space=space, element_shift=shift,
+            kind=ThreadKind.STORE if store else ThreadKind.LOAD, function=self.function(), access=access, space=space, element_shift=shift,
             a=self.random.choice(self.offsets), value=base & 0xFFFFFFFF,
             **({"c": self.register(count, product=True)} if store else {"dst": self.register(count)}), **self.guard())
 
@@ -186,7 +198,7 @@ async def operation_cycles(dut):
     workload, groups, count = Workload(bench), bench.cfg.thread_groups, 8
     workload.set(8, np.arange(bench.cfg.threads))
     await bench.idle()
-    parts = bench.cfg.numbers_per_word
+    parts, passes = bench.cfg.numbers_per_word, bench.slots // bench.cfg.slot_multipliers
     always = {"guard": GUARD_ALWAYS}
     load = {"kind": ThreadKind.LOAD, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
     cases = {
@@ -194,6 +206,16 @@ async def operation_cycles(dut):
                                       **always), 2 * groups + 5),
         "add of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.ADD, dst=20, a=21, value=3, **always), groups + 5),
         "move of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.MOV, dst=20, value=3, **always), groups + 3),
+        "add to four registers": (dict(kind=ThreadKind.ALU, function=AluFunction.ADD, access=Access.V4, dst=20, a=24, value=3,
+                                       **always), 4 * (groups + 3)),
+        "product": (dict(kind=ThreadKind.ALU, function=AluFunction.MULH, dst=20, a=21, b=22, b_is_register=1, **always),
+                    max(2 * groups + 8, passes * groups + 9)),
+        "product of four registers": (dict(kind=ThreadKind.ALU, function=AluFunction.MULH, access=Access.V4, dst=20, a=24, value=3,
+                                           **always), max(4 * passes * groups + 8, 4 * (groups + 3))),
+        "narrow": (dict(kind=ThreadKind.ALU, function=AluFunction.NARROW, access=Access.V4, dst=20, a=24, value=3, **always),
+                   4 * groups + 7),
+        "scale": (dict(kind=ThreadKind.ALU, function=AluFunction.SCALE, access=Access.V4, dst=20, a=24, value=3, c=5, **always),
+                  4 * passes * groups + 10),
         "load of a word": (dict(access=Access.B32, dst=16, **load), groups + 6),
         "load of a vector": (dict(access=Access.V4, dst=16, **load), 4 * (groups + 3)),
         "store of a word": (dict(kind=ThreadKind.STORE, space=Space.SHARED, access=Access.B32, a=8, c=21, element_shift=4,

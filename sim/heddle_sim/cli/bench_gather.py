@@ -1,0 +1,48 @@
+"""Gathers of a tile from a plain and from a swizzled layout of shared memory."""
+
+import numpy as np
+from heddle.config import ROW_BYTES
+
+from ..kernels.gather import SLICES, plan_gather
+from .common import CommandFailed, print_rows
+
+__all__ = ["gather_rows", "print_gather"]
+
+
+def gather_rows(device, seed, check):
+    """A benchmark row for each layout. Raises ``CommandFailed`` when a thread got other bytes than its own.
+
+    ``gather_cycles`` are cycles in which the threads asked for banks, for one slice (16 bytes of each thread); ``bank_conflicts`` those of
+    them in which a thread had to wait.
+    """
+    rows = []
+    shape = (device.cfg.threads, ROW_BYTES)
+    tile = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
+    for layout in ("plain", "swizzled"):
+        source, result = (device.allocate(tile.nbytes) for _ in range(2))
+        try:
+            device.write(source, tile)
+            device.write(result, ~tile)
+            launch = plan_gather(device.cfg, layout == "swizzled", source, result)
+            stats = device.run(launch.program, launch.uniform)
+            found = device.read(result, shape, np.uint8)
+        finally:
+            device.free(source)
+            device.free(result)
+        if check and not np.array_equal(found, tile):
+            thread, byte = np.argwhere(found != tile)[0]
+            raise CommandFailed(f"thread {thread} must have got {tile[thread, byte]} as byte {byte} of its row, not {found[thread, byte]} "
+                                f"({layout} seed={seed}); please report it")
+        row = {"layout": layout, "threads": device.cfg.threads, "slices": SLICES, "seed": seed, "simulator": device.simulator}
+        cycles = conflicts = speedup = None
+        if stats.cycles is not None:
+            cycles, conflicts = (stats.counters[name] / SLICES for name in ("thread_shared_cycles", "thread_bank_conflicts"))
+            speedup = (rows[0]["gather_cycles"] if rows else cycles) / cycles
+        rows.append(row | {"gather_cycles": cycles, "bank_conflicts": conflicts, "speedup": speedup, "cycles": stats.cycles,
+                           "counters": dict(stats.counters), "checked": bool(check)})
+    return rows
+
+
+def print_gather(options, cfg, rows):
+    columns = ("layout", "threads", "slices", "gather_cycles", "bank_conflicts", "speedup", "cycles", "checked")
+    print_rows(options, "gather", cfg.name, rows, dict.fromkeys(columns))

@@ -1,0 +1,37 @@
+"""A tile of A gathered from shared memory: every thread reads 16 bytes of its own row, from a plain or a swizzled tile.
+
+Rows of 128 bytes lie one behind the other. In the plain layout the pieces that threads want at a time lie in one bank; with the
+128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
+"""
+
+from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+
+from ..isa import assemble
+from .launch import Launch
+
+__all__ = ["SLICES", "plan_gather"]
+
+SLICES = BANKS                  # pieces of 16 bytes in a row, each gathered by one load
+_FIRST = 16                     # register of the first piece
+
+
+def plan_gather(cfg, swizzled, source, result):
+    """Program and arguments that copy ``threads`` rows of 128 bytes from ``source`` to shared memory, gather them, and store them to
+    ``result`` as they were. Returns ``Launch``.
+    """
+    nbytes = cfg.threads * ROW_BYTES
+    lines = [
+        f"barrier.expect b0, {nbytes}", "umov ur2, 0",
+        f"copy_block.shared.global{'.128B' if swizzled else ''} ur2, ur0, {nbytes // BANK_BYTES}, b0",
+        "mov r0, %tid", f"shl r1, r0, {ROW_BYTES.bit_length() - 1}",
+        f"and r2, r0, {BANKS - 1}", f"shl r2, r2, {BANK_BYTES.bit_length() - 1}",      # what the swizzle does in the thread's row
+        "segment.shared.b8.d1 ur2, 0", "segment.global.b8.d1 ur3, ur1", "barrier.wait b0",
+    ]
+    for piece in range(SLICES):
+        register, offset = _FIRST + 4 * piece, BANK_BYTES * piece
+        if swizzled:
+            lines += [f"xor r3, r2, {offset}", "add r3, r3, r1", f"ld.v4 r{register}, ur2:r3:0"]
+        else:
+            lines += [f"ld.v4 r{register}, ur2:r1:{offset}"]
+    lines += [f"st.v4 ur3:r1:{BANK_BYTES * piece}, r{_FIRST + 4 * piece}" for piece in range(SLICES)]
+    return Launch(assemble("\n".join([*lines, "halt"]), cfg), {0: source, 1: result})
