@@ -4,7 +4,6 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
-from amaranth.utils import exact_log2
 
 from ..config import BANK_BYTES, BANKS
 from ..datapath.gates import any_of
@@ -118,9 +117,11 @@ class SlotResult(Component):
 
     With ``store``, entry ``store_entry`` takes the word that stood in ``banks[bank]``, or in ``other``, one cycle before, or the
     result of the ALU, which then is its lowest word. Each of these words has a register that is zero when the word does not count,
-    and an OR joins them: half the LUTs of a selection. ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8
-    to 32 bits at the thread's offset, extended, in all words; of 8-byte vectors the half at the offset, of
-    16-byte vectors everything. Its lowest word is number ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
+    and an OR joins them: half the LUTs of a selection.
+
+    ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8 to 32 bits at the thread's offset,
+    extended, in all words; of 8-byte vectors the half at the offset, of 16-byte vectors everything. Its lowest word is number
+    ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
 
     Members
     -------
