@@ -18,8 +18,8 @@ def destination_words(operation, narrows):
 class Returns(Component):
     """Says where the results of the ALU, late results and data of loads go.
 
-    Results are kept in the cycle in which they stand at the slots, data of loads one cycle after they stand at the banks. Results of the ALU
-    and late ones never meet, nor do they meet data of loads.
+    Results are kept in the cycle in which they stand at the slots, data of loads one cycle after they stand at the banks. Results of
+    the ALU and late ones never meet, nor do they meet data of loads.
 
     Members
     -------

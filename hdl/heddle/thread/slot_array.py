@@ -148,7 +148,7 @@ class SlotArray(Component):
         return control, decode.control.keep_a | (operation.kind == ThreadKind.STORE)
 
     def _form(self, m):
-        """How data of loads are written; and where they go: to the entries of the operation in the slot stage, or still of the one before."""
+        """How data of loads are written; and where they are kept: for the operation in the slot stage, or still for the one before."""
         access = self.operation.access
         form = Signal(form_layout, name="form", reset_less=True)
         buffer = Signal(name="arriving_buffer", reset_less=True)

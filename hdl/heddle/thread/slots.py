@@ -4,7 +4,6 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
-from amaranth.utils import exact_log2
 
 from ..config import BANK_BYTES, BANKS
 from ..datapath.gates import any_of
@@ -138,10 +137,12 @@ class SlotResult(Component):
     """What goes back to the lanes of a slot: words of banks and results of the ALU, kept until they are written.
 
     With ``store``, the parts ``store_words`` (32 bits each) of entry ``store_entry`` take the word that stood in ``banks[bank]``, or in
-    ``other``, one cycle before, or each of them the result of the ALU or a late one. Each of these words has a register that is zero when the word does not count,
-    and an OR joins them: half the LUTs of a selection. ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8
-    to 32 bits at the thread's offset, extended, in all words; of 8-byte vectors the half at the offset, of
-    16-byte vectors everything. Its lowest word is number ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
+    ``other``, one cycle before, or each of them the result of the ALU or a late one. Each of these words has a register that is zero
+    when the word does not count, and an OR joins them: half the LUTs of a selection.
+
+    ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8 to 32 bits at the thread's offset,
+    extended, in all words; of 8-byte vectors the half at the offset, of 16-byte vectors everything. Its lowest word is number
+    ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
 
     Members
     -------

@@ -34,7 +34,8 @@ __all__ = ["ThreadUnit"]
 class ThreadUnit(Component):
     """Executes thread operations in order: integer functions, comparisons, loads and stores of all threads [S0.17, S0.9, S4.5].
 
-    An operation passes two stages: the slots, which read registers and execute group by group, and the result write. Latencies, throughput and errors are in docs/units/thread.md.
+    An operation passes two stages: the slots, which read registers and execute group by group, and the result write. Latencies,
+    throughput and errors are in docs/units/thread.md.
 
     Members
     -------
