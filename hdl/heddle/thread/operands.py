@@ -15,8 +15,8 @@ class OperandWalk(Component):
     """Goes through the steps of an operation, and in each of them through its registers.
 
     Functions and comparisons use a, then b, those of four registers in four steps; loads and stores use the address in the first
-    step of a group; stores then use the data of the step. A step without registers takes one ``advance`` too. The reads and their use follow the same order, so that
-    nothing needs to be said about a register that was read.
+    step of a group; stores then use the data of the step. A step without registers takes one ``advance`` too. The reads and their use
+    follow the same order, so that nothing needs to be said about a register that was read.
 
     Members
     -------
