@@ -21,7 +21,7 @@ COUNTERS = {
     "matrix_bank_conflicts": "cycles a fetch of B waited for its bank",
     "matrix_bubbles": "cycles between the first and the last step of consecutive mm instructions without a step",
     "thread_instructions": "thread instructions completed",
-    "register_stalls": "cycles the thread unit waited for a register bank that mm used",
+    "register_stalls": "cycles the thread unit waited for registers that mm or another access used",
     "thread_bank_conflicts": "cycles in which a thread access to shared memory had to wait for a bank",
     "copy_bank_conflicts": "cycles in which a copy had to wait for a bank",
     "token_stalls": "cycles an instruction waited for the token of its registers",

@@ -239,6 +239,29 @@ async def first_step(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def writes_between_steps(dut):
+    """A product register is written soon although every cycle has a step, for at most one cycle of the steps."""
+    bench, work = await begin(dut)
+    work.merges = False
+    everything = np.ones(work.cfg.threads, bool)
+    limit = 9 + exact_log2(work.cfg.dot) + 3        # from the request to the end of the write
+    bench.operations += [work.operation(columns=everything, lanes=everything, k_length=15, product=0) for _ in range(4)]
+    while bench.steps < 40:
+        await RisingEdge(dut.clk)
+    for count in range(1, 9):
+        bench.accesses.append(ProductWrite(200 + count, work.mask()))
+        start = bench.cycle
+        while bench.accesses or bench.current["write"]:
+            await RisingEdge(dut.clk)
+        assert bench.cycle - start <= limit, f"a write took {bench.cycle - start} cycles"
+        assert bench.bubbles <= count
+    assert bench.operations or bench.in_flight, "the steps were over before the writes"
+    await bench.idle()
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def steps_are_counted(dut):
     """As many steps as the model has, for operations without errors, and the same with refused banks."""
     bench, work = await begin(dut, bank_stall=0.3)
