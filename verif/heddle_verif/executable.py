@@ -41,6 +41,18 @@ class ExecutableGenerator(ProgramGenerator):
         results = self.results_count()
         return super().program(min(length, self.cfg.instruction_words - results - 90))
 
+    def interrupted(self, length):
+        """A program like others, and the number of an instruction of it at which everything before has ended."""
+        length = min(length, self.cfg.instruction_words - self.results_count() - 90)
+        self.prologue()
+        self.items(length // 2)
+        self.text("wait")
+        self.races.wait()
+        place = self.text.count
+        self.items(length - length // 2)
+        self.epilogue()
+        return str(self.text), place
+
     def prologue(self):
         """Random contents for shared memory and registers, offsets, segments."""
         blocks = min(self.cfg.shared_bytes, self.data_bytes) // BANK_BYTES
