@@ -105,10 +105,14 @@ class StepWalk(Component):
         m.d.comb += [
             empty.eq(no_columns | self.stop),
             ready.eq(valid & (has_offsets | empty)),
-            self.i.ready.eq(~valid | start),
+            self.i.ready.eq(~valid),
             self.offset_read.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
             self.offset_number.eq(operation.offset_register),
         ]
+        # The place is empty for a cycle after ``start``: the offsets of the next operation are not asked for earlier anyway, and so
+        # nothing that holds the walk reaches the enable of these registers.
+        with m.If(start):
+            m.d.sync += valid.eq(0)
         with m.If(self.offset_grant):
             m.d.sync += has_offsets.eq(1)
         with m.If(self.i.ready):
