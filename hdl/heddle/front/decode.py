@@ -8,7 +8,7 @@ from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, instruction_layout
 from ..layouts import PC_BITS
-from .checks import InstructionChecks
+from .checks import FailedField, InstructionChecks
 from .fetch import fetched_layout
 from .tokens import token_layout
 from .uniform import segment_layout
@@ -28,7 +28,7 @@ decoded_layout = data.StructLayout({
     "segment": segment_layout,
     "token": token_layout,
     "code": ErrorCode,          # NONE, or the check that failed
-    "operand": 32,
+    "field": FailedField,       # of ``word``: the operand of that error
 })
 
 
@@ -87,7 +87,7 @@ class Decode(Component):
                 decoded.segment.eq(self.segment),
                 decoded.token.eq(self._token(m, word)),
                 decoded.code.eq(Mux(fetched.past_end, ErrorCode.PROGRAM_COUNTER, checks.code)),
-                decoded.operand.eq(Mux(fetched.past_end, self.cfg.instruction_words, checks.operand)),
+                decoded.field.eq(Mux(fetched.past_end, FailedField.past_end, checks.field)),
             ]
         self._pairs(m, cycle, decoded)
         with m.If(self.flush):

@@ -9,6 +9,7 @@ from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, Special, WaitUnit
 from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import Alu
+from .checks import FailedField, failed_operand
 from .decode import decoded_layout
 from .tokens import Tokens
 from .uniform import segment_layout
@@ -87,6 +88,7 @@ class Issue(Component):
         self._fail = Signal()               # it raises an error
         instruction, word = self.i.payload, self.i.payload.word
 
+        self._failed = failed = Signal(FailedField)     # the operand of the error
         always = Cat(self._uniform_predicates, 1)
         legal = instruction.code == ErrorCode.NONE
         m.d.comb += [
@@ -96,7 +98,8 @@ class Issue(Component):
             self.o_error.valid.eq(self._fail & self.active),
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
-            self.o_error.payload.operand.eq(instruction.operand),
+            failed.eq(instruction.field),
+            self.o_error.payload.operand.eq(failed_operand(self.cfg, word, failed)),
             self.event_instructions.eq(self._leave & self._execute),
         ]
         with m.If(self.i.valid & ~legal):
@@ -113,8 +116,8 @@ class Issue(Component):
         self._state(m)
         return m
 
-    def _raise(self, m, code, operand):
-        m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(code), self.o_error.payload.operand.eq(operand)]
+    def _raise(self, m, code, field):
+        m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(code), self._failed.eq(field)]
 
     def _state(self, m):
         halted = Signal()
@@ -146,11 +149,11 @@ class Issue(Component):
             with m.Case(Opcode.TRAP):
                 m.d.comb += self._leave.eq(1)
                 with m.If(self._guarded):
-                    self._raise(m, ErrorCode.TRAP, word.imm)
+                    self._raise(m, ErrorCode.TRAP, FailedField.imm)
             with m.Case(Opcode.BRANCH):
                 m.d.comb += self._leave.eq(1)
                 with m.If(self._guarded & (word.imm >= self.cfg.instruction_words)):
-                    self._raise(m, ErrorCode.PROGRAM_COUNTER, word.imm)
+                    self._raise(m, ErrorCode.PROGRAM_COUNTER, FailedField.imm)
                 with m.Elif(self._guarded):
                     m.d.comb += [self.redirect.eq(1), self.target.eq(word.imm)]
             with m.Case(Opcode.WAIT):
@@ -222,7 +225,7 @@ class Issue(Component):
                 m.d.comb += self._leave.eq(~self._guarded | self.barrier_complete | settled)
                 with m.If(self._guarded & settled & ~self.barrier_complete):
                     self._raise(m, Mux(self.barrier_overrun, ErrorCode.BARRIER_OVERRUN, ErrorCode.BARRIER_UNDERRUN),
-                                self.barrier)
+                                FailedField.a)
                 m.d.comb += [self.event_barrier_stalls.eq(~self._leave), self.waiting_copy.eq(~self._leave)]
 
     # -- operations of units ----------------------------------------------------------------
