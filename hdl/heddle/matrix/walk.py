@@ -105,10 +105,14 @@ class StepWalk(Component):
         m.d.comb += [
             empty.eq(no_columns | self.stop),
             ready.eq(valid & (has_offsets | empty)),
-            self.i.ready.eq(~valid | start),
+            self.i.ready.eq(~valid),
             self.offset_read.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
             self.offset_number.eq(operation.offset_register),
         ]
+        # The place is empty for a cycle after ``start``: the offsets of the next operation are not asked for earlier anyway, and so
+        # nothing that holds the walk reaches the enable of these registers.
+        with m.If(start):
+            m.d.sync += valid.eq(0)
         with m.If(self.offset_grant):
             m.d.sync += has_offsets.eq(1)
         with m.If(self.i.ready):
@@ -151,20 +155,24 @@ class StepWalk(Component):
 
     def _walk(self, m, operation, replace, move, modes, fetched, final, empty):
         """The two loops; returns the values of members of ``walked_layout``."""
-        remaining = Signal(self.cfg.threads, reset_less=True)
+        threads = self.cfg.threads
+        # The step at hand, one hot, and those of this slice that come after it; likewise for the start of a slice.
+        step, others, first_step, other_steps, next_step, next_others, start_step, start_others = (
+            Signal(threads, name=name, reset_less=True) for name in (
+                "step", "others", "first_step", "other_steps", "next_step", "next_others", "start_step", "start_others"))
         index = Signal(4, reset_less=True)
         word = Signal(self.cfg.word_index_bits, reset_less=True)
         first_word = Signal.like(word)              # of this slice, in all steps
-        step = Signal(self.cfg.threads)
-        others = Signal(self.cfg.threads)
         last_step = Signal()
         quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
         last_quad = Signal()
         last_slice = Signal()
         next_word = Signal.like(word)
+        for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
+                                     (others, next_step, next_others)):
+            below = Signal(threads)
+            m.d.comb += [below.eq(source - 1), lowest.eq(source & ~below), rest.eq(source & below)]
         m.d.comb += [
-            step.eq(remaining & -remaining),
-            others.eq(remaining & (remaining - 1)),
             last_step.eq(others == 0),
             last_quad.eq(~operation.lane_sum | quad.all()),
             last_slice.eq(index == operation.k_length),
@@ -178,17 +186,20 @@ class StepWalk(Component):
             with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
                 m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
                 with m.If(last_slice):
-                    m.d.sync += remaining.eq(others)
+                    m.d.sync += [step.eq(next_step), others.eq(next_others)]
             with m.Else():
                 m.d.sync += [
                     index.eq(index + last_step),
                     word.eq(Mux(last_step, next_word, first_word)),
-                    remaining.eq(Mux(last_step, any_of(current for _, current in fetched), others)),
+                    step.eq(Mux(last_step, first_step, next_step)),
+                    others.eq(Mux(last_step, other_steps, next_others)),
                 ]
                 with m.If(last_step):
                     m.d.sync += first_word.eq(next_word)
         with m.If(replace & move):
-            m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0)]
+            m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0)]
+            m.d.sync += [register.eq(start_step) for register in (step, first_step)]
+            m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
         fetches = Cat((step & current).any() for _, current in fetched)
         return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes}
 
