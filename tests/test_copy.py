@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.errors import ErrorCode
-from heddle.isa.layout import Space
+from heddle.isa.layout import Space, Swizzle
 from heddle.tmau.slots import SlotRing
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import CopyOperation, burst_ranges, check_copy, copy_block
@@ -54,8 +54,17 @@ def test_golden_copies_bytes(name):
                     expected_shared[near + n] = expected_memory[far + n]
                 else:
                     expected_memory[far + n] = expected_shared[near + n]
+            swizzle = Swizzle.B128 if load and blocks % 2 else Swizzle.NONE
+            if swizzle is Swizzle.B128:     # block b of row r of 128 bytes lies at place b XOR r
+                rows = [expected_shared[start:start + 128] for start in range(0, cfg.shared_bytes, 128)]
+                plain = shared.tolist()
+                for n in range(near // 16, near // 16 + blocks):
+                    row, block = divmod(n, 8)
+                    place = 128 * row + 16 * (block ^ row % 8)
+                    plain[place:place + 16] = rows[row][16 * block:16 * block + 16]
+                expected_shared = plain
             spaces = (Space.SHARED, Space.GLOBAL) if load else (Space.GLOBAL, Space.SHARED)
-            operation = CopyOperation(*spaces, near if load else far, far if load else near, blocks, has_barrier=1)
+            operation = CopyOperation(*spaces, near if load else far, far if load else near, blocks, has_barrier=1, swizzle=swizzle)
             result = copy_block(cfg, operation, shared, memory)
             assert (result.errors, result.arrived) == ([], 16 * blocks)
             assert shared.tolist() == expected_shared

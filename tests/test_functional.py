@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.errors import ErrorCode
-from heddle.isa.layout import AluFunction, CompareFunction
+from heddle.isa.layout import UNIFORM_FUNCTIONS, AluFunction, CompareFunction
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.isa import assemble
 
@@ -85,7 +85,7 @@ def test_uniform_guards():
     assert "copied_bytes" not in result.counts
 
 
-@pytest.mark.parametrize("function", [function for function in AluFunction if function is not AluFunction.MOV])
+@pytest.mark.parametrize("function", [function for function in UNIFORM_FUNCTIONS if function is not AluFunction.MOV])
 def test_alu_functions_threads_and_uniform(function):
     rng = np.random.default_rng(function.value)
     corners = [0, 1, 31, 32, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
@@ -113,6 +113,41 @@ def reference(function, a, b):
         AluFunction.MAX: max(signed_a, signed_b),
     }[function]
     return result % (1 << 32)
+
+
+def test_products_selection_and_bytes():
+    corners = [0, 1, 255, 256, 0x7FFFFFFF, 0x80000000, 0xFFFFFF00, 0xFFFFFFFF]
+    a = np.array(corners, np.uint32)
+    signed = a.view(np.int32).tolist()
+    for b in (*corners, 0x12345678):
+        sim = simulator()
+        sim.state.registers[:, 4:8] = a[:, None] + np.arange(4, dtype=np.uint32)
+        sim.state.registers[:, 9] = b
+        _, result = run(f"""
+            mul r20, r4, {b}
+            mulh r21, r4, r9
+            mulh.u r22, r4, r9
+            setp.lt p1, r4, 0
+            sel r23, p1, r4, {b}
+            sel r24, !p1, r4, ur1
+            mulh.v4 r28, r4, ur1
+            @p1 mov.v4 r32, 3
+            narrow.s8 r40, r4, {b % 32}
+            @!p1 narrow.u8 r41, r4, ur2
+            halt
+        """, sim, uniform={1: b, 2: b % 32})
+        assert result.ok
+        word, wide = sim.state.registers, [signed[t] * (b - (b >> 31 << 32)) for t in range(8)]
+        for t in range(8):
+            assert word[t, 20] == wide[t] % (1 << 32) and word[t, 21] == (wide[t] >> 32) % (1 << 32)
+            assert word[t, 22] == int(a[t]) * b >> 32
+            assert word[t, 23] == (a[t] if signed[t] < 0 else b) and word[t, 24] == (a[t] if signed[t] >= 0 else b)
+            assert word[t, 28] == word[t, 21] and word[t, 32:36].tolist() == [3 * (signed[t] < 0)] * 4
+            for number, (low, high) in ((40, (-128, 127)), (41, (0, 255))):
+                numbers = [int(value) for value in word[t, 4:8].view(np.int32)]
+                bytes_ = [min(max((value * 2 + (1 << b % 32)) >> (b % 32 + 1), low), high) % 256 for value in numbers]
+                packed = sum(byte << 8 * index for index, byte in enumerate(bytes_))
+                assert word[t, number] == (packed if number == 40 or signed[t] >= 0 else 0), (b, t, number)
 
 
 @pytest.mark.parametrize("function", list(CompareFunction))

@@ -63,6 +63,8 @@ class Config:
         Outstanding read and write requests of the bulk-copy unit, powers of two times 1 or 3, 2 to 128.
     thread_slots : int
         Threads that execute, load or store in the same cycle (1, 2, 4 or 8; at most ``threads``).
+    thread_multipliers : int
+        32-bit multipliers (four of 18 x 18 bits each) that the slots of a core share (1, 2, 4 or 8; no more than slots are made).
     matrix_queue, thread_queue, copy_queue : int
         Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
     fetch_words : int
@@ -88,6 +90,7 @@ class Config:
     axi_reads: int = 96
     axi_writes: int = 32
     thread_slots: int = 8
+    thread_multipliers: int = 8
     matrix_queue: int = 8
     thread_queue: int = 4
     copy_queue: int = 8
@@ -105,6 +108,7 @@ class Config:
         self._one_of("dot", (4, 8, 16))
         self._one_of("axi_data_bits", (64, 128, 256, 512))
         self._one_of("thread_slots", (1, 2, 4, 8))
+        self._one_of("thread_multipliers", (1, 2, 4, 8))
         self._one_of("fetch_words", (1, 2, 4, 8, 16))
         self._power("shared_memory_kib", 4, 1024)
         self._power("instruction_words", 64, 4096)
@@ -209,6 +213,11 @@ class Config:
     def thread_groups(self):
         """Groups of ``thread_slots`` threads that take turns."""
         return self.threads // min(self.thread_slots, self.threads)
+
+    @property
+    def slot_multipliers(self):
+        """Multipliers that the slots share: at most one for each slot."""
+        return min(self.thread_multipliers, self.thread_slots, self.threads)
 
     # -- memories ---------------------------------------------------------------------------
 

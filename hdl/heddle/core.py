@@ -111,7 +111,8 @@ class Core(Component):
     def _observe(self, m, front, thread, matrix, copy):
         sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
                    "matrix_steps": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
-                   "register_stalls": thread, "thread_bank_conflicts": thread, "copy_bank_conflicts": copy}
+                   "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
+                   "copy_bank_conflicts": copy}
         for name, unit in sources.items():
             m.d.comb += getattr(self, f"event_{name}").eq(getattr(unit, f"event_{name}"))
         m.d.comb += [

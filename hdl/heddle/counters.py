@@ -31,4 +31,6 @@ COUNTERS = {
     "read_beats": "AXI read beats",
     "write_requests": "AXI write bursts",
     "write_beats": "AXI write beats",
+    "multiply_stalls": "cycles the thread unit waited for its multipliers",
+    "thread_shared_cycles": "cycles in which a thread access asked for banks of shared memory",
 }

@@ -111,7 +111,7 @@ thread_operation_layout = data.StructLayout({
     "function": AluFunction,
     "compare": CompareFunction,
     "unsigned": 1,
-    "access": Access,
+    "access": Access,           # of a load or store; V4 of kind ALU: four registers from a; else B32
     "space": Space,
     "element_shift": 3,         # thread address = value + (register a << element_shift)
     "guard": 3,

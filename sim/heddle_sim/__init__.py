@@ -1,5 +1,6 @@
 """Heddle in software: golden models, assembler, simulated device, kernels and command line."""
 
 from .device import Device, DeviceError, OutOfMemory, Stats
+from .requantise import Requantise
 
-__all__ = ["Device", "DeviceError", "OutOfMemory", "Stats"]
+__all__ = ["Device", "DeviceError", "OutOfMemory", "Requantise", "Stats"]

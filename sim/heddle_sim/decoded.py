@@ -90,10 +90,12 @@ class Decoder:
         if decoded.special is Special.TID:
             kind = ThreadKind.TID
         accesses = kind in (ThreadKind.LOAD, ThreadKind.STORE)
+        vector = decoded.opcode is Opcode.THREAD_ALU and (modifier("alu.vector") or decoded.function is AluFunction.NARROW)
+        access = Access(modifier("memory.access")) if accesses else Access.V4 if vector else Access.B32
         return SimpleNamespace(
             kind=kind, function=AluFunction.MOV if decoded.function is None else decoded.function,
             compare=decoded.compare, unsigned=decoded.unsigned,
-            access=Access(modifier("memory.access")) if accesses else None, space=Space.SHARED,
+            access=access, space=Space.SHARED,
             element_shift=0, guard=decoded.guard, guard_negate=decoded.guard_negate, dst=decoded.dst, a=decoded.a,
             b=decoded.b, c=decoded.c, value=0, pc=0,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)

@@ -1,4 +1,4 @@
-"""ALU functions and comparisons on single numbers: the uniform instructions, for which arrays would be slow."""
+"""Functions and comparisons of uniform instructions on single numbers, for which arrays would be slow."""
 
 import operator
 

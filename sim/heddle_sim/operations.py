@@ -3,9 +3,9 @@
 import numpy as np
 from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
-from heddle.isa.layout import Space
+from heddle.isa.layout import Space, Swizzle
 
-from .golden.copy import check_copy
+from .golden.copy import check_copy, swizzled
 from .golden.copy import copy_block as golden_copy
 from .golden.matrix import group_lanes
 from .golden.matrix import multiply as golden_multiply
@@ -109,7 +109,9 @@ def copy_block(state, operation):
         return (result.errors[0][0], result.errors[0][2]) if result.errors else None
     # The usual case, in one step instead of beat by beat.
     shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]
-    if operation.destination_space is Space.SHARED:
+    if operation.swizzle is Swizzle.B128:
+        state.shared[swizzled(np.arange(shared, shared + size))] = state.memory[memory:memory + size]
+    elif operation.destination_space is Space.SHARED:
         state.shared[shared:shared + size] = state.memory[memory:memory + size]
     else:
         state.memory[memory:memory + size] = state.shared[shared:shared + size]

@@ -1,7 +1,7 @@
 """Random programs that a device can execute, with results that do not depend on time."""
 
 import numpy as np
-from heddle.config import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, UNIFORM_REGISTERS
+from heddle.config import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, ROW_BYTES, UNIFORM_REGISTERS
 from heddle.isa.layout import ACCESS_BYTES
 from heddle.isa.layout import Access as Width
 
@@ -288,8 +288,11 @@ class ExecutableGenerator(ProgramGenerator):
         if self.random.random() < 0.5:
             self.text(f"umov ur{c}, {blocks}")
             count = f"ur{c}"
-        self.finish_copy(f"copy_block.{to}.{come} ur{a}, ur{b}, {count}", size,
-                         [(to, first, first + size, True), (come, start, start + size, False)])
+        swizzle, end = "", first + size
+        if to == "shared" and self.random.random() < 0.5:       # the blocks of a row of 128 bytes change places
+            swizzle, first, end = ".128B", first // ROW_BYTES * ROW_BYTES, -(-end // ROW_BYTES) * ROW_BYTES if blocks else first
+        self.finish_copy(f"copy_block.{to}.{come}{swizzle} ur{a}, ur{b}, {count}", size,
+                         [(to, first, end, True), (come, start, start + size, False)])
 
     def copy_rows(self):
         """Rows of the destination do not overlap; those of the source may."""

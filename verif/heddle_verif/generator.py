@@ -1,14 +1,15 @@
 """Random legal programs for the front end."""
 
 from heddle.config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
-from heddle.isa.layout import ACCESS_BYTES, Access, AluFunction, CompareFunction
+from heddle.isa.layout import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
 
 from .text import Text
 
 __all__ = ["ProgramGenerator", "STORES"]
 
 CORNERS = (0, 1, 2, 4, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF)
-ALU = [function.name.lower() for function in AluFunction if function is not AluFunction.MOV]
+ALU = [function.name.lower() for function in UNIFORM_FUNCTIONS if function is not AluFunction.MOV]
+THREAD_ALU = [*ALU, "mov", "mov", "sel", "sel", "mul", "mulh", "mulh.u", "narrow.s8", "narrow.u8"]
 COMPARE = [function.name.lower() for function in CompareFunction]
 STORES = {"b8": Access.U8, "b16": Access.U16, "b32": Access.B32, "v2": Access.V2, "v4": Access.V4}
 LOOP_PREDICATE = UNIFORM_PREDICATES - 1     # not written but by the ends of loops
@@ -162,11 +163,18 @@ class ProgramGenerator:
     # -- thread instructions ----------------------------------------------------------------
 
     def thread_alu(self):
-        guard, target = self.guard("p"), self.register(writes=True)
-        if self.random.random() < 0.2:
-            self.text(f"{guard}mov r{target}, {self.source()}")
-        else:
-            self.text(f"{guard}{self.random.choice(ALU)} r{target}, r{self.register()}, {self.source()}")
+        guard, function = self.guard("p"), self.random.choice(THREAD_ALU)
+        vector = function.startswith("narrow") or self.random.random() < 0.3
+        many = 4 if vector and not function.startswith("narrow") else 1
+        target = f"r{self.register(many, writes=True)}"
+        operands = [target, f"r{self.register(4, product=True)}" if vector else f"r{self.register()}",
+                    self.uniform_source() if vector else self.source()]
+        if function == "mov":
+            del operands[1]
+        if function == "sel":
+            guard = ""
+            operands.insert(1, f"{self.random.choice(('', '!'))}p{self.random.randrange(PREDICATES)}")
+        self.text(f"{guard}{function}{'.v4' if many == 4 else ''} {', '.join(operands)}")
 
     def thread_compare(self):
         self.text(f"{self.guard('p')}setp.{self.random.choice(COMPARE)}{self.random.choice(('', '.u'))} "
@@ -225,7 +233,8 @@ class ProgramGenerator:
 
     def copy_block(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
-        self.text(f"{self.guard('up')}copy_block.{self.spaces()} {self.uniform()}, {self.uniform()}, {self.uniform_source()}{barrier}")
+        spaces = self.random.choice(("shared.global", "shared.global.128B", "global.shared"))
+        self.text(f"{self.guard('up')}copy_block.{spaces} {self.uniform()}, {self.uniform()}, {self.uniform_source()}{barrier}")
 
     def copy_rows(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))

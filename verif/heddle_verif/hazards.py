@@ -1,7 +1,7 @@
 """Registers that operations read and write, and the rule that units in flight must not meet in them."""
 
 from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
-from heddle.isa.layout import ACCESS_BYTES, AluFunction
+from heddle.isa.layout import ACCESS_BYTES, Access, AluFunction
 from heddle.layouts import ThreadKind
 
 __all__ = ["HazardChecker", "matrix_registers", "thread_registers"]
@@ -23,8 +23,13 @@ def thread_registers(operation):
     if kind is ThreadKind.LANE_MASK:
         return set(), set()
     moves = kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV
-    reads = (set() if moves else {operation["a"]}) | ({operation["b"]} if operation["b_is_register"] else set())
-    return reads, ({operation["dst"]} if kind is ThreadKind.ALU else set())
+    vector = kind is ThreadKind.ALU and operation["access"] is Access.V4
+    narrows = kind is ThreadKind.ALU and operation["function"] is AluFunction.NARROW
+    span = (lambda first: _span(first, Access.V4)) if vector else lambda first: {first}
+    reads = (set() if moves else span(operation["a"])) | ({operation["b"]} if operation["b_is_register"] else set())
+    if kind is not ThreadKind.ALU:
+        return reads, set()
+    return reads, {operation["dst"]} if narrows else span(operation["dst"])
 
 
 def matrix_registers(cfg, operation):

@@ -8,7 +8,18 @@ from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIF
 from ..datapath.gates import any_of
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS
-from ..isa.layout import Access, AluFunction, CompareFunction, OperandSource, Space, Special, instruction_layout
+from ..isa.layout import (
+    UNIFORM_FUNCTIONS,
+    Access,
+    AluFunction,
+    CompareFunction,
+    OperandSource,
+    Reduction,
+    Space,
+    Special,
+    Swizzle,
+    instruction_layout,
+)
 
 __all__ = ["FailedField", "InstructionChecks", "failed_operand"]
 
@@ -134,6 +145,24 @@ class InstructionChecks(Component):
     def _rule_alu_function(self, field):
         return _defined(field.alu.function, AluFunction)
 
+    def _vector(self):
+        fields = self.word.modifiers.alu
+        narrows = fields.function == AluFunction.NARROW
+        return fields.vector | narrows, narrows
+
+    def _rule_alu_target(self, field):
+        vector, narrows = self._vector()
+        return (field < self.cfg.registers) & ~(vector & ~narrows & field[:2].any())
+
+    def _rule_alu_operand(self, field):
+        return Mux(self._vector()[0], (field < FIRST_FACTOR_REGISTER) & ~field[:2].any(), field < self.cfg.registers)
+
+    def _rule_alu_source(self, field):
+        return _defined(field, OperandSource) & ~((field == OperandSource.REGISTER) & self._vector()[0])
+
+    def _rule_uniform_function(self, field):
+        return Cat(field.alu.function == function for function in UNIFORM_FUNCTIONS).any()
+
     def _rule_compare_function(self, field):
         return _defined(field.alu.compare, CompareFunction)
 
@@ -167,7 +196,9 @@ class InstructionChecks(Component):
         return (fields.kb_destination <= fields.kb) & fits & ~(fields.lane_sum & merged)
 
     def _rule_plain_copy(self, field):
-        return ~Cat(field.copy.swizzle.as_value(), field.copy.reduction.as_value()).any()
+        fields = field.copy
+        load = (fields.swizzle == Swizzle.B128) & (fields.destination == Space.SHARED)
+        return ((fields.swizzle == Swizzle.NONE) | load) & (fields.reduction == Reduction.NONE)
 
     def _rule_shared_segment(self, field):
         return self.segment_space == Space.SHARED

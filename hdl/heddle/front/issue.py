@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
-from ..isa.layout import AluFunction, Opcode, OperandSource, Special, WaitUnit
+from ..isa.layout import Access, AluFunction, Opcode, OperandSource, Special, WaitUnit
 from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import AluDatapath
 from .checks import FailedField, failed_operand
@@ -241,6 +241,9 @@ class Issue(Component):
             m.d.comb += self.waiting_thread.eq(1)
         special = word.opcode == Opcode.THREAD_SPECIAL
         thread_number = word.modifiers.alu.special == Special.TID
+        accesses = (word.opcode == Opcode.LOAD) | (word.opcode == Opcode.STORE)
+        alu = word.modifiers.alu
+        vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | (alu.function == AluFunction.NARROW))
         with m.Switch(word.opcode):
             for opcode, kind in _THREAD_KINDS.items():
                 with m.Case(opcode):
@@ -248,9 +251,10 @@ class Issue(Component):
         with m.If(special & ~thread_number):
             m.d.comb += operation.kind.eq(ThreadKind.ALU)
         m.d.comb += [
-            operation.function.eq(Mux(special, AluFunction.MOV, word.modifiers.alu.function)),
-            operation.compare.eq(word.modifiers.alu.compare), operation.unsigned.eq(word.modifiers.alu.unsigned),
-            operation.access.eq(word.modifiers.memory.access), operation.space.eq(instruction.segment.space),
+            operation.function.eq(Mux(special, AluFunction.MOV, alu.function)),
+            operation.compare.eq(alu.compare), operation.unsigned.eq(alu.unsigned),
+            operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))),
+            operation.space.eq(instruction.segment.space),
             operation.element_shift.eq(instruction.segment.element_shift), operation.guard.eq(word.guard),
             operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
             operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),

@@ -5,7 +5,7 @@ from amaranth.lib import data, enum
 from ..config import REGISTER_BITS
 
 __all__ = [
-    "Opcode", "OperandSource", "AluFunction", "CompareFunction", "Special", "Access", "Space",
+    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "CompareFunction", "Special", "Access", "Space",
     "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit", "GUARD_ALWAYS",
     "alu_fields", "memory_fields", "matrix_fields", "copy_fields", "segment_fields", "wait_fields",
     "instruction_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
@@ -63,6 +63,14 @@ class AluFunction(enum.Enum, shape=4):
     MIN = 8             # signed
     MAX = 9             # signed
     MOV = 10            # b
+    SEL = 11            # a where the guard holds, else b; executed by all threads
+    MUL = 12            # low word of the product
+    MULH = 13           # high word of the product, signed or unsigned
+    NARROW = 14         # four registers from a, shifted right by b with rounding and saturated, as the four bytes of one register
+
+
+# Functions that uniform instructions have too.
+UNIFORM_FUNCTIONS = tuple(function for function in AluFunction if function.value <= AluFunction.MOV.value)
 
 
 class CompareFunction(enum.Enum, shape=3):
@@ -153,8 +161,9 @@ class WaitUnit(enum.Enum, shape=2):
 alu_fields = data.StructLayout({
     "function": AluFunction,
     "compare": CompareFunction,
-    "unsigned": 1,              # compare as unsigned
+    "unsigned": 1,              # compare or multiply as unsigned, narrow to unsigned bytes
     "special": Special,
+    "vector": 1,                # four registers from dst become the function of four registers from a
 })
 
 memory_fields = data.StructLayout({

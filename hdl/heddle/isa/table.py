@@ -27,6 +27,7 @@ class Operand:
     - ``uniform``: ``ur0`` … into ``field``;
     - ``predicate`` / ``uniform_predicate``: ``p0`` … / ``up0`` … into ``field``;
     - ``source``: thread instructions' operand b: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``select``: ``p1`` or ``!p1`` in place of a guard (fields guard, guard_negate);
     - ``uniform_source``: ``ur6`` or an immediate (fields b, b_source, imm);
     - ``special``: ``%tid`` … into the ALU modifiers;
     - ``address``: ``ur4:rf290:0x10``: segment into b, first offset register into a, immediate into imm;
@@ -45,8 +46,9 @@ class Operand:
 class Instruction:
     """One row of the table.
 
-    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"segment"``, ``"wait"``, ``"compare"``
-    or ``""``); ``fixed`` holds field values that the mnemonic implies (dotted names reach into the modifiers).
+    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"segment"``, ``"wait"``, ``"compare"``,
+    ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
+    the mnemonic implies (dotted names reach into the modifiers).
     ``writes``/``reads`` name the fields holding thread registers that are written and read.
     """
 
@@ -71,19 +73,37 @@ def _alu():
         name = function.name.lower()
         yield Instruction(name, Opcode.THREAD_ALU, Unit.THREAD,
                           (Operand("register", "dst"), Operand("register", "a"), Operand("source")),
-                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function})
+                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function}, "alu")
         yield Instruction("u" + name, Opcode.UNIFORM_ALU, Unit.UNIFORM,
                           (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source")),
                           f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function})
     move = {"modifiers.alu.function": AluFunction.MOV}
     yield Instruction("mov", Opcode.THREAD_ALU, Unit.THREAD, (Operand("register", "dst"), Operand("source")),
-                      "dst = b.", move)
+                      "dst = b.", move, "alu")
     yield Instruction("umov", Opcode.UNIFORM_ALU, Unit.UNIFORM, (Operand("uniform", "dst"), Operand("uniform_source")),
                       "dst = b.", move)
     yield Instruction("mov", Opcode.THREAD_SPECIAL, Unit.THREAD, (Operand("register", "dst"), Operand("special")),
                       "dst = special register.")
     yield Instruction("umov", Opcode.UNIFORM_SPECIAL, Unit.UNIFORM, (Operand("uniform", "dst"), Operand("special")),
                       "dst = special register (not %tid).")
+
+
+def _multiply():
+    binary = (Operand("register", "dst"), Operand("register", "a"), Operand("source"))
+    yield Instruction("mul", Opcode.THREAD_ALU, Unit.THREAD, binary, "dst = low 32 bits of a x b.",
+                      {"modifiers.alu.function": AluFunction.MUL}, "alu")
+    yield Instruction("mulh", Opcode.THREAD_ALU, Unit.THREAD, binary,
+                      "dst = high 32 bits of the 64-bit product a x b, signed, or unsigned with .u.",
+                      {"modifiers.alu.function": AluFunction.MULH}, "mulh")
+    yield Instruction("sel", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("select"), Operand("register", "a"), Operand("source")),
+                      "dst = a in threads where the predicate holds (!: does not hold), b in the others. Has no guard.",
+                      {"modifiers.alu.function": AluFunction.SEL}, "alu")
+    yield Instruction("narrow", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source")),
+                      "Byte j of dst = register a + j (a: a multiple of 4, at most r252) shifted right by b mod 32, rounded to nearest "
+                      "(halves up), and saturated to int8 (.s8) or uint8 (.u8).",
+                      {"modifiers.alu.function": AluFunction.NARROW}, "narrow")
 
 
 def _compare():
@@ -127,6 +147,7 @@ INSTRUCTIONS = (
     Instruction("barrier.wait", Opcode.BARRIER_WAIT, Unit.CONTROL, (Operand("barrier", "a"),),
                 "Wait until all expected bytes have arrived; errors BARRIER_UNDERRUN and BARRIER_OVERRUN instead of hanging."),
     *_alu(),
+    *_multiply(),
     *_compare(),
     Instruction("lanemask", Opcode.LANE_MASK, Unit.THREAD, (),
                 "Row t of mm takes part only where the guard of this instruction holds for thread t."),

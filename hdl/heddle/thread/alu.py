@@ -26,6 +26,7 @@ alu_control_layout = data.StructLayout({
     "use_less": 1,
     "invert": 1,
     "unsigned": 1,
+    "select": 1,            # minimum goes by ``choose`` instead of the comparison
 })
 
 
@@ -62,13 +63,14 @@ class AluDecode(Component):
             control.subtract.eq(self.comparing | one_of(AluFunction.SUB, AluFunction.MIN, AluFunction.MAX)),
             control.keep_a.eq(self.comparing | ~one_of(AluFunction.MOV)),
             control.reverse.eq(one_of(AluFunction.SHL)),
-            control.arithmetic.eq(one_of(AluFunction.SAR)),
-            control.hold.eq(one_of(AluFunction.MIN, AluFunction.MAX)),
+            control.arithmetic.eq(one_of(AluFunction.SAR, AluFunction.NARROW)),
+            control.hold.eq(one_of(AluFunction.MIN, AluFunction.MAX, AluFunction.SEL)),
             control.take_sum.eq(one_of(AluFunction.ADD, AluFunction.SUB, AluFunction.MOV)),
             control.take_logic.eq(one_of(*logic)),
             control.take_shifted.eq(one_of(AluFunction.SHR, AluFunction.SAR)),
             control.take_reversed.eq(one_of(AluFunction.SHL)),
-            control.minimum.eq(one_of(AluFunction.MIN)),
+            control.minimum.eq(one_of(AluFunction.MIN, AluFunction.SEL)),
+            control.select.eq(one_of(AluFunction.SEL)),
             control.maximum.eq(one_of(AluFunction.MAX)),
             control.use_equal.eq(~((compare == CompareFunction.LT) | (compare == CompareFunction.GE))),
             control.use_less.eq(~((compare == CompareFunction.EQ) | (compare == CompareFunction.NE))),
@@ -83,6 +85,7 @@ class AluDatapath(Component):
 
     Area: one adder and one shifter, about eleven LUTs a bit. Controls out of registers keep it small: synthesis then does
     not look through the decoder. ``result`` is zero when no term of it is taken; ``keep_a`` is left to the owner of ``a``.
+    ``choose`` takes a for SEL, else b. ``shifted`` is a shifted right, behind the last bit that was shifted out (bit 0).
     """
 
     def __init__(self):
@@ -90,8 +93,10 @@ class AluDatapath(Component):
             "control": In(alu_control_layout),
             "a": In(32),
             "b": In(32),
+            "choose": In(1),
             "result": Out(32),
             "compare_result": Out(1),
+            "shifted": Out(33),
         })
 
     def elaborate(self, platform):
@@ -108,29 +113,31 @@ class AluDatapath(Component):
         ]
         logic = Signal(32)
         m.d.comb += logic.eq(Mux(control.logic[1], Mux(control.logic[0], b, a ^ b), Mux(control.logic[0], a | b, a & b)))
-        shifted = self._shift(m)
+        m.d.comb += self.shifted.eq(self._shift(m))
+        shifted = self.shifted[1:]
         # One control bit for each term is cheaper than a multiplexer.
-        take_logic, take_shifted = Signal(), Signal()
+        first, take_logic, take_shifted = Signal(), Signal(), Signal()
         m.d.comb += [
-            take_logic.eq(control.take_logic | Mux(less, control.maximum, control.minimum)),
-            take_shifted.eq(control.take_shifted | Mux(less, control.minimum, control.maximum)),
+            first.eq(Mux(control.select, self.choose, less)),
+            take_logic.eq(control.take_logic | Mux(first, control.maximum, control.minimum)),
+            take_shifted.eq(control.take_shifted | Mux(first, control.minimum, control.maximum)),
             self.result.eq(select_one_hot((control.take_sum, take_logic, take_shifted, control.take_reversed),
                                           (total[:32], logic, shifted, shifted[::-1]))),
         ]
         return m
 
     def _shift(self, m):
-        """a shifted right, bit-reversed before with ``reverse``."""
+        """a shifted right, bit-reversed before with ``reverse``; below it the last bit that was shifted out."""
         control = self.control
-        shifted = Signal(32, name="unshifted")
+        shifted = Signal(33, name="unshifted")
         fill, amount = Signal(), Signal(5)
         m.d.comb += [
             fill.eq(control.arithmetic & self.a[31]),
             amount.eq(Mux(control.hold, 0, self.b[:5])),
-            shifted.eq(Mux(control.reverse, self.a[::-1], self.a)),
+            shifted.eq(Cat(0, Mux(control.reverse, self.a[::-1], self.a))),
         ]
         for level in range(5):
-            after = Signal(32, name=f"shifted_{level}")
+            after = Signal(33, name=f"shifted_{level}")
             moved = Cat(shifted[1 << level:], fill.replicate(1 << level))
             m.d.comb += after.eq(Mux(amount[level], moved, shifted))
             shifted = after
@@ -143,7 +150,7 @@ class Alu(Component):
     Members
     -------
     function, a, b
-        ``result`` = function of a and b (see ``AluFunction``). Undefined codes give some result.
+        ``result`` = function of a and b (one of ``UNIFORM_FUNCTIONS``). Other codes give some result.
     compare, unsigned
         ``compare_result`` = comparison of a and b, signed unless ``unsigned``; holds for every ``function``.
     """

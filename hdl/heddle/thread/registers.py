@@ -88,14 +88,16 @@ class OperandReader(Component):
 
     def _request(self, m, operation, need_a, need_second, done_banks):
         """Ask for the next register; the result says that all of it is granted."""
-        access_memory, store, vector = Signal(), Signal(), Signal()
+        access_memory, store, loads, vector = Signal(), Signal(), Signal(), Signal()
         number, banks = Signal(REGISTER_BITS), Signal(PRODUCT_BANKS)
         hazard, ask = Signal(), Signal()
         m.d.comb += [
             store.eq(operation.kind == ThreadKind.STORE),
-            access_memory.eq(store | (operation.kind == ThreadKind.LOAD)),
+            loads.eq(operation.kind == ThreadKind.LOAD),
+            access_memory.eq(store | loads),
             number.eq(Mux(need_a, operation.a, Mux(store, operation.c, operation.b))),
-            vector.eq(~need_a & store & ((operation.access == Access.V2) | (operation.access == Access.V4))),
+            # Four registers of a function, or the data of a vector store.
+            vector.eq((need_a ^ store) & ~loads & ((operation.access == Access.V2) | (operation.access == Access.V4))),
             hazard.eq(Cat(writing & (destination[2:] == number[2:])
                           for writing, destination in zip(self.writing, self.destination)).any()),
             ask.eq(~self.stop & ~hazard & Mux(need_a & access_memory, self.address_free,

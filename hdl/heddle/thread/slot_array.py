@@ -27,9 +27,11 @@ class SlotArray(Component):
     operands, addresses
         From the lanes, by thread.
     load, group, word
-        ``word`` is the number of the word of a store.
+        ``word`` is the number of the word of a store, or of the register of a function of four.
     keep_form : In(1)
         Data of the operation before are still under way.
+    choose, narrow_take, narrow_show, product, a, b
+        See ``AluDatapath`` and ``LateResults``.
     address, data, compare_result
         By slot.
     banks, place
@@ -48,6 +50,12 @@ class SlotArray(Component):
             "group": In(range(cfg.thread_groups)),
             "word": In(2),
             "keep_form": In(1),
+            "choose": In(slots),
+            "narrow_take": In(1),
+            "narrow_show": In(1),
+            "product": In(32).array(cfg.slot_multipliers),
+            "a": Out(32).array(slots),
+            "b": Out(32).array(slots),
             "address": Out(32).array(slots),
             "data": Out(32).array(slots),
             "compare_result": Out(slots),
@@ -84,7 +92,10 @@ class SlotArray(Component):
                 self.address[slot].eq(enter.address), self.data[slot].eq(enter.data),
                 self.compare_result[slot].eq(enter.compare_result),
                 leave.bank.eq(self.place[slot].bank), leave.offset.eq(self.place[slot].offset),
-                leave.form.eq(form), leave.result.eq(enter.result), self.o[slot].eq(leave.o),
+                leave.form.eq(form), leave.result.eq(enter.result | self.product[slot % len(self.product)]),
+                self.o[slot].eq(leave.o),
+                enter.choose.eq(self.choose[slot]), enter.narrow_take.eq(self.narrow_take), enter.narrow_show.eq(self.narrow_show),
+                enter.narrow_unsigned.eq(operation.unsigned), self.a[slot].eq(enter.a), self.b[slot].eq(enter.b),
             ]
             m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]
         return m
@@ -110,8 +121,8 @@ class SlotArray(Component):
         """One-hot: the group to load; the operand word of a group, none for a zero."""
         operation, groups = self.operation, self.cfg.thread_groups
         group, place, word = Signal(groups, name="group_select"), Signal(4 * groups, name="operand_select"), Signal(2, name="word_number")
-        with m.If(self._store):
-            m.d.comb += word.eq(Mux(operation.access == Access.V2, Cat(self.word[0], operation.c[1]), self.word))
+        pair = self._store & (operation.access == Access.V2)
+        m.d.comb += word.eq(Mux(pair, Cat(self.word[0], operation.c[1]), self.word))
         keep = self._store | self._decode.control.keep_a
         m.d.comb += [
             group.eq(1 << self.group),

@@ -8,6 +8,7 @@ from ..config import BANK_BYTES, BANKS
 from ..datapath.gates import select_one_hot
 from ..isa.layout import Access
 from .alu import AluDatapath, alu_control_layout
+from .narrow import Narrow
 
 __all__ = ["SlotOperands", "SlotResult", "form_layout"]
 
@@ -38,8 +39,14 @@ class SlotOperands(Component):
     address : Out(32)
     data : Out(32)
         Data of a store of ``access`` in every place of the word where it may go.
-    result, compare_result
+    choose
         Of the ALU.
+    narrow_take, narrow_show, narrow_unsigned
+        ``Narrow`` takes what the ALU has shifted; its word is the result; its signedness.
+    a, b : Out(32)
+        Operands, for the multiplier.
+    result, compare_result
+        Of the ALU, or of ``Narrow``.
     """
 
     def __init__(self, cfg):
@@ -57,6 +64,12 @@ class SlotOperands(Component):
             "use_thread": In(1),
             "access": In(Access),
             "control": In(alu_control_layout),
+            "choose": In(1),
+            "narrow_take": In(1),
+            "narrow_show": In(1),
+            "narrow_unsigned": In(1),
+            "a": Out(32),
+            "b": Out(32),
             "address": Out(32),
             "data": Out(32),
             "result": Out(32),
@@ -66,6 +79,7 @@ class SlotOperands(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.alu = alu = AluDatapath()
+        m.submodules.narrow = narrow = Narrow()
         a = Signal(32, reset_less=True)
         b = Signal(32, reset_less=True)
         address = Signal(32, reset_less=True)
@@ -81,7 +95,9 @@ class SlotOperands(Component):
         m.d.comb += [
             self.address.eq(address),
             alu.control.eq(self.control), alu.a.eq(a), alu.b.eq(b),
-            self.result.eq(alu.result), self.compare_result.eq(alu.compare_result),
+            alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
+            narrow.shifted.eq(alu.shifted), narrow.take.eq(self.narrow_take), narrow.unsigned.eq(self.narrow_unsigned),
+            self.result.eq(alu.result | Mux(self.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),
         ]
         with m.Switch(self.access):
             with m.Case(Access.U8, Access.S8):
@@ -115,7 +131,7 @@ class SlotResult(Component):
     form
         Registered by the owner; constant while data of a load are under way.
     result : In(32)
-        Result of the ALU, zero while data of a load are under way.
+        Result of the ALU, or a late one; zero while data of a load are under way.
     """
 
     def __init__(self):

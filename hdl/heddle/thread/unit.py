@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..config import PREDICATES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
-from ..isa.layout import Access, Space
+from ..isa.layout import Access, AluFunction, Space
 from ..layouts import (
     BankReadPort,
     BankWritePort,
@@ -21,8 +21,10 @@ from ..stream import Queue, link
 from .checks import AddressCheck
 from .gather import Gather
 from .global_access import GlobalAccess
+from .late import LateResults
 from .predicates import Predicates
 from .registers import OperandReader, ResultWriter
+from .returns import Returns, destination_words
 from .slot_array import SlotArray
 from .steps import Steps
 
@@ -51,7 +53,7 @@ class ThreadUnit(Component):
         See docs/architecture.md.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
-    event_register_stalls, event_thread_bank_conflicts
+    event_register_stalls, event_thread_bank_conflicts, event_multiply_stalls, event_thread_shared_cycles
         For the counters.
     """
 
@@ -74,6 +76,8 @@ class ThreadUnit(Component):
             "writes_pending": Out(1),
             "event_register_stalls": Out(1),
             "event_thread_bank_conflicts": Out(1),
+            "event_multiply_stalls": Out(1),
+            "event_thread_shared_cycles": Out(1),
         })
 
     def elaborate(self, platform):
@@ -84,6 +88,8 @@ class ThreadUnit(Component):
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
         m.submodules.steps = self._steps = Steps(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
+        m.submodules.late = self._late = LateResults(cfg)
+        m.submodules.returns = self._returns = Returns(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
@@ -100,6 +106,7 @@ class ThreadUnit(Component):
         self._step(m)
         self._compute(m)
         self._check(m)
+        self._multiply(m)
         self._access_shared(m)
         self._access_global(m)
         self._results(m)
@@ -123,6 +130,7 @@ class ThreadUnit(Component):
         self._step_slot = Signal(range(self.slots), name="step_slot", reset_less=True)
         self._step_word = Signal(2, name="step_word", reset_less=True)
         self._step_last_word = Signal(name="step_last_word", reset_less=True)
+        self._step_words = Signal(4, name="step_words")         # of the lanes, that take its result
         self._step_active = Signal(self.slots, name="step_active", reset_less=True)
         self._load_step = Signal(name="load_step")
         self._failing = Signal(name="failing")
@@ -176,9 +184,9 @@ class ThreadUnit(Component):
         """The next step goes into the slots when the last one was taken; results wait for the operation before this one."""
         steps = self._steps
         words = Signal(2, name="words")
-        store, access = self._is[ThreadKind.STORE], self._operation.access
+        word_by_word, access = self._is[ThreadKind.STORE] | self._computes, self._operation.access
         m.d.comb += [
-            words.eq(Cat(store & ((access == Access.V2) | (access == Access.V4)), store & (access == Access.V4))),
+            words.eq(Cat(word_by_word & ((access == Access.V2) | (access == Access.V4)), word_by_word & (access == Access.V4))),
             steps.serial.eq(self._is_global), steps.words.eq(words),
             self._load_step.eq(self._valid & ~steps.done & ~self._failing & (~self._step_valid | self._step_taken)
                                & (self._accesses | ~self._writer.valid)),
@@ -195,7 +203,7 @@ class ThreadUnit(Component):
             ]
 
     def _compute(self, m):
-        """Results of comparisons; those of the other functions go back to the lanes in _results."""
+        """Results of comparisons; those of other functions go back to the lanes in _results."""
         predicates = self._predicates
         m.d.comb += [
             predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
@@ -204,8 +212,20 @@ class ThreadUnit(Component):
             predicates.write_slots.eq(self._step_active),
             predicates.write_value.eq(self._array.compare_result),
             self._step_taken.eq(Mux(self._accesses & ~self._failing, Mux(
-                self._is_global, self._global_taken, self._gather.ready), self._step_valid)),
+                self._is_global, self._global_taken, self._gather.ready), self._step_valid & self._late.ready)),
         ]
+
+    def _multiply(self, m):
+        """Products and packed bytes, whose results come later."""
+        late, array, operation = self._late, self._array, self._operation
+        m.d.comb += [
+            late.valid.eq(self._step_valid & self._is[ThreadKind.ALU]), late.function.eq(operation.function),
+            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
+            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._step_word, 0b1111)), late.words.eq(self._step_words),
+            array.choose.eq(self._step_active), array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
+        ]
+        for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
+            m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
 
     def _check(self, m):
         """A wrong address in a group ends the operation before that group."""
@@ -249,49 +269,40 @@ class ThreadUnit(Component):
 
     def _results(self, m):
         """What comes from the banks, from global memory (in the place of bank 0) or from the ALU returns to the lanes."""
-        cfg, gather, port = self.cfg, self._gather, self.registers
+        gather, late, returns, port = self._gather, self._late, self._returns, self.registers
         one = self._global
-        arrived = Signal(self.slots, name="arrived")
-        group = Signal(range(cfg.thread_groups), name="arrived_group", reset_less=True)
         one_slot = Signal(self.slots, name="one_slot")
-        m.d.comb += one_slot.bit_select(one.o_slot, 1).eq(one.o_valid)
-        m.d.sync += [arrived.eq(gather.return_slots | one_slot), group.eq(Mux(one.o_valid, one.o_group, gather.return_group))]
-
-        computed = self._step_valid & self._computes
-        lanes = Signal(cfg.threads, name="returned")
-        m.d.sync += lanes.eq(Cat(
-            (arrived & (group == number).replicate(self.slots))
-            | (computed & (self._step_group == number)).replicate(self.slots) for number in range(cfg.thread_groups)))
+        m.d.comb += [
+            one_slot.bit_select(one.o_slot, 1).eq(one.o_valid),
+            returns.arrived_slots.eq(gather.return_slots | one_slot),
+            returns.arrived_group.eq(Mux(one.o_valid, one.o_group, gather.return_group)),
+            returns.computed.eq(self._step_valid & self._computes & ~late.takes),
+            returns.group.eq(self._step_group), returns.words.eq(self._step_words),
+            returns.late_slots.eq(late.o_slots), returns.late_group.eq(late.o_group), returns.late_words.eq(late.o_words),
+        ]
         m.d.comb += [array.eq(bank) for array, bank in zip(self._array.banks, self.bank_read.data)]
         m.d.comb += self._array.banks[0].eq(Mux(one.o_valid, one.o_data, self.bank_read.data[0]))
         for slot, (place, returned) in enumerate(zip(self._array.place, gather.return_place)):
             m.d.comb += [place.bank.eq(Mux(one.o_valid, one_slot[slot], returned.bank)),
                          place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
         m.d.comb += [
-            port.return_lanes.eq(lanes), port.return_words.eq(lanes.any().replicate(4)),
-            self._writer.landing.eq(gather.in_flight | arrived.any() | lanes.any()),
+            port.return_lanes.eq(returns.lanes), port.return_words.eq(returns.lane_words),
+            self._writer.landing.eq(gather.in_flight | late.busy | returns.pending),
         ]
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
         operation, writer, error = self._operation, self._writer, self._global.read_error
-        words = Signal(4, name="destination_words")
-        place = operation.dst[:2]
-        with m.Switch(operation.access):
-            with m.Case(Access.V2):
-                m.d.comb += words.eq(Mux(place[1], 0b1100, 0b0011))
-            with m.Case(Access.V4):
-                m.d.comb += words.eq(0b1111)
-            with m.Default():
-                m.d.comb += words.eq(1 << place)
-        with m.If(self._computes):
-            m.d.comb += words.eq(1 << place)
-        writes = Signal(name="writes_registers")
+        selects, narrows, writes = Signal(name="selects"), Signal(name="narrows"), Signal(name="writes_registers")
+        words = destination_words(operation, narrows)
         m.d.comb += [
+            selects.eq(self._is[ThreadKind.ALU] & (operation.function == AluFunction.SEL)),
+            narrows.eq(self._is[ThreadKind.ALU] & (operation.function == AluFunction.NARROW)),
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
             self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
                              & ~self._global.loading & ~writer.valid),
-            writer.take.eq(self._leaving), writer.register.eq(operation.dst), writer.lanes.eq(self._active),
+            writer.take.eq(self._leaving), writer.register.eq(operation.dst),
+            writer.lanes.eq(self._active | selects.replicate(self.cfg.threads)),
             writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
         ]
         report = self.o_error.payload
@@ -327,6 +338,8 @@ class ThreadUnit(Component):
             self.done.eq(self._writer.complete),
             self.event_register_stalls.eq(self._reader.event_stalls | self._writer.event_stalls),
             self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
+            self.event_multiply_stalls.eq(self._late.event_stalls),
+            self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
             self.busy.eq((self._queue.level != 0) | self._reader.occupied | self._valid | self._writer.valid | self.done),

@@ -27,7 +27,8 @@ def burst_layout(cfg):
     """A burst of global memory and where its beats lie in shared memory.
 
     Unit i of beat j belongs to unit ``pointer + j * units_per_beat + i`` of shared memory (modulo its size), except for the
-    first ``skip_first`` units of the first beat and the last ``skip_last`` units of the last one.
+    first ``skip_first`` units of the first beat and the last ``skip_last`` units of the last one. With ``swizzled`` a
+    block goes to the bank of its number XOR the low bits of its row (``swizzle.py``).
     """
     skip_bits = exact_log2(units_per_beat(cfg))
     return data.StructLayout({
@@ -40,6 +41,7 @@ def burst_layout(cfg):
         "ends_transfer": 1,
         "barrier": 4,
         "has_barrier": 1,
+        "swizzled": 1,
         "pc": PC_BITS,
     })
 
@@ -111,6 +113,7 @@ class BurstGenerator(Component):
             burst.ends_transfer.eq(ends),
             burst.barrier.eq(rest.barrier),
             burst.has_barrier.eq(rest.has_barrier),
+            burst.swizzled.eq(rest.swizzled),
             burst.pc.eq(rest.pc),
         ]
         beat_blocks = self.cfg.axi_bytes // BANK_BYTES

@@ -18,6 +18,7 @@ from ..layouts import (
 )
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .slots import SlotRing
+from .swizzle import swizzle
 
 __all__ = ["BeatLocator", "BeatWriter", "LoadEngine", "located_beat_layout"]
 
@@ -26,7 +27,7 @@ def _slot_layout(cfg):
     """What a slot remembers of its burst."""
     burst = burst_layout(cfg)
     return data.StructLayout({name: burst[name].shape for name in (
-        "beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "pc")})
+        "beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzled", "pc")})
 
 
 def located_beat_layout(cfg):
@@ -41,6 +42,7 @@ def located_beat_layout(cfg):
         "error": 1,
         "barrier": 4,
         "has_barrier": 1,
+        "swizzled": 1,
         "pc": PC_BITS,
         "beat_address": slot["beat_address"].shape,
     })
@@ -93,7 +95,7 @@ class BeatLocator(Component):
         with m.If(advance):
             m.d.sync += [valid.eq(Cat(self.i.valid, valid[0])), beat.eq(self.i.payload)]
             m.d.sync += [located[name].eq(beat[name]) for name in ("data", "tag", "last", "error")]
-            m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "pc", "beat_address")]
+            m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzled", "pc", "beat_address")]
             m.d.sync += located.pointer.eq(slot.pointer + number * units)
             for i in range(units):
                 skipped = ((number == 0) & (i < slot.skip_first)) | (beat.last & (units - i <= slot.skip_last))
@@ -143,8 +145,9 @@ class BeatWriter(Component):
     """Writes located beats to the banks and reports their bytes.
 
     Latency from ``i`` to the bank request 1 cycle; throughput one beat a cycle while the banks are granted and ``o_moved`` is taken.
-    A beat waits until all its banks were granted, each bank being requested until then. Beats with ``error`` are not written; their bytes
-    count all the same, so that nobody waits for them for ever. Reset drops the beat.
+    A beat waits until all its banks were granted, each bank being requested until then. A swizzled beat in two rows is written row by
+    row, in two cycles. Beats with ``error`` are not written; their bytes count all the same, so that nobody waits for ever. Reset drops
+    the beat.
 
     Parameters
     ----------
@@ -185,14 +188,17 @@ class BeatWriter(Component):
         request = Signal(BANKS)
         denied = Signal(BANKS)
         written = Signal()
+        free = Signal()
         leaves = Signal()
+        self._parts(m)
         m.d.comb += [
             self.bank_write.request.eq(request),
             denied.eq(request & ~self.bank_write.grant),
             self.event_conflict.eq(denied.any()),
             written.eq(valid & ~denied.any()),
             leaves.eq(written & (~beat.has_barrier | self.o_moved.ready)),
-            self.i.ready.eq(~valid | leaves),
+            free.eq(~valid | leaves),
+            self.i.ready.eq(free & ~self._split),
             self.o_moved.valid.eq(written & beat.has_barrier),
             self.o_moved.payload.barrier.eq(beat.barrier),
             self.o_moved.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
@@ -203,41 +209,65 @@ class BeatWriter(Component):
             self.finish.eq(leaves & beat.last),
             self.finish_index.eq(beat.tag),
         ]
-        requested = self._place(m, beat)
-        with m.If(self.i.ready):
+        behind = Signal(name="behind", reset_less=True)     # the units of a swizzled beat lie in the row behind that of its first one
+        requested, only_next = self._place(m, beat, behind)
+        with m.If(free):
             m.d.sync += [
                 valid.eq(self.i.valid),
                 beat.eq(self.i.payload),
+                beat.valid_units.eq(self._units),
                 request.eq(Mux(self.i.valid & ~self.i.payload.error, requested, 0)),
             ]
+            m.d.sync += [self._second.eq(self._split), beat.last.eq(self.i.payload.last & ~self._split), behind.eq(only_next)]
         with m.Else():
             m.d.sync += request.eq(denied)
         return m
 
-    def _place(self, m, beat):
-        """Rows, data and masks of the registered beat; returns the banks that the incoming beat needs."""
+    def _parts(self, m):
+        """The units of the incoming beat that are written together: all, or those of a row of a swizzled beat."""
+        units, incoming = units_per_beat(self.cfg), self.i.payload
+        self._units = Signal(units, name="part_units")
+        self._split = Signal(name="split")              # another part follows
+        self._second = Signal(name="second")            # this is the second part
+        halves = exact_log2(BANK_BYTES // unit_bytes(self.cfg))
+        first_bank = incoming.pointer[halves:][:exact_log2(BANKS)]
+        in_row = Cat(first_bank + i < BANKS for i in range(units))
+        here, behind = incoming.valid_units & in_row, incoming.valid_units & ~in_row
+        divided = incoming.swizzled & ~incoming.error & here.any() & behind.any()
+        m.d.comb += [
+            self._split.eq(self.i.valid & divided & ~self._second),
+            self._units.eq(Mux(divided, Mux(self._second, behind, here), incoming.valid_units)),
+        ]
+
+    def _place(self, m, beat, behind):
+        """Rows, data and masks of the registered beat; returns the banks that the incoming beat needs, and
+        whether its units are all in the next row."""
         units = units_per_beat(self.cfg)
         halves = exact_log2(BANK_BYTES // unit_bytes(self.cfg))     # pointer bits below the block
         incoming = self.i.payload
         spread = Signal(BANKS + units - 1)
-        m.d.comb += spread.eq(incoming.valid_units << incoming.pointer[halves:][:exact_log2(BANKS)])
+        m.d.comb += spread.eq(self._units << incoming.pointer[halves:][:exact_log2(BANKS)])
+        incoming_row = incoming.pointer[halves + exact_log2(BANKS):]
+        only_next = spread[BANKS:].any() & ~spread[:BANKS].any()
+        wanted = swizzle(m, "wanted", spread[:BANKS] | spread[BANKS:], Mux(incoming.swizzled, incoming_row + only_next, 0))
         block = beat.pointer[halves:]
         first_bank = block[:exact_log2(BANKS)]
         row = block[exact_log2(BANKS):]
         next_row = Signal.like(row, name="next_row")
-        m.d.comb += next_row.eq(row + 1)
+        exchange = Signal(exact_log2(BANKS), name="exchange")
+        m.d.comb += [next_row.eq(row + 1), exchange.eq(Mux(beat.swizzled, Mux(behind, next_row, row), 0))]
         for b in range(BANKS):
             # A beat covers ``units`` neighbouring banks; those behind the last one lie in the next row.
-            wraps = (b < first_bank) if b < units - 1 else 0
+            wraps = Mux(beat.swizzled, behind, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
             # Neighbouring units go to neighbouring banks: bank b takes unit (b - first_bank) modulo units.
-            unit = (b - first_bank)[:exact_log2(units)]
+            unit = ((exchange ^ b) - first_bank)[:exact_log2(units)]
             m.d.comb += [
                 self.bank_write.row[b].eq(Mux(wraps, next_row, row)),
                 self.bank_write.data[b].eq(beat.data.word_select(unit, 8 * BANK_BYTES) if units > 1
                                            else beat.data.replicate(1 << halves)),
                 self.bank_write.mask[b].eq(Mux(beat.pointer[0], 0xFF00, 0x00FF) if halves else 0xFFFF),
             ]
-        return spread[:BANKS] | spread[BANKS:]
+        return wanted, only_next
 
 
 class LoadEngine(Component):

@@ -1,42 +1,36 @@
 """Multi-layer perceptrons in integers: quantisation after training, and the golden model.
 
 Weights are ``int8``, activations ``uint8``, accumulators ``int32``. Between layers an accumulator becomes an activation
-by an integer multiplication, a rounding shift and a clamp; ReLU is the lower end of the clamp.
+by an integer multiplication, a rounding shift and a clamp (``heddle_sim.requantise``); ReLU is the lower end of the clamp.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["QuantisedLayer", "QuantisedNetwork", "quantise", "requantise"]
+from ..requantise import MAX_SHIFT, Requantise
+
+__all__ = ["QuantisedLayer", "QuantisedNetwork", "quantise"]
 
 INPUT_SCALE = 1 / 255  # real value of one step of an input; inputs lie in 0 to 1
-MULTIPLIER_BITS = 30  # with 32-bit accumulators, products and rounding fit 63 bits
-MAX_SHIFT = 62
+MULTIPLIER_BITS = 30
 
 
 @dataclass(frozen=True)
 class QuantisedLayer:
-    """``weights`` int8 (inputs, outputs), ``bias`` int32 (outputs), and the factor ``multiplier / 2**shift`` behind it.
+    """``weights`` int8 (inputs, outputs), ``bias`` int32 (outputs), and what becomes of the accumulators.
 
-    The last layer has no factor (``multiplier`` 0): its accumulators are the logits.
+    The last layer has no requantisation: its accumulators are the logits.
     """
 
     weights: np.ndarray
     bias: np.ndarray
-    multiplier: int = 0
-    shift: int = 0
+    requantise: Requantise | None = None
 
     def finish(self, sums):
         """What follows the matrix product: bias, then the next layer's ``uint8`` activations, or ``int32`` logits."""
         accumulators = sums + self.bias
-        return requantise(accumulators, self.multiplier, self.shift) if self.multiplier else accumulators
-
-
-def requantise(accumulators, multiplier, shift):
-    """``accumulators * multiplier / 2**shift``, rounded to nearest (halves up) and clamped to ``uint8``."""
-    scaled = (accumulators.astype(np.int64) * multiplier + (1 << (shift - 1))) >> shift
-    return np.clip(scaled, 0, 255).astype(np.uint8)
+        return self.requantise.apply(accumulators) if self.requantise else accumulators
 
 
 @dataclass(frozen=True)
@@ -93,5 +87,6 @@ def quantise(weights, biases, calibration):
             break
         values = np.maximum(values @ weight + bias, 0)
         scale = np.percentile(values, 99.95) / 255
-        layers.append(QuantisedLayer(integers, integer_bias, *_multiplier(sum_scale / scale)))
+        requantise = Requantise(*_multiplier(sum_scale / scale), relu=True, dtype=np.uint8)
+        layers.append(QuantisedLayer(integers, integer_bias, requantise))
     return QuantisedNetwork(tuple(layers))

@@ -6,6 +6,7 @@ from heddle.config import UNIFORM_REGISTERS, Config, load_config
 from ..isa import assemble
 from ..program import Program
 from ..progress import Progress
+from ..requantise import Requantise
 from .backends import GoldenBackend, VerilatorBackend
 from .errors import DeviceError
 from .memory import GlobalMemory
@@ -169,6 +170,46 @@ class Device:
             for address in addresses:
                 self.free(address)
 
+    def linear(self, x, w, bias=None, requantise=None, transpose=False):
+        """One layer of a network on the device: x W + bias, requantised to 8 bits where asked for [S0.17].
+
+        Parameters
+        ----------
+        x, w : numpy.ndarray
+            ``int8`` or ``uint8``, shapes (M, K) and (K, N); with ``transpose`` w is (N, K).
+        bias : numpy.ndarray, optional
+            ``int32`` of shape (N,), added to the sums modulo 2**32.
+        requantise : Requantise, optional
+            What becomes of the sums; without it they are the result.
+
+        Returns ``(y, stats)``: ``y`` of shape (M, N), ``int32`` or of the type of ``requantise``. Operands and results lie in global memory
+        as for ``matmul``; biases and multipliers, one of each for a column, must fit a quarter of shared memory.
+        """
+        from ..kernels.linear import plan_linear, table_for
+
+        x, w = _check_operand("x", x), _check_operand("w", w)
+        (m, k), (n, w_k) = x.shape, w.shape if transpose else w.shape[::-1]
+        if k != w_k:
+            rule = f"(N, {k})" if transpose else f"({k}, N)"
+            raise ValueError(f"w must have shape {rule} to match x of shape {x.shape}, not {w.shape}")
+        _check_columns(n, bias, requantise)
+        table = table_for(self.cfg, n, bias, requantise)
+        result = np.dtype(np.int32 if requantise is None else requantise.dtype)
+        addresses = []
+        try:
+            for matrix in (x, w if transpose else w.T):
+                addresses.append(self.memory.place(matrix))
+            addresses.append(self.memory.reserve((m, n), result, fill=UNWRITTEN))
+            if table is not None:
+                addresses.append(self.memory.place(table))
+            launch = plan_linear(self.cfg, m, n, k, [*addresses, 0][:4], [matrix.dtype == np.int8 for matrix in (x, w)],
+                                 bias, requantise, table)
+            stats = self.run(launch.program, launch.uniform, launch.macs)
+            return self.memory.matrix(addresses[2], (m, n), result).copy(), stats
+        finally:
+            for address in addresses:
+                self.free(address)
+
 
 def _check_integer(name, value, low, high):
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -187,6 +228,20 @@ def _check_operand(name, array):
     if 0 in array.shape:
         raise ValueError(f"{name} must have at least one row and one column, not shape {array.shape}")
     return array
+
+
+def _check_columns(n, bias, requantise):
+    """The operands of ``linear`` that belong to the columns."""
+    if bias is not None:
+        if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
+            raise TypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
+        if bias.shape != (n,):
+            raise ValueError(f"bias must have shape ({n},), not {bias.shape}")
+    if requantise is not None:
+        if not isinstance(requantise, Requantise):
+            raise TypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
+        if requantise.per_column and np.shape(requantise.multiplier) != (n,):
+            raise ValueError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
 
 
 def _uniform_values(uniform):

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
 from heddle.config import BANK_BYTES, MAX_BURST_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle.layouts import CopyKind
 
-__all__ = ["CopyOperation", "CopyResult", "burst_ranges", "check_copy", "copy_block"]
+__all__ = ["CopyOperation", "CopyResult", "burst_ranges", "check_copy", "copy_block", "swizzled"]
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,9 @@ def check_copy(cfg, operation):
         return ErrorCode.UNSUPPORTED, _number(operation.kind)
     if operation.source_space == operation.destination_space:
         return ErrorCode.UNSUPPORTED, _number(operation.source_space)
-    for field in (operation.swizzle, operation.reduction):
-        if _number(field) != 0:
+    swizzles = operation.swizzle == Swizzle.B128 and operation.destination_space == Space.SHARED
+    for field, fine in ((operation.swizzle, swizzles), (operation.reduction, False)):
+        if _number(field) != 0 and not fine:
             return ErrorCode.UNSUPPORTED, _number(field)
     if operation.blocks == 0:
         return None
@@ -70,6 +72,11 @@ def check_copy(cfg, operation):
         if address + operation.blocks * BANK_BYTES > limit:
             return ErrorCode.OUT_OF_RANGE, limit & 0xFFFFFFFF
     return None
+
+
+def swizzled(address):
+    """Where the byte of a shared address (integer or array) lies with the 128-byte swizzle: bits 4 to 6 XOR bits 7 to 9."""
+    return address ^ (address >> 7 & 7) << 4
 
 
 def burst_ranges(cfg, address, size):
@@ -113,7 +120,8 @@ def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
             low, high = max(beat, first), min(beat + cfg.axi_bytes, end)
             start, stop = shared_start + low - global_start, shared_start + high - global_start
             if load:
-                shared[start:stop] = memory[low:high]
+                places = np.arange(start, stop)
+                shared[swizzled(places) if operation.swizzle == Swizzle.B128 else places] = memory[low:high]
             else:
                 memory[low:high] = shared[start:stop]
     return CopyResult(errors, size if operation.has_barrier else 0, len(bursts))

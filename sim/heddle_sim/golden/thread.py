@@ -8,7 +8,7 @@ from heddle.errors import ErrorCode
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.layouts import ThreadKind
 
-__all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "active_threads"]
+__all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", "active_threads"]
 
 
 @dataclass
@@ -61,8 +61,11 @@ class ThreadError:
     operand: int
 
 
-def alu(function, a, b):
-    """``function`` of the uint32 arrays a and b, element by element, as uint32."""
+def alu(function, a, b, unsigned=False, select=True):
+    """``function`` of the uint32 arrays a and b, element by element, as uint32; NARROW is ``narrow``.
+
+    ``unsigned`` counts for MULH, ``select`` (bool array) for SEL.
+    """
     a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
     signed_a, signed_b = a.view(np.int32), b.view(np.int32)
     amount = b & np.uint32(31)
@@ -89,6 +92,26 @@ def alu(function, a, b):
             return np.maximum(signed_a, signed_b).view(np.uint32)
         case AluFunction.MOV:
             return b + np.zeros_like(a)
+        case AluFunction.SEL:
+            return np.where(select, a, b)
+        case AluFunction.MUL:
+            return a * b
+        case AluFunction.MULH:
+            if unsigned:
+                return ((a.astype(np.uint64) * b) >> np.uint64(32)).astype(np.uint32)
+            return ((signed_a.astype(np.int64) * signed_b) >> 32).astype(np.int32).view(np.uint32)
+
+
+def narrow(unsigned, values, shift):
+    """The uint32 array ``values`` [threads, 4], shifted right with rounding (halves up) and saturated, as bytes of one word each.
+
+    ``shift`` (uint32) counts modulo 32; ``unsigned`` chooses uint8 instead of int8.
+    """
+    shift = int(shift) & 31
+    wide = np.asarray(values, np.uint32).view(np.int32).astype(np.int64)
+    rounded = (wide + (1 << shift >> 1)) >> shift
+    low, high = (0, 255) if unsigned else (-128, 127)
+    return np.ascontiguousarray(np.clip(rounded, low, high).astype(np.int64).astype(np.uint8)).view("<u4")[:, 0]
 
 
 def compare(function, unsigned, a, b):
@@ -112,6 +135,8 @@ def active_threads(state, guard, negate):
 def execute(state, operation):
     """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
 
+    ``access`` V4 of kind ALU: four registers (NARROW always has it).
+
     An operation with an error changes no register. A store with an address error has written the groups of
     ``thread_slots`` threads before the first group with an error. Of several errors of an operation the one of the lowest thread
     is reported, except for writes that memory answers with an error: each is reported.
@@ -125,18 +150,35 @@ def execute(state, operation):
         state.registers[active, operation.dst] = np.arange(state.cfg.threads, dtype=np.uint32)[active]
         return []
     if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
+        if kind is ThreadKind.ALU and operation.access is Access.V4:
+            _vector(state, operation, active)
+            return []
         a = state.registers[:, operation.a]
         if operation.b_is_register:
             b = state.registers[:, operation.b]
         else:
             b = np.full(state.cfg.threads, operation.value, np.uint32)
         if kind is ThreadKind.ALU:
-            state.registers[active, operation.dst] = alu(operation.function, a, b)[active]
+            written = np.ones_like(active) if operation.function is AluFunction.SEL else active
+            result = alu(operation.function, a, b, operation.unsigned, active)
+            state.registers[written, operation.dst] = result[written]
         else:
             result = compare(operation.compare, operation.unsigned, a, b)
             state.predicates[operation.dst][active] = result[active]
         return []
     return _access(state, operation, kind, active)
+
+
+def _vector(state, operation, active):
+    """A function of four registers."""
+    values = state.registers[:, operation.a:operation.a + 4].copy()
+    if operation.function is AluFunction.NARROW:
+        state.registers[active, operation.dst] = narrow(operation.unsigned, values, operation.value)[active]
+        return
+    b = np.full(values.shape, operation.value, np.uint32)
+    written = np.ones_like(active) if operation.function is AluFunction.SEL else active
+    result = alu(operation.function, values, b, operation.unsigned, active[:, None])
+    state.registers[written, operation.dst:operation.dst + 4] = result[written]
 
 
 def _access(state, operation, kind, active):

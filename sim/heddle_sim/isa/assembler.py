@@ -65,6 +65,8 @@ def _split_mnemonic(text, line):
 def _guard_values(text, row, line):
     if not text:
         return {"guard": GUARD_ALWAYS}
+    if any(operand.kind == "select" for operand in row.operands):
+        raise AssemblyError(line, f"guard of {row.mnemonic} must be absent (its predicate selects), not {text!r}")
     prefix = "p" if row.unit in (Unit.THREAD, Unit.MATRIX) else "up"
     match = _GUARD.match(text)
     if not match or match[2] != prefix or int(match[3]) > GUARD_ALWAYS:

@@ -13,7 +13,18 @@ from heddle.config import (
 )
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
-from heddle.isa.layout import Access, AluFunction, CompareFunction, Opcode, OperandSource, Space, Special
+from heddle.isa.layout import (
+    UNIFORM_FUNCTIONS,
+    Access,
+    AluFunction,
+    CompareFunction,
+    Opcode,
+    OperandSource,
+    Reduction,
+    Space,
+    Special,
+    Swizzle,
+)
 
 from .fields import FIELDS, opcode_of
 
@@ -87,6 +98,28 @@ def _factors(value, word, cfg):
     return None
 
 
+def _narrows(word):
+    return _get(word, "modifiers.alu.function") == AluFunction.NARROW.value
+
+
+def _alu_target(value, word, cfg):
+    if reason := _register(value, word, cfg):
+        return reason
+    return "a multiple of 4 with .v4" if _get(word, "modifiers.alu.vector") and not _narrows(word) and value % 4 else None
+
+
+def _alu_operand(value, word, cfg):
+    if not _get(word, "modifiers.alu.vector") and not _narrows(word):
+        return _register(value, word, cfg)
+    reading = "for narrow" if _narrows(word) else "with .v4"
+    return f"a multiple of 4 from r0 to r{PRODUCT_REGISTERS - 4} {reading}" if value % 4 or value >= PRODUCT_REGISTERS else None
+
+
+def _alu_source(value, word, cfg):
+    vector = _get(word, "modifiers.alu.vector") or _narrows(word)
+    return _FUNCTIONS["uniform_source" if vector else "thread_source"](value, word, cfg)
+
+
 def _predicate(value, word, cfg):
     prefix = "up" if opcode_of(word) is Opcode.UNIFORM_COMPARE else "p"
     return None if value < PREDICATES else f"from {prefix}0 to {prefix}{PREDICATES - 1}"
@@ -122,6 +155,13 @@ def _element_shift(value, word, cfg):
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
 
+def _plain_copy(value, word, cfg):
+    swizzle, space, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "destination", "reduction"))
+    swizzles = swizzle == Swizzle.B128.value and space == Space.SHARED.value
+    plain = (swizzle == Swizzle.NONE.value or swizzles) and reduction == Reduction.NONE.value
+    return None if plain else "a copy without reduction, and without swizzle or with .128B to shared memory"
+
+
 _MATRIX = [f"modifiers.matrix.{name}" for name in
            ("element", "transpose")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
@@ -141,6 +181,10 @@ _FUNCTIONS = {
     "uniform_source": _one_of("b_source", (OperandSource.UNIFORM, OperandSource.IMMEDIATE),
                               "a uniform register or an immediate"),
     "source_number": _source_number,
+    "alu_target": _alu_target,
+    "alu_operand": _alu_operand,
+    "alu_source": _alu_source,
+    "uniform_function": _one_of("modifiers.alu.function", UNIFORM_FUNCTIONS, "a function of uniform registers"),
     "alu_function": _one_of("modifiers.alu.function", AluFunction, "a defined function"),
     "compare_function": _one_of("modifiers.alu.compare", CompareFunction, "a defined comparison"),
     "thread_special": _one_of("modifiers.alu.special", Special, "defined"),
@@ -151,8 +195,7 @@ _FUNCTIONS = {
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
     "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose"),
     "merges": _merges,
-    "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
-                            "a copy without swizzle and reduction"),
+    "plain_copy": _plain_copy,
 }
 
 

@@ -24,7 +24,7 @@ def _row_of(word):
 
 def _guard_text(word, row):
     guard, negate = FIELDS["guard"].get(word), FIELDS["guard_negate"].get(word)
-    if guard == GUARD_ALWAYS and not negate:
+    if guard == GUARD_ALWAYS and not negate or any(operand.kind == "select" for operand in row.operands):
         return ""
     prefix = "p" if row.unit in (Unit.THREAD, Unit.MATRIX) else "up"
     return f"@{'!' if negate else ''}{prefix}{guard} "

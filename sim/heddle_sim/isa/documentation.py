@@ -24,6 +24,7 @@ _FIELD_DOC = {
     "imm": "immediate operand, offset of an address, branch target",
 }
 _OPERAND_TEXT = {
+    "select": "[!]p:predicate",
     "source": "b", "uniform_source": "b", "special": "%special", "address": "segment:offset:imm",
     "label": "label", "immediate": "imm",
 }

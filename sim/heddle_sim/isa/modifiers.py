@@ -94,10 +94,18 @@ _MATRIX = "modifiers.matrix."
 _COPY = "modifiers.copy."
 _SEGMENT = "modifiers.segment."
 
+def _vector():
+    return Choice("vector", "four registers from dst and from a, one function each; b is the same for all",
+                  _flag("modifiers.alu.vector", "", "v4"), "")
+
+
 # Modifier group of the instruction table to its decisions, in canonical order.
 MODIFIERS = {
     "": (),
     "compare": (Choice("signedness", "unsigned comparison", _flag("modifiers.alu.unsigned", "s", "u"), "s"),),
+    "alu": (_vector(),),
+    "mulh": (_vector(), Choice("signedness", "unsigned product", _flag("modifiers.alu.unsigned", "s", "u"), "s")),
+    "narrow": (Choice("bytes", "signed or unsigned bytes", _flag("modifiers.alu.unsigned", "s8", "u8"), None, shown=True),),
     "wait": (Flags("units", "units to wait for; all when none is named", "modifiers.wait.units",
                    {unit.name.lower(): unit.value for unit in WaitUnit}),),
     "segment": (

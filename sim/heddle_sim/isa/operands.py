@@ -85,7 +85,8 @@ def _parse_address(text):
 
 def operand_fields(operand):
     """Names of the fields that an operand of the instruction table occupies."""
-    special = {"source": ["b_source", "b", "imm"], "uniform_source": ["b_source", "b", "imm"], "special": [_SPECIAL],
+    special = {"select": ["guard", "guard_negate"],
+               "source": ["b_source", "b", "imm"], "uniform_source": ["b_source", "b", "imm"], "special": [_SPECIAL],
                "address": ["b", "a", "imm"], "label": ["imm"], "immediate": ["imm"]}
     if operand.kind in special:
         return special[operand.kind]
@@ -98,6 +99,11 @@ def parse_operand(operand, text):
         return _parse_source(text, operand.kind == "source")
     if operand.kind == "address":
         return _parse_address(text)
+    if operand.kind == "select":
+        match = re.fullmatch(r"(!?)p([0-7])", text)
+        if not match:
+            raise OperandError(f"predicate must be p0 to p7 or !p0 to !p7, not {text!r}")
+        return {"guard": int(match[2]), "guard_negate": int(bool(match[1]))}
     if operand.kind == "immediate":
         return {"imm": parse_number(text)}
     if operand.kind == "label":
@@ -130,6 +136,8 @@ def format_operand(operand, values, labels=None):
     if operand.kind == "address":
         offset = f"rf{values['a']}" if values["a"] >= FIRST_FACTOR_REGISTER else f"r{values['a']}"
         return f"ur{values['b']}:{offset}:{values['imm']:#04x}"
+    if operand.kind == "select":
+        return f"{'!' if values['guard_negate'] else ''}p{values['guard']}"
     if operand.kind == "immediate":
         return _format_immediate(values["imm"])
     if operand.kind == "label":

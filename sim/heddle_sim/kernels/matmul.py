@@ -22,14 +22,15 @@ from .launch import Launch
 from .shares import begin_share, share_out
 from .text import KernelText
 
-__all__ = ["Tiling", "plan"]
+__all__ = ["MatmulKernel", "Tiling", "plan"]
 
 _MAX_SLICES = 16            # factor words of one mm
 # Uniform registers; pairs for copy_rows stand together. The host sets those up to ``column_blocks``, the others are scratch.
 _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_to", "b_to_pitch", "b_from", "b_pitch", "b_blocks",
             "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
             "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
-            "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core")
+            "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core",
+            "table_from", "table_end", "table")
 _ADDRESSES = ("a_from", "b_from", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _A_STAGED, _B_COPIED, _C_STAGED = 0, 1, (2, 3)      # barriers
 
@@ -60,12 +61,13 @@ class Tiling:
     c_stages: tuple
 
     @classmethod
-    def choose(cls, cfg, k):
+    def choose(cls, cfg, k, reserved=0):
+        """For a length of k in bytes; ``reserved`` bytes at the end of shared memory are not used."""
         threads, dot = cfg.threads, cfg.dot
         pitch = _round_up(k, BANK_BYTES)
         c_pitch = 4 * threads + BANK_BYTES
         in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * dot
-        in_shared = (cfg.shared_bytes // threads - 2 * c_pitch) // 3 - BANK_BYTES
+        in_shared = ((cfg.shared_bytes - reserved) // threads - 2 * c_pitch) // 3 - BANK_BYTES
         limit = min(in_factors, in_shared, cfg.matrix_queue * _MAX_SLICES * dot)
         chunk, chunks = pitch, 1
         if pitch > limit:
@@ -90,23 +92,25 @@ class Tiling:
         return -(-nbytes // self.dot)
 
 
-class _Kernel:
-    """Writes the program for one shape.
+class MatmulKernel:
+    """Writes the program for one shape; ``result_bytes`` is the size of an element of C.
 
     Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 last
     store, up5 first chunk of a tile, up6 last chunk. Thread predicate p1: columns of the tile. Segments: ur0 staged A, ur1 slot of B,
     ur2 and ur3 staged C.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed):
+    result_bytes = 4
+
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, reserved=0):
         self.cfg = cfg
-        self.tiling = Tiling.choose(cfg, k)
+        self.tiling = Tiling.choose(cfg, k, reserved)
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
         self.shares = share_out(cfg.cores, m, n, threads)
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
         self.last_rows, self.last_columns = m % threads or threads, n % threads or threads
-        self.c_pitch = _round_up(4 * n, BANK_BYTES)
+        self.c_pitch = _round_up(self.result_bytes * n, BANK_BYTES)
         self.thread_number, self.offset_a, self.offset_c, self.scratch = (2 * threads + index for index in range(4))
         self.offset_b = cfg.registers - 1
         self.text = KernelText(_UNIFORM)
@@ -238,7 +242,7 @@ class _Kernel:
         row_blocks, column_blocks = -(-share.rows // t.threads), -(-share.columns // t.threads)
         steps = row_blocks * column_blocks * t.chunks
         a, b = a + share.row * t.pitch, b + share.column * t.pitch
-        c += share.row * self.c_pitch + 4 * share.column
+        c += share.row * self.c_pitch + self.result_bytes * share.column
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
@@ -266,7 +270,11 @@ class _Kernel:
         text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
         text(f"    setp.lt p1, r{self.thread_number}, {{n}}",
              f"    usetp.eq up5, {{k_left}}, {t.chunks}", f"    barrier.wait b{_A_STAGED}")
+        self.begin()
         self.load_a(0)
+
+    def begin(self):
+        """What a kernel derived from this one does before the first step."""
 
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
@@ -306,7 +314,7 @@ class _Kernel:
             self.next_chunk()
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
-             f"    uadd {{c_tile}}, {{c_tile}}, {4 * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
+             f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
              "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows",
              f"    usub {{rows}}, {{rows}}, {threads}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
              f"    uadd {{c_row}}, {{c_row}}, {threads * self.c_pitch}", "    umov {c_tile}, {c_row}",
@@ -338,5 +346,5 @@ def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed):
     A lies row-major at ``a_address``, B as n rows of k at ``b_address``, C row-major at ``c_address``; rows start at multiples of 16 bytes,
     and the bytes between the end of a row of A or B and the next multiple of 16 are zero. Returns ``Launch``.
     """
-    kernel = _Kernel(cfg, m, n, k, a_signed, b_signed)
+    kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)

@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import Timer
-from heddle.isa.layout import AluFunction, CompareFunction
+from heddle.isa.layout import UNIFORM_FUNCTIONS, CompareFunction
 from heddle_sim.golden.thread import alu, compare
 
 CORNERS = [0, 1, 2, 3, 15, 16, 30, 31, 32, 33, 63, 64, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xAAAAAAAA, 0xFFFFFFE0,
@@ -20,7 +20,7 @@ def operands(rng, count):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
-@cocotb.parametrize(function=list(AluFunction))
+@cocotb.parametrize(function=list(UNIFORM_FUNCTIONS))
 async def functions(dut, function):
     """Every function on corner and random values."""
     a, b = operands(np.random.default_rng(cocotb.RANDOM_SEED), 200).T
@@ -39,7 +39,7 @@ async def comparisons(dut, comparison, unsigned):
     """Every comparison on corner and random values, whatever the function."""
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
     a, b = operands(rng, 200).T
-    functions = list(AluFunction)
+    functions = list(UNIFORM_FUNCTIONS)
     dut.compare.value, dut.unsigned.value = comparison.value, unsigned
     for x, y, expected in zip(a.tolist(), b.tolist(), compare(comparison, unsigned, a, b).tolist(), strict=True):
         dut.a.value, dut.b.value = x, y

@@ -28,6 +28,7 @@ class Workload:
 
     def restart(self):
         cfg, memory = self.bench.cfg, len(self.bench.memory)
+        self.swizzle = self.random.choice([Swizzle.NONE, Swizzle.B128])     # one for all loads of a batch: they do not meet
         self.next = {LOAD: [0, 0], STORE: [cfg.shared_bytes // 2, memory // 2]}
         self.end = {LOAD: [cfg.shared_bytes // 2, memory // 2], STORE: [cfg.shared_bytes, memory]}
 
@@ -46,7 +47,8 @@ class Workload:
         barrier = self.random.choice([None, *range(16)]) if barrier is None else barrier
         return CopyOperation(
             destination_space=direction[0], source_space=direction[1], destination=shared if load else global_,
-            source=global_ if load else shared, blocks=blocks, barrier=barrier or 0,
+            source=global_ if load else shared, blocks=blocks,
+            swizzle=self.swizzle if load else Swizzle.NONE, barrier=barrier or 0,
             has_barrier=int(barrier is not None), pc=self.random.randrange(4096))
 
     async def batch(self, operations, sizes=SIZES):
@@ -111,7 +113,8 @@ async def rejected(dut):
     limit = 1 << cfg.axi_address_bits
     wrong = [
         dict(load, kind=3), dict(load, source_space=Space.SHARED), dict(store, source_space=Space.GLOBAL),
-        dict(load, swizzle=Swizzle.B64), dict(store, reduction=Reduction.MAX), dict(load, kind=1, blocks=0),
+        dict(load, swizzle=Swizzle.B64), dict(store, swizzle=Swizzle.B128),
+        dict(store, reduction=Reduction.MAX), dict(load, kind=1, blocks=0),
         dict(load, destination=8), dict(load, source=4), dict(store, source=0x7FFFFFF1), dict(store, destination=1),
         dict(load, destination=cfg.shared_bytes), dict(load, destination=cfg.shared_bytes - 16, blocks=2),
         dict(store, source=0x80000000), dict(store, blocks=0xFFFFFFFF), dict(load, blocks=cfg.shared_bytes // 16 + 1),

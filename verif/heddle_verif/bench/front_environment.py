@@ -30,8 +30,9 @@ def thread_item(operation):
     if kind in (ThreadKind.LOAD, ThreadKind.STORE):
         names += ["access", "space", "element_shift", "a", "value"] + ["c"] * (kind is ThreadKind.STORE)
     if kind in (ThreadKind.ALU, ThreadKind.COMPARE):
-        names += ["function"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
+        names += ["function", "access"] if kind is ThreadKind.ALU else ["compare", "unsigned"]
         names += [] if kind is ThreadKind.ALU and operation["function"] is AluFunction.MOV else ["a"]
+        names += ["unsigned"] if kind is ThreadKind.ALU and operation["function"] in (AluFunction.MULH, AluFunction.NARROW) else []
         names += ["b_is_register", "b" if operation["b_is_register"] else "value"]
     return {name: operation[name] for name in names}
 

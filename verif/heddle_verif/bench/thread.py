@@ -19,6 +19,7 @@ PROFILES = {
 }
 OFFSETS = 8         # registers that hold the offsets of loads and stores; half of them factor registers
 STORES = [Access.U8, Access.U16, Access.B32, Access.V2, Access.V4]
+LATE = [AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW]
 CORNERS = [0, 1, 2, 4, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF]
 
 
@@ -67,8 +68,16 @@ class Workload:
 
     def compute(self):
         value = self.random.choice([self.random.getrandbits(32), self.random.choice(CORNERS)])
-        self.bench.issue(kind=ThreadKind.ALU, function=self.random.choice(list(AluFunction)), dst=self.register(),
-                         a=self.register(), b=self.register(), b_is_register=self.random.getrandbits(1), value=value, **self.guard())
+        function = self.random.choice([*AluFunction, *LATE])
+        narrows = function is AluFunction.NARROW
+        vector = narrows or self.random.random() < 0.3
+        many = 4 if vector else 1
+        if narrows:
+            value = self.random.choice([0, 1, 4, 8, 20, 24, 31, value])
+        self.bench.issue(kind=ThreadKind.ALU, function=function, dst=self.register(1 if narrows else many),
+                         access=Access.V4 if vector else Access.B32, a=self.register(many, product=vector), b=self.register(),
+                         b_is_register=0 if vector else self.random.getrandbits(1), unsigned=self.random.getrandbits(1), value=value,
+                         **self.guard())
 
     def compare(self):
         self.bench.issue(kind=ThreadKind.COMPARE, compare=self.random.choice(list(CompareFunction)),
@@ -186,7 +195,7 @@ async def operation_cycles(dut):
     workload, groups, count = Workload(bench), bench.cfg.thread_groups, 8
     workload.set(8, np.arange(bench.cfg.threads))
     await bench.idle()
-    parts = bench.cfg.numbers_per_word
+    parts, passes = bench.cfg.numbers_per_word, bench.slots // bench.cfg.slot_multipliers
     always = {"guard": GUARD_ALWAYS}
     load = {"kind": ThreadKind.LOAD, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
     cases = {
@@ -194,6 +203,14 @@ async def operation_cycles(dut):
                                       **always), groups + 6),
         "add of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.ADD, dst=20, a=21, value=3, **always), groups + 5),
         "move of a constant": (dict(kind=ThreadKind.ALU, function=AluFunction.MOV, dst=20, value=3, **always), groups + 3),
+        "add to four registers": (dict(kind=ThreadKind.ALU, function=AluFunction.ADD, access=Access.V4, dst=20, a=24, value=3,
+                                       **always), 4 * groups + 5),
+        "product": (dict(kind=ThreadKind.ALU, function=AluFunction.MULH, dst=20, a=21, b=22, b_is_register=1, **always),
+                    passes * groups + 9),
+        "product of four registers": (dict(kind=ThreadKind.ALU, function=AluFunction.MULH, access=Access.V4, dst=20, a=24, value=3,
+                                           **always), 4 * passes * groups + 8),
+        "narrow": (dict(kind=ThreadKind.ALU, function=AluFunction.NARROW, access=Access.V4, dst=20, a=24, value=3, **always),
+                   4 * groups + 7),
         "load of a word": (dict(access=Access.B32, dst=16, **load), groups + 6),
         "load of a vector": (dict(access=Access.V4, dst=16, **load), groups + 6),
         "store of a word": (dict(kind=ThreadKind.STORE, space=Space.SHARED, access=Access.B32, a=8, c=21, element_shift=4,

@@ -1,0 +1,54 @@
+"""The multiplier that the slots share."""
+
+from amaranth import *
+from amaranth.lib.wiring import Component, In, Out
+
+__all__ = ["MULTIPLIER_LATENCY", "Multiplier"]
+
+MULTIPLIER_LATENCY = 3
+
+
+class Multiplier(Component):
+    """One word of the 64-bit product of two 32-bit numbers [S0.17].
+
+    Four multipliers of 17 x 17 bits signed in a pipeline: operands, partial products, sum. Latency ``MULTIPLIER_LATENCY`` cycles,
+    throughput one product a cycle.
+
+    Members
+    -------
+    valid, a, b
+        Operands. ``o`` is zero where none came.
+    high, unsigned
+        Upper word of the product; of unsigned operands. With the operands.
+    o : Out(32)
+        Registered.
+    """
+
+    def __init__(self):
+        super().__init__({"valid": In(1), "a": In(32), "b": In(32), "high": In(1), "unsigned": In(1), "o": Out(32)})
+
+    def elaborate(self, platform):
+        m = Module()
+        valid, high = Signal(MULTIPLIER_LATENCY - 1), Signal(MULTIPLIER_LATENCY - 1, reset_less=True)
+        a, b = (Signal(signed(33), name=name, reset_less=True) for name in "ab")
+        m.d.sync += [valid.eq(Cat(self.valid, valid)), high.eq(Cat(self.high, high))]
+        for register, operand in ((a, self.a), (b, self.b)):
+            m.d.sync += register.eq(Cat(operand, operand[31] & ~self.unsigned))
+
+        def halves(number):
+            return Cat(number[:16], 0).as_signed(), number[16:].as_signed()
+
+        (a_low, a_high), (b_low, b_high) = halves(a), halves(b)
+        lowest = Signal(32, reset_less=True)
+        middle = Signal(signed(35), reset_less=True)
+        highest = Signal(signed(34), reset_less=True)
+        m.d.sync += [lowest.eq(a_low * b_low), middle.eq(a_low * b_high + a_high * b_low), highest.eq(a_high * b_high)]
+
+        upper = Signal(signed(36))      # of the product, from bit 16
+        word = Signal(32)
+        m.d.comb += [
+            upper.eq(middle + lowest[16:]),
+            word.eq(Mux(high[-1], highest + (upper >> 16), Cat(lowest[:16], upper[:16]))),
+        ]
+        m.d.sync += self.o.eq(Mux(valid[-1], word, 0))
+        return m

@@ -1,0 +1,79 @@
+"""From 32-bit sums to 8-bit values: what a requantisation does, and its golden model."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "Requantise"]
+
+MAX_MULTIPLIER = (1 << 31) - 1
+MAX_SHIFT = 62
+
+
+@dataclass(frozen=True)
+class Requantise:
+    """``clamp(round(sum * multiplier / 2**shift) + zero_point, minimum, maximum)``, exactly; halves are rounded up.
+
+    Parameters
+    ----------
+    multiplier : int or integer array (N,)
+        From 1 to 2**31 - 1; an array has one for each column.
+    shift : int
+        0 to 62, the same for all columns.
+    zero_point : int
+        A value of ``dtype``.
+    minimum, maximum : int, optional
+        Bounds of the result, values of ``dtype``; its limits where absent.
+    relu : bool
+        Values below the zero point become the zero point.
+    dtype : type
+        ``numpy.int8`` or ``numpy.uint8``.
+    """
+
+    multiplier: object
+    shift: int
+    zero_point: int = 0
+    minimum: int | None = None
+    maximum: int | None = None
+    relu: bool = False
+    dtype: type = np.int8
+
+    def __post_init__(self):
+        if np.dtype(self.dtype) not in (np.int8, np.uint8):
+            raise TypeError(f"dtype must be int8 or uint8, not {np.dtype(self.dtype)}")
+        multipliers = np.asarray(self.multiplier)
+        if multipliers.dtype.kind not in "iu" or multipliers.ndim > 1 or not multipliers.size:
+            raise TypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}")
+        if multipliers.min() < 1 or multipliers.max() > MAX_MULTIPLIER:
+            raise ValueError(f"multiplier must be from 1 to {MAX_MULTIPLIER}, not {multipliers.min()} to {multipliers.max()}")
+        limits = np.iinfo(self.dtype)
+        for name, low, high in (("shift", 0, MAX_SHIFT), ("zero_point", limits.min, limits.max),
+                                ("minimum", limits.min, limits.max), ("maximum", limits.min, limits.max)):
+            value = getattr(self, name)
+            if value is None and name in ("minimum", "maximum"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
+                raise TypeError(f"{name} must be an integer, not {value!r}")
+            if not low <= value <= high:
+                raise ValueError(f"{name} must be from {low} to {high}, not {value}")
+        if self.bounds[0] > self.bounds[1]:
+            raise ValueError(f"maximum must be at least the lower bound {self.bounds[0]}, not {self.bounds[1]}")
+
+    @property
+    def per_column(self):
+        """The multiplier is an array."""
+        return np.ndim(self.multiplier) == 1
+
+    @property
+    def bounds(self):
+        """Smallest and greatest result."""
+        limits = np.iinfo(self.dtype)
+        minimum = limits.min if self.minimum is None else int(self.minimum)
+        maximum = limits.max if self.maximum is None else int(self.maximum)
+        return max(minimum, int(self.zero_point)) if self.relu else minimum, maximum
+
+    def apply(self, sums):
+        """Golden model: the result for an int32 array, whose last axis is that of the columns."""
+        rounding = 1 << int(self.shift) >> 1        # the product takes 62 bits and a sign
+        scaled = (np.asarray(sums).astype(np.int64) * np.asarray(self.multiplier, np.int64) + rounding) >> int(self.shift)
+        return np.clip(scaled + int(self.zero_point), *self.bounds).astype(self.dtype)
