@@ -70,6 +70,9 @@ class Config:
     fetch_words : int
         Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4,
         8 or 16).
+    shared_writes : int
+        Words of 16 bytes written to the shared memory of a core per cycle at most: 1, for all of which there is one bus, or 8,
+        one for each bank. 1 needs ``axi_data_bits`` of at most 128.
     cores : int
         Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
 
@@ -95,6 +98,7 @@ class Config:
     thread_queue: int = 4
     copy_queue: int = 8
     fetch_words: int = 16
+    shared_writes: int = 8
     cores: int = 1
 
     def __post_init__(self):
@@ -110,6 +114,9 @@ class Config:
         self._one_of("thread_slots", (1, 2, 4, 8))
         self._one_of("thread_multipliers", (1, 2, 4, 8))
         self._one_of("fetch_words", (1, 2, 4, 8, 16))
+        self._one_of("shared_writes", (1, 8))
+        if self.shared_writes == 1 and self.axi_data_bits > 8 * BANK_BYTES:
+            raise ConfigError(f"shared_writes must be {BANKS} with axi_data_bits = {self.axi_data_bits}, not 1")
         self._power("shared_memory_kib", 4, 1024)
         self._power("instruction_words", 64, 4096)
         self._power("factor_words", 32, 8192)
