@@ -148,6 +148,7 @@ def matrix_operation_layout(cfg):
         "kb": 2,                                    # lanes that share a dot product, minus one
         "kb_destination": 2,
         "lane_sum": 1,                              # all lanes share a dot product; without ka and kb
+        "int16": 1,                                 # elements of 16 bits, else of 8
         "pc": PC_BITS,
     })
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS
-from ..isa.layout import Access, AluFunction, CompareFunction, OperandSource, Space, Special, instruction_layout
+from ..isa.layout import Access, AluFunction, CompareFunction, ElementType, OperandSource, Space, Special, instruction_layout
 
 __all__ = ["InstructionChecks"]
 
@@ -133,9 +133,9 @@ class InstructionChecks(Component):
     def _rule_rank(self, field):
         return field.segment.rank == 0
 
-    def _rule_plain_matrix(self, field):
-        fields = field.matrix
-        return ~Cat(fields.element.as_value(), fields.transpose).any()
+    def _rule_element(self, field):
+        elements = [ElementType.INT8] + [ElementType.INT16] * self.cfg.mm16
+        return Cat(field.matrix.element == element for element in elements).any() & ~field.matrix.transpose
 
     def _rule_merges(self, field):
         fields = field.matrix

@@ -61,7 +61,7 @@ class GroupAddress(Component):
     def elaborate(self, platform):
         m = Module()
         columns = len(self.i.used)
-        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1,
+        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "int16": 1, "swapped": 1,
                      "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
                      "factor_word": self.cfg.factor_address_bits, "product": 9}
         based_layout = data.StructLayout({
@@ -166,5 +166,5 @@ class GroupAddress(Component):
                 first = any_of(Mux(mode, address, 0) for mode, address, _ in words)
                 address = first + any_of(Mux(mode, word, 0) for mode, _, word in words)
             domain += [output.used[slot].eq(correct & any_of(used)), output.words[slot].eq(address)]
-        for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "merge"):
+        for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "int16", "swapped", "merge"):
             domain += getattr(output, name).eq(getattr(group, name))

@@ -50,8 +50,9 @@ class Fetch(Component):
     bank : Out(BankReadPort(cfg))
         Never asks for more than one bank with one slot.
     step : Out(step_layout(cfg))
-    word : Out(signed(9)).array(fetch_slots, dot)
-        Elements of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``.
+    word : Out(signed(element_bits)).array(fetch_slots, dot)
+        Bytes of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``. The bytes of 16-bit elements
+        are swapped in the second pass; with ``wide_lanes`` every other byte is the whole element instead.
     take : Out(positions)
         Lane t has its word when bit t mod ``positions`` is set.
     arrival : Out(1)
@@ -76,7 +77,7 @@ class Fetch(Component):
             "offset": In(32).array(cfg.threads),
             "bank": Out(BankReadPort(cfg)),
             "step": Out(step_layout(cfg)),
-            "word": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": Out(cfg.positions),
             "arrival": Out(1),
             "pending": Out(1),
@@ -162,7 +163,7 @@ class Fetch(Component):
             self.step.eq(stage.step),
         ]
         for slot in range(self.cfg.fetch_slots):
-            self._select(m, slot, previous.slots[slot], stage.b_signed, broadcast.i[slot])
+            self._select(m, slot, previous.slots[slot], stage, broadcast.i[slot])
             m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
         return Cat(waiting[:len(waiting) // 2]).any()
 
@@ -178,7 +179,7 @@ class Fetch(Component):
             takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
         return Cat(takes)
 
-    def _select(self, m, slot, request, b_signed, word):
+    def _select(self, m, slot, request, stage, word):
         """The word of a slot, out of the banks' data; ``request`` is a cycle ahead: the selection starts at registers."""
         chunks = BANK_BYTES // self.cfg.dot
         selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
@@ -191,7 +192,18 @@ class Fetch(Component):
         value = Signal(8 * self.cfg.dot, name=f"value_{slot}")
         m.d.comb += value.eq(select_one_hot(controls, data))
         for index, element in enumerate(word):
-            byte = value.word_select(index, 8)
-            extended = Signal(signed(9), name=f"word_{slot}_{index}", reset_less=True)
-            m.d.sync += extended.eq(Cat(byte, b_signed & byte[7]).as_signed())
+            extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
+            m.d.sync += extended.eq(self._element(stage, value, index))
             m.d.comb += element.eq(extended)
+
+    def _element(self, stage, value, index):
+        """Byte ``index`` of a word as a signed number, or what takes its place with 16-bit elements."""
+        byte, other, is_high = value.word_select(index, 8), value.word_select(index ^ 1, 8), index % 2
+        if not self.cfg.mm16:
+            return Cat(byte, stage.b_signed & byte[7]).as_signed()
+        if self.cfg.wide_lanes and not is_high:
+            sign = stage.b_signed & Mux(stage.step.int16, other[7], byte[7])
+            return Cat(byte, Mux(stage.step.int16, other, sign.replicate(8)), sign).as_signed()
+        byte = Mux(stage.step.swapped, other, byte)
+        holds_high = stage.step.swapped ^ is_high       # only the high byte of an element has a sign
+        return Cat(byte, stage.b_signed & byte[7] & (~stage.step.int16 | holds_high)).as_signed()

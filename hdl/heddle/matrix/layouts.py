@@ -19,6 +19,8 @@ def _passed_on(cfg):
         "lanes": cfg.threads,
         "a_signed": 1,
         "b_signed": 1,
+        "int16": 1,
+        "swapped": 1,                               # second pass of 16-bit elements
         "pc": PC_BITS,
     }
 
@@ -92,6 +94,8 @@ def slots_layout(cfg):
         "lanes": cfg.threads,
         "a_signed": 1,
         "b_signed": 1,
+        "int16": 1,
+        "swapped": 1,
         "merge": merge_layout(cfg),
     })
 

@@ -147,5 +147,5 @@ class WordSchedule(Component):
                 request.step.quads.eq(group.merge.quads),
                 request.step.total.eq(group.merge.total),
             ]
-            for name in ("step", "last", "product", "factor_word", "zero", "a_signed"):
+            for name in ("step", "last", "product", "factor_word", "zero", "a_signed", "int16", "swapped"):
                 m.d.sync += getattr(request.step, name).eq(getattr(group, name))

@@ -36,6 +36,7 @@ class MatrixOperation:
     kb: int = 0
     kb_destination: int = 0
     lane_sum: int = 0
+    int16: int = 0
     pc: int = 0
 
 
@@ -171,8 +172,8 @@ def _step(products, factors, shared, operation, register, number, words):
     for lane in range(threads):
         position = lane % size
         if operation.lanes[lane] and position in words:
-            a = _elements(factors[lane, operation.factor_word + number], operation.a_signed)
-            b = _elements(shared[words[position]:words[position] + dot], operation.b_signed)
+            a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
+            b = _elements(shared[words[position]:words[position] + dot], operation.b_signed, operation.int16)
             dots[lane] = a @ b
             takes[lane] = position % lanes_b == operation.kb_destination
     sums = np.repeat(dots.reshape(-1, lanes_b).sum(axis=1), lanes_b)
@@ -187,11 +188,12 @@ def _total(products, factors, shared, operation, register, number, words, quad):
     total = 0 if operation.zero and number == 0 and quad == 0 else int(products[0, register])
     for part, address in words.items():
         if operation.lanes[4 * quad + part]:
-            a = _elements(factors[4 * quad + part, operation.factor_word + number], operation.a_signed)
-            total += int(a @ _elements(shared[address:address + factors.shape[2]], operation.b_signed))
+            a = _elements(factors[4 * quad + part, operation.factor_word + number], operation.a_signed, operation.int16)
+            total += int(a @ _elements(shared[address:address + factors.shape[2]], operation.b_signed, operation.int16))
     if operation.lanes[0]:
         products[0, register] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _elements(values, signed):
-    return np.ascontiguousarray(values).view(np.int8 if signed else np.uint8).astype(np.int64)
+def _elements(values, signed, int16):
+    kind = f"{'<' if int16 else '|'}{'i' if signed else 'u'}{2 if int16 else 1}"
+    return np.ascontiguousarray(values).view(kind).astype(np.int64)

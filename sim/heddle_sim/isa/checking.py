@@ -13,7 +13,7 @@ from heddle.config import (
 )
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
-from heddle.isa.layout import Access, AluFunction, CompareFunction, Opcode, OperandSource, Space, Special
+from heddle.isa.layout import Access, AluFunction, CompareFunction, ElementType, Opcode, OperandSource, Space, Special
 
 from .fields import FIELDS, opcode_of
 
@@ -105,6 +105,14 @@ def _all_zero(fields, spelling):
     return rule
 
 
+def _element(value, word, cfg):
+    wide = cfg is None or cfg.mm16
+    elements = [ElementType.INT8.value] + [ElementType.INT16.value] * wide
+    if _get(word, "modifiers.matrix.element") not in elements or _get(word, "modifiers.matrix.transpose"):
+        return f"an mm8{' or mm16' * wide} without transpose"
+    return None
+
+
 def _merges(value, word, cfg):
     ka, kb, destination, interleaved, lane_sum = (
         _get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "kb_destination", "ka_interleaved", "lane_sum"))
@@ -122,8 +130,6 @@ def _element_shift(value, word, cfg):
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
 
-_MATRIX = [f"modifiers.matrix.{name}" for name in
-           ("element", "transpose")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
 _FUNCTIONS = {
     "register": _register,
@@ -149,7 +155,7 @@ _FUNCTIONS = {
     "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
     "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
-    "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose"),
+    "element": _element,
     "merges": _merges,
     "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
                             "a copy without swizzle and reduction"),

@@ -68,6 +68,7 @@ class Workload:
             "base": random.randrange(cfg.shared_bytes // 2 // 16 - 16) * 16 if not shift else 0, "element_shift": shift,
             "a_signed": random.getrandbits(1), "b_signed": random.getrandbits(1), "k_length": slices,
             "order": random.choice(list(LoopOrder)), "zero": random.getrandbits(1), "pc": random.getrandbits(12),
+            "int16": random.getrandbits(1) & cfg.mm16,
         }
         return MatrixOperation(**(values | self.merge() | fixed))
 
@@ -164,13 +165,15 @@ async def no_bubbles(dut, order):
     work.merges = False
     everything = np.ones(work.cfg.threads, bool)
     three = np.arange(work.cfg.threads) < 3
-    for columns, slices, count in ((everything, 16, 6), (everything, 1, 10), (three, 1, 10), (three, 4, 6), (everything, 2, 10)):
+    cases = ((everything, 16, 6, 0), (everything, 1, 10, 0), (three, 1, 10, 0), (three, 4, 6, 0), (everything, 2, 10, 0),
+             (everything, 8, 6, work.cfg.mm16), (three, 1, 10, work.cfg.mm16))
+    for columns, slices, count, int16 in cases:
         before = bench.steps
         start = bench.cycle
         for _ in range(count):
-            bench.operations.append(work.operation(columns=columns, k_length=slices - 1, product=0, order=order))
+            bench.operations.append(work.operation(columns=columns, k_length=slices - 1, product=0, order=order, int16=int16))
         await bench.idle()
-        steps = int(columns.sum()) * slices * count
+        steps = int(columns.sum()) * slices * count * work.cfg.passes(1 + int16)
         assert bench.steps - before == steps
         assert bench.cycle - start < steps + 40
         assert bench.bubbles == 0, f"{bench.bubbles} bubbles with {columns.sum()} columns and {slices} slices"
@@ -211,7 +214,7 @@ async def merges_are_faster(dut):
     cycles = {}
     plain = {"columns": everything, "lanes": everything, "k_length": 15, "product": 0, "base": 0, "element_shift": 0,
              "offset_register": offset, "factor_word": 3, "order": LoopOrder.SLICES_OUTER, "ka": 0, "kb": 0, "kb_destination": 0,
-             "lane_sum": 0}
+             "lane_sum": 0, "int16": 0}
     for name, merge, count in (("plain", {}, 8), ("ka4", {"ka": 3, "ka_interleaved": 1}, 8), ("kb4", {"kb": 3}, 2)):
         start = bench.cycle
         bench.operations += [work.operation(**(plain | merge)) for _ in range(count)]
@@ -235,13 +238,15 @@ async def first_step(dut):
     one = np.arange(work.cfg.threads) == 0
     latency = (1 if work.cfg.matrix_queue == 2 else 2) + 15 + exact_log2(work.cfg.dot) + 3 * (work.cfg.fetch_slots > 1)
     for row in range(8):
-        steps = 1 + row % 2
-        bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + steps: (
+        steps, int16 = 1 + row % 2, row // 2 % 2 & work.cfg.mm16
+        cycles = steps * work.cfg.passes(1 + int16)
+        bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + cycles: (
             ProductRead(1, row, Capture.QUAD)
             if bench.accepted > accepted and bench.cycle == bench.accepted_at + cycles else None)
-        bench.operations.append(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one))
+        bench.operations.append(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one,
+                                               int16=int16))
         await bench.idle()
-        assert bench.done_at - bench.accepted_at == latency + steps
+        assert bench.done_at - bench.accepted_at == latency + cycles
     await bench.compare()
     bench.finish()
 
@@ -253,7 +258,8 @@ async def steps_are_counted(dut):
     expected = 0
     for _ in range(20):
         operation = work.operation(product=17)
-        expected += len(matrix_steps(operation)) * (work.cfg.threads // 4 if operation.lane_sum else 1)
+        passes = work.cfg.passes(1 + operation.int16)
+        expected += len(matrix_steps(operation)) * (work.cfg.threads // 4 if operation.lane_sum else 1) * passes
         bench.operations.append(operation)
     await bench.idle()
     assert bench.steps == expected

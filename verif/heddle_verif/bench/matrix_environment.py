@@ -193,15 +193,15 @@ class MatrixBench:
         steps, bubbles, conflicts = self.signals("event_matrix_steps", "event_matrix_bubbles", "event_matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
 
-    def _compare_reads(self, result):
-        """Words that are fetched together are read together, each 16 bytes once; a group with an error is not read."""
+    def _compare_reads(self, result, passes):
+        """Words that are fetched together are read together, each 16 bytes once a pass; a group with an error is not read."""
         slots = self.cfg.fetch_slots
         groups = []
         for words in (*result.steps, result.unfinished):
             of_step = {}
             for position, address in words.items():
                 of_step.setdefault(position // slots, []).append(address // BANK_BYTES * BANK_BYTES)
-            groups += of_step.values()
+            groups += [*of_step.values()] * (passes if words is not result.unfinished else 1)
         if result.unfinished:
             groups.pop()
         for addresses in groups:
@@ -235,7 +235,7 @@ class MatrixBench:
             self.products = result.products
             assert self.errors[:len(result.errors)] == result.errors, f"errors {self.errors}, expected {result.errors} first"
             del self.errors[:len(result.errors)]
-            self._compare_reads(result)
+            self._compare_reads(result, self.cfg.passes(1 + operation.int16))
             self.completed += 1
             if not self.in_flight:
                 assert not self.errors and not self.reads, f"surplus: errors {self.errors}, reads {self.reads}"
