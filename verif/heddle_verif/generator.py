@@ -213,7 +213,8 @@ class ProgramGenerator:
     def matrix_text(self, target, address, factors, slices, merge):
         signs = f".{self.random.choice('us')}a.{self.random.choice('us')}b"
         flags = self.random.choice(("", ".kin")) + self.random.choice(("", ".z"))
-        self.text(f"{self.guard('p')}mm8{merge}{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
+        element = self.random.choice((8, 16)) if self.cfg.mm16 else 8
+        self.text(f"{self.guard('p')}mm{element}{merge}{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
 
     def matrix(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)

@@ -35,7 +35,7 @@ def add_arguments(parser):
     gemm = what.add_parser("gemm", help="matrix products")
     for name in ("m", "n", "k"):
         gemm.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
-    gemm.add_argument("--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)")
+    gemm.add_argument("--dtype", default="int8", choices=("int8", "uint8", "int16", "uint16"), help="type of both operands (default int8)")
     gemm.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
     gemm.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     add_device(gemm)

@@ -29,7 +29,7 @@ def gemm_row(device, m, n, k, dtype, seed, check):
     c, stats = device.matmul(a, b)
     seconds = time.perf_counter() - start
     if check:
-        expected = a.astype(np.int32) @ b.astype(np.int32)
+        expected = a.astype(np.int32) @ b.astype(np.int32)          # wraps, as the device does
         if not np.array_equal(c, expected):
             row, column = np.argwhere(c != expected)[0]
             raise CommandFailed(

@@ -126,9 +126,8 @@ def _modifier_rows(group):
 def _modifiers():
     yield "## Modifiers"
     yield ""
-    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` without merges,"
-    yield "transpose and lane sums, and `copy_block` without swizzle and reduction; the others are encoded and raise"
-    yield "UNSUPPORTED."
+    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` without transpose"
+    yield "and `copy_block` without swizzle and reduction; the others are encoded and raise UNSUPPORTED."
     yield ""
     rows = [row for group in MODIFIERS for row in _modifier_rows(group)]
     yield from _table(["instructions", "meaning", "modifiers", "default"], rows)

@@ -1,4 +1,4 @@
-"""Matrix product C = A x B of 8-bit integers for any shape, from global memory to global memory.
+"""Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
 A tile of C is ``threads`` rows by ``threads`` columns and lives in product registers; two tiles alternate, so that one is stored
 while ``mm`` works on the other. A block of ``threads`` rows of A is staged in shared memory and loaded into one half of the
@@ -98,9 +98,10 @@ class _Kernel:
     ur2 and ur3 staged C.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed):
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, element_bytes):
         self.cfg = cfg
-        self.tiling = Tiling.choose(cfg, k)
+        self.tiling = Tiling.choose(cfg, k * element_bytes)
+        self.multiplies = f"mm{8 * element_bytes}"
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
         self.shares = share_out(cfg.cores, m, n, threads)
@@ -218,7 +219,7 @@ class _Kernel:
         for word in range(0, words, _MAX_SLICES):
             zero = ".z" if first and word == 0 else ""
             register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + word * t.dot // 4
-            self.text(f"    {guard}mm8{self.signs}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
+            self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
                       f"ur1:rf{self.offset_b}:{word * t.dot}, r{register}")
 
     def scale_thread_number(self, register, factor):
@@ -332,11 +333,11 @@ class _Kernel:
         return assemble(str(self.text), self.cfg)
 
 
-def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed):
-    """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of 8-bit integers.
+def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, element_bytes=1):
+    """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
 
     A lies row-major at ``a_address``, B as n rows of k at ``b_address``, C row-major at ``c_address``; rows start at multiples of 16 bytes,
     and the bytes between the end of a row of A or B and the next multiple of 16 are zero. Returns ``Launch``.
     """
-    kernel = _Kernel(cfg, m, n, k, a_signed, b_signed)
+    kernel = _Kernel(cfg, m, n, k, a_signed, b_signed, element_bytes)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)
