@@ -72,6 +72,8 @@ class Config:
         Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
     mm16 : bool
         The lanes also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
+    transpose : bool
+        ``mm`` also takes B with rows of k instead of columns (``.t1``).
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
@@ -99,6 +101,7 @@ class Config:
     cores: int = 1
     mm16: bool = True
     wide_lanes: bool = False
+    transpose: bool = True
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -211,6 +214,11 @@ class Config:
     def fetch_slots(self):
         """Words of B that are fetched together: no more than the positions of a group."""
         return min(self.fetch_words, self.positions)
+
+    @property
+    def piece_slots(self):
+        """Rows of transposed B that are fetched together, 16 bytes of each."""
+        return min(self.fetch_slots, self.dot)
 
     # -- registers --------------------------------------------------------------------------
 

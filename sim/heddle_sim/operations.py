@@ -20,7 +20,7 @@ def multiply(state, operation):
     steps. Steps before an address error, in loop order, have been executed.
     """
     cfg = state.cfg
-    ka, slices = operation.ka + 1, operation.k_length + 1
+    slices = operation.k_length + 1
     words_of_slice = cfg.threads if operation.lane_sum else operation.kb + 1
     columns, position, index = _columns(operation)
     numbers = index + operation.product
@@ -31,19 +31,32 @@ def multiply(state, operation):
         return errors, 0
     offsets = state.registers[columns, FIRST_FACTOR_REGISTER + operation.offset_register]
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
+    if operation.transpose:
+        rows = slices * (cfg.dot >> operation.int16)
+        addresses = first.astype(np.int64)[:, None] + np.arange(rows) * operation.pitch
+        if operation.pitch % BANK_BYTES or (operation.int16 and (addresses % 2).any()) or addresses.max() >= cfg.shared_bytes:
+            return _multiply_step_by_step(state, operation)
+        b = state.shared[addresses[:, :, None] + np.arange(1 + operation.int16)].reshape(len(columns), slices, 1, cfg.dot)
+        return errors, _accumulate(state, operation, b, columns, position, numbers)
     addresses = (first[:, None] + np.arange(slices * words_of_slice, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)
 
-    passes = cfg.passes(1 + operation.int16)
     # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
     b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, words_of_slice, cfg.dot)
+    return errors, _accumulate(state, operation, b, columns, position, numbers)
+
+
+def _accumulate(state, operation, b, columns, position, numbers):
+    """Multiply by A, add to the products; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice, dot]."""
+    cfg, ka, slices = state.cfg, operation.ka + 1, operation.k_length + 1
+    passes = cfg.passes(1 + operation.int16)
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
     a = np.ascontiguousarray(state.registers[:, words:words + slices * cfg.numbers_per_word]).view(np.uint8)
     a = np.where(operation.lanes[:, None], a, 0)
     if operation.lane_sum:
         _total(state, operation, a.reshape(cfg.threads, slices, cfg.dot), b, numbers)
-        return errors, len(columns) * slices * cfg.threads // 4 * passes
+        return len(columns) * slices * cfg.threads // 4 * passes
     lanes_a, lanes_b = group_lanes(operation)
     a = a.reshape(-1, lanes_a, lanes_b, slices * cfg.dot)
     targets = np.arange(cfg.threads).reshape(-1, lanes_a, lanes_b)[:, :, operation.kb_destination]
@@ -57,7 +70,7 @@ def multiply(state, operation):
             state.registers[target] = product[lanes]
         else:
             state.registers[target] += product[lanes]
-    return errors, len(np.unique(numbers)) * slices * passes
+    return len(np.unique(numbers)) * slices * passes
 
 
 def _columns(operation):

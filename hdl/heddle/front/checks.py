@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS
-from ..isa.layout import Access, AluFunction, CompareFunction, ElementType, OperandSource, Space, Special, instruction_layout
+from ..isa.layout import Access, AluFunction, CompareFunction, ElementType, LoopOrder, OperandSource, Space, Special, instruction_layout
 
 __all__ = ["InstructionChecks"]
 
@@ -135,7 +135,13 @@ class InstructionChecks(Component):
 
     def _rule_element(self, field):
         elements = [ElementType.INT8] + [ElementType.INT16] * self.cfg.mm16
-        return Cat(field.matrix.element == element for element in elements).any() & ~field.matrix.transpose
+        return Cat(field.matrix.element == element for element in elements).any()
+
+    def _rule_transpose(self, field):
+        fields = field.matrix
+        if not self.cfg.transpose:
+            return ~fields.transpose
+        return ~(fields.transpose & Cat(fields.ka, fields.kb, fields.lane_sum, fields.order != LoopOrder.SLICES_OUTER).any())
 
     def _rule_merges(self, field):
         fields = field.matrix

@@ -66,6 +66,8 @@ class Decode(Component):
         word = fetched.word
         cycle = Signal(2)                   # of a copy, whose uniform registers are read two at a time
         copies, many = word.opcode == Opcode.COPY_BLOCK, word.opcode == Opcode.COPY_ROWS
+        # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
+        transposes = (word.opcode == Opcode.MATRIX) if self.cfg.transpose else 0
         take = Signal()
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
@@ -82,7 +84,7 @@ class Decode(Component):
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
                 decoded.a_value.eq(self.a),
-                decoded.b_value.eq(Mux(many | (word.b_source == OperandSource.UNIFORM), self.b, word.imm)),
+                decoded.b_value.eq(Mux(many | transposes | (word.b_source == OperandSource.UNIFORM), self.b, word.imm)),
                 decoded.address.eq(self.segment.base + (word.imm << self.segment.element_shift)[:32]),
                 decoded.segment.eq(self.segment),
                 decoded.token.eq(self._token(m, word)),

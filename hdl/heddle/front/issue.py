@@ -298,6 +298,11 @@ class Issue(Component):
             operation.lane_sum.eq(fields.lane_sum), operation.int16.eq(fields.element == ElementType.INT16),
             operation.pc.eq(instruction.pc),
         ]
+        if self.cfg.transpose:
+            m.d.comb += [
+                operation.transpose.eq(fields.transpose),
+                operation.pitch.eq(instruction.b_value << instruction.segment.element_shift),
+            ]
 
     def _copy(self, m, instruction, word):
         """Copies have uniform guards and need no tokens: their registers were read at decode."""

@@ -31,7 +31,8 @@ RULES = {
     "store_access": "memory.access is U8, U16, B32, V2 or V4",
     "element_shift": "segment.element_shift is at most 4",
     "rank": "segment.rank is 0",
-    "element": "element is INT8, or INT16 where the configuration has mm16; transpose is 0",
+    "element": "element is INT8, or INT16 where the configuration has mm16",
+    "transpose": "transpose is 0; or the configuration has it, order is SLICES_OUTER, and ka, kb and lane_sum are 0",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
     "plain_copy": "copy.swizzle and copy.reduction are NONE",
@@ -81,6 +82,7 @@ CHECKS = {
     Opcode.STORE: (*_ADDRESS, Check("c", "product_vector"), Check("modifiers", "store_access")),
     Opcode.MATRIX: (Check("dst", "product"), Check("a", "offset"), Check("b", "segment"), Check("c", "factors"),
                     Check("modifiers", "element", ErrorCode.UNSUPPORTED),
+                    Check("modifiers", "transpose", ErrorCode.UNSUPPORTED),
                     Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
                     Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
     Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,

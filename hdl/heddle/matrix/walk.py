@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..datapath.gates import any_of
 from ..isa.layout import LoopOrder
@@ -164,6 +165,7 @@ class StepWalk(Component):
         quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
         last_quad = Signal()
         last_slice = Signal()
+        next_slice = Signal()                       # with slices outermost
         next_word = Signal.like(word)
         m.d.comb += [
             step.eq(remaining & -remaining),
@@ -173,6 +175,7 @@ class StepWalk(Component):
             last_quad.eq(~operation.lane_sum | quad.all()),
             last_slice.eq(index == operation.k_length),
             next_word.eq(word + operation.kb + 1),
+            next_slice.eq(move & last_pass & last_step),
             final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
         ]
         with m.If(move):
@@ -193,6 +196,11 @@ class StepWalk(Component):
                 ]
                 with m.If(last_step):
                     m.d.sync += first_word.eq(next_word)
+        if self.cfg.transpose:
+            rows = exact_log2(self.cfg.dot)
+            stride = Mux(operation.int16, operation.pitch << rows - 1, operation.pitch << rows)
+            with m.If(operation.transpose & next_slice):
+                m.d.sync += operation.base.eq(operation.base + stride)
         with m.If(replace & move):
             m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0),
                          swapped.eq(0)]
@@ -213,8 +221,11 @@ class StepWalk(Component):
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
-                         "kb_destination", "lane_sum", "pc"):
+                         "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             with m.If(empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
+            if self.cfg.transpose:
+                with m.If(operation.transpose):     # the base moves on instead
+                    m.d.sync += output.word.eq(0)
         m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]

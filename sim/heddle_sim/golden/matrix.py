@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from heddle.config import PRODUCT_REGISTERS
+from heddle.config import BANK_BYTES, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 
@@ -37,6 +37,8 @@ class MatrixOperation:
     kb_destination: int = 0
     lane_sum: int = 0
     int16: int = 0
+    transpose: int = 0
+    pitch: int = 0
     pc: int = 0
 
 
@@ -54,12 +56,15 @@ class MatrixResult:
         For each step that was executed, in order: position in the group to shared address of the word of B.
     unfinished : dict of int to int
         The words of the step that an error ended, up to the one with the error.
+    pieces : list of list of int
+        With transpose: the 16 bytes of every row that are fetched together, and serve all neighbouring columns in them.
     """
 
     products: np.ndarray
     errors: list = field(default_factory=list)
     steps: list = field(default_factory=list)
     unfinished: dict = field(default_factory=dict)
+    pieces: list = field(default_factory=list)
 
     @property
     def addresses(self):
@@ -126,6 +131,13 @@ def multiply(products, factors, shared, operation):
             words = {part: (first + part * dot) & 0xFFFFFFFF for part in range(4)}
         else:
             words = _words(operation, offsets, index, number, dot)
+        if operation.transpose:
+            if error := _fetch_piece(result, operation, words[0], dot, len(shared)):
+                result.errors.append((error[0], operation.pc, error[1]))
+                return result
+            result.steps.append(words)
+            _step(result.products, factors, shared, operation, register, number, words)
+            continue
         read = {}
         for position, address in words.items():
             read[position] = address
@@ -156,10 +168,41 @@ def _words(operation, offsets, index, number, dot):
         column = column_of(operation, a, index)
         if column is None or not operation.columns[column]:
             continue
-        first = operation.base + (offsets[column] << operation.element_shift) + number * kb * dot
+        along_k = number * kb * dot if not operation.transpose else number * _rows(operation, dot) * operation.pitch
+        first = operation.base + (offsets[column] << operation.element_shift) + along_k
         for b in range(kb):
             words[a * group_lanes(operation)[1] + b] = (first + b * dot) & 0xFFFFFFFF
     return words
+
+
+def _rows(operation, dot):
+    """Rows of k in a slice."""
+    return dot // 2 if operation.int16 else dot
+
+
+def _fetch_piece(result, operation, address, dot, size):
+    """Check a column of transposed B, fetch its pieces unless the column before had the same [S0.8]; returns (code, operand) of an error."""
+    pitch, last = operation.pitch, address + (_rows(operation, dot) - 1) * operation.pitch
+    if pitch % BANK_BYTES:
+        return ErrorCode.MISALIGNED, pitch
+    if operation.int16 and address % 2:
+        return ErrorCode.MISALIGNED, address
+    for place in (pitch, address, last):
+        if place >= size:
+            return ErrorCode.OUT_OF_RANGE, place
+    piece = [address // BANK_BYTES * BANK_BYTES + row * pitch for row in range(_rows(operation, dot))]
+    if not result.pieces or result.pieces[-1] != piece:
+        result.pieces.append(piece)
+    return None
+
+
+def _column_bytes(shared, operation, address, dot):
+    """The ``dot`` bytes of a column that a step multiplies."""
+    if not operation.transpose:
+        return shared[address:address + dot]
+    size = 1 + operation.int16
+    rows = address + np.arange(_rows(operation, dot)) * operation.pitch
+    return shared[rows[:, None] + np.arange(size)].reshape(-1)
 
 
 def _step(products, factors, shared, operation, register, number, words):
@@ -173,7 +216,7 @@ def _step(products, factors, shared, operation, register, number, words):
         position = lane % size
         if operation.lanes[lane] and position in words:
             a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
-            b = _elements(shared[words[position]:words[position] + dot], operation.b_signed, operation.int16)
+            b = _elements(_column_bytes(shared, operation, words[position], dot), operation.b_signed, operation.int16)
             dots[lane] = a @ b
             takes[lane] = position % lanes_b == operation.kb_destination
     sums = np.repeat(dots.reshape(-1, lanes_b).sum(axis=1), lanes_b)

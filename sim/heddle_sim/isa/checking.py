@@ -108,9 +108,16 @@ def _all_zero(fields, spelling):
 def _element(value, word, cfg):
     wide = cfg is None or cfg.mm16
     elements = [ElementType.INT8.value] + [ElementType.INT16.value] * wide
-    if _get(word, "modifiers.matrix.element") not in elements or _get(word, "modifiers.matrix.transpose"):
-        return f"an mm8{' or mm16' * wide} without transpose"
-    return None
+    return None if _get(word, "modifiers.matrix.element") in elements else f"mm8{' or mm16' * wide}"
+
+
+def _transpose(value, word, cfg):
+    if not _get(word, "modifiers.matrix.transpose"):
+        return None
+    if cfg and not cfg.transpose:
+        return ".t0 (the configuration has no transpose)"
+    plain = not any(_get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "lane_sum", "order"))
+    return None if plain else ".t0 with merges, .sum or .kin"
 
 
 def _merges(value, word, cfg):
@@ -156,6 +163,7 @@ _FUNCTIONS = {
     "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
     "element": _element,
+    "transpose": _transpose,
     "merges": _merges,
     "plain_copy": _all_zero(["modifiers.copy.swizzle", "modifiers.copy.reduction"],
                             "a copy without swizzle and reduction"),

@@ -21,6 +21,7 @@ PROFILES = {
 }
 ACCESS_WORDS = 3            # factor words that only the thread unit uses, the first ones
 OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
+NEAR_WORDS = 3              # of them, those of columns that lie side by side, more or less
 
 
 def group_size(ka, kb):
@@ -34,7 +35,9 @@ class Workload:
         self.bench, self.cfg, self.random, self.rng = bench, bench.cfg, bench.random, bench.rng
         self.merges = True
         self.limit = self.cfg.factor_words - OFFSET_WORDS
-        self.offset_numbers = range(self.limit * self.cfg.numbers_per_word, self.cfg.factor_registers)
+        parts = self.cfg.numbers_per_word
+        self.offset_numbers = range(self.limit * parts, (self.cfg.factor_words - NEAR_WORDS) * parts)
+        self.near_numbers = range(self.offset_numbers.stop, self.cfg.factor_registers)
 
     async def prepare(self):
         """Random registers; every register of the last factor words is an offset in elements within half of shared memory."""
@@ -44,6 +47,9 @@ class Workload:
         for word in range(self.limit, cfg.factor_words):
             for group in range(cfg.thread_groups):
                 data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, 4), np.uint32) * 16
+                if word >= cfg.factor_words - NEAR_WORDS:
+                    columns = (group * bench.slots + np.arange(bench.slots))[:, None] * [1, 2, 2, 4]
+                    data = (2 * columns if word % 2 else columns + self.rng.integers(0, 2, columns.shape) * 16).astype(np.uint32)
                 bench.accesses.append(Return(data, 15, np.arange(cfg.threads) // bench.slots == group))
             bench.accesses.append(FactorWrite(word, 0, (1 << parts) - 1, np.ones(cfg.threads, bool)))
         await bench.idle()
@@ -70,7 +76,22 @@ class Workload:
             "order": random.choice(list(LoopOrder)), "zero": random.getrandbits(1), "pc": random.getrandbits(12),
             "int16": random.getrandbits(1) & cfg.mm16,
         }
-        return MatrixOperation(**(values | self.merge() | fixed))
+        values |= self.merge() | fixed
+        if cfg.transpose and self.merges and not fixed and random.random() < 0.4:
+            values |= self.transposed(values)
+        return MatrixOperation(**values)
+
+    def transposed(self, values):
+        """What is different with transposed B: rows anywhere in the second half of the room, columns at any byte."""
+        cfg, random = self.cfg, self.random
+        pitch = random.choice([0, 16, 48, 16 * random.randrange(1, 12)])
+        rows = (values["k_length"] + 1) * (cfg.dot >> values["int16"])
+        if pitch * rows > cfg.shared_bytes // 4:
+            pitch = 16
+        odd = 0 if values["int16"] or values["element_shift"] else random.randrange(16)
+        return {"transpose": 1, "pitch": pitch, "ka": 0, "ka_interleaved": 0, "kb": 0, "kb_destination": 0, "lane_sum": 0,
+                "order": LoopOrder.SLICES_OUTER, "base": values["base"] // 2 // 16 * 16 + odd,
+                "offset_register": random.choice(self.near_numbers) if random.random() < 0.7 else values["offset_register"]}
 
     def merge(self):
         """Random merges whose groups fit the threads; none, as often as any."""
