@@ -25,7 +25,7 @@ CONFIGS = {
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed)
-    assert summary["tests"] == 14
+    assert summary["tests"] == 17
 
 
 @pytest.mark.parametrize("config", ["tiny", "dot8", "dot16", "wide"])

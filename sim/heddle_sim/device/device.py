@@ -138,7 +138,7 @@ class Device:
             raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core)
         return stats
 
-    def matmul(self, a, b, transpose=False):
+    def matmul(self, a, b, transpose=False, b_layout="nk"):
         """Matrix product of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S0.3, S0.15].
 
         Parameters
@@ -147,13 +147,19 @@ class Device:
             ``int8``, ``uint8``, ``int16`` or ``uint16``, shape (M, K).
         b : numpy.ndarray
             Of the same size of elements, signed or not, shape (K, N); with ``transpose`` (N, K).
+        b_layout : str
+            How B lies in global memory: ``"nk"``, each column of K elements together, or ``"kn"``, each row of N [S0.8].
 
-        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as N x K,
+        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
         from ..kernels.matmul import plan
 
         a, b = _check_operand("a", a), _check_operand("b", b)
+        if b_layout not in ("nk", "kn"):
+            raise ValueError(f"b_layout must be nk or kn, not {b_layout!r}")
+        if b_layout == "kn" and not self.cfg.transpose:
+            raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} (transpose is false), not 'kn'")
         if a.dtype.itemsize != b.dtype.itemsize:
             raise TypeError(f"a and b must have elements of one size, not {a.dtype} and {b.dtype}")
         if a.dtype.itemsize == 2 and not self.cfg.mm16:
@@ -164,11 +170,11 @@ class Device:
             raise ValueError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
         addresses = []
         try:
-            for matrix in (a, b if transpose else b.T):
+            for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
                 addresses.append(self.memory.place(matrix))
             addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
             signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
-            launch = plan(self.cfg, m, n, k, *addresses, *signed, a.dtype.itemsize)
+            launch = plan(self.cfg, m, n, k, *addresses, *signed, a.dtype.itemsize, b_layout)
             stats = self.run(launch.program, launch.uniform, launch.macs, a.dtype.itemsize)
             return self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats
         finally:

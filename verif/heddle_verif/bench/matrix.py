@@ -252,6 +252,64 @@ async def merges_are_faster(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(int16=[0, 1])
+async def transposed_once(dut, int16):
+    """Each block of B is read once for all columns in it, and steps follow each other when 16 of them share it [S0.8]."""
+    bench, work = await begin(dut)
+    cfg = work.cfg
+    if not cfg.transpose or int16 > cfg.mm16:
+        return
+    work.merges = False
+    everything = np.ones(cfg.threads, bool)
+    offset = await work.place_columns(1 + int16)
+    for pitch, base in ((48, 0), (16, 0), (48, 16 - 2 * (1 + int16))):
+        before = bench.steps, bench.bubbles, bench.blocks, bench.cycle
+        count, slices = 3, 8
+        bench.operations += [work.operation(
+            columns=everything, lanes=everything, k_length=slices - 1, product=0, base=base, element_shift=0, offset_register=offset,
+            order=LoopOrder.SLICES_OUTER, int16=int16, transpose=1, pitch=pitch) for _ in range(count)]
+        await bench.idle()
+        steps, bubbles, blocks, cycles = (now - then for now, then in zip(
+            (bench.steps, bench.bubbles, bench.blocks, bench.cycle), before))
+        pieces = -(-(base + cfg.threads * (1 + int16)) // 16) * slices * count
+        assert steps == cfg.threads * slices * count * cfg.passes(1 + int16)
+        assert blocks == pieces * (cfg.dot >> int16)
+        load = cfg.dot // cfg.piece_slots + 11 + (1 if pitch % 32 else 3) * (cfg.dot // cfg.fetch_slots if cfg.fetch_slots > 1 else 0)
+        if steps == 16 * pieces and base == 0:
+            assert bubbles == 0 and cycles < steps + load + 40
+        assert cycles < pieces * max(steps // pieces + 1, load) + 60
+        dut._log.info(f"pitch {pitch}: {steps} steps, {pieces} pieces, {blocks} blocks in {cycles} cycles")
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def transposed_errors(dut):
+    """Rows at wrong distances or beyond shared memory; operations with and without transpose in turn."""
+    bench, work = await begin(dut, bank_stall=0.2)
+    cfg, random = work.cfg, work.random
+    if not cfg.transpose:
+        return
+    size = cfg.shared_bytes
+    for number in range(40):
+        values = vars(work.operation(k_length=random.randrange(4)))
+        kind = number % 5
+        if kind < 4:
+            values |= work.transposed(values)
+        if kind == 0:
+            values |= {"pitch": random.choice([8, size, size - 16, size // 4, 0xFFFFFFF0, 0x80000001, size // cfg.dot])}
+        elif kind == 1:
+            values |= {"base": random.choice([size, size - 16, size - 160, 0xFFFFFFF0, size - 1])}
+        elif kind == 2 and cfg.mm16:
+            values |= {"int16": 1, "base": random.choice([1, 2, 33])}
+        bench.operations.append(MatrixOperation(**values))
+    await bench.idle()
+    await bench.compare()
+    assert bench.blocks == bench.blocks_expected
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def first_step(dut):
     """The time from an operation to its sum is what the unit's page says, and a read granted in the cycle of ``done`` sees the sum."""
     bench, work = await begin(dut)
