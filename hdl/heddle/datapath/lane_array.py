@@ -33,7 +33,7 @@ class LaneArray(Component):
     Members
     -------
     step : In(step_layout(cfg))
-    word : In(signed(9)).array(fetch_slots, dot)
+    word : In(signed(element_bits)).array(fetch_slots, dot)
     take : In(positions)
     registers : In(RegisterPort(cfg))
     offset_read : In(1)
@@ -51,7 +51,7 @@ class LaneArray(Component):
         self.cfg = cfg
         super().__init__({
             "step": In(step_layout(cfg)),
-            "word": In(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "word": In(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": In(cfg.positions),
             "registers": In(RegisterPort(cfg)),
             "offset_read": In(1),
@@ -86,13 +86,19 @@ class LaneArray(Component):
     def _lanes(self, m, control, arbiter):
         port = self.registers
         returned = self._returned(m)
-        m.submodules.sums = sums = LaneSums(self.cfg.threads, self.cfg.sum_bits)
+        m.submodules.sums = sums = LaneSums(self.cfg.threads, self.cfg.sum_bits, self.cfg.two_passes)
         m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads), sums.total.eq(control.total)]
+        if self.cfg.two_passes:
+            m.d.comb += sums.scaled.eq(control.scaled)
         lanes = Once("heddle_lane", Lane, self.cfg)
         for thread in range(self.cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
             word = self.word[thread % self.cfg.fetch_slots]
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, word)]
+            if self.cfg.two_passes:
+                m.d.comb += [lane.odd_high.eq(control.odd_high), lane.scaled.eq(control.scaled)]
+            if self.cfg.wide_lanes:
+                m.d.comb += lane.wide.eq(control.wide)
             m.d.comb += [
                 lane.take.eq(self.take[thread % self.cfg.positions]),
                 lane.merged.eq(control.merged),

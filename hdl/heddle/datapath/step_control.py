@@ -1,6 +1,6 @@
 """The control pipeline of the lanes."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -15,8 +15,9 @@ __all__ = ["StepControl"]
 class StepControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
-    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active``
-    1, ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads`` and ``merged`` 4 + D,
+    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed``, ``wide`` and
+    ``active`` 1, ``odd_high`` 1 + D, ``read_bank`` and ``read_row`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``merged`` and
+    ``scaled`` 4 + D,
     ``receive``, ``total``, ``write_bank`` and ``write_row`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
     sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
     they belong to the same register.
@@ -30,7 +31,10 @@ class StepControl(Component):
     Members
     -------
     i : In(step_layout(cfg))
-    a_signed : Out(1)
+    a_signed : Out(2)
+        Of even and of odd bytes.
+    wide, odd_high, scaled : Out(1)
+        For elements of 16 bits: see ``Lane``.
     active : Out(threads)
         Lanes that take part.
     read_bank, write_bank : Out(4)
@@ -53,7 +57,10 @@ class StepControl(Component):
         self.cfg = cfg
         super().__init__({
             "i": In(step_layout(cfg)),
-            "a_signed": Out(1),
+            "a_signed": Out(2),
+            "wide": Out(1),
+            "odd_high": Out(1),
+            "scaled": Out(1),
             "active": Out(cfg.threads),
             "read_bank": Out(PRODUCT_BANKS),
             "read_row": Out(ROW_BITS),
@@ -85,7 +92,12 @@ class StepControl(Component):
         step = delayed(self.i.step, read + 2, "step")
         last = delayed(self.i.last, read + 3, "last")
         product = delayed(self.i.product, read + 2, "product", reset_less=True)
-        a_signed = delayed(self.i.a_signed, 1, "a_signed", reset_less=True)
+        # The low byte of an element has no sign, but where a multiplier takes both bytes.
+        low_signed = self.i.a_signed if self.cfg.wide_lanes else self.i.a_signed & ~self.i.int16
+        a_signed = delayed(Cat(low_signed, self.i.a_signed), 1, "a_signed", reset_less=True)
+        wide = delayed(self.i.int16, 1, "wide", reset_less=True)
+        odd_high = delayed(self.i.int16 & ~self.i.swapped, read - 2, "odd_high", reset_less=True)
+        scaled = delayed(self.i.int16 & self.i.swapped, read + 1, "scaled", reset_less=True)
         active = delayed(self.i.lanes, 1, "active", reset_less=True)
         zero = delayed(self.i.zero, read, "zero", reset_less=True)
         receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
@@ -109,6 +121,9 @@ class StepControl(Component):
         ]
         m.d.comb += [
             self.a_signed.eq(a_signed[1]),
+            self.wide.eq(wide[1]),
+            self.odd_high.eq(odd_high[-1]),
+            self.scaled.eq(scaled[-1]),
             self.active.eq(active[1]),
             self.read_row.eq(product[read][2:]),
             self.accumulate.banks.eq(banks),

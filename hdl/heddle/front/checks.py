@@ -13,6 +13,8 @@ from ..isa.layout import (
     Access,
     AluFunction,
     CompareFunction,
+    ElementType,
+    LoopOrder,
     OperandSource,
     Reduction,
     Space,
@@ -184,9 +186,15 @@ class InstructionChecks(Component):
     def _rule_rank(self, field):
         return field.segment.rank == 0
 
-    def _rule_plain_matrix(self, field):
+    def _rule_element(self, field):
+        elements = [ElementType.INT8] + [ElementType.INT16] * self.cfg.mm16
+        return Cat(field.matrix.element == element for element in elements).any()
+
+    def _rule_transpose(self, field):
         fields = field.matrix
-        return ~Cat(fields.element.as_value(), fields.transpose).any()
+        if not self.cfg.transpose:
+            return ~fields.transpose
+        return ~(fields.transpose & Cat(fields.ka, fields.kb, fields.lane_sum, fields.order != LoopOrder.SLICES_OUTER).any())
 
     def _rule_merges(self, field):
         fields = field.matrix

@@ -112,7 +112,8 @@ class Decode(Component):
         ]
         m.d.sync += [
             decoded.control.eq(alu.control),
-            decoded.a_value.eq(self.a),
+            # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
+            decoded.a_value.eq(Mux(word.opcode == Opcode.MATRIX, self.b, self.a) if self.cfg.transpose else self.a),
             decoded.b_value.eq(select_one_hot((addressed, special, uniform, ~(addressed | special | uniform)),
                                               (address, self._special(m, word), self.b, word.imm))),
         ]

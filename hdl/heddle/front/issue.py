@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
-from ..isa.layout import Access, AluFunction, Opcode, OperandSource, Special, WaitUnit
+from ..isa.layout import Access, AluFunction, ElementType, Opcode, OperandSource, Special, WaitUnit
 from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import AluDatapath
 from .checks import FailedField, failed_operand
@@ -286,9 +286,14 @@ class Issue(Component):
             operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
             operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),
             operation.kb.eq(fields.kb), operation.kb_destination.eq(fields.kb_destination),
-            operation.lane_sum.eq(fields.lane_sum),
+            operation.lane_sum.eq(fields.lane_sum), operation.int16.eq(fields.element == ElementType.INT16),
             operation.pc.eq(instruction.pc),
         ]
+        if self.cfg.transpose:
+            m.d.comb += [
+                operation.transpose.eq(fields.transpose),
+                operation.pitch.eq(instruction.a_value << instruction.segment.element_shift),
+            ]
 
     def _copy(self, m, instruction, word):
         """Copies have uniform guards and need no tokens: their registers were read at decode."""

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..datapath.gates import any_of
 from ..isa.layout import LoopOrder
@@ -17,7 +18,8 @@ class StepWalk(Component):
     """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
 
     Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges
-    that is column i. Steps none of whose columns is fetched are left out.
+    that is column i. Steps none of whose columns is fetched are left out. Where 16-bit elements take two passes, each
+    step is listed twice, the second time ``swapped``.
 
     While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation
     without active columns, and every operation while ``stop`` is high, gives one step without columns that carries
@@ -164,9 +166,12 @@ class StepWalk(Component):
         word = Signal(self.cfg.word_index_bits, reset_less=True)
         first_word = Signal.like(word)              # of this slice, in all steps
         last_step = Signal()
+        swapped = Signal(reset_less=True)           # second pass
+        last_pass = Signal()
         quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
         last_quad = Signal()
         last_slice = Signal()
+        next_slice = Signal()                       # with slices outermost
         next_word = Signal.like(word)
         for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
                                      (others, next_step, next_others)):
@@ -174,14 +179,18 @@ class StepWalk(Component):
             m.d.comb += [below.eq(source - 1), lowest.eq(source & ~below), rest.eq(source & below)]
         m.d.comb += [
             last_step.eq(others == 0),
+            last_pass.eq((~operation.int16 | swapped) if self.cfg.two_passes else 1),
             last_quad.eq(~operation.lane_sum | quad.all()),
             last_slice.eq(index == operation.k_length),
             next_word.eq(word + operation.kb + 1),
-            final.eq((last_step & last_slice & last_quad) | empty | self.stop),
+            next_slice.eq(move & last_pass & last_step),
+            final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
         ]
-        with m.If(move & ~last_quad):
+        with m.If(move):
+            m.d.sync += swapped.eq(~last_pass)
+        with m.If(move & last_pass & ~last_quad):
             m.d.sync += [quad.eq(quad + 1), word.eq(next_word)]
-        with m.Elif(move):
+        with m.Elif(move & last_pass):
             m.d.sync += quad.eq(0)
             with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
                 m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
@@ -196,12 +205,17 @@ class StepWalk(Component):
                 ]
                 with m.If(last_step):
                     m.d.sync += first_word.eq(next_word)
+        if self.cfg.transpose:
+            rows = exact_log2(self.cfg.dot)
+            stride = Mux(operation.int16, operation.pitch << rows - 1, operation.pitch << rows)
+            with m.If(operation.transpose & next_slice):
+                m.d.sync += operation.base.eq(operation.base + stride)
         with m.If(replace & move):
-            m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0)]
+            m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0), swapped.eq(0)]
             m.d.sync += [register.eq(start_step) for register in (step, first_step)]
             m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
         fetches = Cat((step & current).any() for _, current in fetched)
-        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes}
+        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes, "swapped": swapped}
 
     def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
@@ -213,11 +227,15 @@ class StepWalk(Component):
             m.d.sync += [
                 output.first.eq(first),
                 output.last.eq(final),
-                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)),
+                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0) & ~walked["swapped"]),
+                output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
-                         "kb_destination", "lane_sum", "pc"):
+                         "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             with m.If(empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
+            if self.cfg.transpose:
+                with m.If(operation.transpose):     # the base moves on instead
+                    m.d.sync += output.word.eq(0)
         m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]
