@@ -169,7 +169,9 @@ def test_every_illegal_operand_check_has_a_case():
 
 @pytest.mark.parametrize("field", ["element", "kb_destination", "transpose"])
 def test_unsupported_mm(field):
-    fields = MM | {"guard": 0, f"modifiers.matrix.{field}": 1, "modifiers.matrix.k_length": 3}
+    fields = MM | {"guard": 0, f"modifiers.matrix.{field}": 2 if field == "element" else 1, "modifiers.matrix.k_length": 3}
+    if field == "transpose":
+        fields["modifiers.matrix.kb"] = 1           # not together
     word = pack(fields)
     assert_error(simulator().run(Program([word])), ErrorCode.UNSUPPORTED, 0, FIELDS["modifiers"].get(word))
 

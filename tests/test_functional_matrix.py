@@ -77,6 +77,32 @@ def test_mm_extreme_values_are_exact(signs, value):
     assert (sim.state.registers[:, :8].view(np.int32) == product).all()
 
 
+@pytest.mark.parametrize("passes", [1, 2])
+@pytest.mark.parametrize("signs", ["sa.sb", "sa.ub", "ua.sb", "ua.ub"])
+def test_mm16(signs, passes):
+    """Products of 16-bit integers of either signedness, modulo 2^32 [S0.15]."""
+    cfg, rng, slices = CFG.replace(wide_lanes=passes == 1), np.random.default_rng(3), 5
+    sim = FunctionalSimulator(cfg)
+    kinds = ["<i2" if signs[index] == "s" else "<u2" for index in (0, 3)]
+    a, b = (rng.integers(0, 1 << 16, (cfg.threads, slices * cfg.dot // 2)).astype("<u2") for _ in range(2))
+    a[0], b[0] = 0x8000, 0x8000
+    a[1], b[1] = 0xFFFF, 0xFFFF
+    sim.state.registers[:, 256:256 + slices * cfg.numbers_per_word] = a.view("<u4")
+    sim.state.shared[:b.nbytes] = b.view(np.uint8).reshape(-1)
+    offset = cfg.registers - 1
+    sim.state.registers[:, offset] = np.arange(cfg.threads) * slices * cfg.dot // 2
+    result = run(f"segment.shared.b16 ur4, 0\nmm16.{signs}.k{slices}.z r8, ur4:rf{offset}:0, r256\nhalt", sim)
+    expected = a.view(kinds[0]).astype(np.int64) @ b.view(kinds[1]).astype(np.int64).T
+    assert result.ok
+    assert (sim.state.registers[:, 8:8 + cfg.threads] == expected.astype(np.uint32)).all()
+    assert result.counts["matrix_steps"] == cfg.threads * slices * passes
+
+
+def test_mm16_needs_its_lanes():
+    result = run("mm16 r0, ur0:rf256:0, r256\nhalt", FunctionalSimulator(CFG.replace(mm16=False)))
+    assert result.error is ErrorCode.UNSUPPORTED
+
+
 def merge(rng, cfg):
     """Random merges that the configuration allows, none in a third of all cases."""
     if rng.integers(4) == 0:
@@ -108,7 +134,7 @@ def test_mm_against_the_golden_model(name):
             base=cfg.dot * int(rng.integers(8)), factor_word=int(rng.integers(cfg.factor_words - slices)),
             offset_register=offset - 256, element_shift=shift,
             a_signed=count & 1, b_signed=count >> 1 & 1, order=LoopOrder(count >> 2 & 1), zero=count >> 3 & 1,
-            **merge(rng, cfg))
+            int16=count >> 4 & 1, **merge(rng, cfg))
         factors = registers.view(np.uint8)[:, 1024:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
         expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)
         factors = factors.copy()
@@ -116,7 +142,7 @@ def test_mm_against_the_golden_model(name):
         assert (registers[:, :256].view(np.int32) == expected.products).all()
         assert (registers.view(np.uint8)[:, 1024:] == factors.reshape(cfg.threads, -1)).all()
         assert errors == [(code, operand) for code, _, operand in expected.errors]
-        assert steps == len(expected.steps)
+        assert steps == len(expected.steps) * cfg.passes(1 + operation.int16)
         codes |= {code for code, _ in errors} or {ErrorCode.NONE}
     assert codes == {ErrorCode.NONE, ErrorCode.PRODUCT_RANGE, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE}
 

@@ -6,7 +6,7 @@ from amaranth.sim import Simulator
 from heddle import load_config
 from heddle.config import SEGMENTS
 from heddle.errors import ErrorCode
-from heddle.front.checks import InstructionChecks
+from heddle.front.checks import InstructionChecks, failed_operand
 from heddle.isa.checks import CHECKS
 from heddle.isa.layout import Opcode, Space, instruction_layout
 from heddle_sim.isa.checking import find_violation
@@ -39,6 +39,7 @@ def words(cfg, count):
 def test_hardware_and_software_agree(name):
     cfg = load_config(name)
     dut = InstructionChecks(cfg)
+    operand = failed_operand(cfg, dut.word, dut.field)
     seen = set()
 
     async def bench(ctx):
@@ -48,8 +49,8 @@ def test_hardware_and_software_agree(name):
             ctx.set(dut.segment_space, space)
             await ctx.delay(1e-9)
             violation = find_violation(word, cfg, [space.value] * SEGMENTS)
-            expected = (violation.code, violation.operand) if violation else (ErrorCode.NONE, 0)
-            found = (ctx.get(dut.code), ctx.get(dut.operand))
+            expected = (violation.code, violation.operand) if violation else (ErrorCode.NONE, None)
+            found = (ctx.get(dut.code), ctx.get(operand) if violation else None)
             assert found == expected, f"{word:032x}: {found}, not {expected} ({violation})"
             seen.add((FIELDS["opcode"].get(word), violation and (violation.field, violation.code)))
 

@@ -12,9 +12,10 @@ def random_operands(rng):
     """A and B of a random shape, with the extremes of their types among the values."""
     m, n = (int(rng.choice(CORNERS)) if rng.random() < 0.6 else int(rng.integers(1, 48)) for _ in range(2))
     k = int(rng.choice(CORNERS)) if rng.random() < 0.4 else int(rng.integers(1, 260))
+    kinds = [np.int8, np.uint8] if rng.random() < 0.7 else [np.int16, np.uint16]
     operands = []
     for shape in ((m, k), (k, n)):
-        dtype = rng.choice([np.int8, np.uint8])
+        dtype = rng.choice(kinds)
         limits = np.iinfo(dtype)
         values = rng.integers(limits.min, limits.max + 1, shape)
         extreme = rng.random(shape) < 0.1

@@ -69,8 +69,17 @@ class Config:
     fetch_words : int
         Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4,
         8 or 16).
+    shared_writes : int
+        Words of 16 bytes written to the shared memory of a core per cycle at most: 1, for all of which there is one bus, or 8,
+        one for each bank. 1 needs ``axi_data_bits`` of at most 128.
     cores : int
         Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
+    mm16 : bool
+        The lanes also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
+    transpose : bool
+        ``mm`` also takes B with rows of k instead of columns (``.t1``).
+    wide_lanes : bool
+        Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
     Raises
     ------
@@ -94,14 +103,20 @@ class Config:
     thread_queue: int = 4
     copy_queue: int = 8
     fetch_words: int = 16
+    shared_writes: int = 8
     cores: int = 1
+    mm16: bool = True
+    wide_lanes: bool = False
+    transpose: bool = True
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():
             raise ConfigError(f"name must be an identifier, not {self.name!r}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name != "name" and (not isinstance(value, int) or isinstance(value, bool)):
+            if field.type is bool and not isinstance(value, bool):
+                raise ConfigError(f"{field.name} must be true or false, not {value!r}")
+            if field.type is int and (not isinstance(value, int) or isinstance(value, bool)):
                 raise ConfigError(f"{field.name} must be an integer, not {value!r}")
         self._one_of("threads", (8, 16, 32, 64))
         self._one_of("dot", (4, 8, 16))
@@ -109,6 +124,9 @@ class Config:
         self._one_of("thread_slots", (1, 2, 4, 8))
         self._one_of("thread_multipliers", (1, 2, 4, 8))
         self._one_of("fetch_words", (1, 2, 4, 8, 16))
+        self._one_of("shared_writes", (1, 8))
+        if self.shared_writes == 1 and self.axi_data_bits > 8 * BANK_BYTES:
+            raise ConfigError(f"shared_writes must be {BANKS} with axi_data_bits = {self.axi_data_bits}, not 1")
         self._power("shared_memory_kib", 4, 1024)
         self._power("instruction_words", 64, 4096)
         self._power("factor_words", 32, 8192)
@@ -118,6 +136,8 @@ class Config:
         for queue in ("matrix_queue", "thread_queue", "copy_queue"):
             self._between(queue, 2, 16)
         self._between("cores", 1, 16)
+        if self.wide_lanes and not self.mm16:
+            raise ConfigError("wide_lanes must be false with mm16 = False, not True")
         last = FIRST_FACTOR_REGISTER + self.factor_registers
         if last > 1 << REGISTER_BITS:
             raise ConfigError(
@@ -158,6 +178,19 @@ class Config:
         """8-bit multiply-accumulates per cycle of the whole device."""
         return self.cores * self.threads * self.dot
 
+    def peak_macs(self, element_bytes):
+        """Multiply-accumulates per cycle of the whole device with integers of one or two bytes."""
+        return self.peak_macs_per_cycle // (1 if element_bytes == 1 else 2 * self.passes(element_bytes))
+
+    def passes(self, element_bytes):
+        """Steps of the lanes for one factor word of integers of one or two bytes."""
+        return 1 if element_bytes == 1 or self.wide_lanes else 2
+
+    @property
+    def two_passes(self):
+        """``mm16`` multiplies bytes, in two passes."""
+        return self.mm16 and not self.wide_lanes
+
     @property
     def thread_bits(self):
         return exact_log2(self.threads)
@@ -169,8 +202,13 @@ class Config:
 
     @property
     def sum_bits(self):
-        """Bits of a lane's dot product: ``dot`` products of 9 x 9 bit signed."""
-        return 18 + exact_log2(self.dot)
+        """Bits of a lane's dot product: ``dot`` products of 9 x 9 bit signed, exact; with ``mm16`` modulo 2^32."""
+        return 32 if self.mm16 else 18 + exact_log2(self.dot)
+
+    @property
+    def element_bits(self):
+        """Bits of an element of B as it is broadcast, signed."""
+        return 17 if self.wide_lanes else 9
 
     @property
     def positions(self):
@@ -186,6 +224,11 @@ class Config:
     def fetch_slots(self):
         """Words of B that are fetched together: no more than the positions of a group."""
         return min(self.fetch_words, self.positions)
+
+    @property
+    def piece_slots(self):
+        """Rows of transposed B that are fetched together, 16 bytes of each."""
+        return min(self.fetch_slots, self.dot)
 
     # -- registers --------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from .counters import BREAKDOWN, COUNTERS
+from .counters import BREAKDOWN, COUNTERS, most_in_a_cycle
 from .front.fetch import program_write_layout
 from .front.unit import FrontEnd
 from .layouts import ErrorStream, GlobalPort
@@ -54,7 +54,8 @@ class Core(Component):
             "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
             "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
-        } | {f"event_{name}": Out(1) for name in CORE_EVENTS} | {f"reason_{name}": Out(1) for name in CORE_REASONS})
+        } | {f"event_{name}": Out(range(most_in_a_cycle(name) + 1)) for name in CORE_EVENTS}
+            | {f"reason_{name}": Out(1) for name in CORE_REASONS})
 
     def elaborate(self, platform):
         m = Module()
@@ -110,7 +111,7 @@ class Core(Component):
 
     def _observe(self, m, front, thread, matrix, copy):
         sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
-                   "matrix_steps": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
+                   "matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
                    "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
                    "copy_bank_conflicts": copy}
         for name, unit in sources.items():

@@ -1,6 +1,8 @@
 """Performance counters: one table for RTL, device and documentation."""
 
-__all__ = ["COUNTERS", "BREAKDOWN"]
+from .config import BANKS
+
+__all__ = ["COUNTERS", "BREAKDOWN", "most_in_a_cycle"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
 # With several cores: the reasons of core 0.
@@ -13,11 +15,12 @@ BREAKDOWN = {
     "control": "anything else: uniform instructions, branches, start",
 }
 
-# Events; each counts cycles in which the event holds, added up over the cores.
+# Events; each counts cycles in which the event holds, or how much happens in a cycle, added up over the cores.
 COUNTERS = {
     "instructions": "instructions issued",
     "matrix_instructions": "mm instructions completed",
     "matrix_steps": "steps of mm that entered the lanes",
+    "matrix_blocks": "blocks of 16 bytes that the fetch of B read",
     "matrix_bank_conflicts": "cycles a fetch of B waited for its bank",
     "matrix_bubbles": "cycles between the first and the last step of consecutive mm instructions without a step",
     "thread_instructions": "thread instructions completed",
@@ -34,3 +37,8 @@ COUNTERS = {
     "multiply_stalls": "cycles the thread unit waited for its multipliers",
     "thread_shared_cycles": "cycles in which a thread access asked for banks of shared memory",
 }
+
+
+def most_in_a_cycle(name):
+    """Largest value of an event of one core."""
+    return BANKS if name == "matrix_blocks" else 1

@@ -148,6 +148,9 @@ def matrix_operation_layout(cfg):
         "kb": 2,                                    # lanes that share a dot product, minus one
         "kb_destination": 2,
         "lane_sum": 1,                              # all lanes share a dot product; without ka and kb
+        "int16": 1,                                 # elements of 16 bits, else of 8
+        # B lies in rows of k, ``pitch`` bytes apart; slices outermost, without merges
+        **({"transpose": 1, "pitch": 32} if cfg.transpose else {}),
         "pc": PC_BITS,
     })
 

@@ -13,6 +13,7 @@ def _units():
     from .datapath.lane import Lane
     from .datapath.lane_array import LaneArray
     from .front.unit import FrontEnd
+    from .matrix.fetch import Fetch
     from .matrix.unit import MatrixUnit
     from .memory.arbiter import GlobalArbiter
     from .memory.axi_master import AxiMaster
@@ -24,7 +25,7 @@ def _units():
     from .top import Top
     return {
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
-        "matrix_unit": MatrixUnit, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
+        "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "axi_master": AxiMaster, "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }

@@ -8,6 +8,7 @@ from heddle.isa.layout import (
     Access,
     AluFunction,
     CompareFunction,
+    ElementType,
     LoopOrder,
     Opcode,
     OperandSource,
@@ -109,7 +110,8 @@ class Decoder:
             k_length=modifier("matrix.k_length"), order=LoopOrder(modifier("matrix.order")),
             zero=modifier("matrix.zero"), ka=modifier("matrix.ka"), ka_interleaved=modifier("matrix.ka_interleaved"),
             kb=modifier("matrix.kb"), kb_destination=modifier("matrix.kb_destination"),
-            lane_sum=modifier("matrix.lane_sum"), pc=0)
+            lane_sum=modifier("matrix.lane_sum"), int16=int(modifier("matrix.element") == ElementType.INT16.value),
+            transpose=modifier("matrix.transpose"), pitch=0, pc=0)
 
     def _copy(self, modifier):
         return SimpleNamespace(

@@ -286,6 +286,7 @@ class FunctionalSimulator:
         operation.base, space = self._address(instruction, operation)
         if space is not Space.SHARED:
             raise _Stop(ErrorCode.UNSUPPORTED, instruction.b)
+        operation.pitch = (int(self.uniform[instruction.b]) << operation.element_shift) & _WORD
         operation.pc = self._pc
         operation.columns = active_threads(self.state, instruction.guard, instruction.guard_negate)
         operation.lanes = self.state.lane_mask

@@ -20,7 +20,7 @@ def multiply(state, operation):
     steps. Steps before an address error, in loop order, have been executed.
     """
     cfg = state.cfg
-    ka, slices = operation.ka + 1, operation.k_length + 1
+    slices = operation.k_length + 1
     words_of_slice = cfg.threads if operation.lane_sum else operation.kb + 1
     columns, position, index = _columns(operation)
     numbers = index + operation.product
@@ -31,24 +31,37 @@ def multiply(state, operation):
         return errors, 0
     offsets = state.registers[columns, FIRST_FACTOR_REGISTER + operation.offset_register]
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
+    if operation.transpose:
+        rows = slices * (cfg.dot >> operation.int16)
+        addresses = first.astype(np.int64)[:, None] + np.arange(rows) * operation.pitch
+        if operation.pitch % BANK_BYTES or (operation.int16 and (addresses % 2).any()) or addresses.max() >= cfg.shared_bytes:
+            return _multiply_step_by_step(state, operation)
+        b = state.shared[addresses[:, :, None] + np.arange(1 + operation.int16)].reshape(len(columns), slices, 1, cfg.dot)
+        return errors, _accumulate(state, operation, b, columns, position, numbers)
     addresses = (first[:, None] + np.arange(slices * words_of_slice, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)
 
     # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
     b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, words_of_slice, cfg.dot)
+    return errors, _accumulate(state, operation, b, columns, position, numbers)
+
+
+def _accumulate(state, operation, b, columns, position, numbers):
+    """Multiply by A, add to the products; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice, dot]."""
+    cfg, ka, slices = state.cfg, operation.ka + 1, operation.k_length + 1
+    passes = cfg.passes(1 + operation.int16)
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
     a = np.ascontiguousarray(state.registers[:, words:words + slices * cfg.numbers_per_word]).view(np.uint8)
     a = np.where(operation.lanes[:, None], a, 0)
     if operation.lane_sum:
         _total(state, operation, a.reshape(cfg.threads, slices, cfg.dot), b, numbers)
-        return errors, len(columns) * slices * cfg.threads // 4
+        return len(columns) * slices * cfg.threads // 4 * passes
     lanes_a, lanes_b = group_lanes(operation)
     a = a.reshape(-1, lanes_a, lanes_b, slices * cfg.dot)
     targets = np.arange(cfg.threads).reshape(-1, lanes_a, lanes_b)[:, :, operation.kb_destination]
     for row in range(ka):
         mine = position == row
-        # Exact in single precision: at most 16 * 16 products below 2^16 each, so that every sum stays below 2^24.
         product = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation)
                       for part in range(operation.kb + 1))
         lanes = operation.lanes[targets[:, row]]
@@ -57,7 +70,7 @@ def multiply(state, operation):
             state.registers[target] = product[lanes]
         else:
             state.registers[target] += product[lanes]
-    return errors, len(np.unique(numbers)) * slices
+    return len(np.unique(numbers)) * slices * passes
 
 
 def _columns(operation):
@@ -71,17 +84,22 @@ def _columns(operation):
 
 
 def _total(state, operation, a, b, numbers):
-    """Dot products of all lanes together, for thread 0; exact in double precision."""
+    """Dot products of all lanes together, for thread 0."""
     if operation.lanes[0]:
-        a = _numbers(a.transpose(1, 0, 2).reshape(-1), operation.a_signed).astype(np.float64)
-        product = (_numbers(b.reshape(len(b), -1), operation.b_signed) @ a).astype(np.int64).astype(np.uint32)
+        product = _product(b.reshape(len(b), -1), a.transpose(1, 0, 2).reshape(1, -1), operation, swap=True)[:, 0]
         before = 0 if operation.zero else state.registers[0, numbers]
         state.registers[0, numbers] = before + product
 
 
-def _product(a, b, operation):
-    product = _numbers(a, operation.a_signed) @ _numbers(b, operation.b_signed).T
-    return product.astype(np.int32).view(np.uint32)
+def _product(a, b, operation, swap=False):
+    """A x B modulo 2^32, of rows of bytes along k; with ``swap`` the first operand is B.
+
+    Exact in double precision: at most 2^13 bytes give sums below 2^44. 16 words of 8-bit integers stay below 2^24.
+    """
+    signs = (operation.a_signed, operation.b_signed)
+    kind = np.float64 if operation.int16 or swap else np.float32
+    left, right = (_numbers(values, signed, operation.int16, kind) for values, signed in zip((a, b), signs[::-1 if swap else 1]))
+    return (left @ right.T).astype(np.int64).astype(np.uint32)
 
 
 def _multiply_step_by_step(state, operation):
@@ -89,11 +107,11 @@ def _multiply_step_by_step(state, operation):
     factors = registers[:, 4 * FIRST_FACTOR_REGISTER:].reshape(state.cfg.threads, state.cfg.factor_words, state.cfg.dot)
     result = golden_multiply(state.registers[:, :PRODUCT_REGISTERS].view(np.int32), factors, state.shared, operation)
     state.registers[:, :PRODUCT_REGISTERS] = result.products.view(np.uint32)
-    return [(code, operand) for code, _, operand in result.errors], len(result.steps)
+    return [(code, operand) for code, _, operand in result.errors], len(result.steps) * state.cfg.passes(1 + operation.int16)
 
 
-def _numbers(values, signed):
-    return (values.view(np.int8) if signed else values).astype(np.float32)
+def _numbers(values, signed, int16, kind):
+    return np.ascontiguousarray(values).view(f"{'i' if signed else 'u'}{1 + int16}").astype(kind)
 
 
 def copy_block(state, operation):

@@ -41,6 +41,18 @@ class ExecutableGenerator(ProgramGenerator):
         results = self.results_count()
         return super().program(min(length, self.cfg.instruction_words - results - 90))
 
+    def interrupted(self, length):
+        """A program like others, and the number of an instruction of it at which everything before has ended."""
+        length = min(length, self.cfg.instruction_words - self.results_count() - 90)
+        self.prologue()
+        self.items(length // 2)
+        self.text("wait")
+        self.races.wait()
+        place = self.text.count
+        self.items(length - length // 2)
+        self.epilogue()
+        return str(self.text), place
+
     def prologue(self):
         """Random contents for shared memory and registers, offsets, segments."""
         blocks = min(self.cfg.shared_bytes, self.data_bytes) // BANK_BYTES
@@ -237,15 +249,35 @@ class ExecutableGenerator(ProgramGenerator):
             self.text(f"{self.guard('p')}st.{name} {place[0]}, r{self.register(max(1, size // 4), product=True)}")
 
     def matrix(self):
+        if self.transposes():
+            self.matrix_transposed()
+            return
         factors, slices = self.slices()
         merge, words = self.merge()
         registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
         if place := self.place(self.cfg.dot * slices * words, self.cfg.dot, registers, space="shared"):
-            target = self.register(product=True)
-            if target + self.cfg.threads > PRODUCT_REGISTERS - OFFSETS:
-                target = self.random.randrange(PRODUCT_REGISTERS - OFFSETS - self.cfg.threads + 1)
             self.settle(Access("matrix", *place[1:], False))
-            self.matrix_text(target, place[0], factors, slices, merge)
+            self.matrix_text(self.products(), place[0], factors, slices, merge)
+
+    def matrix_transposed(self):
+        """The uniform register with the number of the segment takes the distance of the rows."""
+        factors, slices = self.slices()
+        element = self.element()
+        pitch = BANK_BYTES * self.random.choice((0, 1, 1, 3, self.random.randrange(12)))
+        rows = slices * self.cfg.dot * 8 // element
+        registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
+        if place := self.place((rows - 1) * pitch + element // 8, element // 8, registers, space="shared"):
+            segment = int(place[0].split(":")[0][2:])
+            self.settle(Access("matrix", *place[1:], False))
+            self.text(f"umov ur{segment}, {pitch >> self.segments[segment][2]}")
+            self.matrix_text(self.products(), place[0], factors, slices, ".t1", element)
+
+    def products(self):
+        """First product register of an mm that leaves those of offsets alone."""
+        target = self.register(product=True)
+        if target + self.cfg.threads > PRODUCT_REGISTERS - OFFSETS:
+            target = self.random.randrange(PRODUCT_REGISTERS - OFFSETS - self.cfg.threads + 1)
+        return target
 
     def ends(self, size):
         """Spaces and first addresses of a copy of so many bytes; ``destination, source`` each (space, address)."""

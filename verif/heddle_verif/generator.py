@@ -221,15 +221,22 @@ class ProgramGenerator:
         columns = f".ka{ka}{self.random.choice(('', 'i'))}" if ka > 1 else ""
         return columns + (f".kb{kb}d{self.random.randrange(kb)}" if kb > 1 else ""), kb
 
-    def matrix_text(self, target, address, factors, slices, merge):
+    def matrix_text(self, target, address, factors, slices, merge, element=None):
         signs = f".{self.random.choice('us')}a.{self.random.choice('us')}b"
-        flags = self.random.choice(("", ".kin")) + self.random.choice(("", ".z"))
-        self.text(f"{self.guard('p')}mm8{merge}{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
+        flags = self.random.choice(("", ".kin") if merge != ".t1" else ("",)) + self.random.choice(("", ".z"))
+        element = element or self.element()
+        self.text(f"{self.guard('p')}mm{element}{merge}{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
+
+    def transposes(self):
+        return self.cfg.transpose and self.random.random() < 0.3
+
+    def element(self):
+        return self.random.choice((8, 16)) if self.cfg.mm16 else 8
 
     def matrix(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
         address = f"ur{segment}:rf{offset}:{self.number()}"
-        self.matrix_text(self.register(product=True), address, *self.slices(), self.merge()[0])
+        self.matrix_text(self.register(product=True), address, *self.slices(), ".t1" if self.transposes() else self.merge()[0])
 
     def spaces(self):
         return ".".join(self.random.choice((("shared", "global"), ("global", "shared"))))

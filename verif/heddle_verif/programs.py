@@ -1,13 +1,16 @@
-"""Random legal programs, as assembly text."""
+"""Random programs, legal as assembly text, and with one broken instruction."""
 
 import random
 
 from heddle.config import BANK_BYTES, SEGMENTS
+from heddle.isa.layout import INSTRUCTION_BITS
+from heddle_sim.isa.assembler import assemble
+from heddle_sim.program import Program
 
 from .executable import ExecutableGenerator
 from .generator import ProgramGenerator
 
-__all__ = ["fill_program", "random_program"]
+__all__ = ["broken_program", "fill_program", "random_program", "state_program"]
 
 
 def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16):
@@ -28,6 +31,26 @@ def random_program(rng, cfg, length, *, executable=True, memory_bytes=1 << 16):
     source = random.Random(int(rng.integers(1 << 62)))
     generator = ExecutableGenerator(source, cfg, memory_bytes) if executable else ProgramGenerator(source, cfg)
     return generator.program(length)
+
+
+def broken_program(rng, cfg, length, *, memory_bytes):
+    """An executable program in which one instruction word is broken, and the number of that instruction.
+
+    One bit of the word is inverted, or all bits are random. Everything before has ended when the instruction is issued, so that
+    an error which the front end finds leaves a state that does not depend on time.
+    """
+    source = random.Random(int(rng.integers(1 << 62)))
+    text, place = ExecutableGenerator(source, cfg, memory_bytes).interrupted(length)
+    words = assemble(text, cfg).words
+    words[place] = words[place] ^ 1 << source.randrange(INSTRUCTION_BITS) if source.random() < 0.7 else source.getrandbits(INSTRUCTION_BITS)
+    return Program(words, source=text), place
+
+
+def state_program(cfg, memory_bytes):
+    """Text of a program that stores all registers and shared memory, like the end of a random program."""
+    generator = ExecutableGenerator(random.Random(0), cfg, memory_bytes)
+    generator.epilogue()
+    return str(generator.text)
 
 
 def fill_program(cfg, address):

@@ -5,7 +5,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
-from ..counters import BREAKDOWN, COUNTERS
+from ..counters import BREAKDOWN, COUNTERS, most_in_a_cycle
 
 __all__ = ["PerformanceCounters"]
 
@@ -27,7 +27,7 @@ class PerformanceCounters(Component):
     Members
     -------
     event_<name>
-        Number of cores whose event holds, 0 to ``cores``; ``reason_<name>`` one bit per breakdown reason but ``control``.
+        Number of cores whose event holds, 0 to ``cores``, or the sum of their events; ``reason_<name>`` one bit per breakdown reason but ``control``.
     clear
         All counters are zero from the next cycle on.
     index, value
@@ -40,7 +40,7 @@ class PerformanceCounters(Component):
         self._cores = cores
         self._names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
         self._slots = 1 << ceil_log2(len(self._names))
-        members = {f"event_{name}": In(range(cores + 1)) for name in COUNTERS}
+        members = {f"event_{name}": In(range(cores * most_in_a_cycle(name) + 1)) for name in COUNTERS}
         members |= {f"reason_{name}": In(1) for name in BREAKDOWN if name != "control"}
         super().__init__(members | {
             "enable": In(1), "clear": In(1), "index": In(range(len(self._names))), "value": Out(32), "settled": Out(1),
@@ -51,13 +51,13 @@ class PerformanceCounters(Component):
         m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
         slot = Signal(range(self._slots))           # the counter whose turn it is
         slot_s1 = Signal.like(slot)
-        amount_s1 = Signal(range(self._slots * self._cores + 1))
+        amount_s1 = Signal(range(self._slots * self._cores * max(map(most_in_a_cycle, COUNTERS)) + 1))
         valid = Signal(self._slots)                 # the word was written since ``clear``
         cycles_carry = Signal()
         m.d.sync += slot.eq(slot + 1)
 
         for index, (name, event) in enumerate(self._events(cycles_carry).items()):
-            most = self._cores if name in COUNTERS else 1       # that one cycle adds
+            most = self._cores * most_in_a_cycle(name) if name in COUNTERS else 1       # that one cycle adds
             recent = Signal(range(self._slots * most + 1), name=f"recent_{name}")
             happened = Signal(range(most + 1), name=f"happened_{name}")
             m.d.sync += happened.eq(Mux(self.clear, 0, event))

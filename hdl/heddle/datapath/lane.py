@@ -1,19 +1,16 @@
 """One thread's arithmetic and registers."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
-from amaranth.utils import exact_log2
 
 from .factor_file import FactorFile
 from .gates import select_one_hot
-from .lane_sums import GROUP_LEVELS
+from .lane_sums import GROUP_LEVELS, group_sum_bits
+from .lane_tree import LaneTree, product_bits
 from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
 from .product_file import ProductFile
-from .reduction_tree import ReductionTree
 
-__all__ = ["PRODUCT_BITS", "Lane"]
-
-PRODUCT_BITS = 18       # of 9 x 9 bit, signed
+__all__ = ["Lane"]
 
 
 class Lane(Component):
@@ -25,6 +22,11 @@ class Lane(Component):
     ``word`` is taken in cycle 1, or before while other lanes still wait for theirs: it is kept until the next ``take``.
     Accumulation wraps modulo 2^32. A lane that is not ``active`` multiplies by zero and thus keeps its products;
     ``clear`` replaces the register instead of adding.
+
+    16-bit elements [S0.15] in two passes: A is the same in both, its even bytes without sign (``a_signed``); in the first
+    ``odd_high`` in cycle 1 + D gives products of high bytes their weight, in the second, with the bytes of each element of B
+    swapped, ``scaled`` in cycle 4 + D multiplies the sum by 2^8 (``group_sum`` comes with its weight). With ``wide_lanes``
+    in one pass: ``wide`` in cycle 1 lets even multipliers take whole elements, and odd ones nothing.
 
     The lane's own dot product counts with ``own``; in a merged step [S0.6] ``group_sum``, made of the roots of
     several lanes, counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged, and all of
@@ -49,13 +51,15 @@ class Lane(Component):
         self.cfg = cfg
         super().__init__({
             "factor_address": In(cfg.factor_address_bits),
-            "word": In(signed(9)).array(cfg.dot),
+            "word": In(signed(cfg.element_bits)).array(cfg.dot),
             "take": In(1),
-            "a_signed": In(1),
+            "a_signed": In(2),
+            **({"odd_high": In(1), "scaled": In(1)} if cfg.two_passes else {}),
+            **({"wide": In(1)} if cfg.wide_lanes else {}),
             "active": In(1),
             "root": Out(signed(cfg.sum_bits)),
             "own": In(1),
-            "group_sum": In(signed(cfg.sum_bits + GROUP_LEVELS)),
+            "group_sum": In(signed(group_sum_bits(cfg.sum_bits))),
             "receive": In(1),
             "accumulate": In(accumulate_layout),
             "clear": In(1),
@@ -76,7 +80,7 @@ class Lane(Component):
         m = Module()
         m.submodules.factors = factors = FactorFile(self.cfg)
         m.submodules.products = products = ProductFile()
-        m.submodules.tree = tree = ReductionTree(PRODUCT_BITS, exact_log2(self.cfg.dot))
+        m.submodules.tree = tree = LaneTree(self.cfg)
         self._multiply(m, factors, tree)
         m.d.comb += self.root.eq(tree.root)
         self._accumulate(m, products, self._dot_product(m))
@@ -88,28 +92,42 @@ class Lane(Component):
         m.d.comb += factors.address_a.eq(self.factor_address)
         for index in range(self.cfg.dot):
             byte = factors.data_a[index // 4].word_select(index % 4, 8)
-            a = Signal(signed(9), name=f"a_{index}", reset_less=True)
-            b = Signal(signed(9), name=f"b_{index}", reset_less=True)
-            product = Signal(signed(PRODUCT_BITS), name=f"product_{index}", reset_less=True)
-            with m.If(self.active):
-                m.d.sync += a.eq(Cat(byte, self.a_signed & byte[7]).as_signed())
+            value, active = Cat(byte, self.a_signed[index % 2] & byte[7]).as_signed(), self.active
+            if self.cfg.wide_lanes and index % 2:
+                active = active & ~self.wide
+            elif self.cfg.wide_lanes:
+                high = factors.data_a[index // 4].word_select(index % 4 + 1, 8)
+                sign = self.a_signed[0] & Mux(self.wide, high[7], byte[7])
+                value = Cat(byte, Mux(self.wide, high, sign.replicate(8)), sign).as_signed()
+            a = Signal(value.shape(), name=f"a_{index}", reset_less=True)
+            b = Signal(value.shape(), name=f"b_{index}", reset_less=True)
+            product = Signal(signed(product_bits(self.cfg)), name=f"product_{index}", reset_less=True)
+            with m.If(active):
+                m.d.sync += a.eq(value)
             with m.Else():
                 m.d.sync += a.eq(0)
             with m.If(self.take):
                 m.d.sync += b.eq(self.word[index])
             m.d.sync += product.eq(a * b)
             m.d.comb += tree.i[index].eq(product)
+        if self.cfg.two_passes:
+            m.d.comb += tree.odd_high.eq(self.odd_high)
 
     def _dot_product(self, m):
         """The lane's own sum, delayed like that of its group, or the group's; the other is zero, so that an OR selects."""
         own = self.root
         for level in range(1, GROUP_LEVELS + 1):
-            delayed = Signal(signed(self.cfg.sum_bits), name=f"own_{level}", reset_less=True)
-            m.d.sync += delayed.eq(own)
-            own = delayed
-        with m.If(~self.own):
+            before, own = own, Signal(signed(self.cfg.sum_bits), name=f"own_{level}", reset_less=True)
+            m.d.sync += own.eq(before)
+        with m.If(~self.own | self.scaled if self.cfg.two_passes else ~self.own):
             m.d.sync += own.eq(0)
-        return own | Mux(self.receive, self.group_sum, 0)
+        if not self.cfg.two_passes:
+            return own | Mux(self.receive, self.group_sum, 0)
+        scaled = Signal(24, name="own_scaled", reset_less=True)
+        m.d.sync += scaled.eq(before)
+        with m.If(~(self.own & self.scaled)):
+            m.d.sync += scaled.eq(0)
+        return own | Cat(Const(0, 8), scaled) | Mux(self.receive, self.group_sum, 0)
 
     def _accumulate(self, m, products, dot_product):
         """The new value of the product register. All but one of its sources are held at zero, so that an OR selects."""

@@ -34,7 +34,7 @@ class LaneArray(Component):
     Members
     -------
     step : In(step_layout(cfg))
-    word : In(signed(9)).array(fetch_slots, dot)
+    word : In(signed(element_bits)).array(fetch_slots, dot)
     take : In(positions)
     registers : In(RegisterPort(cfg))
     offset_read : In(1)
@@ -54,7 +54,7 @@ class LaneArray(Component):
         self.cfg = cfg
         super().__init__({
             "step": In(step_layout(cfg)),
-            "word": In(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "word": In(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": In(cfg.positions),
             "registers": In(RegisterPort(cfg)),
             "offset_read": In(1),
@@ -91,8 +91,10 @@ class LaneArray(Component):
     def _lanes(self, m, control, arbiter):
         cfg, port = self.cfg, self.registers
         slots = len(port.return_data)
-        m.submodules.sums = sums = LaneSums(cfg.threads, cfg.sum_bits)
+        m.submodules.sums = sums = LaneSums(cfg.threads, cfg.sum_bits, cfg.two_passes)
         m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads), sums.total.eq(control.total)]
+        if cfg.two_passes:
+            m.d.comb += sums.scaled.eq(control.scaled)
         group = Signal(cfg.thread_groups)       # whose registers stand at the files, one hot
         m.d.sync += group.eq(1 << port.read_group)
         lanes = Once("heddle_lane", Lane, cfg)
@@ -101,6 +103,10 @@ class LaneArray(Component):
             lane = lanes.instantiate(m, f"lane_{thread}")
             word = self.word[thread % cfg.fetch_slots]
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, word)]
+            if self.cfg.two_passes:
+                m.d.comb += [lane.odd_high.eq(control.odd_high), lane.scaled.eq(control.scaled)]
+            if self.cfg.wide_lanes:
+                m.d.comb += lane.wide.eq(control.wide)
             m.d.comb += [
                 lane.take.eq(self.take[thread % cfg.positions]),
                 lane.own.eq(control.own),

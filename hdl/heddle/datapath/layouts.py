@@ -21,6 +21,8 @@ def step_layout(cfg):
         "quads": 1,                                 # or over quads; with neither, each lane has its own
         "total": 1,                                 # the sums over quads are added for lane 0; one of them is not zero
         "a_signed": 1,
+        "int16": 1,                                 # elements of 16 bits; in two passes, where there are two,
+        "swapped": 1,                               # of which this is the second: the bytes of each element of B are swapped
     })
 
 

@@ -1,6 +1,6 @@
 """The control pipeline of the lanes."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -14,10 +14,10 @@ __all__ = ["StepControl"]
 class StepControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
-    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed`` and ``active``
-    1, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own`` and ``write_next`` 4 + D,
-    ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product file shows a
-    sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
+    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed``, ``wide`` and
+    ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own``, ``scaled`` and
+    ``write_next`` 4 + D, ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product
+    file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
     they belong to the same register.
 
     One step a cycle, nothing held back. Reset drops what is under way.
@@ -29,7 +29,10 @@ class StepControl(Component):
     Members
     -------
     i : In(step_layout(cfg))
-    a_signed : Out(1)
+    a_signed : Out(2)
+        Of even and of odd bytes.
+    wide, odd_high, scaled : Out(1)
+        For elements of 16 bits: see ``Lane``.
     active : Out(threads)
         Lanes that take part.
     read_register, write_register : Out(8)
@@ -52,7 +55,10 @@ class StepControl(Component):
         self.cfg = cfg
         super().__init__({
             "i": In(step_layout(cfg)),
-            "a_signed": Out(1),
+            "a_signed": Out(2),
+            "wide": Out(1),
+            "odd_high": Out(1),
+            "scaled": Out(1),
             "active": Out(cfg.threads),
             "read_register": Out(PRODUCT_ADDRESS_BITS),
             "accumulate": Out(accumulate_layout),
@@ -84,7 +90,12 @@ class StepControl(Component):
         step = delayed(self.i.step, read + 2, "step")
         last = delayed(self.i.last, read + 3, "last")
         product = delayed(self.i.product, read + 2, "product", reset_less=True)
-        a_signed = delayed(self.i.a_signed, 1, "a_signed", reset_less=True)
+        # The low byte of an element has no sign, but where a multiplier takes both bytes.
+        low_signed = self.i.a_signed if self.cfg.wide_lanes else self.i.a_signed & ~self.i.int16
+        a_signed = delayed(Cat(low_signed, self.i.a_signed), 1, "a_signed", reset_less=True)
+        wide = delayed(self.i.int16, 1, "wide", reset_less=True)
+        odd_high = delayed(self.i.int16 & ~self.i.swapped, read - 2, "odd_high", reset_less=True)
+        scaled = delayed(self.i.int16 & self.i.swapped, read + 1, "scaled", reset_less=True)
         active = delayed(self.i.lanes, 1, "active", reset_less=True)
         zero = delayed(self.i.zero, read, "zero", reset_less=True)
         receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
@@ -108,6 +119,9 @@ class StepControl(Component):
         ]
         m.d.comb += [
             self.a_signed.eq(a_signed[1]),
+            self.wide.eq(wide[1]),
+            self.odd_high.eq(odd_high[-1]),
+            self.scaled.eq(scaled[-1]),
             self.active.eq(active[1]),
             self.read_register.eq(product[read]),
             self.accumulate.read.eq(read_counts),

@@ -1,9 +1,11 @@
 """The checks of an instruction at issue, in hardware, from the list in ``heddle.isa.checks``."""
 
 from amaranth import *
+from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from ..datapath.gates import any_of
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS
 from ..isa.layout import (
@@ -11,6 +13,8 @@ from ..isa.layout import (
     Access,
     AluFunction,
     CompareFunction,
+    ElementType,
+    LoopOrder,
     OperandSource,
     Reduction,
     Space,
@@ -19,7 +23,28 @@ from ..isa.layout import (
     instruction_layout,
 )
 
-__all__ = ["InstructionChecks"]
+__all__ = ["FailedField", "InstructionChecks", "failed_operand"]
+
+
+class FailedField(enum.Enum, shape=4):
+    """The part of an instruction that is the operand of an error."""
+
+    opcode = 0
+    b_source = 1
+    dst = 2
+    a = 3
+    b = 4
+    c = 5
+    modifiers = 6
+    imm = 7
+    past_end = 8        # the number of instructions
+
+
+def failed_operand(cfg, word, field):
+    """The 32-bit operand of an error: ``field``, a ``FailedField``, of ``word``."""
+    values = {name: Value.cast(getattr(word, name)) for name in ("opcode", "b_source", "dst", "a", "b", "c", "imm")}
+    values |= {"modifiers": word.modifiers.bits, "past_end": Const(cfg.instruction_words, 32)}
+    return any_of(Mux(field == FailedField[name], value[:32], 0) for name, value in values.items())
 
 
 def _defined(value, enumeration, without=()):
@@ -34,13 +59,14 @@ class InstructionChecks(Component):
     -------
     word, segment_space
         The instruction, and the space of the segment-table entry that its field b names.
-    code, operand
-        ``ErrorCode.NONE``, or the error of the first failing check with its operand.
+    code, field
+        ``ErrorCode.NONE``, or the error of the first failing check and the field that is its operand. The operand itself, a wide
+        selection, is only made where errors are reported (``failed_operand``).
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
-        super().__init__({"word": In(instruction_layout), "segment_space": In(Space), "code": Out(ErrorCode), "operand": Out(32)})
+        super().__init__({"word": In(instruction_layout), "segment_space": In(Space), "code": Out(ErrorCode), "field": Out(FailedField)})
 
     def elaborate(self, platform):
         m = Module()
@@ -56,12 +82,10 @@ class InstructionChecks(Component):
             for opcode, checks in CHECKS.items():
                 with m.Case(opcode):
                     for check in reversed(checks):
-                        value = getattr(word, check.field)
-                        value = value.bits if check.field == "modifiers" else value
                         with m.If(fails[check.field, check.rule]):
-                            m.d.comb += [self.code.eq(check.code), self.operand.eq(Value.cast(value))]
+                            m.d.comb += [self.code.eq(check.code), self.field.eq(FailedField[check.field])]
             with m.Default():
-                m.d.comb += [self.code.eq(ErrorCode.ILLEGAL_INSTRUCTION), self.operand.eq(word.opcode.as_value())]
+                m.d.comb += [self.code.eq(ErrorCode.ILLEGAL_INSTRUCTION), self.field.eq(FailedField.opcode)]
         return m
 
     def _holds(self, rule, field):
@@ -162,9 +186,15 @@ class InstructionChecks(Component):
     def _rule_rank(self, field):
         return field.segment.rank == 0
 
-    def _rule_plain_matrix(self, field):
+    def _rule_element(self, field):
+        elements = [ElementType.INT8] + [ElementType.INT16] * self.cfg.mm16
+        return Cat(field.matrix.element == element for element in elements).any()
+
+    def _rule_transpose(self, field):
         fields = field.matrix
-        return ~Cat(fields.element.as_value(), fields.transpose).any()
+        if not self.cfg.transpose:
+            return ~fields.transpose
+        return ~(fields.transpose & Cat(fields.ka, fields.kb, fields.lane_sum, fields.order != LoopOrder.SLICES_OUTER).any())
 
     def _rule_merges(self, field):
         fields = field.matrix

@@ -5,10 +5,12 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
-from ..isa.layout import AluFunction, Opcode, OperandSource, instruction_layout
+from ..isa.layout import AluFunction, Opcode, OperandSource, Special, instruction_layout
 from ..layouts import PC_BITS
-from .checks import InstructionChecks
+from ..thread.alu import AluDecode, alu_control_layout
+from .checks import FailedField, InstructionChecks
 from .fetch import fetched_layout
 from .tokens import token_layout
 from .uniform import segment_layout
@@ -18,17 +20,17 @@ __all__ = ["Decode", "decoded_layout"]
 decoded_layout = data.StructLayout({
     "pc": PC_BITS,
     "word": instruction_layout,
-    "a_value": 32,              # uniform register a
-    "b_value": 32,              # uniform register b or the immediate
+    "control": alu_control_layout,      # of the ALU for uniform registers
+    "a_value": 32,              # uniform register a; zero for moves and special registers
+    "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
     "destination": 32,          # of a copy: uniform register dst
     "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1
     "source_pitch": 32,
-    "rows": 32,
-    "address": 32,              # segment base + scaled immediate
+    "rows": 32,                 # 1 except for copy_rows
     "segment": segment_layout,
     "token": token_layout,
     "code": ErrorCode,          # NONE, or the check that failed
-    "operand": 32,
+    "field": FailedField,       # of ``word``: the operand of that error
 })
 
 
@@ -49,6 +51,8 @@ class Decode(Component):
         Drop what stands at ``o``, take nothing.
     a_index, a, b_index, b, segment_index, segment
         Combinational reads of ``UniformState``.
+    core, start
+        Number of the core; a run begins, and so does ``%cycle``.
     """
 
     def __init__(self, cfg):
@@ -56,7 +60,7 @@ class Decode(Component):
         super().__init__({
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout)), "hold": In(1), "flush": In(1),
             "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
-            "segment_index": Out(4), "segment": In(segment_layout),
+            "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
         })
 
     def elaborate(self, platform):
@@ -81,18 +85,52 @@ class Decode(Component):
                 cycle.eq(copies | many),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
-                decoded.a_value.eq(self.a),
-                decoded.b_value.eq(Mux(many | (word.b_source == OperandSource.UNIFORM), self.b, word.imm)),
-                decoded.address.eq(self.segment.base + (word.imm << self.segment.element_shift)[:32]),
+                decoded.rows.eq(1),
                 decoded.segment.eq(self.segment),
                 decoded.token.eq(self._token(m, word)),
                 decoded.code.eq(Mux(fetched.past_end, ErrorCode.PROGRAM_COUNTER, checks.code)),
-                decoded.operand.eq(Mux(fetched.past_end, self.cfg.instruction_words, checks.operand)),
+                decoded.field.eq(Mux(fetched.past_end, FailedField.past_end, checks.field)),
             ]
+            self._operands(m, word, decoded, many)
         self._pairs(m, cycle, decoded)
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
+
+    def _operands(self, m, word, decoded, many):
+        """Controls of the ALU and its operands, or what takes their place in other instructions."""
+        m.submodules.alu_decode = alu = AluDecode()
+        uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
+        special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
+        addressed = Cat(word.opcode == opcode for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX)).any()
+        uniform = ~special & ~addressed & (many | (word.b_source == OperandSource.UNIFORM))
+        address = self.segment.base + (word.imm << self.segment.element_shift)[:32]
+        m.d.comb += [
+            alu.function.eq(Mux(uniform_special, AluFunction.MOV, word.modifiers.alu.function)),
+            alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
+            alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
+        ]
+        m.d.sync += [
+            decoded.control.eq(alu.control),
+            # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
+            decoded.a_value.eq(Mux(word.opcode == Opcode.MATRIX, self.b, self.a) if self.cfg.transpose else self.a),
+            decoded.b_value.eq(select_one_hot((addressed, special, uniform, ~(addressed | special | uniform)),
+                                              (address, self._special(m, word), self.b, word.imm))),
+        ]
+        with m.If((uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a):
+            m.d.sync += decoded.a_value.eq(0)
+
+    def _special(self, m, word):
+        """The value of the special register; that of the threads' own number is not known here."""
+        cycle, value = Signal(32), Signal(32)
+        m.d.sync += cycle.eq(Mux(self.start, 0, cycle + 1))
+        values = {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
+                  Special.CORES: self.cfg.cores, Special.CYCLE: cycle}
+        with m.Switch(word.modifiers.alu.special):
+            for special, number in values.items():
+                with m.Case(special):
+                    m.d.comb += value.eq(number)
+        return value
 
     def _pairs(self, m, cycle, decoded):
         """The second and third cycle of a copy: the uniform registers that are still missing."""
@@ -100,7 +138,9 @@ class Decode(Component):
         with m.If(cycle == 1):
             last = word.opcode == Opcode.COPY_BLOCK
             m.d.comb += [self.a_index.eq(word.dst), self.b_index.eq(word.b + 1)]
-            m.d.sync += [decoded.destination.eq(self.a), decoded.rows.eq(self.b), self.o.valid.eq(last), cycle.eq(Mux(last, 0, 2))]
+            m.d.sync += [decoded.destination.eq(self.a), self.o.valid.eq(last), cycle.eq(Mux(last, 0, 2))]
+            with m.If(~last):
+                m.d.sync += decoded.rows.eq(self.b)
         with m.If(cycle == 2):
             m.d.comb += [self.a_index.eq(word.dst + 1), self.b_index.eq(word.a + 1)]
             m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b), self.o.valid.eq(1), cycle.eq(0)]

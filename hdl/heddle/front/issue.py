@@ -6,9 +6,10 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
-from ..isa.layout import Access, AluFunction, Opcode, OperandSource, Special, WaitUnit
+from ..isa.layout import Access, AluFunction, ElementType, Opcode, OperandSource, Special, WaitUnit
 from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
-from ..thread.alu import Alu
+from ..thread.alu import AluDatapath
+from .checks import FailedField, failed_operand
 from .decode import decoded_layout
 from .tokens import Tokens
 from .uniform import segment_layout
@@ -27,7 +28,7 @@ _COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS)
 def issue_members(cfg):
     """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
     return {
-        "i": In(stream.Signature(decoded_layout)), "core": In(cfg.core_bits), "start": In(1), "stop": In(1),
+        "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
@@ -56,8 +57,6 @@ class Issue(Component):
     Members
     -------
     i : stream of ``decoded_layout``
-    core
-        Number of the core, the value of ``%core``; constant.
     start, stop
         Begin a run (predicates and tokens are cleared); end it: control instructions are dropped, the others go to their units.
     redirect, target
@@ -79,7 +78,7 @@ class Issue(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.tokens = self._tokens = Tokens(self.cfg)
-        m.submodules.alu = self._alu = Alu()
+        m.submodules.alu = self._alu = AluDatapath()
         self._uniform_predicates = Signal(UNIFORM_PREDICATES)
         self._leave = Signal()              # the instruction leaves this stage
         self._execute = Signal()            # it is a legal instruction of a running program
@@ -87,6 +86,7 @@ class Issue(Component):
         self._fail = Signal()               # it raises an error
         instruction, word = self.i.payload, self.i.payload.word
 
+        self._failed = failed = Signal(FailedField)     # the operand of the error
         always = Cat(self._uniform_predicates, 1)
         legal = instruction.code == ErrorCode.NONE
         m.d.comb += [
@@ -96,7 +96,8 @@ class Issue(Component):
             self.o_error.valid.eq(self._fail & self.active),
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
-            self.o_error.payload.operand.eq(instruction.operand),
+            failed.eq(instruction.field),
+            self.o_error.payload.operand.eq(failed_operand(self.cfg, word, failed)),
             self.event_instructions.eq(self._leave & self._execute),
         ]
         with m.If(self.i.valid & ~legal):
@@ -113,8 +114,8 @@ class Issue(Component):
         self._state(m)
         return m
 
-    def _raise(self, m, code, operand):
-        m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(code), self.o_error.payload.operand.eq(operand)]
+    def _raise(self, m, code, field):
+        m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(code), self._failed.eq(field)]
 
     def _state(self, m):
         halted = Signal()
@@ -146,11 +147,11 @@ class Issue(Component):
             with m.Case(Opcode.TRAP):
                 m.d.comb += self._leave.eq(1)
                 with m.If(self._guarded):
-                    self._raise(m, ErrorCode.TRAP, word.imm)
+                    self._raise(m, ErrorCode.TRAP, FailedField.imm)
             with m.Case(Opcode.BRANCH):
                 m.d.comb += self._leave.eq(1)
                 with m.If(self._guarded & (word.imm >= self.cfg.instruction_words)):
-                    self._raise(m, ErrorCode.PROGRAM_COUNTER, word.imm)
+                    self._raise(m, ErrorCode.PROGRAM_COUNTER, FailedField.imm)
                 with m.Elif(self._guarded):
                     m.d.comb += [self.redirect.eq(1), self.target.eq(word.imm)]
             with m.Case(Opcode.WAIT):
@@ -178,24 +179,11 @@ class Issue(Component):
 
     # -- uniform instructions ---------------------------------------------------------------
 
-    def _specials(self):
-        return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
-                Special.CORES: self.cfg.cores, Special.CYCLE: self._cycle}
-
     def _uniform(self, m, instruction, word):
         alu = self._alu
-        self._cycle = Signal(32, name="cycle")
-        self._special = Signal(32, name="special")
-        m.d.sync += self._cycle.eq(Mux(self.start, 0, self._cycle + 1))
-        with m.Switch(word.modifiers.alu.special):
-            for special, value in self._specials().items():
-                with m.Case(special):
-                    m.d.comb += self._special.eq(value)
         m.d.comb += [
-            alu.function.eq(word.modifiers.alu.function), alu.compare.eq(word.modifiers.alu.compare),
-            alu.unsigned.eq(word.modifiers.alu.unsigned), alu.a.eq(instruction.a_value), alu.b.eq(instruction.b_value),
-            self.uniform_index.eq(word.dst),
-            self.uniform_data.eq(Mux(word.opcode == Opcode.UNIFORM_SPECIAL, self._special, alu.result)),
+            alu.control.eq(instruction.control), alu.a.eq(instruction.a_value), alu.b.eq(instruction.b_value),
+            self.uniform_index.eq(word.dst), self.uniform_data.eq(alu.result),
         ]
         with m.Switch(word.opcode):
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
@@ -222,7 +210,7 @@ class Issue(Component):
                 m.d.comb += self._leave.eq(~self._guarded | self.barrier_complete | settled)
                 with m.If(self._guarded & settled & ~self.barrier_complete):
                     self._raise(m, Mux(self.barrier_overrun, ErrorCode.BARRIER_OVERRUN, ErrorCode.BARRIER_UNDERRUN),
-                                self.barrier)
+                                FailedField.a)
                 m.d.comb += [self.event_barrier_stalls.eq(~self._leave), self.waiting_copy.eq(~self._leave)]
 
     # -- operations of units ----------------------------------------------------------------
@@ -272,7 +260,7 @@ class Issue(Component):
             operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
             operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),
             operation.c.eq(word.c), operation.pc.eq(instruction.pc),
-            operation.value.eq(Mux(accesses, instruction.address, Mux(special, self._special, instruction.b_value))),
+            operation.value.eq(instruction.b_value),
         ]
 
     def _matrix(self, m, instruction, word):
@@ -292,16 +280,21 @@ class Issue(Component):
             operation.product.eq(word.dst),
             operation.factor_word.eq((word.c - 256)[part_bits:]),
             operation.offset_register.eq(word.a - 256),
-            operation.base.eq(instruction.address), operation.element_shift.eq(instruction.segment.element_shift),
+            operation.base.eq(instruction.b_value), operation.element_shift.eq(instruction.segment.element_shift),
             operation.columns.eq(guard ^ word.guard_negate.replicate(self.cfg.threads)),
             operation.lanes.eq(self.lane_mask),
             operation.a_signed.eq(fields.a_signed), operation.b_signed.eq(fields.b_signed),
             operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
             operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),
             operation.kb.eq(fields.kb), operation.kb_destination.eq(fields.kb_destination),
-            operation.lane_sum.eq(fields.lane_sum),
+            operation.lane_sum.eq(fields.lane_sum), operation.int16.eq(fields.element == ElementType.INT16),
             operation.pc.eq(instruction.pc),
         ]
+        if self.cfg.transpose:
+            m.d.comb += [
+                operation.transpose.eq(fields.transpose),
+                operation.pitch.eq(instruction.a_value << instruction.segment.element_shift),
+            ]
 
     def _copy(self, m, instruction, word):
         """Copies have uniform guards and need no tokens: their registers were read at decode."""
@@ -317,6 +310,6 @@ class Issue(Component):
             first.destination.eq(instruction.destination), first.source.eq(instruction.a_value),
             first.blocks.eq(instruction.b_value), first.swizzle.eq(fields.swizzle), first.reduction.eq(fields.reduction),
             first.barrier.eq(fields.barrier), first.has_barrier.eq(fields.has_barrier), first.pc.eq(instruction.pc),
-            operation.rows.eq(Mux(word.opcode == Opcode.COPY_ROWS, instruction.rows, 1)),
+            operation.rows.eq(instruction.rows),
             operation.destination_pitch.eq(instruction.destination_pitch), operation.source_pitch.eq(instruction.source_pitch),
         ]

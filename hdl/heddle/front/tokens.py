@@ -5,6 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import TOKEN_GRANULES
+from ..datapath.gates import any_of
 
 __all__ = ["Tokens", "token_layout"]
 
@@ -19,6 +20,8 @@ class _InFlight(Component):
 
     An instruction with the product granules of the youngest group joins that group when ``merge`` is set: a group is released
     when its last instruction is done.
+
+    Groups stay where they are and two one-hot pointers go round; a free group holds no granule, so that the union is an OR.
     """
 
     def __init__(self, depth, merge, count_bits=5):
@@ -36,47 +39,49 @@ class _InFlight(Component):
         depth = self._depth
         group = data.StructLayout({"token": token_layout, "flag": 1, "count": self._count_bits})
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
-        used = [entry.count != 0 for entry in groups] + [Const(0)]
-
-        joins = Signal(depth)               # the new instruction joins this group
-        opens = Signal(depth)               # the new instruction opens this group
-        for index, entry in enumerate(groups):
-            if self._merge:
-                m.d.comb += joins[index].eq(used[index] & ~used[index + 1] & ~entry.count.all()
-                                            & (entry.token.product == self.token.product))
-            m.d.comb += opens[index].eq(~used[index] & (used[index - 1] if index else 1) & ~joins.any())
+        used = Cat(entry.count != 0 for entry in groups)
+        oldest, youngest = Signal(depth, init=2), Signal(depth, init=1)
+        following = Cat(youngest[-1], youngest[:-1])       # the place of the next group
+        joins = Signal()                                   # the new instruction joins the youngest group
         m.d.comb += [
-            self.full.eq(used[depth - 1] & ~joins.any()),
-            self.empty.eq(~used[0]),
-            self.flags.eq(Cat(used[index] & entry.flag for index, entry in enumerate(groups)).any()),
+            self.empty.eq(~used.any()),
+            self.full.eq(used.all() & ~joins),
+            self.flags.eq(Cat(entry.flag for entry in groups).any()),
         ]
         for name in ("product", "factor"):
-            union = Const(0, TOKEN_GRANULES)
-            for index, entry in enumerate(groups):
-                union = union | Mux(used[index], entry.token[name], 0)
-            m.d.comb += self.held[name].eq(union)
+            m.d.comb += self.held[name].eq(any_of(entry.token[name] for entry in groups))
+        if self._merge:
+            product = Signal(TOKEN_GRANULES, reset_less=True)      # of the youngest group
+            full_count = Cat(entry.count.all() for entry in groups)
+            m.d.comb += joins.eq((used & ~full_count & youngest).any() & (product == self.token.product))
+            with m.If(self.add):
+                m.d.sync += product.eq(self.token.product)
+        with m.If(self.add & ~joins):
+            m.d.sync += youngest.eq(following)
 
-        # The groups with this cycle's instruction added; they move down by one when the oldest is released.
-        after = [Signal(group, name=f"after_{index}") for index in range(depth)]
+        released = Signal(depth)
         for index, entry in enumerate(groups):
-            m.d.comb += after[index].eq(entry)
-            with m.If(self.add & joins[index]):
-                m.d.comb += [
-                    after[index].token.factor.eq(entry.token.factor | self.token.factor),
-                    after[index].flag.eq(entry.flag | self.flag),
-                    after[index].count.eq(entry.count + 1),
+            opens, grows, shrinks = self.add & ~joins & following[index], self.add & joins & youngest[index], self.done & oldest[index]
+            m.d.comb += released[index].eq(shrinks & ~grows & (entry.count == 1))
+            with m.If(opens | grows):
+                m.d.sync += [
+                    entry.token.product.eq(self.token.product),
+                    entry.token.factor.eq(self.token.factor | Mux(joins, entry.token.factor, 0)),
+                    entry.flag.eq(self.flag | (joins & entry.flag)),
                 ]
-            with m.Elif(self.add & opens[index]):
-                m.d.comb += [after[index].token.eq(self.token), after[index].flag.eq(self.flag), after[index].count.eq(1)]
-        for index, entry in enumerate(groups):
-            with m.If(self.done & (after[0].count == 1)):
-                m.d.sync += entry.eq(after[index + 1] if index + 1 < depth else 0)
-            with m.Else():
-                m.d.sync += entry.eq(after[index])
-                if index == 0:
-                    m.d.sync += entry.count.eq(after[0].count - self.done)
+            with m.If(self.clear | released[index]):
+                m.d.sync += [entry.token.eq(0), entry.flag.eq(0)]
+            # A free group counts zero, so that opening it is counting up.
             with m.If(self.clear):
                 m.d.sync += entry.count.eq(0)
+            with m.Elif((opens | grows) & ~shrinks):
+                m.d.sync += entry.count.eq(entry.count + 1)
+            with m.Elif(shrinks & ~grows):
+                m.d.sync += entry.count.eq(entry.count - 1)
+        with m.If(released.any()):
+            m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
+        with m.If(self.clear):
+            m.d.sync += [oldest.eq(2), youngest.eq(1)]
         return m
 
 

@@ -14,7 +14,7 @@ from .uniform import UniformState
 __all__ = ["FrontEnd"]
 
 # Signals of ``Issue`` that are signals of the front end too.
-_ISSUE_INPUTS = ("core", "start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
+_ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
                  "writes_pending", "barrier_complete", "barrier_overrun")
 _ISSUE_OUTPUTS = ("active", "ended", "tokens_empty", "expect", "barrier", "expect_bytes", "event_instructions",
                   "event_token_stalls", "event_queue_stalls", "event_barrier_stalls", "waiting_copy", "waiting_thread")
@@ -43,7 +43,7 @@ class FrontEnd(Component):
         issue = issue_members(cfg)
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "entry": In(cfg.program_counter_bits),
+            "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "o_thread": Out(stream.Signature(thread_operation_layout)),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
@@ -71,7 +71,7 @@ class FrontEnd(Component):
             fetch.enable.eq(issue.active),
             fetch.redirect.eq(self.start | issue.redirect),
             fetch.target.eq(Mux(self.start, self.entry, issue.target)),
-            decode.flush.eq(issue.flush),
+            decode.flush.eq(issue.flush), decode.core.eq(self.core), decode.start.eq(self.start),
             decode.hold.eq(issue.hold),
             uniform.a_index.eq(decode.a_index), decode.a.eq(uniform.a),
             uniform.b_index.eq(decode.b_index), decode.b.eq(uniform.b),

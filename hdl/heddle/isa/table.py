@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from .layout import Access, AluFunction, CompareFunction, Opcode
+from .layout import Access, AluFunction, CompareFunction, ElementType, Opcode
 
 __all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
 
@@ -136,6 +136,18 @@ def _memory():
                           "Store register c (v2, v4: c and the next; a multiple of 2 or 4; at most r255).", fixed)
 
 
+def _matrix():
+    text = {
+        ElementType.INT8: "Multiply-accumulate the factor registers from c with columns of B into the product registers from dst; thread "
+                          "n's guard and offset register say whether and where column n is fetched [S0.1-S0.3].",
+        ElementType.INT16: "Like mm8 with 16-bit integers, little-endian: a word of %dot bytes has %dot / 2 of them [S0.15].",
+    }
+    for element, doc in text.items():
+        yield Instruction(f"mm{element.name[3:]}", Opcode.MATRIX, Unit.MATRIX,
+                          (Operand("register", "dst"), Operand("address"), Operand("register", "c")), doc,
+                          {"modifiers.matrix.element": element}, "matrix")
+
+
 INSTRUCTIONS = (
     Instruction("nop", Opcode.NOP, Unit.CONTROL, (), "Nothing."),
     Instruction("halt", Opcode.HALT, Unit.CONTROL, (),
@@ -158,10 +170,7 @@ INSTRUCTIONS = (
     Instruction("lanemask", Opcode.LANE_MASK, Unit.THREAD, (),
                 "Row t of mm takes part only where the guard of this instruction holds for thread t."),
     *_memory(),
-    Instruction("mm8", Opcode.MATRIX, Unit.MATRIX,
-                (Operand("register", "dst"), Operand("address"), Operand("register", "c")),
-                "Multiply-accumulate the factor registers from c with columns of B into the product registers from dst; thread n's "
-                "guard and offset register say whether and where column n is fetched [S0.1-S0.3].", modifiers="matrix"),
+    *_matrix(),
     Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"),
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),

@@ -11,7 +11,7 @@ from ..config import PRODUCT_REGISTERS
 from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..layouts import PC_BITS, ErrorStream
-from .layouts import group_layout, merge_layout, slots_layout
+from .layouts import PIECE_BITS, group_layout, merge_layout, slots_layout
 from .merges import slot_place
 
 __all__ = ["GroupAddress"]
@@ -61,13 +61,17 @@ class GroupAddress(Component):
     def elaborate(self, platform):
         m = Module()
         columns = len(self.i.used)
-        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1,
+        passed_on = {"last": 1, "complete": 1, "zero": 1, "lanes": self.cfg.threads, "a_signed": 1, "b_signed": 1, "int16": 1, "swapped": 1,
                      "pc": PC_BITS, "used": columns, "extra": 2, "lanes_b": 3, "merge": merge_layout(self.cfg),
                      "factor_word": self.cfg.factor_address_bits, "product": 9}
+        if self.cfg.transpose:
+            passed_on |= {"transpose": 1, "pitch": 32}
         based_layout = data.StructLayout({
             **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3,
             "number": self.cfg.thread_bits})
-        addressed_layout = data.StructLayout({**passed_on, "address": data.ArrayLayout(32, columns)})
+        rows_bits = self.cfg.shared_address_bits + exact_log2(self.cfg.dot)
+        addressed_layout = data.StructLayout({
+            **passed_on, "address": data.ArrayLayout(32, columns), **({"to_last_row": rows_bits} if self.cfg.transpose else {})})
 
         based_valid = Signal()
         based = Signal(based_layout, reset_less=True)
@@ -91,6 +95,10 @@ class GroupAddress(Component):
             ]
             m.d.sync += [addressed.address[column].eq(based.base + (based.offset[column] << based.element_shift))
                          for column in range(columns)]
+            if self.cfg.transpose:
+                rows = exact_log2(self.cfg.dot)
+                m.d.sync += addressed.to_last_row.eq(
+                    Mux(based.int16, based.pitch << rows - 1, based.pitch << rows) - based.pitch)
         m.d.comb += self.pending.eq(self.valid | based_valid | addressed_valid)
         self._check(m, addressed_valid, addressed)
         return m
@@ -139,14 +147,42 @@ class GroupAddress(Component):
             if cfg.fetch_slots > 1:
                 end = address[dot_bits:cfg.shared_address_bits] + group.extra
                 m.d.comb += crossing.eq(end[cfg.shared_address_bits - dot_bits])
+            if column == 0 and cfg.transpose:
+                errors = self._wrong_rows(m, group)
+                wrong.append(group.used[0] & Mux(group.transpose, Cat(error for error, _, _ in errors).any(), misaligned | outside | crossing))
+                code, operand = self._plain_error(misaligned, outside, crossing, address)
+                first_code, first_operand = errors[-1][1:]
+                for error, its_code, its_operand in reversed(errors[:-1]):
+                    first_code, first_operand = Mux(error, its_code, first_code), Mux(error, its_operand, first_operand)
+                codes.append(Mux(group.transpose, first_code, code))
+                operands.append(Mux(group.transpose, first_operand, operand))
+                continue
             wrong.append(group.used[column] & (misaligned | outside | crossing))
-            codes.append(Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))
-            # A column that begins within shared memory leaves it at its end.
-            operands.append(Mux(misaligned | outside | ~crossing, address, cfg.shared_bytes))
+            code, operand = self._plain_error(misaligned, outside, crossing, address)
+            codes.append(code)
+            operands.append(operand)
         code, operand = codes[-1], operands[-1]
         for column in reversed(range(len(wrong) - 1)):
             code, operand = Mux(wrong[column], codes[column], code), Mux(wrong[column], operands[column], operand)
         return Cat(wrong).any(), code, operand
+
+    def _plain_error(self, misaligned, outside, crossing, address):
+        """Code and operand. A column that begins within shared memory leaves it at its end."""
+        return (Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE),
+                Mux(misaligned | outside | ~crossing, address, self.cfg.shared_bytes))
+
+    def _wrong_rows(self, m, group):
+        """Errors of transposed B in the order in which they count: (wrong, code, operand)."""
+        limit, address, pitch = self.cfg.shared_address_bits, group.address[0], group.pitch
+        last = Signal(32)
+        m.d.comb += last.eq(address[:limit] + group.to_last_row)
+        return [
+            (pitch[:PIECE_BITS].any(), ErrorCode.MISALIGNED, pitch),
+            (group.int16 & address[0], ErrorCode.MISALIGNED, address),
+            (pitch[limit:].any(), ErrorCode.OUT_OF_RANGE, pitch),
+            (address[limit:].any(), ErrorCode.OUT_OF_RANGE, address),
+            (last[limit:].any(), ErrorCode.OUT_OF_RANGE, last),
+        ]
 
     def _output(self, domain, output, group, correct, last):
         cfg = self.cfg
@@ -166,5 +202,10 @@ class GroupAddress(Component):
                 first = any_of(Mux(mode, address, 0) for mode, address, _ in words)
                 address = first + any_of(Mux(mode, word, 0) for mode, _, word in words)
             domain += [output.used[slot].eq(correct & any_of(used)), output.words[slot].eq(address)]
-        for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "merge"):
+        if cfg.transpose:
+            domain += [
+                output.transpose.eq(group.transpose), output.pitch.eq(group.pitch[PIECE_BITS:]),
+                output.column.eq(group.address[0]),
+            ]
+        for name in ("product", "factor_word", "zero", "lanes", "a_signed", "b_signed", "int16", "swapped", "merge"):
             domain += getattr(output, name).eq(getattr(group, name))

@@ -27,17 +27,17 @@ class Broadcast(Component):
 
     Members
     -------
-    i : In(signed(9)).array(fetch_slots, dot)
+    i : In(signed(element_bits)).array(fetch_slots, dot)
     wide : In(log2(fetch_slots))
         Bit l: a group has more than 2**l lanes. Absent with one slot.
-    o : Out(signed(9)).array(fetch_slots, dot)
+    o : Out(signed(element_bits)).array(fetch_slots, dot)
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
         members = {
-            "i": In(signed(9)).array(cfg.fetch_slots, cfg.dot),
-            "o": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "i": In(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
+            "o": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
         }
         if cfg.fetch_slots > 1:
             members["wide"] = In(exact_log2(cfg.fetch_slots))
@@ -50,6 +50,6 @@ class Broadcast(Component):
             values = []
             for value in spread([word[element] for word in self.i], wide):
                 place = len(values)
-                values.append(Signal(signed(9), name=f"word_{place}_{element}"))
+                values.append(Signal(signed(self.cfg.element_bits), name=f"word_{place}_{element}"))
                 m.d.comb += [values[-1].eq(value), self.o[place][element].eq(values[-1])]
         return m

@@ -1,7 +1,7 @@
 """The fetch of B: operations in, words and steps out."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, signed
-from amaranth.lib import stream
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -18,6 +18,8 @@ from .address import GroupAddress
 from .broadcast import Broadcast, spread
 from .groups import GroupWalk
 from .layouts import word_request_layout
+from .picker import ColumnPicker
+from .pieces import PieceWalk
 from .schedule import WordSchedule
 from .walk import StepWalk
 
@@ -52,8 +54,9 @@ class Fetch(Component):
     bank : Out(BankReadPort(cfg))
         Never asks for more than one bank with one slot.
     step : Out(step_layout(cfg))
-    word : Out(signed(9)).array(fetch_slots, dot)
-        Elements of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``.
+    word : Out(signed(element_bits)).array(fetch_slots, dot)
+        Bytes of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``. The bytes of 16-bit elements
+        are swapped in the second pass; with ``wide_lanes`` every other byte is the whole element instead.
     take : Out(positions)
         Lane t has its word when bit t mod ``positions`` is set.
     arrival : Out(1)
@@ -79,7 +82,7 @@ class Fetch(Component):
             "pause": In(1),
             "bank": Out(BankReadPort(cfg)),
             "step": Out(step_layout(cfg)),
-            "word": Out(signed(9)).array(cfg.fetch_slots, cfg.dot),
+            "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": Out(cfg.positions),
             "arrival": Out(1),
             "pending": Out(1),
@@ -93,6 +96,15 @@ class Fetch(Component):
         m.submodules.groups = groups = GroupWalk(self.cfg)
         m.submodules.address = address = GroupAddress(self.cfg)
         m.submodules.schedule = schedule = WordSchedule(self.cfg)
+        if self.cfg.transpose:
+            m.submodules.pieces = pieces = PieceWalk(self.cfg)
+            m.submodules.picker = picker = ColumnPicker(self.cfg)
+            advance = pieces.advance
+            m.d.comb += [pieces.i.eq(address.o), schedule.i.eq(pieces.o), pieces.o_ready.eq(schedule.advance)]
+            connect(m, pieces.o_pick, picker.i)
+        else:
+            advance, pieces, picker = schedule.advance, None, None
+            m.d.comb += schedule.i.eq(address.o)
         connect(m, flipped(self.i), walk.i)
         connect(m, flipped(self.o_error), address.o_error)
         m.d.comb += [
@@ -102,22 +114,28 @@ class Fetch(Component):
             walk.offset_grant.eq(self.offset_grant),
             walk.offset_wait.eq(groups.offset_wait),
             self.offset_load.eq(groups.offset_load),
-            walk.advance.eq(schedule.advance & ~groups.hold),
-            groups.advance.eq(schedule.advance),
+            walk.advance.eq(advance & ~groups.hold),
+            groups.advance.eq(advance),
             groups.valid.eq(walk.valid),
             groups.i.eq(walk.o),
-            address.advance.eq(schedule.advance),
+            address.advance.eq(advance),
             address.valid.eq(groups.o_valid),
             address.i.eq(groups.o),
-            schedule.i.eq(address.o),
             self.conflict.eq(~schedule.advance & ~(self.pause & schedule.o.bank.any())),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
         granted, remaining = self._ask(m, schedule.o)
         m.d.comb += schedule.o_ready.eq(~remaining)
-        on_their_way = self._read(m, schedule.o, granted, remaining)
-        m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | schedule.pending
-                                    | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
+        on_their_way, ending = self._read(m, schedule.o, granted, remaining, picker)
+        asked = Signal()
+        m.d.comb += asked.eq(schedule.pending | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
+        m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | asked)
+        if self.cfg.transpose:
+            m.d.comb += [
+                pieces.idle.eq(~(asked | schedule.o.step.last | ending)),
+                pieces.picking.eq(picker.busy), pieces.switched.eq(picker.switched),
+                self.pending.eq(walk.pending | walk.valid | address.pending | asked | pieces.pending | picker.busy),
+            ]
         return m
 
     def _ask(self, m, request):
@@ -138,9 +156,9 @@ class Fetch(Component):
         m.d.comb += [row.eq(request.rows[bank % len(request.rows)]) for bank, row in enumerate(self.bank.row)]
         return granted, remaining
 
-    def _read(self, m, request, granted, remaining):
-        """Wait for the data of granted requests, select the words; returns whether any is on its way."""
-        waiting = []
+    def _read(self, m, request, granted, remaining, picker):
+        """Wait for the data of granted requests, select the words; returns whether any is on its way, and ends of operations."""
+        waiting, ending = [], Const(0)
         stage = request
         for cycle in range(1, SHARED_READ_LATENCY + 1):
             following = Signal(word_request_layout(self.cfg), name=f"request_{cycle}")
@@ -150,24 +168,37 @@ class Fetch(Component):
                              for slot, asking in zip(following.slots, request.slots)]
                 with m.If(remaining):
                     m.d.sync += [following.step.step.eq(0), following.step.last.eq(0)]
+                    if self.cfg.transpose:
+                        m.d.sync += following.piece.last.eq(0)
+            ending |= following.step.last
             waiting += [following.step.step, *(slot.served for slot in following.slots)]
             previous, stage = stage, following
+        takes, arrives, step, b_signed = self._take(stage), Cat(slot.served for slot in stage.slots).any(), stage.step, stage.b_signed
+        if self.cfg.transpose:
+            takes = Mux(picker.valid, ~0, Mux(stage.piece.used, 0, takes))
+            arrives = arrives & ~stage.piece.used
+            step = data.View(step_layout(self.cfg), Mux(picker.valid, picker.step.as_value(), stage.step.as_value()))
+            b_signed = Mux(picker.valid, picker.b_signed, b_signed)
+            slots = range(self.cfg.piece_slots)
+            m.d.comb += [picker.piece.eq(stage.piece), picker.served.eq(Cat(stage.slots[slot].served for slot in slots)),
+                         picker.int16.eq(stage.step.int16)]
         take = Signal(self.cfg.positions)
-        m.d.sync += take.eq(self._take(stage))
+        m.d.sync += take.eq(takes)
         m.submodules.broadcast = broadcast = Broadcast(self.cfg)
         if self.cfg.fetch_slots > 1:
             wide = Signal(len(broadcast.wide), reset_less=True)
-            m.d.sync += wide.eq(stage.mask)
+            m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
             m.d.comb += broadcast.wide.eq(wide)
         m.d.comb += [
             self.take.eq(take),
-            self.arrival.eq(Cat(slot.served for slot in stage.slots).any()),
-            self.step.eq(stage.step),
+            self.arrival.eq(arrives),
+            self.step.eq(step),
         ]
         for slot in range(self.cfg.fetch_slots):
-            self._select(m, slot, previous.slots[slot], stage.b_signed, broadcast.i[slot])
+            value = self._select(m, slot, previous.slots[slot], picker)
+            self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
             m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
-        return Cat(waiting[:len(waiting) // 2]).any()
+        return Cat(waiting[:len(waiting) // 2]).any(), ending
 
     def _take(self, request):
         """Lanes, modulo ``positions``, whose word arrives."""
@@ -181,8 +212,10 @@ class Fetch(Component):
             takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
         return Cat(takes)
 
-    def _select(self, m, slot, request, b_signed, word):
+    def _select(self, m, slot, request, picker):
         """The word of a slot, out of the banks' data; ``request`` is a cycle ahead: the selection starts at registers."""
+        if picker is not None and slot < self.cfg.piece_slots:
+            return self._select_line(m, slot, request, picker)
         chunks = BANK_BYTES // self.cfg.dot
         selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
                     for bank in range(BANKS)]
@@ -190,11 +223,39 @@ class Fetch(Component):
             for chunk in range(chunks):
                 m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))
         controls = [select for of_bank in selected for select in of_bank]
-        data = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in self.bank.data for chunk in range(chunks)]
+        words = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in self.bank.data for chunk in range(chunks)]
         value = Signal(8 * self.cfg.dot, name=f"value_{slot}")
-        m.d.comb += value.eq(select_one_hot(controls, data))
+        m.d.comb += value.eq(select_one_hot(controls, words))
+        return value
+
+    def _select_line(self, m, slot, request, picker):
+        """The same by way of all 16 bytes of a bank, for the picker; the word is what that picks, where it does."""
+        selected = [Signal(name=f"select_{slot}_{bank}", reset_less=True) for bank in range(BANKS)]
+        m.d.sync += [select.eq(request.bank[bank]) for bank, select in enumerate(selected)]
+        line, value = Signal(8 * BANK_BYTES, name=f"line_{slot}"), Signal(8 * self.cfg.dot, name=f"value_{slot}")
+        chunk = Signal(exact_log2(BANK_BYTES // self.cfg.dot), name=f"chunk_{slot}", reset_less=True)
+        m.d.sync += chunk.eq(request.chunk)
+        m.d.comb += [line.eq(select_one_hot(selected, self.bank.data)), picker.line[slot].eq(line),
+                     value.eq(line.word_select(chunk, 8 * self.cfg.dot))]
+        if slot == 0:
+            m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))
+        return value
+
+    def _extend(self, m, slot, value, step, b_signed, word):
+        """The elements of the word."""
         for index, element in enumerate(word):
-            byte = value.word_select(index, 8)
-            extended = Signal(signed(9), name=f"word_{slot}_{index}", reset_less=True)
-            m.d.sync += extended.eq(Cat(byte, b_signed & byte[7]).as_signed())
+            extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
+            m.d.sync += extended.eq(self._element(step, b_signed, value, index))
             m.d.comb += element.eq(extended)
+
+    def _element(self, step, b_signed, value, index):
+        """Byte ``index`` of a word as a signed number, or what takes its place with 16-bit elements."""
+        byte, other, is_high = value.word_select(index, 8), value.word_select(index ^ 1, 8), index % 2
+        if not self.cfg.mm16:
+            return Cat(byte, b_signed & byte[7]).as_signed()
+        if self.cfg.wide_lanes and not is_high:
+            sign = b_signed & Mux(step.int16, other[7], byte[7])
+            return Cat(byte, Mux(step.int16, other, sign.replicate(8)), sign).as_signed()
+        byte = Mux(step.swapped, other, byte)
+        holds_high = step.swapped ^ is_high       # only the high byte of an element has a sign
+        return Cat(byte, b_signed & byte[7] & (~step.int16 | holds_high)).as_signed()

@@ -8,7 +8,14 @@ from ..datapath.layouts import step_layout
 from ..layouts import PC_BITS
 from .merges import COLUMN_MODES, POSITIONS_A
 
-__all__ = ["group_layout", "merge_layout", "slots_layout", "walked_layout", "word_request_layout"]
+__all__ = ["PIECE_BITS", "group_layout", "merge_layout", "pick_layout", "slots_layout", "walked_layout", "word_request_layout"]
+
+PIECE_BITS = exact_log2(BANK_BYTES)
+
+
+def _pitch(cfg, bits):
+    """What is passed on for transposed B; nothing without it."""
+    return {"transpose": 1, "pitch": bits} if cfg.transpose else {}
 
 
 def _passed_on(cfg):
@@ -19,7 +26,10 @@ def _passed_on(cfg):
         "lanes": cfg.threads,
         "a_signed": 1,
         "b_signed": 1,
+        "int16": 1,
+        "swapped": 1,                               # second pass of 16-bit elements
         "pc": PC_BITS,
+        **_pitch(cfg, 32),
     }
 
 
@@ -79,8 +89,27 @@ def group_layout(cfg):
     })
 
 
+def piece_layout(cfg):
+    """Rows of transposed B, 16 bytes of each, that are fetched together."""
+    return data.StructLayout({
+        "used": 1,                                  # the words are pieces
+        "group": exact_log2(cfg.dot // cfg.piece_slots),
+        "last": 1,                                  # all rows are there with these
+    })
+
+
+def pick_layout(cfg):
+    """A step with a column of transposed B."""
+    return data.StructLayout({
+        "first": 1,                                 # of its pieces
+        "column": PIECE_BITS,                       # byte in each of them
+        "step": step_layout(cfg),
+        "b_signed": 1,
+    })
+
+
 def slots_layout(cfg):
-    """Checked words, each in its slot, that come with the same cycle if their banks allow it."""
+    """Checked words, each in its slot, that come with the same cycle if their banks allow it; or one step with transposed B."""
     return data.StructLayout({
         "used": cfg.fetch_slots,
         "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address / dot
@@ -92,7 +121,11 @@ def slots_layout(cfg):
         "lanes": cfg.threads,
         "a_signed": 1,
         "b_signed": 1,
+        "int16": 1,
+        "swapped": 1,
         "merge": merge_layout(cfg),
+        **_pitch(cfg, cfg.shared_address_bits - PIECE_BITS),
+        **({"column": PIECE_BITS, "piece": piece_layout(cfg)} if cfg.transpose else {}),
     })
 
 
@@ -111,6 +144,7 @@ def word_request_layout(cfg):
         "b_signed": 1,
         "place": 4,
         "mask": 4,
+        **({"piece": piece_layout(cfg)} if cfg.transpose else {}),
         "bank": BANKS,
         "rows": data.ArrayLayout(cfg.row_bits, 1 if cfg.fetch_slots == 1 else BANKS),
         "slots": data.ArrayLayout(slot, cfg.fetch_slots),

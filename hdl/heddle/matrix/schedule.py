@@ -110,6 +110,8 @@ class WordSchedule(Component):
         m.d.comb += step.eq(ordered)
         with m.If(more):
             m.d.comb += [step.step.eq(0), step.last.eq(0)]
+            if self.cfg.transpose:
+                m.d.comb += step.piece.last.eq(0)
         return step, served, leader
 
     def _request(self, m, group, served, leader):
@@ -147,5 +149,7 @@ class WordSchedule(Component):
                 request.step.quads.eq(group.merge.quads),
                 request.step.total.eq(group.merge.total),
             ]
-            for name in ("step", "last", "product", "factor_word", "zero", "a_signed"):
+            if cfg.transpose:
+                m.d.sync += request.piece.eq(group.piece)
+            for name in ("step", "last", "product", "factor_word", "zero", "a_signed", "int16", "swapped"):
                 m.d.sync += getattr(request.step, name).eq(getattr(group, name))

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from ..config import BANKS
 from ..datapath.lane_array import LaneArray
 from ..layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
 from ..stream import Queue, link
@@ -51,6 +52,8 @@ class MatrixUnit(Component):
         An operation has left the queue and is not done.
     event_matrix_steps : Out(1)
         A step entered the lanes.
+    event_matrix_blocks : Out
+        Blocks of 16 bytes that were read in a cycle, 0 to 8.
     event_matrix_bank_conflicts : Out(1)
         Words waited for their banks.
     event_matrix_bubbles : Out(1)
@@ -69,6 +72,7 @@ class MatrixUnit(Component):
             "busy": Out(1),
             "active": Out(1),
             "event_matrix_steps": Out(1),
+            "event_matrix_blocks": Out(range(BANKS + 1)),
             "event_matrix_bank_conflicts": Out(1),
             "event_matrix_bubbles": Out(1),
         })
@@ -112,15 +116,18 @@ class MatrixUnit(Component):
 
     def _events(self, m, fetch):
         conflict = Signal()
+        blocks = Signal(range(BANKS + 1))
         bubble = Signal()
         started = Signal()          # a step has entered the lanes since the fetch was last idle
         m.d.sync += [
             conflict.eq(fetch.conflict),
+            blocks.eq(sum(fetch.bank.request[bank] & fetch.bank.grant[bank] for bank in range(BANKS))),
             bubble.eq(started & fetch.pending & ~fetch.step.step & ~fetch.arrival),
             started.eq(fetch.pending & (started | fetch.step.step)),
         ]
         m.d.comb += [
             self.event_matrix_steps.eq(fetch.step.step),
+            self.event_matrix_blocks.eq(blocks),
             self.event_matrix_bank_conflicts.eq(conflict),
             self.event_matrix_bubbles.eq(bubble),
         ]

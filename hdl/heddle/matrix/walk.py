@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..datapath.gates import any_of
 from ..isa.layout import LoopOrder
@@ -17,7 +18,8 @@ class StepWalk(Component):
     """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
 
     Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges
-    that is column i. Steps none of whose columns is fetched are left out.
+    that is column i. Steps none of whose columns is fetched are left out. Where 16-bit elements take two passes, each
+    step is listed twice, the second time ``swapped``.
 
     While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation
     without active columns, and every operation while ``stop`` is high, gives one step without columns that carries
@@ -105,10 +107,14 @@ class StepWalk(Component):
         m.d.comb += [
             empty.eq(no_columns | self.stop),
             ready.eq(valid & (has_offsets | empty)),
-            self.i.ready.eq(~valid | start),
+            self.i.ready.eq(~valid),
             self.offset_read.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
             self.offset_number.eq(operation.offset_register),
         ]
+        # The place is empty for a cycle after ``start``: the offsets of the next operation are not asked for earlier anyway, and so
+        # nothing that holds the walk reaches the enable of these registers.
+        with m.If(start):
+            m.d.sync += valid.eq(0)
         with m.If(self.offset_grant):
             m.d.sync += has_offsets.eq(1)
         with m.If(self.i.ready):
@@ -151,46 +157,65 @@ class StepWalk(Component):
 
     def _walk(self, m, operation, replace, move, modes, fetched, final, empty):
         """The two loops; returns the values of members of ``walked_layout``."""
-        remaining = Signal(self.cfg.threads, reset_less=True)
+        threads = self.cfg.threads
+        # The step at hand, one hot, and those of this slice that come after it; likewise for the start of a slice.
+        step, others, first_step, other_steps, next_step, next_others, start_step, start_others = (
+            Signal(threads, name=name, reset_less=True) for name in (
+                "step", "others", "first_step", "other_steps", "next_step", "next_others", "start_step", "start_others"))
         index = Signal(4, reset_less=True)
         word = Signal(self.cfg.word_index_bits, reset_less=True)
         first_word = Signal.like(word)              # of this slice, in all steps
-        step = Signal(self.cfg.threads)
-        others = Signal(self.cfg.threads)
         last_step = Signal()
+        swapped = Signal(reset_less=True)           # second pass
+        last_pass = Signal()
         quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
         last_quad = Signal()
         last_slice = Signal()
+        next_slice = Signal()                       # with slices outermost
         next_word = Signal.like(word)
+        for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
+                                     (others, next_step, next_others)):
+            below = Signal(threads)
+            m.d.comb += [below.eq(source - 1), lowest.eq(source & ~below), rest.eq(source & below)]
         m.d.comb += [
-            step.eq(remaining & -remaining),
-            others.eq(remaining & (remaining - 1)),
             last_step.eq(others == 0),
+            last_pass.eq((~operation.int16 | swapped) if self.cfg.two_passes else 1),
             last_quad.eq(~operation.lane_sum | quad.all()),
             last_slice.eq(index == operation.k_length),
             next_word.eq(word + operation.kb + 1),
-            final.eq((last_step & last_slice & last_quad) | empty | self.stop),
+            next_slice.eq(move & last_pass & last_step),
+            final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
         ]
-        with m.If(move & ~last_quad):
+        with m.If(move):
+            m.d.sync += swapped.eq(~last_pass)
+        with m.If(move & last_pass & ~last_quad):
             m.d.sync += [quad.eq(quad + 1), word.eq(next_word)]
-        with m.Elif(move):
+        with m.Elif(move & last_pass):
             m.d.sync += quad.eq(0)
             with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
                 m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
                 with m.If(last_slice):
-                    m.d.sync += remaining.eq(others)
+                    m.d.sync += [step.eq(next_step), others.eq(next_others)]
             with m.Else():
                 m.d.sync += [
                     index.eq(index + last_step),
                     word.eq(Mux(last_step, next_word, first_word)),
-                    remaining.eq(Mux(last_step, any_of(current for _, current in fetched), others)),
+                    step.eq(Mux(last_step, first_step, next_step)),
+                    others.eq(Mux(last_step, other_steps, next_others)),
                 ]
                 with m.If(last_step):
                     m.d.sync += first_word.eq(next_word)
+        if self.cfg.transpose:
+            rows = exact_log2(self.cfg.dot)
+            stride = Mux(operation.int16, operation.pitch << rows - 1, operation.pitch << rows)
+            with m.If(operation.transpose & next_slice):
+                m.d.sync += operation.base.eq(operation.base + stride)
         with m.If(replace & move):
-            m.d.sync += [remaining.eq(any_of(prepared for prepared, _ in fetched)), index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0)]
+            m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0), swapped.eq(0)]
+            m.d.sync += [register.eq(start_step) for register in (step, first_step)]
+            m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
         fetches = Cat((step & current).any() for _, current in fetched)
-        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes}
+        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes, "swapped": swapped}
 
     def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
@@ -202,11 +227,15 @@ class StepWalk(Component):
             m.d.sync += [
                 output.first.eq(first),
                 output.last.eq(final),
-                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)),
+                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0) & ~walked["swapped"]),
+                output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
-                         "kb_destination", "lane_sum", "pc"):
+                         "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             with m.If(empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
+            if self.cfg.transpose:
+                with m.If(operation.transpose):     # the base moves on instead
+                    m.d.sync += output.word.eq(0)
         m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]

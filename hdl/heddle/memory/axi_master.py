@@ -5,13 +5,14 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..layouts import GlobalPort
-from ..stream import Buffer, link
+from ..stream import Queue, link
 
-__all__ = ["AxiMaster", "axi_members"]
+__all__ = ["ITEMS", "AxiMaster", "axi_members"]
 
 BURST_INCREMENT = 1
 CACHE_ATTRIBUTES = 0b0011       # normal memory, not cacheable, bufferable
 PENDING_BITS = 16
+ITEMS = 3             # of a channel that may wait here
 
 
 def axi_members(cfg, prefix="m_axi_"):
@@ -29,11 +30,11 @@ def axi_members(cfg, prefix="m_axi_"):
 class AxiMaster(Component):
     """Turns a global port into an AXI4 master with the signals ``m_axi_awid`` … ``m_axi_rready``.
 
-    Requests become incrementing bursts of full beats, the tag is the ID. A register stage stands in each of the five
-    channels: latency 1 cycle each way, throughput one request and one beat a cycle in each direction; all outputs come out of
-    registers (``Buffer``) and stand until they are accepted. Write data may be offered before their address, as AXI4
-    allows. An answer with ``resp[1]`` (slave or decode error) has its ``error`` bit set. Bursts longer than what the slave accepts are
-    not split: requests keep to 4 KiB pages themselves. Reset must come together with the reset of the slave
+    Requests become incrementing bursts of full beats, the tag is the ID. A queue stands in each of the five channels: latency 2 cycles
+    each way, throughput one request and one beat a cycle in each direction; all outputs depend on registers only and stand until they
+    are accepted (queues in distributed RAM take fewer LUTs than register stages). Write data may be offered before their address, as
+    AXI4 allows. An answer with ``resp[1]`` (slave or decode error) has its ``error`` bit set. Bursts longer than what the slave accepts
+    are not split: requests keep to 4 KiB pages themselves. Reset must come together with the reset of the slave
     [docs/units/axi.md].
 
     Parameters
@@ -84,7 +85,7 @@ class AxiMaster(Component):
         return getattr(self, f"m_axi_{name}")
 
     def _address(self, m, channel, requests):
-        m.submodules[f"{channel}_buffer"] = buffer = Buffer(requests.payload.shape())
+        m.submodules[f"{channel}_buffer"] = buffer = Queue(requests.payload.shape(), ITEMS)
         link(m, requests, buffer.i)
         constants = {"size": exact_log2(self.cfg.axi_bytes), "burst": BURST_INCREMENT, "lock": 0, "cache": CACHE_ATTRIBUTES,
                      "prot": 0}
@@ -98,7 +99,7 @@ class AxiMaster(Component):
         ]
 
     def _write_data(self, m):
-        m.submodules.w_buffer = buffer = Buffer(self.i.write_data.payload.shape())
+        m.submodules.w_buffer = buffer = Queue(self.i.write_data.payload.shape(), ITEMS)
         link(m, self.i.write_data, buffer.i)
         m.d.comb += [
             self.m_axi_wdata.eq(buffer.o.payload.data),
@@ -109,7 +110,7 @@ class AxiMaster(Component):
         ]
 
     def _read_data(self, m):
-        m.submodules.r_buffer = buffer = Buffer(self.i.read_data.payload.shape())
+        m.submodules.r_buffer = buffer = Queue(self.i.read_data.payload.shape(), ITEMS)
         m.d.comb += [
             buffer.i.payload.data.eq(self.m_axi_rdata),
             buffer.i.payload.tag.eq(self.m_axi_rid),
@@ -121,7 +122,7 @@ class AxiMaster(Component):
         link(m, buffer.o, self.i.read_data)
 
     def _write_response(self, m):
-        m.submodules.b_buffer = buffer = Buffer(self.i.write_response.payload.shape())
+        m.submodules.b_buffer = buffer = Queue(self.i.write_response.payload.shape(), ITEMS)
         m.d.comb += [
             buffer.i.payload.tag.eq(self.m_axi_bid),
             buffer.i.payload.error.eq(self.m_axi_bresp[1]),

@@ -1,6 +1,6 @@
 """Shared memory of a core: eight banks of 16 bytes with fixed priorities."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In
 
 from ..config import BANKS
@@ -22,6 +22,9 @@ class SharedMemory(Component):
     granted. Reset leaves the contents as they are; at power-up they are zero [S1.13, docs/units/shared_memory.md].
 
     Area: ``cfg.shared_bytes`` of block RAM; a ``readers``-way row multiplexer and a ``writers``-way 16-byte multiplexer per bank.
+
+    With ``cfg.shared_writes`` 1 there is one bus for the words that are written: a port asks for one bank at a time, with row, data and
+    mask on the lines of bank 0, and only the requesting write port with the lowest index is granted.
 
     Parameters
     ----------
@@ -49,7 +52,9 @@ class SharedMemory(Component):
 
     def elaborate(self, platform):
         m = Module()
-        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, self.writers)
+        common = self.cfg.shared_writes == 1
+        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if common else self.writers)
+        writes = self._one_write(m) if common else self.write
         for index in range(BANKS):
             bank = banks.instantiate(m, f"bank_{index}")
             for outer, inner in zip(self.read, bank.read):
@@ -57,9 +62,26 @@ class SharedMemory(Component):
                     inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]),
                     outer.grant[index].eq(inner.grant), outer.data[index].eq(bank.data),
                 ]
-            for outer, inner in zip(self.write, bank.write):
+            for outer, inner in zip(writes, bank.write):
                 m.d.comb += [
                     inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]), inner.data.eq(outer.data[index]),
                     inner.mask.eq(outer.mask[index]), outer.grant[index].eq(inner.grant),
                 ]
         return m
+
+    def _one_write(self, m):
+        """The bus of ``shared_writes`` 1, as the only write port of the banks."""
+        bus = BankWritePort(self.cfg).create(path=("bus",))
+        row, data, mask = self.write[-1].row[0], self.write[-1].data[0], self.write[-1].mask[0]
+        request, taken = self.write[-1].request, 0
+        for port in reversed(self.write[:-1]):
+            asks = port.request.any()
+            row, data, mask = Mux(asks, port.row[0], row), Mux(asks, port.data[0], data), Mux(asks, port.mask[0], mask)
+            request = Mux(asks, port.request, request)
+        m.d.comb += bus.request.eq(request)
+        for index in range(BANKS):
+            m.d.comb += [bus.row[index].eq(row), bus.data[index].eq(data), bus.mask[index].eq(mask)]
+        for port in self.write:
+            m.d.comb += port.grant.eq(Mux(taken, 0, bus.grant))
+            taken = taken | port.request.any()
+        return [bus]

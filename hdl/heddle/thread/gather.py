@@ -73,6 +73,7 @@ class Gather(Component):
 
     def elaborate(self, platform):
         m = Module()
+        self._one_write = self.cfg.shared_writes == 1
         self._take = Signal(name="take")                        # a new group
         self._choose = Signal(name="choose")                    # requests of this group leave
         self._waiting = Signal(self.slots, name="still_waiting")
@@ -98,7 +99,8 @@ class Gather(Component):
                 word = same_word[low, high] = Signal(name=f"same_word_{low}_{high}", reset_less=True)
                 with m.If(self._take):
                     m.d.sync += [
-                        bank.eq(self.address[low][4:7] == self.address[high][4:7]),
+                        # With one bus for what is written, stores wait for each other as if all went to one bank.
+                        bank.eq((self.address[low][4:7] == self.address[high][4:7]) | (self.store & self._one_write)),
                         word.eq((self.address[low][4:] == self.address[high][4:]) & ~self.store),
                     ]
         return same_bank, same_word
@@ -136,14 +138,13 @@ class Gather(Component):
         """Requests of the chosen threads to the banks; the result is the slots whose loads were granted in this cycle."""
         loads, stores = Signal(BANKS), Signal(BANKS)
         rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
-        written = [Signal(32, name=f"written_{bank}", reset_less=True) for bank in range(BANKS)]
-        masks = [Signal(4, name=f"mask_{bank}", reset_less=True) for bank in range(BANKS)]
-        words = [Signal(2, name=f"word_{bank}", reset_less=True) for bank in range(BANKS)]
         denied = (loads & ~self.bank_read.grant).any() | (stores & ~self.bank_write.grant).any()
         m.d.comb += self._choose.eq(self.occupied & ~self.hold & ~denied)
         m.d.sync += [loads.eq(loads & ~self.bank_read.grant), stores.eq(stores & ~self.bank_write.grant)]
+        all_chosen = []
         for bank in range(BANKS):
             chosen = Signal(self.slots, name=f"chosen_{bank}")
+            all_chosen.append(chosen)
             m.d.comb += [chosen[slot].eq(self._first[slot] & (self._address[slot][4:7] == bank))
                          for slot in range(self.slots)]
 
@@ -156,22 +157,39 @@ class Gather(Component):
                     loads[bank].eq(chosen.any() & ~self.store),
                     stores[bank].eq(chosen.any() & self.store),
                     rows[bank].eq(of_chosen([address[7:] for address in self._address])),
-                    written[bank].eq(of_chosen(self._data)),
-                    masks[bank].eq(of_chosen([self._mask(slot) for slot in range(self.slots)])),
-                    words[bank].eq(of_chosen([address[2:4] for address in self._address]) | self._word),
                 ]
-            m.d.comb += [
-                self.bank_read.row[bank].eq(rows[bank]), self.bank_write.row[bank].eq(rows[bank]),
-                self.bank_write.data[bank].eq(written[bank].replicate(BANK_BYTES // 4)),
-                self.bank_write.mask[bank].eq(Cat(masks[bank] & (words[bank] == word).replicate(4)
-                                                  for word in range(BANK_BYTES // 4))),
-            ]
+            m.d.comb += self.bank_read.row[bank].eq(rows[bank])
+        self._write(m, rows, all_chosen)
         m.d.comb += [
             self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
             self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
         ]
         self._requesting = (loads | stores).any()
         return loads & self.bank_read.grant
+
+    def _write(self, m, rows, chosen):
+        """Rows, data and masks of stores; with one bus the same for all banks."""
+        port = self.bank_write
+        if self._one_write:
+            row = Signal(self.cfg.row_bits, name="stored_row", reset_less=True)
+            with m.If(self._choose):
+                m.d.sync += row.eq(select_one_hot(self._first, [address[7:] for address in self._address]))
+            rows, chosen = [row], [self._first]
+        words = []
+        for bank, slots in enumerate(chosen):
+            data, mask, word = (Signal(width, name=f"{name}_{bank}", reset_less=True)
+                                for name, width in (("written", 32), ("mask", 4), ("word", 2)))
+            with m.If(self._choose):
+                m.d.sync += [
+                    data.eq(select_one_hot(slots, self._data)),
+                    mask.eq(select_one_hot(slots, [self._mask(slot) for slot in range(self.slots)])),
+                    word.eq(select_one_hot(slots, [address[2:4] for address in self._address]) | self._word),
+                ]
+            words.append((data.replicate(BANK_BYTES // 4),
+                          Cat(mask & (word == number).replicate(4) for number in range(BANK_BYTES // 4))))
+        for bank in range(BANKS):
+            data, mask = words[bank % len(words)]
+            m.d.comb += [port.row[bank].eq(rows[bank % len(rows)]), port.data[bank].eq(data), port.mask[bank].eq(mask)]
 
     def _return(self, m, granted):
         """Follow the granted loads until their data arrive."""

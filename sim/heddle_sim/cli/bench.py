@@ -2,6 +2,7 @@
 
 heddle bench gemm                  a list of shapes, or one with --m --n --k
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
+heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
 heddle bench simspeed              cycles per second of the device and of cocotb on the same program
 """
@@ -13,6 +14,7 @@ import sys
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SHAPES, gemm_row, print_gemm
+from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
     UsageError,
@@ -28,6 +30,7 @@ from .common import (
 
 __all__ = ["add_arguments", "execute"]
 
+DTYPES = ("int8", "uint8", "int16", "uint16")
 # Looked up by name when asked for: it needs the test benches, which build on this package.
 SIMSPEED_MODULE = "heddle_verif.simspeed"
 
@@ -37,7 +40,7 @@ def add_arguments(parser):
     gemm = what.add_parser("gemm", help="matrix products")
     for name in ("m", "n", "k"):
         gemm.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
-    gemm.add_argument("--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)")
+    gemm.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
     gemm.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
     gemm.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     add_device(gemm)
@@ -45,18 +48,26 @@ def add_arguments(parser):
     gather.add_argument("--seed", type=int, default=0, help="of the data and of the memory (default 0)")
     gather.add_argument("--no-check", action="store_true", help="do not compare with the data")
     add_device(gather)
+    transpose = what.add_parser("transpose", help="B in rows (kn) and in columns (nk) of the same products; what the fetch of B reads")
+    for name in ("m", "n", "k"):
+        transpose.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
+    transpose.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
+    transpose.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+    transpose.add_argument("--no-check", action="store_true", help="do not compare with numpy")
+    add_device(transpose)
     elaborate = what.add_parser("elaborate", help="time of generation")
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
     simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
-    for parser in (gemm, gather, elaborate, simspeed):
+    for parser in (gemm, gather, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
 
 def execute(options):
     cfg = configuration(options)
-    {"gemm": _gemm, "gather": _gather, "elaborate": _elaborate, "simspeed": _simspeed}[options.what](options, cfg)
+    {"gemm": _gemm, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate,
+     "simspeed": _simspeed}[options.what](options, cfg)
 
 
 def _gemm(options, cfg):
@@ -77,6 +88,23 @@ def _gather(options, cfg):
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = gather_rows(device, options.seed, not options.no_check)
     print_gather(options, cfg, rows)
+
+
+def _transpose(options, cfg):
+    given = [options.m, options.n, options.k]
+    if any(given) and not all(given):
+        raise UsageError("--m, --n and --k must be given together")
+    if not cfg.transpose:
+        raise UsageError(f"--config must be one with transpose, not {cfg.name}")
+    shapes = [given] if all(given) else TRANSPOSE_SHAPES
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.stage("matrix products", 2 * len(shapes))
+        rows = []
+        for shape in shapes:
+            for layout in ("nk", "kn"):
+                rows.append(transpose_row(device, *shape, options.dtype, layout, options.seed, not options.no_check))
+                progress.step()
+    print_transpose(options, cfg, rows)
 
 
 def _elaborate(options, cfg):

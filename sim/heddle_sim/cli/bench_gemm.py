@@ -20,16 +20,16 @@ SHAPES = (
 )
 
 
-def gemm_row(device, m, n, k, dtype, seed, check):
+def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk"):
     """Runs one product; a benchmark row. Raises ``CommandFailed`` when the result differs from numpy's."""
     generator = np.random.default_rng(seed)
     limits = np.iinfo(dtype)
     a, b = (generator.integers(limits.min, limits.max, shape, dtype, endpoint=True) for shape in ((m, k), (k, n)))
     start = time.perf_counter()
-    c, stats = device.matmul(a, b)
+    c, stats = device.matmul(a, b, b_layout=b_layout)
     seconds = time.perf_counter() - start
     if check:
-        expected = a.astype(np.int32) @ b.astype(np.int32)
+        expected = a.astype(np.int32) @ b.astype(np.int32)          # wraps, as the device does
         if not np.array_equal(c, expected):
             row, column = np.argwhere(c != expected)[0]
             raise CommandFailed(
@@ -41,7 +41,7 @@ def gemm_row(device, m, n, k, dtype, seed, check):
         "n": n,
         "k": k,
         "dtype": dtype,
-        "b_layout": "nk",
+        "b_layout": b_layout,
         "resident": False,
         "seed": seed,
         "simulator": device.simulator,

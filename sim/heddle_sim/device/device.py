@@ -107,7 +107,7 @@ class Device:
 
     # -- runs -------------------------------------------------------------------------------
 
-    def run(self, program, uniform=None, macs=0):
+    def run(self, program, uniform=None, macs=0, element_bytes=1):
         """Run a program from its first instruction to ``halt``, on all cores.
 
         Parameters
@@ -118,6 +118,8 @@ class Device:
             Uniform registers of every core to set before the run; the others keep their values.
         macs : int
             Multiply-accumulates of the problem, for ``Stats.utilization``.
+        element_bytes : int
+            Of its operands, for the peak that is the measure of it.
 
         Returns ``Stats``. Raises ``DeviceError`` when the run ends with an error; the device is usable afterwards.
         """
@@ -130,41 +132,51 @@ class Device:
         if not 1 <= len(program) <= self.cfg.instruction_words:
             raise ValueError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
         outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles)
-        stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs_per_cycle, outcome.breakdown, outcome.counters)
+        stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
             code, pc, operand, core = outcome.error
             core = core if self.cfg.cores > 1 else None
             raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core)
         return stats
 
-    def matmul(self, a, b, transpose=False):
-        """Matrix product of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S0.3].
+    def matmul(self, a, b, transpose=False, b_layout="nk"):
+        """Matrix product of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S0.3, S0.15].
 
         Parameters
         ----------
         a : numpy.ndarray
-            ``int8`` or ``uint8``, shape (M, K).
+            ``int8``, ``uint8``, ``int16`` or ``uint16``, shape (M, K).
         b : numpy.ndarray
-            ``int8`` or ``uint8``, shape (K, N); with ``transpose`` (N, K).
+            Of the same size of elements, signed or not, shape (K, N); with ``transpose`` (N, K).
+        b_layout : str
+            How B lies in global memory: ``"nk"``, each column of K elements together, or ``"kn"``, each row of N [S0.8].
 
-        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as N x K,
+        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
         from ..kernels.matmul import plan
 
         a, b = _check_operand("a", a), _check_operand("b", b)
+        if b_layout not in ("nk", "kn"):
+            raise ValueError(f"b_layout must be nk or kn, not {b_layout!r}")
+        if b_layout == "kn" and not self.cfg.transpose:
+            raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} (transpose is false), not 'kn'")
+        if a.dtype.itemsize != b.dtype.itemsize:
+            raise TypeError(f"a and b must have elements of one size, not {a.dtype} and {b.dtype}")
+        if a.dtype.itemsize == 2 and not self.cfg.mm16:
+            raise TypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} (mm16 is false), not {a.dtype}")
         (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]
         if k != b_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
             raise ValueError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
         addresses = []
         try:
-            for matrix in (a, b if transpose else b.T):
+            for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
                 addresses.append(self.memory.place(matrix))
             addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
-            signed = [matrix.dtype == np.int8 for matrix in (a, b)]
-            launch = plan(self.cfg, m, n, k, *addresses, *signed)
-            stats = self.run(launch.program, launch.uniform, launch.macs)
+            signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
+            launch = plan(self.cfg, m, n, k, *addresses, *signed, a.dtype.itemsize, b_layout)
+            stats = self.run(launch.program, launch.uniform, launch.macs, a.dtype.itemsize)
             return self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats
         finally:
             for address in addresses:
@@ -221,8 +233,8 @@ def _check_integer(name, value, low, high):
 def _check_operand(name, array):
     if not isinstance(array, np.ndarray):
         raise TypeError(f"{name} must be a numpy array, not {type(array).__name__}")
-    if array.dtype not in (np.int8, np.uint8):
-        raise TypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
+    if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
+        raise TypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
     if array.ndim != 2:
         raise ValueError(f"{name} must have 2 dimensions, not {array.ndim}")
     if 0 in array.shape:

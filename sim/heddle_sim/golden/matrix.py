@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from heddle.config import PRODUCT_REGISTERS
+from heddle.config import BANK_BYTES, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 
@@ -36,6 +36,9 @@ class MatrixOperation:
     kb: int = 0
     kb_destination: int = 0
     lane_sum: int = 0
+    int16: int = 0
+    transpose: int = 0
+    pitch: int = 0
     pc: int = 0
 
 
@@ -53,12 +56,15 @@ class MatrixResult:
         For each step that was executed, in order: position in the group to shared address of the word of B.
     unfinished : dict of int to int
         The words of the step that an error ended, up to the one with the error.
+    pieces : list of list of int
+        With transpose: the 16 bytes of every row that are fetched together, and serve all neighbouring columns in them.
     """
 
     products: np.ndarray
     errors: list = field(default_factory=list)
     steps: list = field(default_factory=list)
     unfinished: dict = field(default_factory=dict)
+    pieces: list = field(default_factory=list)
 
     @property
     def addresses(self):
@@ -125,6 +131,13 @@ def multiply(products, factors, shared, operation):
             words = {part: (first + part * dot) & 0xFFFFFFFF for part in range(4)}
         else:
             words = _words(operation, offsets, index, number, dot)
+        if operation.transpose:
+            if error := _fetch_piece(result, operation, words[0], dot, len(shared)):
+                result.errors.append((error[0], operation.pc, error[1]))
+                return result
+            result.steps.append(words)
+            _step(result.products, factors, shared, operation, register, number, words)
+            continue
         read = {}
         for position, address in words.items():
             read[position] = address
@@ -155,10 +168,41 @@ def _words(operation, offsets, index, number, dot):
         column = column_of(operation, a, index)
         if column is None or not operation.columns[column]:
             continue
-        first = operation.base + (offsets[column] << operation.element_shift) + number * kb * dot
+        along_k = number * kb * dot if not operation.transpose else number * _rows(operation, dot) * operation.pitch
+        first = operation.base + (offsets[column] << operation.element_shift) + along_k
         for b in range(kb):
             words[a * group_lanes(operation)[1] + b] = (first + b * dot) & 0xFFFFFFFF
     return words
+
+
+def _rows(operation, dot):
+    """Rows of k in a slice."""
+    return dot // 2 if operation.int16 else dot
+
+
+def _fetch_piece(result, operation, address, dot, size):
+    """Check a column of transposed B, fetch its pieces unless the column before had the same [S0.8]; returns (code, operand) of an error."""
+    pitch, last = operation.pitch, address + (_rows(operation, dot) - 1) * operation.pitch
+    if pitch % BANK_BYTES:
+        return ErrorCode.MISALIGNED, pitch
+    if operation.int16 and address % 2:
+        return ErrorCode.MISALIGNED, address
+    for place in (pitch, address, last):
+        if place >= size:
+            return ErrorCode.OUT_OF_RANGE, place
+    piece = [address // BANK_BYTES * BANK_BYTES + row * pitch for row in range(_rows(operation, dot))]
+    if not result.pieces or result.pieces[-1] != piece:
+        result.pieces.append(piece)
+    return None
+
+
+def _column_bytes(shared, operation, address, dot):
+    """The ``dot`` bytes of a column that a step multiplies."""
+    if not operation.transpose:
+        return shared[address:address + dot]
+    size = 1 + operation.int16
+    rows = address + np.arange(_rows(operation, dot)) * operation.pitch
+    return shared[rows[:, None] + np.arange(size)].reshape(-1)
 
 
 def _step(products, factors, shared, operation, register, number, words):
@@ -171,8 +215,8 @@ def _step(products, factors, shared, operation, register, number, words):
     for lane in range(threads):
         position = lane % size
         if operation.lanes[lane] and position in words:
-            a = _elements(factors[lane, operation.factor_word + number], operation.a_signed)
-            b = _elements(shared[words[position]:words[position] + dot], operation.b_signed)
+            a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
+            b = _elements(_column_bytes(shared, operation, words[position], dot), operation.b_signed, operation.int16)
             dots[lane] = a @ b
             takes[lane] = position % lanes_b == operation.kb_destination
     sums = np.repeat(dots.reshape(-1, lanes_b).sum(axis=1), lanes_b)
@@ -187,11 +231,12 @@ def _total(products, factors, shared, operation, register, number, words, quad):
     total = 0 if operation.zero and number == 0 and quad == 0 else int(products[0, register])
     for part, address in words.items():
         if operation.lanes[4 * quad + part]:
-            a = _elements(factors[4 * quad + part, operation.factor_word + number], operation.a_signed)
-            total += int(a @ _elements(shared[address:address + factors.shape[2]], operation.b_signed))
+            a = _elements(factors[4 * quad + part, operation.factor_word + number], operation.a_signed, operation.int16)
+            total += int(a @ _elements(shared[address:address + factors.shape[2]], operation.b_signed, operation.int16))
     if operation.lanes[0]:
         products[0, register] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _elements(values, signed):
-    return np.ascontiguousarray(values).view(np.int8 if signed else np.uint8).astype(np.int64)
+def _elements(values, signed, int16):
+    kind = f"{'<' if int16 else '|'}{'i' if signed else 'u'}{2 if int16 else 1}"
+    return np.ascontiguousarray(values).view(kind).astype(np.int64)

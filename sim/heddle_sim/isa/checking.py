@@ -18,6 +18,7 @@ from heddle.isa.layout import (
     Access,
     AluFunction,
     CompareFunction,
+    ElementType,
     Opcode,
     OperandSource,
     Reduction,
@@ -138,6 +139,21 @@ def _all_zero(fields, spelling):
     return rule
 
 
+def _element(value, word, cfg):
+    wide = cfg is None or cfg.mm16
+    elements = [ElementType.INT8.value] + [ElementType.INT16.value] * wide
+    return None if _get(word, "modifiers.matrix.element") in elements else f"mm8{' or mm16' * wide}"
+
+
+def _transpose(value, word, cfg):
+    if not _get(word, "modifiers.matrix.transpose"):
+        return None
+    if cfg and not cfg.transpose:
+        return ".t0 (the configuration has no transpose)"
+    plain = not any(_get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "lane_sum", "order"))
+    return None if plain else ".t0 with merges, .sum or .kin"
+
+
 def _merges(value, word, cfg):
     ka, kb, destination, interleaved, lane_sum = (
         _get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "kb_destination", "ka_interleaved", "lane_sum"))
@@ -162,8 +178,6 @@ def _plain_copy(value, word, cfg):
     return None if plain else "a copy without reduction, and without swizzle or with .128B to shared memory"
 
 
-_MATRIX = [f"modifiers.matrix.{name}" for name in
-           ("element", "transpose")]
 _uniform = _below(UNIFORM_REGISTERS, "ur")
 _FUNCTIONS = {
     "register": _register,
@@ -193,7 +207,8 @@ _FUNCTIONS = {
     "store_access": _one_of("modifiers.memory.access", set(Access) - {Access.S8, Access.S16}, "an access of a store"),
     "element_shift": _element_shift,
     "rank": _all_zero(["modifiers.segment.rank"], "rank 1"),
-    "plain_matrix": _all_zero(_MATRIX, "an mm8 without transpose"),
+    "element": _element,
+    "transpose": _transpose,
     "merges": _merges,
     "plain_copy": _plain_copy,
 }

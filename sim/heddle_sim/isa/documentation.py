@@ -127,9 +127,11 @@ def _modifier_rows(group):
 def _modifiers():
     yield "## Modifiers"
     yield ""
-    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` without merges,"
-    yield "transpose and lane sums, and `copy_block` without swizzle and reduction; the others are encoded and raise"
-    yield "UNSUPPORTED."
+    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` with `.t1` only"
+    yield "without merges and with slices outermost, and `copy_block` without swizzle and reduction; the others are encoded and"
+    yield "raise UNSUPPORTED. With `.t1`, B lies in rows of k: thread n's address is that of the first element of column n, and"
+    yield "uniform register `ur4` of address `ur4:rf290:imm` holds the distance of the rows, in elements of the segment: a multiple of"
+    yield "16 bytes below the size of shared memory."
     yield ""
     rows = [row for group in MODIFIERS for row in _modifier_rows(group)]
     yield from _table(["instructions", "meaning", "modifiers", "default"], rows)

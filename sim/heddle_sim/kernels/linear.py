@@ -44,7 +44,7 @@ class LinearKernel(MatmulKernel):
     def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise):
         self.result_bytes = 4 if requantise is None else 1
         self.table_bytes = 0 if table is None else table.nbytes
-        super().__init__(cfg, m, n, k, a_signed, b_signed, self.table_bytes)
+        super().__init__(cfg, m, n, k, a_signed, b_signed, reserved=self.table_bytes)
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.has_bias, self.own_multipliers = has_bias, requantise is not None and requantise.per_column
         self.row_bytes = 0 if table is None else table.shape[1] * 4

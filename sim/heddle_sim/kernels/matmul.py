@@ -1,4 +1,4 @@
-"""Matrix product C = A x B of 8-bit integers for any shape, from global memory to global memory.
+"""Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
 A tile of C is ``threads`` rows by ``threads`` columns and lives in product registers; two tiles alternate, so that one is stored
 while ``mm`` works on the other. A block of ``threads`` rows of A is staged in shared memory and loaded into one half of the
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
+from .columns import RowsOfB
 from .launch import Launch
 from .shares import begin_share, share_out
 from .text import KernelText
@@ -30,8 +31,9 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
             "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
             "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core",
-            "table_from", "table_end", "table")
-_ADDRESSES = ("a_from", "b_from", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
+            "table_from", "table_end", "table", "b_at", "b_low")
+_ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
+_B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
 _A_STAGED, _B_COPIED, _C_STAGED = 0, 1, (2, 3)      # barriers
 
 
@@ -61,13 +63,17 @@ class Tiling:
     c_stages: tuple
 
     @classmethod
-    def choose(cls, cfg, k, reserved=0):
-        """For a length of k in bytes; ``reserved`` bytes at the end of shared memory are not used."""
+    def choose(cls, cfg, k, b_rows=None, reserved=0):
+        """For a length of k in bytes; ``b_rows`` (``RowsOfB``) says that B comes in rows of k; ``reserved`` bytes at the end of
+        shared memory are not used."""
         threads, dot = cfg.threads, cfg.dot
         pitch = _round_up(k, BANK_BYTES)
         c_pitch = 4 * threads + BANK_BYTES
         in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * dot
-        in_shared = ((cfg.shared_bytes - reserved) // threads - 2 * c_pitch) // 3 - BANK_BYTES
+        shared = cfg.shared_bytes - reserved
+        in_shared = (shared // threads - 2 * c_pitch) // 3 - BANK_BYTES
+        if b_rows:
+            in_shared = (shared - threads * (2 * c_pitch + BANK_BYTES)) // (threads + 2 * b_rows.slot_bytes(1))
         limit = min(in_factors, in_shared, cfg.matrix_queue * _MAX_SLICES * dot)
         chunk, chunks = pitch, 1
         if pitch > limit:
@@ -77,10 +83,11 @@ class Tiling:
             chunk = _round_up(-(-pitch // chunks), unit)
             chunks = -(-pitch // chunk)
         ab_pitch = chunk if chunk // BANK_BYTES % 2 else chunk + BANK_BYTES
-        a_stage = 2 * threads * ab_pitch
-        c_stage = 3 * threads * ab_pitch
-        return cls(threads, dot, pitch, chunk, chunks, k - (chunks - 1) * chunk, ab_pitch, c_pitch, (0, threads * ab_pitch),
-                   a_stage, (c_stage, c_stage + threads * c_pitch))
+        slot = b_rows.slot_bytes(chunk) if b_rows else threads * ab_pitch
+        a_stage = 2 * slot
+        c_stage = a_stage + threads * ab_pitch
+        return cls(threads, dot, pitch, chunk, chunks, k - (chunks - 1) * chunk, ab_pitch, c_pitch, (0, slot), a_stage,
+                   (c_stage, c_stage + threads * c_pitch))
 
     @property
     def contiguous(self):
@@ -96,15 +103,18 @@ class MatmulKernel:
     """Writes the program for one shape; ``result_bytes`` is the size of an element of C.
 
     Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 last
-    store, up5 first chunk of a tile, up6 last chunk. Thread predicate p1: columns of the tile. Segments: ur0 staged A, ur1 slot of B,
-    ur2 and ur3 staged C.
+    store, up5 first chunk of a tile, up6 last chunk. Thread predicate p1: columns of the tile. Segments: ur0 staged A, ur2 and ur3
+    staged C, ur7 slot of B.
     """
 
     result_bytes = 4
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, reserved=0):
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", reserved=0):
         self.cfg = cfg
-        self.tiling = Tiling.choose(cfg, k, reserved)
+        self.b_rows = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
+        self.tiling = Tiling.choose(cfg, k * element_bytes, self.b_rows, reserved)
+        self.element_bytes = element_bytes
+        self.multiplies = f"mm{8 * element_bytes}"
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
         self.shares = share_out(cfg.cores, m, n, threads)
@@ -171,6 +181,9 @@ class MatmulKernel:
     def copy_b(self):
         """Bring the next columns of B into the free slot."""
         t, text = self.tiling, self.text
+        if self.b_rows:
+            self.b_rows.copy(text, t, _B_COPIED)
+            return
         done = text.label("b_copied")
         text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1",
              f"    umin {{b_cols}}, {{b_cols_left}}, {t.threads}")
@@ -222,8 +235,14 @@ class MatmulKernel:
         for word in range(0, words, _MAX_SLICES):
             zero = ".z" if first and word == 0 else ""
             register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + word * t.dot // 4
-            self.text(f"    {guard}mm8{self.signs}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
-                      f"ur1:rf{self.offset_b}:{word * t.dot}, r{register}")
+            self.text(f"    {guard}{self.multiplies}{'.t1' if self.b_rows else ''}{self.signs}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
+                      f"{self.b_address(word)}, r{register}")
+
+    def b_address(self, word):
+        """Address of the columns of B from factor word ``word`` of the chunk on."""
+        if self.b_rows:
+            return f"ur{_B_SEGMENT}:rf{self.offset_b}:{word * self.tiling.dot // self.element_bytes * self.b_rows.pitch}"
+        return f"ur{_B_SEGMENT}:rf{self.offset_b}:{word * self.tiling.dot}"
 
     def scale_thread_number(self, register, factor):
         """register = thread number x factor, by shifts and adds."""
@@ -241,7 +260,7 @@ class MatmulKernel:
         t = self.tiling
         row_blocks, column_blocks = -(-share.rows // t.threads), -(-share.columns // t.threads)
         steps = row_blocks * column_blocks * t.chunks
-        a, b = a + share.row * t.pitch, b + share.column * t.pitch
+        a, b = a + share.row * t.pitch, b + share.column * (self.element_bytes if self.b_rows else t.pitch)
         c += share.row * self.c_pitch + self.result_bytes * share.column
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
@@ -250,7 +269,7 @@ class MatmulKernel:
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
-        }
+        } | (self.b_rows.arguments(t, b) if self.b_rows else {})
 
     def uniform(self, a, b, c):
         """Values of the uniform registers at the doorbell: what core 0 begins with."""
@@ -264,7 +283,10 @@ class MatmulKernel:
         self.copy_b()
         text(f"    mov r{self.thread_number}, %tid")
         self.scale_thread_number(self.offset_a, t.ab_pitch)
-        text(f"    mov r{self.offset_b}, r{self.offset_a}")
+        if self.b_rows:
+            self.scale_thread_number(self.offset_b, self.element_bytes)
+        else:
+            text(f"    mov r{self.offset_b}, r{self.offset_a}")
         self.scale_thread_number(self.offset_c, t.c_pitch)
         text(f"    segment.shared.b8.d1 ur0, {t.a_stage}")
         text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
@@ -279,7 +301,8 @@ class MatmulKernel:
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
-        text("step:", f"    barrier.wait b{_B_COPIED}", "    segment.shared.b8.d1 ur1, {slot}",
+        text("step:", f"    barrier.wait b{_B_COPIED}")
+        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}",
              f"    uxor {{slot}}, {{slot}}, {t.slots[1]}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
@@ -294,6 +317,13 @@ class MatmulKernel:
         text("    bra stored", "store:")
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
+
+    def slot_of_b(self):
+        """Uniform register with the shared address of the columns of this step."""
+        if self.b_rows and self.b_rows.narrow:
+            self.text("    uor {bytes}, {slot}, {b_low}")
+            return "{bytes}"
+        return "{slot}"
 
     def next_a(self):
         """Load the A of the next step into the other half."""
@@ -315,8 +345,10 @@ class MatmulKernel:
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
              f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
-             "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows",
-             f"    usub {{rows}}, {{rows}}, {threads}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
+             "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows")
+        if self.b_rows and self.b_rows.narrow:
+            text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")
+        text(f"    usub {{rows}}, {{rows}}, {threads}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
              f"    uadd {{c_row}}, {{c_row}}, {threads * self.c_pitch}", "    umov {c_tile}, {c_row}",
              "    umov {cols}, {n}")
         if t.chunks == 1:
@@ -324,6 +356,8 @@ class MatmulKernel:
         if self.column_blocks > 1 and ragged:
             text(f"    setp.lt p1, r{self.thread_number}, {{n}}")
         text("    bra load_next", "same_rows:")
+        if self.b_rows and self.b_rows.narrow:
+            text(f"    uxor {{b_low}}, {{b_low}}, {threads * self.element_bytes}")
         if ragged:
             text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next",
                  f"    setp.lt p1, r{self.thread_number}, {self.last_columns}")
@@ -340,11 +374,12 @@ class MatmulKernel:
         return assemble(str(self.text), self.cfg)
 
 
-def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed):
-    """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of 8-bit integers.
+def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, element_bytes=1, b_layout="nk"):
+    """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
 
-    A lies row-major at ``a_address``, B as n rows of k at ``b_address``, C row-major at ``c_address``; rows start at multiples of 16 bytes,
+    A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
+    ``c_address``; rows start at multiples of 16 bytes,
     and the bytes between the end of a row of A or B and the next multiple of 16 are zero. Returns ``Launch``.
     """
-    kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed)
+    kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)

@@ -9,6 +9,7 @@ from amaranth.utils import exact_log2
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.config import PRODUCT_REGISTERS
+from heddle.datapath.lane_sums import group_sum_bits
 from heddle.datapath.layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
 from heddle_sim.harness import bench_config
 
@@ -26,6 +27,7 @@ class LaneBench:
         self.rng = np.random.default_rng(cocotb.RANDOM_SEED)
         self.layouts = {"accumulate": accumulate_layout, "access": product_access_layout,
                         "factor_access": factor_access_layout(cfg), "capture": capture_layout(cfg)}
+        self.inputs = [*INPUTS, *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes]
         self.plan = defaultdict(dict)
         self.checks = []            # (cycle, port, value)
         self.cycle = self.compared = 0
@@ -49,13 +51,14 @@ class LaneBench:
                 self.compared += 1
             self.cycle += 1
             planned = self.plan.pop(self.cycle, {})
-            for port in INPUTS:
+            for port in self.inputs:
                 value = planned.get(port, 0)
                 if isinstance(value, dict):
                     value = self.layouts[port].const(value).as_bits()
                 getattr(self.dut, port).value = value
+            limit = 1 << self.cfg.element_bits - 1
             for index in range(self.cfg.dot):
-                getattr(self.dut, f"word__{index}").value = planned.get(f"word__{index}", self.random.randrange(-256, 256))
+                getattr(self.dut, f"word__{index}").value = planned.get(f"word__{index}", self.random.randrange(-limit, limit))
 
     async def start(self):
         """Fill all registers with the values of the model."""
@@ -110,8 +113,10 @@ async def steps(dut):
     cfg, choose = bench.cfg, bench.random
     depth = exact_log2(cfg.dot)
     registers, others = [0, 1, 4, 5, 255], range(128, 255)
-    sum_bits = cfg.sum_bits
-    word = bench.rng.integers(-128, 256, cfg.dot)
+    sum_bits, group_bits = cfg.sum_bits, group_sum_bits(cfg.sum_bits)
+    odd, whole = np.arange(cfg.dot) % 2 == 1, cfg.wide_lanes
+    lowest, highest = (np.where(odd, narrow, wide if whole else narrow) for narrow, wide in ((-128, -32768), (256, 65536)))
+    word = bench.rng.integers(lowest, highest)
     bench.at(bench.cycle + 1, "take", 1)
     for index, element in enumerate(word):
         bench.at(bench.cycle + 1, f"word__{index}", int(element))
@@ -131,22 +136,31 @@ async def steps(dut):
             continue
         product = choose.choice([choose.choice(registers), choose.randrange(128), 0])
         factor = choose.randrange(cfg.factor_words)
-        a_signed, active, zero = choose.getrandbits(1), choose.random() < 0.8, choose.random() < 0.2
-        a = bench.factors[factor].view(np.int8 if a_signed else np.uint8).astype(np.int64)
+        a_signed, active, zero = choose.getrandbits(2), choose.random() < 0.8, choose.random() < 0.2
+        wide, odd_high, scaled = (choose.getrandbits(1) & enabled for enabled in (cfg.wide_lanes, cfg.two_passes, cfg.two_passes))
+        if wide:
+            halves = bench.factors[factor].view("<i2" if a_signed & 1 else "<u2").astype(np.int64)
+            a = np.stack([halves, np.zeros_like(halves)], axis=1).reshape(-1)
+        else:
+            a = np.where(np.where(odd, a_signed >> 1, a_signed & 1), *(bench.factors[factor].view(kind) for kind in (np.int8, np.uint8)))
+        a = np.where(odd & bool(odd_high), a.astype(np.int64) << 16, a)
 
         bench.at(cycle, "factor_address", factor)
         bench.at(cycle + 1, "a_signed", a_signed)
+        bench.at(cycle + 1, "wide", wide)
+        bench.at(cycle + 1 + depth, "odd_high", odd_high)
+        bench.at(cycle + 4 + depth, "scaled", scaled)
         bench.at(cycle + 1, "active", int(active))
         if choose.random() < 0.7:       # else the lane keeps its word
-            word = bench.rng.integers(-128, 256, cfg.dot)
+            word = bench.rng.integers(lowest, highest)
             bench.at(cycle + 1, "take", 1)
             for index, element in enumerate(word):
                 bench.at(cycle + 1, f"word__{index}", int(element))
         b = word
         merged, receive = choose.random() < 0.3, choose.random() < 0.7
-        group_sum = choose.randrange(-1 << sum_bits + 1, 1 << sum_bits + 1) if merged else 0
+        group_sum = choose.randrange(-1 << group_bits - 1, 1 << group_bits - 1) if merged else 0
         bench.at(cycle + 4 + depth, "own", int(not merged))
-        bench.at(cycle + 5 + depth, "group_sum", group_sum & (1 << sum_bits + 2) - 1)
+        bench.at(cycle + 5 + depth, "group_sum", group_sum & (1 << group_bits) - 1)
         bench.at(cycle + 5 + depth, "receive", int(receive))
         bench.checks.append((cycle + 3 + depth, "root", (int(a @ b) if active else 0) & (1 << sum_bits) - 1))
         bench.at(cycle + 3 + depth, "access", matrix_register=product)
@@ -156,7 +170,7 @@ async def steps(dut):
         bench.at(cycle + 4 + depth, "clear", int(zero))
         bench.at(cycle + 5 + depth, "access", matrix_write=1, write_register=product)
 
-        value = (group_sum if receive else 0) if merged else int(a @ b) if active else 0
+        value = (group_sum if receive else 0) if merged else int(a @ b) << 8 * scaled if active else 0
         total = (0 if zero else int(bench.products[product])) + value
         bench.products[product] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
         before = [product, before[0]]

@@ -20,6 +20,7 @@ PROFILES = {
 }
 ACCESS_WORDS = 3            # factor words that only the thread unit uses, the first ones
 OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
+NEAR_WORDS = 3              # of them, those of columns that lie side by side, more or less
 
 
 def group_size(ka, kb):
@@ -33,7 +34,9 @@ class Workload:
         self.bench, self.cfg, self.random, self.rng = bench, bench.cfg, bench.random, bench.rng
         self.merges = True
         self.limit = self.cfg.factor_words - OFFSET_WORDS
-        self.offset_numbers = range(self.limit * self.cfg.numbers_per_word, self.cfg.factor_registers)
+        parts = self.cfg.numbers_per_word
+        self.offset_numbers = range(self.limit * parts, (self.cfg.factor_words - NEAR_WORDS) * parts)
+        self.near_numbers = range(self.offset_numbers.stop, self.cfg.factor_registers)
 
     async def prepare(self):
         """Random registers; every register of the last factor words is an offset in elements within half of shared memory."""
@@ -42,6 +45,9 @@ class Workload:
         for word in range(self.limit, cfg.factor_words):
             for group in range(cfg.thread_groups):
                 data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, cfg.numbers_per_word), np.uint32) * 16
+                if word >= cfg.factor_words - NEAR_WORDS:
+                    columns = (group * bench.slots + np.arange(bench.slots))[:, None] * [1, 2, 2, 4][:cfg.numbers_per_word]
+                    data = (2 * columns if word % 2 else columns + self.rng.integers(0, 2, columns.shape) * 16).astype(np.uint32)
                 bench.accesses.append(FactorWrite(word, (1 << cfg.numbers_per_word) - 1, bench.lanes_of(group), data))
         await bench.idle()
 
@@ -65,8 +71,24 @@ class Workload:
             "base": random.randrange(cfg.shared_bytes // 2 // 16 - 16) * 16 if not shift else 0, "element_shift": shift,
             "a_signed": random.getrandbits(1), "b_signed": random.getrandbits(1), "k_length": slices,
             "order": random.choice(list(LoopOrder)), "zero": random.getrandbits(1), "pc": random.getrandbits(12),
+            "int16": random.getrandbits(1) & cfg.mm16,
         }
-        return MatrixOperation(**(values | self.merge() | fixed))
+        values |= self.merge() | fixed
+        if cfg.transpose and self.merges and not fixed and random.random() < 0.4:
+            values |= self.transposed(values)
+        return MatrixOperation(**values)
+
+    def transposed(self, values):
+        """What is different with transposed B: rows anywhere in the second half of the room, columns at any byte."""
+        cfg, random = self.cfg, self.random
+        pitch = random.choice([0, 16, 48, 16 * random.randrange(1, 12)])
+        rows = (values["k_length"] + 1) * (cfg.dot >> values["int16"])
+        if pitch * rows > cfg.shared_bytes // 4:
+            pitch = 16
+        odd = 0 if values["int16"] or values["element_shift"] else random.randrange(16)
+        return {"transpose": 1, "pitch": pitch, "ka": 0, "ka_interleaved": 0, "kb": 0, "kb_destination": 0, "lane_sum": 0,
+                "order": LoopOrder.SLICES_OUTER, "base": values["base"] // 2 // 16 * 16 + odd,
+                "offset_register": random.choice(self.near_numbers) if random.random() < 0.7 else values["offset_register"]}
 
     def merge(self):
         """Random merges whose groups fit the threads; none, as often as any."""
@@ -156,13 +178,15 @@ async def no_bubbles(dut, order):
     work.merges = False
     everything = np.ones(work.cfg.threads, bool)
     three = np.arange(work.cfg.threads) < 3
-    for columns, slices, count in ((everything, 16, 6), (everything, 1, 10), (three, 1, 10), (three, 4, 6), (everything, 2, 10)):
+    cases = ((everything, 16, 6, 0), (everything, 1, 10, 0), (three, 1, 10, 0), (three, 4, 6, 0), (everything, 2, 10, 0),
+             (everything, 8, 6, work.cfg.mm16), (three, 1, 10, work.cfg.mm16))
+    for columns, slices, count, int16 in cases:
         before = bench.steps
         start = bench.cycle
         for _ in range(count):
-            bench.operations.append(work.operation(columns=columns, k_length=slices - 1, product=0, order=order))
+            bench.operations.append(work.operation(columns=columns, k_length=slices - 1, product=0, order=order, int16=int16))
         await bench.idle()
-        steps = int(columns.sum()) * slices * count
+        steps = int(columns.sum()) * slices * count * work.cfg.passes(1 + int16)
         assert bench.steps - before == steps
         assert bench.cycle - start < steps + 40
         assert bench.bubbles == 0, f"{bench.bubbles} bubbles with {columns.sum()} columns and {slices} slices"
@@ -203,7 +227,7 @@ async def merges_are_faster(dut):
     cycles = {}
     plain = {"columns": everything, "lanes": everything, "k_length": 15, "product": 0, "base": 0, "element_shift": 0,
              "offset_register": offset, "factor_word": 3, "order": LoopOrder.SLICES_OUTER, "ka": 0, "kb": 0, "kb_destination": 0,
-             "lane_sum": 0}
+             "lane_sum": 0, "int16": 0}
     for name, merge, count in (("plain", {}, 8), ("ka4", {"ka": 3, "ka_interleaved": 1}, 8), ("kb4", {"kb": 3}, 2)):
         start = bench.cycle
         bench.operations += [work.operation(**(plain | merge)) for _ in range(count)]
@@ -220,6 +244,64 @@ async def merges_are_faster(dut):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+@cocotb.parametrize(int16=[0, 1])
+async def transposed_once(dut, int16):
+    """Each block of B is read once for all columns in it, and steps follow each other when 16 of them share it [S0.8]."""
+    bench, work = await begin(dut)
+    cfg = work.cfg
+    if not cfg.transpose or int16 > cfg.mm16:
+        return
+    work.merges = False
+    everything = np.ones(cfg.threads, bool)
+    offset = await work.place_columns(1 + int16)
+    for pitch, base in ((48, 0), (16, 0), (48, 16 - 2 * (1 + int16))):
+        before = bench.steps, bench.bubbles, bench.blocks, bench.cycle
+        count, slices = 3, 8
+        bench.operations += [work.operation(
+            columns=everything, lanes=everything, k_length=slices - 1, product=0, base=base, element_shift=0, offset_register=offset,
+            order=LoopOrder.SLICES_OUTER, int16=int16, transpose=1, pitch=pitch) for _ in range(count)]
+        await bench.idle()
+        steps, bubbles, blocks, cycles = (now - then for now, then in zip(
+            (bench.steps, bench.bubbles, bench.blocks, bench.cycle), before))
+        pieces = -(-(base + cfg.threads * (1 + int16)) // 16) * slices * count
+        assert steps == cfg.threads * slices * count * cfg.passes(1 + int16)
+        assert blocks == pieces * (cfg.dot >> int16)
+        load = cfg.dot // cfg.piece_slots + 11 + (1 if pitch % 32 else 3) * (cfg.dot // cfg.fetch_slots if cfg.fetch_slots > 1 else 0)
+        if steps == 16 * pieces and base == 0:
+            assert bubbles == 0 and cycles < steps + load + 40
+        assert cycles < pieces * max(steps // pieces + 1, load) + 60
+        dut._log.info(f"pitch {pitch}: {steps} steps, {pieces} pieces, {blocks} blocks in {cycles} cycles")
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def transposed_errors(dut):
+    """Rows at wrong distances or beyond shared memory; operations with and without transpose in turn."""
+    bench, work = await begin(dut, bank_stall=0.2)
+    cfg, random = work.cfg, work.random
+    if not cfg.transpose:
+        return
+    size = cfg.shared_bytes
+    for number in range(40):
+        values = vars(work.operation(k_length=random.randrange(4)))
+        kind = number % 5
+        if kind < 4:
+            values |= work.transposed(values)
+        if kind == 0:
+            values |= {"pitch": random.choice([8, size, size - 16, size // 4, 0xFFFFFFF0, 0x80000001, size // cfg.dot])}
+        elif kind == 1:
+            values |= {"base": random.choice([size, size - 16, size - 160, 0xFFFFFFF0, size - 1])}
+        elif kind == 2 and cfg.mm16:
+            values |= {"int16": 1, "base": random.choice([1, 2, 33])}
+        bench.operations.append(MatrixOperation(**values))
+    await bench.idle()
+    await bench.compare()
+    assert bench.blocks == bench.blocks_expected
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def first_step(dut):
     """The time from an operation to its sum is what the unit's page says, and a read granted in the cycle of ``done`` sees the sum."""
     bench, work = await begin(dut)
@@ -227,13 +309,15 @@ async def first_step(dut):
     one = np.arange(work.cfg.threads) == 0
     latency = (1 if work.cfg.matrix_queue == 2 else 2) + 15 + exact_log2(work.cfg.dot) + 3 * (work.cfg.fetch_slots > 1)
     for row in range(8):
-        steps = 1 + row % 2
-        bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + steps: (
+        steps, int16 = 1 + row % 2, row // 2 % 2 & work.cfg.mm16
+        cycles = steps * work.cfg.passes(1 + int16)
+        bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + cycles: (
             Read(4 * row, 0, work.cfg.numbers_per_word)
             if bench.accepted > accepted and bench.cycle == bench.accepted_at + cycles else None)
-        bench.operations.append(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one))
+        bench.operations.append(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one,
+                                               int16=int16))
         await bench.idle()
-        assert bench.done_at - bench.accepted_at == latency + steps
+        assert bench.done_at - bench.accepted_at == latency + cycles
     await bench.compare()
     bench.finish()
 
@@ -268,7 +352,8 @@ async def steps_are_counted(dut):
     expected = 0
     for _ in range(20):
         operation = work.operation(product=17)
-        expected += len(matrix_steps(operation)) * (work.cfg.threads // 4 if operation.lane_sum else 1)
+        passes = work.cfg.passes(1 + operation.int16)
+        expected += len(matrix_steps(operation)) * (work.cfg.threads // 4 if operation.lane_sum else 1) * passes
         bench.operations.append(operation)
     await bench.idle()
     assert bench.steps == expected
@@ -283,8 +368,8 @@ async def errors(dut):
     bench, work = await begin(dut, bank_stall=0.2)
     cfg, random = work.cfg, work.random
     seen = set()
-    for _ in range(40):
-        kind = random.randrange(5)
+    for number in range(40):
+        kind = number % 5
         if kind == 0:       # a column or a slice beyond shared memory, also beyond 2^32
             fixed = {"base": random.choice([cfg.shared_bytes - 64, cfg.shared_bytes // 2, 0xFFFFFF00, 0x80000000])}
         elif kind == 1:

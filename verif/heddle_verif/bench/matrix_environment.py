@@ -48,6 +48,7 @@ class MatrixBench:
         self.accepted = self.completed = self.cycle = self.compared = 0
         self.accepted_at = self.done_at = 0
         self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = 0
+        self.blocks = self.blocks_expected = 0
         self.next_access = lambda: None
 
     # -- small helpers ----------------------------------------------------------------------
@@ -182,22 +183,32 @@ class MatrixBench:
                 self.reads.append(start)
         self.expected_conflicts += bool(request & ~grant)
         self.data.append(words)
+        self.blocks += int(self.dut.event_matrix_blocks.value)
         steps, bubbles, conflicts = self.signals("event_matrix_steps", "event_matrix_bubbles", "event_matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
 
-    def _compare_reads(self, result):
-        """Words that are fetched together are read together, each 16 bytes once; a group with an error is not read."""
-        slots = self.cfg.fetch_slots
+    def _groups_of_pieces(self, pieces):
+        """Rows that are fetched together; rows of 16-bit elements count twice where several come in a cycle."""
         groups = []
-        for words in (*result.steps, result.unfinished):
+        for rows in pieces:
+            slots = self.cfg.piece_slots // (self.cfg.dot // len(rows)) or 1
+            groups += [rows[start:start + slots] for start in range(0, len(rows), slots)]
+        return groups
+
+    def _compare_reads(self, result, passes, transpose):
+        """Words that are fetched together are read together, each 16 bytes once a pass; a group with an error is not read."""
+        slots = self.cfg.fetch_slots
+        groups = self._groups_of_pieces(result.pieces)
+        for words in (*result.steps, result.unfinished) if not transpose else ():
             of_step = {}
             for position, address in words.items():
                 of_step.setdefault(position // slots, []).append(address // BANK_BYTES * BANK_BYTES)
-            groups += of_step.values()
+            groups += [*of_step.values()] * (passes if words is not result.unfinished else 1)
         if result.unfinished:
             groups.pop()
         for addresses in groups:
             expected = set(addresses)
+            self.blocks_expected += len(expected)
             count = len(expected)
             read = self.reads[:count]
             assert len(read) == count and set(read) == expected, f"reads {self.reads}, expected {expected} first"
@@ -227,7 +238,7 @@ class MatrixBench:
             self.products = result.products
             assert self.errors[:len(result.errors)] == result.errors, f"errors {self.errors}, expected {result.errors} first"
             del self.errors[:len(result.errors)]
-            self._compare_reads(result)
+            self._compare_reads(result, self.cfg.passes(1 + operation.int16), operation.transpose)
             self.completed += 1
             if not self.in_flight:
                 assert not self.errors and not self.reads, f"surplus: errors {self.errors}, reads {self.reads}"

@@ -63,6 +63,9 @@ class SharedMemoryBench:
         for kind, ports in self.kinds.items():
             winners[kind] = {b: min(port for port in range(ports) if (kind, port, b) in self.requests)
                              for b in range(BANKS) if any((kind, port, b) in self.requests for port in range(ports))}
+        if bench_config().shared_writes == 1:       # one port is granted, and those behind it wait in all banks
+            first = min((port for kind, port, _ in self.requests if kind == "write"), default=0)
+            winners["write"] = {b: port for b, port in winners["write"].items() if port == first}
         for b, port in list(winners["write"].items()):
             reader = winners["read"].get(b)
             if reader is not None and self.requests["read", reader, b][0] == self.requests["write", port, b][0]:
@@ -80,16 +83,21 @@ class SharedMemoryBench:
     def _drive(self, quiet=False):
         for kind, ports in self.kinds.items():
             for port in range(ports):
-                for b in range(BANKS):
+                banks = self.random.sample(range(BANKS), BANKS)
+                for b in banks:
+                    one_write = kind == "write" and bench_config().shared_writes == 1
+                    if one_write and any(asked[:2] == (kind, port) for asked in self.requests):
+                        break
                     if (kind, port, b) in self.requests or quiet or self.random.random() >= self.density:
                         continue
                     row = self.random.choice([0, self.rows - 1, self.random.randrange(self.rows)])
                     mask = self.random.choice([0, 1, 0xFFFF, 0xFF00, self.random.getrandbits(BANK_BYTES)])
                     self.requests[kind, port, b] = (row, self.random.getrandbits(WORD_BITS), mask)
-                    self._port(kind, port, f"row__{b}").value = row
+                    lines = 0 if one_write else b
+                    self._port(kind, port, f"row__{lines}").value = row
                     if kind == "write":
-                        self._port(kind, port, f"data__{b}").value = self.requests[kind, port, b][1]
-                        self._port(kind, port, f"mask__{b}").value = mask
+                        self._port(kind, port, f"data__{lines}").value = self.requests[kind, port, b][1]
+                        self._port(kind, port, f"mask__{lines}").value = mask
                 self._port(kind, port, "request").value = sum(
                     1 << b for b in range(BANKS) if (kind, port, b) in self.requests)
 
@@ -120,7 +128,8 @@ async def _clear(dut, bench):
             bench._port("write", 0, f"row__{b}").value = row
             bench._port("write", 0, f"data__{b}").value = 0
             bench._port("write", 0, f"mask__{b}").value = 0xFFFF
-        bench._port("write", 0, "request").value = 0xFF
-        await RisingEdge(dut.clk)
+        for request in [0xFF] if bench_config().shared_writes == BANKS else [1 << b for b in range(BANKS)]:
+            bench._port("write", 0, "request").value = request
+            await RisingEdge(dut.clk)
     bench._port("write", 0, "request").value = 0
     await RisingEdge(dut.clk)

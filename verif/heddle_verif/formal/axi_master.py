@@ -6,7 +6,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.memory.axi_master import AxiMaster
+from heddle.memory.axi_master import ITEMS, AxiMaster
 
 from .contract import any_stream, data_of, obey, require, tracked_item
 
@@ -81,8 +81,8 @@ class AxiMasterSpec(Component):
             outer = Cat(channel.payload, getattr(dut, f"m_axi_{name}resp")[1]) if name in "rb" else channel.payload
             into_unit, out_of_unit = (port, channel) if name not in "rb" else (channel, port)
             value, result = (inner, outer) if name not in "rb" else (outer, inner)
-            inside = tracked_item(m, into_unit.valid & into_unit.ready, out_of_unit.valid & out_of_unit.ready, value, result, 2, name)
-            m.d.comb += [Assert(out_of_unit.valid == (inside != 0)), Assert(into_unit.ready == (inside != 2))]
+            inside = tracked_item(m, into_unit.valid & into_unit.ready, out_of_unit.valid & out_of_unit.ready, value, result, ITEMS, name)
+            m.d.comb += [Assert(~out_of_unit.valid | (inside != 0)), Assert(into_unit.ready == (inside != ITEMS))]
 
     def _count(self, m, name, stream, last, beats_minus_one, check):
         """``last`` is on the last beat of each burst and on no other."""

@@ -1,0 +1,28 @@
+"""Products with B in rows of n and in columns of k: time, and what the fetch of B reads from shared memory."""
+
+import numpy as np
+from heddle.config import BANK_BYTES
+
+from .bench_gemm import gemm_row
+from .common import print_rows
+
+__all__ = ["TRANSPOSE_SHAPES", "print_transpose", "transpose_row"]
+
+TRANSPOSE_SHAPES = ((32, 32, 128), (64, 64, 256), (128, 128, 128), (50, 70, 90))
+
+
+def transpose_row(device, m, n, k, dtype, b_layout, seed, check):
+    """A benchmark row with ``b_bytes`` (the bytes of B in tiles, once for each block of rows of A), ``b_bytes_read`` (what the
+    hardware counted) and ``reads_per_byte``."""
+    row = gemm_row(device, m, n, k, dtype, seed, check, b_layout)
+    size, threads = np.dtype(dtype).itemsize, device.cfg.threads
+    needed = -(-m // threads) * n * k * size
+    if not row["cycles"]:
+        return row | {"b_bytes": needed, "b_bytes_read": None, "reads_per_byte": None}
+    read = BANK_BYTES * row["counters"]["matrix_blocks"]
+    return row | {"b_bytes": needed, "b_bytes_read": read, "reads_per_byte": read / needed}
+
+
+def print_transpose(options, cfg, rows):
+    print_rows(options, "transpose", cfg.name, rows, dict.fromkeys(
+        ("m", "n", "k", "dtype", "b_layout", "cycles", "utilization", "b_bytes", "b_bytes_read", "reads_per_byte", "checked")))
