@@ -31,6 +31,10 @@ class RowsOfB:
         """Bytes of a tile of ``chunk`` bytes of k, those of one column."""
         return chunk * self.bytes_of_k
 
+    def longest(self, shared, c_pitch):
+        """Bytes of a chunk for which a block of A, two tiles of B and two of C, with rows of ``c_pitch``, fit ``shared`` bytes."""
+        return (shared - self.threads * (2 * c_pitch + BANK_BYTES)) // (self.threads + 2 * self.slot_bytes(1))
+
     def arguments(self, tiling, b):
         """Uniform registers with which a core begins, B at ``b``."""
         return {"b_to_pitch": self.pitch, "b_from": b // BANK_BYTES * BANK_BYTES, "b_at": b, "b_low": b % BANK_BYTES,

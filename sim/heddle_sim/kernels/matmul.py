@@ -71,9 +71,7 @@ class Tiling:
         c_pitch = 4 * threads + BANK_BYTES
         in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * dot
         shared = cfg.shared_bytes - reserved
-        in_shared = (shared // threads - 2 * c_pitch) // 3 - BANK_BYTES
-        if b_rows:
-            in_shared = (shared - threads * (2 * c_pitch + BANK_BYTES)) // (threads + 2 * b_rows.slot_bytes(1))
+        in_shared = b_rows.longest(shared, c_pitch) if b_rows else (shared // threads - 2 * c_pitch) // 3 - BANK_BYTES
         limit = min(in_factors, in_shared, cfg.matrix_queue * _MAX_SLICES * dot)
         chunk, chunks = pitch, 1
         if pitch > limit:
@@ -180,7 +178,8 @@ class MatmulKernel:
         """Bring the next columns of B into the free slot."""
         t, text = self.tiling, self.text
         if self.b_rows:
-            return self.b_rows.copy(text, t, _B_COPIED)
+            self.b_rows.copy(text, t, _B_COPIED)
+            return
         done = text.label("b_copied")
         text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1",
              f"    umin {{b_cols}}, {{b_cols_left}}, {t.threads}")
@@ -318,8 +317,7 @@ class MatmulKernel:
                   "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}", "    usetp.eq up5, {k_left}, {k_left}")
 
     def advance(self):
-        t, text = self.tiling, self.text
-        threads = t.threads
+        t, text, threads = self.tiling, self.text, self.cfg.threads
         ragged = self.last_columns != threads
         if t.chunks > 1:
             self.next_chunk()
@@ -354,9 +352,8 @@ class MatmulKernel:
 def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, element_bytes=1, b_layout="nk"):
     """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
 
-    A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major
-    at ``c_address``; rows start at multiples of 16 bytes, and the bytes between the end of a row of A or B and the next
-    multiple of 16 are zero. Returns ``Launch``.
+    A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
+    ``c_address``; rows start at multiples of 16 bytes, and the bytes behind a row of A or B up to the next are zero. Returns ``Launch``.
     """
     kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)
