@@ -73,6 +73,16 @@ def test_numbers_are_integers(bad):
     refuses(f"threads must be an integer, not {bad!r}", threads=bad)
 
 
+@pytest.mark.parametrize("bad", ["yes", 1, None])
+def test_flags_are_true_or_false(bad):
+    refuses(f"mm16 must be true or false, not {bad!r}", mm16=bad)
+
+
+def test_wide_lanes_are_for_16_bits():
+    refuses("wide_lanes must be false with mm16 = False, not True", mm16=False, wide_lanes=True)
+    assert [Config(wide_lanes=wide).peak_macs(2) for wide in (False, True)] == [64, 128]
+
+
 @pytest.mark.parametrize("bad", ["two words", "", 3])
 def test_name(bad):
     refuses(f"name must be an identifier, not {bad!r}", name=bad)

@@ -240,8 +240,8 @@ A, B = np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)
     "a, b, transpose, error, message",
     [
         ([[1]], B, False, TypeError, "a must be a numpy array, not list"),
-        (A.astype(float), B, False, TypeError, "a must have dtype int8 or uint8, not float64"),
-        (A, B.astype(np.int16), False, TypeError, "b must have dtype int8 or uint8, not int16"),
+        (A.astype(float), B, False, TypeError, "a must have dtype int8, uint8, int16 or uint16, not float64"),
+        (A, B.astype(np.int16), False, TypeError, "b must have elements of the size of a's (int8), not int16"),
         (A[0], B, False, ValueError, "a must have 2 dimensions, not 1"),
         (A, B[:, :0], False, ValueError, "b must have at least one row and one column, not shape (4, 0)"),
         (A, B, True, ValueError, "b must have shape (N, 4) to match a of shape (3, 4), not (4, 5)"),

@@ -32,10 +32,11 @@ def test_random_shapes_on_the_hardware(group, seed):
     rng = np.random.default_rng([base, group])
     for run in range(RUNS // GROUPS):
         a, b = random_operands(rng)
+        layout = str(rng.choice(["nk", "nk", "kn"]))
         settings = {"latency": int(rng.integers(1, 150)), "jitter": int(rng.integers(0, 60)), "seed": int(rng.integers(1 << 30))}
         with Device("tiny", simulator="verilator", **settings) as device:
-            c, stats = device.matmul(a, b)
-        about = f"seed {base}, group {group}, run {run}: {a.dtype} {a.shape} x {b.dtype} {b.shape}, {settings}"
+            c, stats = device.matmul(a, b, b_layout=layout)
+        about = f"seed {base}, group {group}, run {run}: {a.dtype} {a.shape} x {b.dtype} {b.shape} {layout}, {settings}"
         assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32)), about
         assert sum(stats.breakdown.values()) == stats.cycles, about
         assert stats.counters["matrix_steps"] >= a.shape[0] * b.shape[1] * a.shape[1] // (8 * 4), about

@@ -15,8 +15,7 @@ TINY = load_config("tiny")
 CONFIGS = {
     "tiny": TINY,
     "dot8": TINY.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),
-    "dot16": TINY.replace(dot=16, thread_slots=1, fetch_words=2),
-    "wide": TINY.replace(wide_lanes=True),
+    "dot16": TINY.replace(dot=16, thread_slots=1, fetch_words=2, wide_lanes=True),
     "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
 }
 
@@ -28,7 +27,7 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == 18
 
 
-@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16", "wide"])
+@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
 def test_lane(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(Lane(cfg), bench="heddle_verif.bench.lane", cfg=cfg, simulator=simulator, seed=seed)

@@ -27,7 +27,8 @@ class PerformanceCounters(Component):
     Members
     -------
     event_<name>
-        Number of cores whose event holds, 0 to ``cores``, or the sum of their events; ``reason_<name>`` one bit per breakdown reason but ``control``.
+        Number of cores whose event holds, 0 to ``cores``, or the sum of their events; ``reason_<name>`` one bit per breakdown
+        reason but ``control``.
     clear
         All counters are zero from the next cycle on.
     index, value

@@ -19,9 +19,9 @@ class LaneSums(Component):
     """Adds the roots of pairs or of quads of neighbouring lanes [S0.6, S0.7].
 
     ``o[j]`` is the sum of lanes 2j and 2j + 1 (``pairs``), or of the four lanes from ``4 * (j // 2)`` on (``quads``),
-    or zero; exact, modulo 2^32. With ``scaled`` (with ``scales`` only) it counts 2^8 times. Latency 2 cycles in both modes, one register a level; ``pairs``, ``quads`` and ``scaled`` belong to the cycle
-    between. Throughput one set of roots a cycle, nothing is held back, no register is reset. ``3 * threads / 4``
-    adders.
+    or zero; exact, modulo 2^32. With ``scaled`` it counts 2^8 times. Latency 2 cycles in both modes, one register a level;
+    ``pairs``, ``quads`` and ``scaled`` belong to the cycle between. Throughput one set of roots a cycle, nothing is held back,
+    no register is reset. ``3 * threads / 4`` adders.
 
     Parameters
     ----------
@@ -38,6 +38,7 @@ class LaneSums(Component):
     pairs, quads : In(1)
         At most one of them.
     scaled : In(1)
+        With ``scales`` only.
     total : In(1)
         In the cycle of the result: ``first`` is the sum over all quads, of which only one may differ from zero.
     o : Out(signed(group_sum_bits(width))).array(threads // 2)

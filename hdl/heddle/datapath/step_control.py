@@ -32,7 +32,7 @@ class StepControl(Component):
     a_signed : Out(2)
         Of even and of odd bytes.
     wide, odd_high, scaled : Out(1)
-        For elements of 16 bits: see ``Lane``.
+        For elements of 16 bits, where the lanes have them: see ``Lane``.
     active : Out(threads)
         Lanes that take part.
     read_register, write_register : Out(8)
@@ -56,9 +56,8 @@ class StepControl(Component):
         super().__init__({
             "i": In(step_layout(cfg)),
             "a_signed": Out(2),
-            "wide": Out(1),
-            "odd_high": Out(1),
-            "scaled": Out(1),
+            **({"wide": Out(1)} if cfg.wide_lanes else {}),
+            **({"odd_high": Out(1), "scaled": Out(1)} if cfg.two_passes else {}),
             "active": Out(cfg.threads),
             "read_register": Out(PRODUCT_ADDRESS_BITS),
             "accumulate": Out(accumulate_layout),
@@ -90,12 +89,7 @@ class StepControl(Component):
         step = delayed(self.i.step, read + 2, "step")
         last = delayed(self.i.last, read + 3, "last")
         product = delayed(self.i.product, read + 2, "product", reset_less=True)
-        # The low byte of an element has no sign, but where a multiplier takes both bytes.
-        low_signed = self.i.a_signed if self.cfg.wide_lanes else self.i.a_signed & ~self.i.int16
-        a_signed = delayed(Cat(low_signed, self.i.a_signed), 1, "a_signed", reset_less=True)
-        wide = delayed(self.i.int16, 1, "wide", reset_less=True)
-        odd_high = delayed(self.i.int16 & ~self.i.swapped, read - 2, "odd_high", reset_less=True)
-        scaled = delayed(self.i.int16 & self.i.swapped, read + 1, "scaled", reset_less=True)
+        self._elements(m, delayed, read)
         active = delayed(self.i.lanes, 1, "active", reset_less=True)
         zero = delayed(self.i.zero, read, "zero", reset_less=True)
         receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
@@ -118,10 +112,6 @@ class StepControl(Component):
             read_counts.eq(step[read] & ~(repeats[0] | repeats[1])),
         ]
         m.d.comb += [
-            self.a_signed.eq(a_signed[1]),
-            self.wide.eq(wide[1]),
-            self.odd_high.eq(odd_high[-1]),
-            self.scaled.eq(scaled[-1]),
             self.active.eq(active[1]),
             self.read_register.eq(product[read]),
             self.accumulate.read.eq(read_counts),
@@ -139,3 +129,15 @@ class StepControl(Component):
             self.done.eq(last[read + 3]),
         ]
         return m
+
+    def _elements(self, m, delayed, read):
+        """Signs and weights. The low byte of an element has no sign, but where a multiplier takes both bytes."""
+        low_signed = self.i.a_signed if self.cfg.wide_lanes else self.i.a_signed & ~self.i.int16
+        outputs = [(self.a_signed, Cat(low_signed, self.i.a_signed), 1, "a_signed")]
+        if self.cfg.wide_lanes:
+            outputs += [(self.wide, self.i.int16, 1, "wide")]
+        if self.cfg.two_passes:
+            outputs += [(self.odd_high, self.i.int16 & ~self.i.swapped, read - 2, "odd_high"),
+                        (self.scaled, self.i.int16 & self.i.swapped, read + 1, "scaled")]
+        for output, value, cycles, name in outputs:
+            m.d.comb += output.eq(delayed(value, cycles, name, reset_less=True)[-1])

@@ -17,10 +17,20 @@ from .merges import slot_place
 __all__ = ["GroupAddress"]
 
 
+def _first(errors):
+    """The first error that holds: of (wrong, code, operand) each, (whether any does, its code, its operand)."""
+    wrong, code, operand = errors[-1]
+    for error, its_code, its_operand in reversed(errors[:-1]):
+        wrong, code, operand = error | wrong, Mux(error, its_code, code), Mux(error, its_operand, operand)
+    return wrong, code, operand
+
+
 class GroupAddress(Component):
     """Computes the addresses of a group's words and checks them.
 
     The address of column n and word w along k is ``base + (offset[n] << element_shift) + w * dot``, 32 bits wrapping.
+    With transposed B it is that of the column's element in the first row of the slice; the distance of the rows must be a
+    multiple of 16 bytes, and all rows of the slice must lie in shared memory.
     Steps whose product register would lie beyond r255 do not take place; the first of them reports PRODUCT_RANGE with
     operand 256. An address that is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE,
     both with the address of the first such word of the step; nothing more of that operation is read, only its end is
@@ -147,31 +157,21 @@ class GroupAddress(Component):
             if cfg.fetch_slots > 1:
                 end = address[dot_bits:cfg.shared_address_bits] + group.extra
                 m.d.comb += crossing.eq(end[cfg.shared_address_bits - dot_bits])
+            # A column that begins within shared memory leaves it at its end.
+            error = _first([(misaligned, ErrorCode.MISALIGNED, address), (outside, ErrorCode.OUT_OF_RANGE, address),
+                            (crossing, ErrorCode.OUT_OF_RANGE, cfg.shared_bytes)])
             if column == 0 and cfg.transpose:
-                errors = self._wrong_rows(m, group)
-                wrong.append(group.used[0] & Mux(group.transpose, Cat(error for error, _, _ in errors).any(), misaligned | outside | crossing))
-                code, operand = self._plain_error(misaligned, outside, crossing, address)
-                first_code, first_operand = errors[-1][1:]
-                for error, its_code, its_operand in reversed(errors[:-1]):
-                    first_code, first_operand = Mux(error, its_code, first_code), Mux(error, its_operand, first_operand)
-                codes.append(Mux(group.transpose, first_code, code))
-                operands.append(Mux(group.transpose, first_operand, operand))
-                continue
-            wrong.append(group.used[column] & (misaligned | outside | crossing))
-            code, operand = self._plain_error(misaligned, outside, crossing, address)
-            codes.append(code)
-            operands.append(operand)
+                of_rows = _first(self._errors_of_rows(m, group))
+                error = [Mux(group.transpose, rows, words) for rows, words in zip(of_rows, error)]
+            wrong.append(group.used[column] & error[0])
+            codes.append(error[1])
+            operands.append(error[2])
         code, operand = codes[-1], operands[-1]
         for column in reversed(range(len(wrong) - 1)):
             code, operand = Mux(wrong[column], codes[column], code), Mux(wrong[column], operands[column], operand)
         return Cat(wrong).any(), code, operand
 
-    def _plain_error(self, misaligned, outside, crossing, address):
-        """Code and operand. A column that begins within shared memory leaves it at its end."""
-        return (Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE),
-                Mux(misaligned | outside | ~crossing, address, self.cfg.shared_bytes))
-
-    def _wrong_rows(self, m, group):
+    def _errors_of_rows(self, m, group):
         """Errors of transposed B in the order in which they count: (wrong, code, operand)."""
         limit, address, pitch = self.cfg.shared_address_bits, group.address[0], group.pitch
         last = Signal(32)

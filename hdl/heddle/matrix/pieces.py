@@ -129,8 +129,8 @@ class PieceWalk(Component):
         with m.If(loading):
             zeros = Const(0, PIECE_BITS - exact_log2(self.cfg.dot))
             m.d.comb += [
-                output.used.eq((1 << slots) - 1), output.piece.used.eq(1), output.piece.group.eq(group), output.piece.last.eq(group == final),
-                output.int16.eq(int16_s),
+                output.used.eq((1 << slots) - 1), output.int16.eq(int16_s),
+                output.piece.used.eq(1), output.piece.group.eq(group), output.piece.last.eq(group == final),
                 *(word.eq(Cat(zeros, first + distance)) for word, distance in zip(output.words, distances)),
             ]
         with m.If(loading & self.o_ready):

@@ -28,7 +28,7 @@ def add_arguments(parser):
     for name, meaning in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
         matmul.add_argument(f"--{name}", type=positive, required=True, help=meaning)
     matmul.add_argument(
-        "--dtype", default="int8", choices=("int8", "uint8"), help="type of both operands (default int8)"
+        "--dtype", default="int8", choices=("int8", "uint8", "int16", "uint16"), help="type of both operands (default int8)"
     )
     matmul.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
     matmul.add_argument("--no-check", action="store_true", help="do not compare with numpy")

@@ -162,7 +162,7 @@ class Device:
         if b_layout == "kn" and not self.cfg.transpose:
             raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} (transpose is false), not 'kn'")
         if a.dtype.itemsize != b.dtype.itemsize:
-            raise TypeError(f"a and b must have elements of one size, not {a.dtype} and {b.dtype}")
+            raise TypeError(f"b must have elements of the size of a's ({a.dtype}), not {b.dtype}")
         if a.dtype.itemsize == 2 and not self.cfg.mm16:
             raise TypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} (mm16 is false), not {a.dtype}")
         (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]

@@ -181,7 +181,7 @@ def _rows(operation, dot):
 
 
 def _fetch_piece(result, operation, address, dot, size):
-    """Check a column of transposed B, fetch its pieces unless the column before had the same [S0.8]; returns (code, operand) of an error."""
+    """Fetch the pieces of a column of transposed B unless the column before had the same [S0.8]; or (code, operand) of an error."""
     pitch, last = operation.pitch, address + (_rows(operation, dot) - 1) * operation.pitch
     if pitch % BANK_BYTES:
         return ErrorCode.MISALIGNED, pitch

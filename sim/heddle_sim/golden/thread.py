@@ -153,7 +153,8 @@ def execute(state, operation):
         if kind is ThreadKind.ALU and operation.access is Access.V4:
             _vector(state, operation, active)
             return []
-        a = state.registers[:, operation.a]
+        moves = kind is ThreadKind.ALU and operation.function is AluFunction.MOV     # does not look at field a, whatever it holds
+        a = state.registers[:, 0 if moves else operation.a]
         if operation.b_is_register:
             b = state.registers[:, operation.b]
         else:

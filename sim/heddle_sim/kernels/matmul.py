@@ -71,9 +71,7 @@ class Tiling:
         c_pitch = 4 * threads + BANK_BYTES
         in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * dot
         shared = cfg.shared_bytes - reserved
-        in_shared = (shared // threads - 2 * c_pitch) // 3 - BANK_BYTES
-        if b_rows:
-            in_shared = (shared - threads * (2 * c_pitch + BANK_BYTES)) // (threads + 2 * b_rows.slot_bytes(1))
+        in_shared = b_rows.longest(shared, c_pitch) if b_rows else (shared // threads - 2 * c_pitch) // 3 - BANK_BYTES
         limit = min(in_factors, in_shared, cfg.matrix_queue * _MAX_SLICES * dot)
         chunk, chunks = pitch, 1
         if pitch > limit:
@@ -113,9 +111,7 @@ class MatmulKernel:
         self.cfg = cfg
         self.b_rows = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
         self.tiling = Tiling.choose(cfg, k * element_bytes, self.b_rows, reserved)
-        self.element_bytes = element_bytes
-        self.multiplies = f"mm{8 * element_bytes}"
-        self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
+        self.multiplies = f"mm{8 * element_bytes}{'.t1' if self.b_rows else ''}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
         self.shares = share_out(cfg.cores, m, n, threads)
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
@@ -235,14 +231,8 @@ class MatmulKernel:
         for word in range(0, words, _MAX_SLICES):
             zero = ".z" if first and word == 0 else ""
             register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + word * t.dot // 4
-            self.text(f"    {guard}{self.multiplies}{'.t1' if self.b_rows else ''}{self.signs}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
-                      f"{self.b_address(word)}, r{register}")
-
-    def b_address(self, word):
-        """Address of the columns of B from factor word ``word`` of the chunk on."""
-        if self.b_rows:
-            return f"ur{_B_SEGMENT}:rf{self.offset_b}:{word * self.tiling.dot // self.element_bytes * self.b_rows.pitch}"
-        return f"ur{_B_SEGMENT}:rf{self.offset_b}:{word * self.tiling.dot}"
+            self.text(f"    {guard}{self.multiplies}.k{min(_MAX_SLICES, words - word)}{zero} r{tile * t.threads}, "
+                      f"ur{_B_SEGMENT}:rf{self.offset_b}:{word * t.dot * (self.b_rows.bytes_of_k if self.b_rows else 1)}, r{register}")
 
     def scale_thread_number(self, register, factor):
         """register = thread number x factor, by shifts and adds."""
@@ -260,7 +250,7 @@ class MatmulKernel:
         t = self.tiling
         row_blocks, column_blocks = -(-share.rows // t.threads), -(-share.columns // t.threads)
         steps = row_blocks * column_blocks * t.chunks
-        a, b = a + share.row * t.pitch, b + share.column * (self.element_bytes if self.b_rows else t.pitch)
+        a, b = a + share.row * t.pitch, b + share.column * (self.b_rows.element_bytes if self.b_rows else t.pitch)
         c += share.row * self.c_pitch + self.result_bytes * share.column
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
@@ -283,10 +273,7 @@ class MatmulKernel:
         self.copy_b()
         text(f"    mov r{self.thread_number}, %tid")
         self.scale_thread_number(self.offset_a, t.ab_pitch)
-        if self.b_rows:
-            self.scale_thread_number(self.offset_b, self.element_bytes)
-        else:
-            text(f"    mov r{self.offset_b}, r{self.offset_a}")
+        self.scale_thread_number(self.offset_b, self.b_rows.element_bytes if self.b_rows else t.ab_pitch)
         self.scale_thread_number(self.offset_c, t.c_pitch)
         text(f"    segment.shared.b8.d1 ur0, {t.a_stage}")
         text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
@@ -301,8 +288,8 @@ class MatmulKernel:
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
-        text("step:", f"    barrier.wait b{_B_COPIED}")
-        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}",
+        text("step:", f"    barrier.wait b{_B_COPIED}", *(self.b_rows.slot() if self.b_rows else ()),
+             f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {'{bytes}' if self.b_rows else '{slot}'}",
              f"    uxor {{slot}}, {{slot}}, {t.slots[1]}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
@@ -318,13 +305,6 @@ class MatmulKernel:
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
 
-    def slot_of_b(self):
-        """Uniform register with the shared address of the columns of this step."""
-        if self.b_rows and self.b_rows.narrow:
-            self.text("    uor {bytes}, {slot}, {b_low}")
-            return "{bytes}"
-        return "{slot}"
-
     def next_a(self):
         """Load the A of the next step into the other half."""
         self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", f"    barrier.wait b{_A_STAGED}")
@@ -337,27 +317,22 @@ class MatmulKernel:
                   "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}", "    usetp.eq up5, {k_left}, {k_left}")
 
     def advance(self):
-        t, text = self.tiling, self.text
-        threads = t.threads
+        t, text, threads = self.tiling, self.text, self.cfg.threads
         ragged = self.last_columns != threads
         if t.chunks > 1:
             self.next_chunk()
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
              f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
-             "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows")
-        if self.b_rows and self.b_rows.narrow:
-            text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")
-        text(f"    usub {{rows}}, {{rows}}, {threads}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
+             "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows", *(self.b_rows.to_first_columns() if self.b_rows else ()),
+             f"    usub {{rows}}, {{rows}}, {threads}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
              f"    uadd {{c_row}}, {{c_row}}, {threads * self.c_pitch}", "    umov {c_tile}, {c_row}",
              "    umov {cols}, {n}")
         if t.chunks == 1:
             self.next_a()
         if self.column_blocks > 1 and ragged:
             text(f"    setp.lt p1, r{self.thread_number}, {{n}}")
-        text("    bra load_next", "same_rows:")
-        if self.b_rows and self.b_rows.narrow:
-            text(f"    uxor {{b_low}}, {{b_low}}, {threads * self.element_bytes}")
+        text("    bra load_next", "same_rows:", *(self.b_rows.to_next_columns() if self.b_rows else ()))
         if ragged:
             text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next",
                  f"    setp.lt p1, r{self.thread_number}, {self.last_columns}")
@@ -378,8 +353,7 @@ def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, elem
     """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
 
     A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
-    ``c_address``; rows start at multiples of 16 bytes,
-    and the bytes between the end of a row of A or B and the next multiple of 16 are zero. Returns ``Launch``.
+    ``c_address``; rows start at multiples of 16 bytes, and the bytes behind a row of A or B up to the next are zero. Returns ``Launch``.
     """
     kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)

@@ -1,0 +1,128 @@
+"""Random operations and register accesses for the bench of the matrix unit."""
+
+import numpy as np
+from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.isa.layout import LoopOrder
+from heddle_sim.golden.matrix import MatrixOperation
+
+from .matrix_environment import MatrixBench
+from .register_access import FactorWrite, ProductWrite, Read, Return
+
+__all__ = ["Workload", "begin", "group_size"]
+
+ACCESS_WORDS = 3            # factor words that only the thread unit uses, the first ones
+OFFSET_WORDS = 8            # factor words that hold offsets, the last ones
+NEAR_WORDS = 3              # of them, those of columns that lie side by side, more or less
+
+
+def group_size(ka, kb):
+    return (1, 2, 4, 4)[ka] * (1, 2, 4, 4)[kb]
+
+
+class Workload:
+    """Random operations; slices are in the factor words between those of the accesses and those of the offsets."""
+
+    def __init__(self, bench):
+        self.bench, self.cfg, self.random, self.rng = bench, bench.cfg, bench.random, bench.rng
+        self.merges = True
+        self.limit = self.cfg.factor_words - OFFSET_WORDS
+        parts = self.cfg.numbers_per_word
+        self.offset_numbers = range(self.limit * parts, (self.cfg.factor_words - NEAR_WORDS) * parts)
+        self.near_numbers = range(self.offset_numbers.stop, self.cfg.factor_registers)
+
+    async def prepare(self):
+        """Random registers; every register of the last factor words is an offset in elements within half of shared memory."""
+        bench, cfg = self.bench, self.cfg
+        await bench.fill()
+        for word in range(self.limit, cfg.factor_words):
+            for group in range(cfg.thread_groups):
+                data = self.rng.integers(0, cfg.shared_bytes // 2 // 16 - 80, (bench.slots, cfg.numbers_per_word), np.uint32) * 16
+                if word >= cfg.factor_words - NEAR_WORDS:
+                    columns = (group * bench.slots + np.arange(bench.slots))[:, None] * [1, 2, 2, 4][:cfg.numbers_per_word]
+                    data = (2 * columns if word % 2 else columns + self.rng.integers(0, 2, columns.shape) * 16).astype(np.uint32)
+                bench.accesses.append(FactorWrite(word, (1 << cfg.numbers_per_word) - 1, bench.lanes_of(group), data))
+        await bench.idle()
+
+    def mask(self):
+        kind = self.random.randrange(6)
+        if kind == 0:
+            return np.ones(self.cfg.threads, bool)
+        if kind == 1:
+            return np.arange(self.cfg.threads) == self.random.randrange(self.cfg.threads)
+        if kind == 2:
+            return np.zeros(self.cfg.threads, bool)
+        return self.rng.random(self.cfg.threads) < self.random.choice([0.2, 0.5, 0.8])
+
+    def operation(self, **fixed):
+        random, cfg = self.random, self.cfg
+        slices = fixed.get("k_length", random.choice([0, 0, 1, 2, 3, 7, 15]))
+        shift = random.randrange(2)
+        values = {
+            "columns": self.mask(), "lanes": self.mask(), "product": random.choice([0, 1, 3, 64, PRODUCT_REGISTERS - cfg.threads]),
+            "factor_word": random.randrange(ACCESS_WORDS, self.limit - slices), "offset_register": random.choice(self.offset_numbers),
+            "base": random.randrange(cfg.shared_bytes // 2 // 16 - 16) * 16 if not shift else 0, "element_shift": shift,
+            "a_signed": random.getrandbits(1), "b_signed": random.getrandbits(1), "k_length": slices,
+            "order": random.choice(list(LoopOrder)), "zero": random.getrandbits(1), "pc": random.getrandbits(12),
+            "int16": random.getrandbits(1) & cfg.mm16,
+        }
+        values |= self.merge() | fixed
+        if cfg.transpose and self.merges and not fixed and random.random() < 0.4:
+            values |= self.transposed(values)
+        return MatrixOperation(**values)
+
+    def transposed(self, values):
+        """What is different with transposed B: rows anywhere in the second half of the room, columns at any byte."""
+        cfg, random = self.cfg, self.random
+        pitch = random.choice([0, 16, 48, 16 * random.randrange(1, 12)])
+        rows = (values["k_length"] + 1) * (cfg.dot >> values["int16"])
+        if pitch * rows > cfg.shared_bytes // 4:
+            pitch = 16
+        odd = 0 if values["int16"] or values["element_shift"] else random.randrange(16)
+        return {"transpose": 1, "pitch": pitch, "ka": 0, "ka_interleaved": 0, "kb": 0, "kb_destination": 0, "lane_sum": 0,
+                "order": LoopOrder.SLICES_OUTER, "base": values["base"] // 2 // 16 * 16 + odd,
+                "offset_register": random.choice(self.near_numbers) if random.random() < 0.7 else values["offset_register"]}
+
+    def merge(self):
+        """Random merges whose groups fit the threads; none, as often as any."""
+        random = self.random
+        ka, kb = random.randrange(4), random.randrange(4)
+        ka, kb = random.choice([(0, 0), (ka, 0), (0, kb), (ka, kb)])
+        if group_size(ka, kb) > self.cfg.threads or not self.merges:
+            ka = kb = 0
+        if self.merges and random.randrange(8) == 0:
+            return {"lane_sum": 1}
+        return {"ka": ka, "ka_interleaved": random.getrandbits(1), "kb": kb, "kb_destination": random.randrange(kb + 1)}
+
+    async def place_columns(self, pitch):
+        """Columns ``pitch`` bytes apart, in all offset registers of the last factor word; returns the last one."""
+        bench, cfg = self.bench, self.cfg
+        for group in range(cfg.thread_groups):
+            offsets = (np.arange(bench.slots) + group * bench.slots) * pitch
+            data = np.repeat(offsets[:, None], cfg.numbers_per_word, axis=1).astype(np.uint32)
+            bench.accesses.append(FactorWrite(cfg.factor_words - 1, (1 << cfg.numbers_per_word) - 1, bench.lanes_of(group), data))
+        await bench.idle()
+        return cfg.factor_registers - 1
+
+    def access(self):
+        """A random access to registers that no operation uses: r128 to r191, the lower factor words."""
+        random, cfg, bench = self.random, self.cfg, self.bench
+        kind = random.randrange(5)
+        lanes, group = self.mask(), random.randrange(cfg.thread_groups)
+        register = random.randrange(128, 192)
+        if kind == 0:
+            return Read(register, group, cfg.numbers_per_word)
+        if kind == 1:
+            return Read(FIRST_FACTOR_REGISTER + random.randrange(cfg.factor_registers), group, cfg.numbers_per_word)
+        if kind == 2:
+            return ProductWrite(register, lanes)
+        if kind == 3:
+            return FactorWrite(random.randrange(ACCESS_WORDS), random.randrange(1, 1 << cfg.numbers_per_word), lanes, bench.random_data())
+        return Return(bench.random_data(), lanes)
+
+
+async def begin(dut, **stalls):
+    bench = MatrixBench(dut, **stalls)
+    work = Workload(bench)
+    await bench.start()
+    await work.prepare()
+    return bench, work
