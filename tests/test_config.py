@@ -50,6 +50,7 @@ def test_every_preset_is_known():
         ("dot", "one of 4, 8, 16", 2),
         ("axi_data_bits", "one of 64, 128, 256, 512", 1024),
         ("thread_slots", "one of 1, 2, 4, 8", 3),
+        ("shared_writes", "one of 1, 8", 2),
         ("shared_memory_kib", "a power of two from 4 to 1024", 96),
         ("shared_memory_kib", "a power of two from 4 to 1024", 2),
         ("instruction_words", "a power of two from 64 to 4096", 8192),
@@ -86,6 +87,11 @@ def test_wide_lanes_are_for_16_bits():
 @pytest.mark.parametrize("bad", ["two words", "", 3])
 def test_name(bad):
     refuses(f"name must be an identifier, not {bad!r}", name=bad)
+
+
+def test_one_bus_for_writes_needs_a_narrow_memory():
+    with pytest.raises(ConfigError, match="^shared_writes must be 8 with axi_data_bits = 256, not 1$"):
+        Config(shared_writes=1)
 
 
 def test_factor_registers_fit_the_register_field():

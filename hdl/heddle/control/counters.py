@@ -53,7 +53,7 @@ class PerformanceCounters(Component):
         slot = Signal(range(self._slots))           # the counter whose turn it is
         slot_s1 = Signal.like(slot)
         amount_s1 = Signal(range(self._slots * self._cores * max(map(most_in_a_cycle, COUNTERS)) + 1))
-        valid = Signal(self._slots)                 # the word was written since ``clear``
+        lapped = Signal()                           # every word was written since ``clear``
         cycles_carry = Signal()
         m.d.sync += slot.eq(slot + 1)
 
@@ -73,12 +73,15 @@ class PerformanceCounters(Component):
         total = Signal(33)
         m.d.sync += [
             slot_s1.eq(slot),
-            self.value.eq(Mux(valid.bit_select(self.index, 1), host.data, 0)),
-            valid.eq(Mux(self.clear, 0, valid | (1 << slot_s1))),
+            self.value.eq(Mux(lapped, host.data, 0)),
         ]
+        with m.If(slot_s1 == self._slots - 1):
+            m.d.sync += lapped.eq(1)
+        with m.If(self.clear):      # a new round, whose words replace what is in the memory
+            m.d.sync += [slot.eq(0), slot_s1.eq(0), lapped.eq(0)]
         m.d.comb += [
             host.addr.eq(self.index), turn.addr.eq(slot_s1),
-            total.eq(Mux(valid.bit_select(slot_s1, 1), turn.data, 0) + amount_s1),
+            total.eq(Mux(lapped, turn.data, 0) + amount_s1),
             write.addr.eq(slot_s1), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
             cycles_carry.eq(total[32] & (slot_s1 == self._names.index("cycles"))),
         ]

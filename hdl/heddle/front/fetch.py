@@ -51,8 +51,10 @@ class Fetch(Component):
     def elaborate(self, platform):
         m = Module()
         bits = self.cfg.program_counter_bits
-        m.submodules.instructions = memory = Memory(shape=128, depth=self.cfg.instruction_words, init=[])
-        write, read = memory.write_port(), memory.read_port()
+        # Written while nothing is fetched. An asynchronous read with a register behind it: synthesis makes the register the block RAM's.
+        m.submodules.instructions = memory = Memory(shape=128, depth=self.cfg.instruction_words, init=[], attrs={"no_rw_check": 1})
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        read_word = Signal(128, reset_less=True)
         m.d.comb += [
             write.en.eq(self.i_program.valid),
             write.addr.eq(self.i_program.payload.address),
@@ -67,17 +69,16 @@ class Fetch(Component):
             advance_output.eq(~self.o.valid | self.o.ready),
             advance_read.eq(~read_valid | advance_output),
             read.addr.eq(next_pc[:bits]),
-            read.en.eq(advance_read),
         ]
         with m.If(advance_output):
             m.d.sync += [
                 self.o.valid.eq(read_valid),
                 self.o.payload.pc.eq(read_pc),
                 self.o.payload.past_end.eq(read_pc[bits]),
-                self.o.payload.word.eq(read.data),
+                self.o.payload.word.eq(read_word),
             ]
         with m.If(advance_read):
-            m.d.sync += [read_valid.eq(1), read_pc.eq(next_pc)]
+            m.d.sync += [read_valid.eq(1), read_pc.eq(next_pc), read_word.eq(read.data)]
             with m.If(~next_pc[bits]):
                 m.d.sync += next_pc.eq(next_pc + 1)
         with m.If(self.redirect | ~self.enable):

@@ -59,7 +59,7 @@ class Barriers(Component):
         pending = Signal(COUNT_BITS)
         m.d.comb += [
             pending.eq(expected - arrived),
-            self.complete.eq(expected == arrived),
+            self.complete.eq(pending == 0),
             self.overrun.eq(pending[-1]),
         ]
         return m

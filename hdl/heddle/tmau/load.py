@@ -62,6 +62,8 @@ class BeatLocator(Component):
     -------
     burst : In(burst_layout(cfg)), slot : In, remember : In(1)
         Store ``burst`` for the tag ``slot``.
+    clearing : In(1)
+        After reset, before the first burst: ``slot`` goes through all slots.
     i : In(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))
         ``ready`` depends on ``o.ready`` combinationally.
     o : Out(stream.Signature(located_beat_layout(cfg)))
@@ -73,6 +75,7 @@ class BeatLocator(Component):
             "burst": In(burst_layout(cfg)),
             "slot": In(range(cfg.axi_reads)),
             "remember": In(1),
+            "clearing": In(1),
             "i": In(stream.Signature(read_data_layout(cfg, cfg.tag_bits))),
             "o": Out(stream.Signature(located_beat_layout(cfg))),
         })
@@ -117,27 +120,20 @@ class BeatLocator(Component):
         return slot, slot_number
 
     def _beat_number(self, m, advance, slot_number):
-        """Number in its burst of the beat in the first stage; a counter per slot, which a bit per slot clears."""
+        """Number in its burst of the beat in the first stage; a counter per slot, zero again after the last beat."""
         numbers = Memory(shape=burst_layout(self.cfg)["beats_minus_one"].shape, depth=self.cfg.axi_reads, init=[])
         m.submodules.numbers = numbers
         read = numbers.read_port(domain="comb")
         write = numbers.write_port()
-        begins = Signal(self.cfg.axi_reads)
-        current = Signal(numbers.shape)
         number = Signal(numbers.shape, reset_less=True)
         m.d.comb += [
             read.addr.eq(slot_number),
-            current.eq(Mux(begins.bit_select(slot_number, 1), 0, read.data)),
-            write.addr.eq(slot_number),
-            write.data.eq(current + 1),
-            write.en.eq(self.i.valid & advance),
+            write.addr.eq(Mux(self.clearing, self.slot, slot_number)),
+            write.data.eq(Mux(self.clearing | self.i.payload.last, 0, read.data + 1)),
+            write.en.eq(self.clearing | (self.i.valid & advance)),
         ]
-        with m.If(self.i.valid & advance):
-            m.d.sync += begins.bit_select(slot_number, 1).eq(0)
-        with m.If(self.remember):
-            m.d.sync += begins.bit_select(self.slot, 1).eq(1)
         with m.If(advance):
-            m.d.sync += number.eq(current)
+            m.d.sync += number.eq(read.data)
         return number
 
 
@@ -328,6 +324,7 @@ class LoadEngine(Component):
             locator.burst.eq(burst),
             locator.slot.eq(slots.index),
             locator.remember.eq(slots.take),
+            locator.clearing.eq(slots.clearing),
             self.completed.eq(slots.completed),
             self.busy.eq(slots.busy),
             self.event_conflict.eq(writer.event_conflict),

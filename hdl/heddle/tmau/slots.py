@@ -1,6 +1,7 @@
 """Requests under way: a ring of slots."""
 
 from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["SlotRing"]
@@ -10,7 +11,11 @@ class SlotRing(Component):
     """Hands out the numbers 0 … ``slots`` - 1 in turn and takes them back in any order.
 
     A slot that has finished is freed when all that were taken before it are free: one a cycle, in order, so that transfers
-    complete in the order of their requests. Reset frees all slots [S1.13, docs/units/tmau.md].
+    complete in the order of their requests. Reset frees all slots; the first is handed out ``slots`` cycles after it [S1.13,
+    docs/units/tmau.md].
+
+    The bits of the slots lie in distributed RAM: a finished slot holds the parity of the lap of ``oldest`` round the ring, any other
+    that of the lap before.
 
     Parameters
     ----------
@@ -32,6 +37,8 @@ class SlotRing(Component):
         A transfer's last slot was freed in the cycle before.
     busy : Out(1)
         Some slot is taken, or ``completed``.
+    clearing : Out(1)
+        After reset: ``index`` goes round once, no slot is free.
     """
 
     def __init__(self, slots):
@@ -47,32 +54,50 @@ class SlotRing(Component):
             "finish_index": In(range(slots)),
             "completed": Out(1),
             "busy": Out(1),
+            "clearing": Out(1, init=1),
         })
 
     def elaborate(self, platform):
         m = Module()
         taken = Signal(range(self.slots + 1))
         oldest = Signal(range(self.slots))
-        finished = Signal(self.slots)
-        ends = Signal(self.slots)
+        lap = Signal(init=1)            # parity of the lap of ``oldest``
         release = Signal()
+        finish, oldest_finished = self._bits(m, "finished", oldest)
+        end, oldest_ends = self._bits(m, "ends", oldest)
+        last = self.slots - 1
         m.d.comb += [
-            self.free.eq(taken != self.slots),
-            release.eq(finished.bit_select(oldest, 1)),
+            self.free.eq((taken != self.slots) & ~self.clearing),
+            release.eq((oldest_finished == lap) & (taken != 0)),
             self.busy.eq((taken != 0) | self.completed),
+            finish.addr.eq(Mux(self.clearing, self.index, self.finish_index)),
+            # Slots before the oldest have been taken again: they are one lap ahead.
+            finish.data.eq(~self.clearing & (lap ^ (self.finish_index < oldest))),
+            finish.en.eq(self.clearing | self.finish),
+            end.addr.eq(self.index),
+            end.data.eq(self.ends_transfer),
+            end.en.eq(self.take),
         ]
-        with m.If(self.finish):
-            m.d.sync += finished.bit_select(self.finish_index, 1).eq(1)
         with m.If(release):
-            m.d.sync += [finished.bit_select(oldest, 1).eq(0), oldest.eq(self._next(oldest))]
-        with m.If(self.take):
-            m.d.sync += [ends.bit_select(self.index, 1).eq(self.ends_transfer), self.index.eq(self._next(self.index))]
+            m.d.sync += [oldest.eq(self._next(oldest)), lap.eq(lap ^ (oldest == last))]
+        with m.If(self.take | self.clearing):
+            m.d.sync += self.index.eq(self._next(self.index))
+        with m.If(self.index == last):
+            m.d.sync += self.clearing.eq(0)
         with m.If(self.take & ~release):
             m.d.sync += taken.eq(taken + 1)
         with m.If(release & ~self.take):
             m.d.sync += taken.eq(taken - 1)
-        m.d.sync += self.completed.eq(release & ends.bit_select(oldest, 1))
+        m.d.sync += self.completed.eq(release & oldest_ends)
         return m
+
+    def _bits(self, m, name, address):
+        """A bit for each slot in distributed RAM: its write port, and the bit of ``address``."""
+        memory = Memory(shape=1, depth=self.slots, init=[])
+        m.submodules[name] = memory
+        read = memory.read_port(domain="comb")
+        m.d.comb += read.addr.eq(address)
+        return memory.write_port(), read.data
 
     def _next(self, number):
         return Mux(number == self.slots - 1, 0, number + 1)

@@ -27,7 +27,7 @@ from .slots import SlotRing
 __all__ = ["BeatReader", "BeatRequester", "StoreEngine"]
 
 BEATS_AHEAD = 8     # beats read and not yet taken by the bus; 6 hide the latency of banks and queue
-BURSTS_AHEAD = 2    # bursts whose request is out and whose beats are not yet read
+BURSTS_AHEAD = 3    # bursts whose request is out and whose beats are not yet read
 
 
 def _beat_layout(cfg):

@@ -195,6 +195,8 @@ async def stopping(dut):
 async def measured(dut, directions, blocks, operations, stalls):
     """Beats per cycle of both directions over back-to-back operations."""
     bench, work = await begin(dut, stalls)
+    for _ in range(max(bench.cfg.axi_reads, bench.cfg.axi_writes)):      # the slots are cleared
+        await RisingEdge(dut.clk)
     beats = {LOAD: 0, STORE: 0}
     for n in range(operations):
         for direction in directions:
