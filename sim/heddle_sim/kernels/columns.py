@@ -34,8 +34,8 @@ class RowsOfB:
                 "b_pitch": self.global_pitch, "b_blocks": self.pitch // BANK_BYTES,
                 "b_cols": (tiling.chunk if tiling.chunks > 1 else tiling.last_chunk) // self.element_bytes}
 
-    def copy(self, text, tiling, barrier):
-        """Bring the next tile into the free slot; up2 and up6 are used."""
+    def copy(self, text, tiling, issue):
+        """Bring the next tile into the free slot; ``issue()`` writes the copy; up2 and up6 are used."""
         done = text.label("b_copied")
         rows, last_rows = tiling.chunk // self.element_bytes, tiling.last_chunk // self.element_bytes
         text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1")
@@ -43,8 +43,8 @@ class RowsOfB:
             text(f"    uand {{b_from}}, {{b_at}}, {(1 << 32) - BANK_BYTES}")
         if tiling.chunks > 1:
             text(f"    umov {{b_cols}}, {rows}", "    usetp.eq up6, {b_k}, 1", f"    @up6 umov {{b_cols}}, {last_rows}")
-        self._expect(text, barrier, rows, last_rows, tiling.chunks > 1)
-        text(f"    copy_rows.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{barrier}", f"    uxor {{b_to}}, {{b_to}}, {tiling.slots[1]}")
+        self._expect(text, rows, last_rows, tiling.chunks > 1)
+        issue()
         at = "{b_at}" if self.narrow else "{b_from}"
         if tiling.chunks > 1:
             step = rows * self.global_pitch
@@ -54,7 +54,7 @@ class RowsOfB:
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
              f"    umov {at}, {{b}}", "    umov {b_cols_left}, {n}", f"{done}:")
 
-    def _expect(self, text, barrier, rows, last_rows, chunked):
+    def _expect(self, text, rows, last_rows, chunked):
         """Blocks of a row of the tile, and the bytes of all its rows."""
         full = self.pitch // BANK_BYTES
         last = -(-self.last_columns * self.element_bytes // BANK_BYTES)
@@ -66,11 +66,11 @@ class RowsOfB:
                 text(f"    @up2 umov {{bytes}}, {count * last * BANK_BYTES}")
 
         if ragged:
-            text(f"    usetp.lt up2, {{b_cols_left}}, {self.threads}", f"    umov {{b_blocks}}, {full}", f"    @up2 umov {{b_blocks}}, {last}")
+            text(f"    usetp.lt up2, {{b_cols_left}}, {self.threads}", f"    umov {{b_blocks}}, {full}",
+                 f"    @up2 umov {{b_blocks}}, {last}")
         choose(rows if chunked else last_rows)
         if chunked:
             chosen = text.label("chosen")
             text(f"    @!up6 bra {chosen}")
             choose(last_rows)
             text(f"{chosen}:")
-        text(f"    barrier.expect b{barrier}, {{bytes}}")
