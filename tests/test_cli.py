@@ -47,6 +47,10 @@ def test_every_verb_has_help(capsys, verb):
         (["run", "matmul", "--m", "1", "--n", "1", "--k", "1", "--bandwidth", "2"], "bandwidth must be above 0"),
         (["run", "matmul", "--m", "2048", "--n", "2048", "--k", "1", *GOLDEN], "memory_bytes must leave room"),
         (["bench", "gemm", "--m", "4", "--n", "4", *GOLDEN], "--m, --n and --k must be given together"),
+        (["bench", "gemm", "--m", "4", "--n", "4", "--k", "4", "--ka", "4", "--kb", "4", *GOLDEN],
+         "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 4)"),
+        (["bench", "gemm", "--m", "200", "--n", "200", "--k", "4", "--resident", *GOLDEN],
+         "resident operands must fit 16384 bytes of shared memory, not take 169600 (m=200, n=200, k=4, ka=1, kb=1)"),
         (["generate", "--unit", "loom", "--config", "tiny"], "unit must be one of "),
         (["show", "threads"], "invalid choice: 'threads'"),
         (["synth", "--target", "paper"], "invalid choice: 'paper'"),
@@ -124,6 +128,25 @@ def test_run_matmul_json(capsys):
         "utilization": None,
     }
     assert expected.items() <= row.items()
+
+
+def test_bench_gemm_says_what_it_chose(capsys):
+    options = ["--m", "3", "--n", "9", "--k", "17", "--ka", "2", "--kb", "2", "--order", "column-outer", "--resident", *GOLDEN]
+    (row,) = rows(capsys, "bench", "gemm", *options)["rows"]
+    wanted = {"m": 3, "n": 9, "k": 17, "ka": 2, "kb": 2, "order": "column-outer", "dtype": "int8", "b_layout": "nk", "resident": True,
+              "checked": True}
+    assert wanted.items() <= row.items()
+    (row,) = rows(capsys, "bench", "gemm", "--m", "4", "--n", "16", "--k", "300", *GOLDEN)["rows"]
+    assert row["ka"] * row["kb"] > 1 and row["order"] == "k-outer" and row["resident"] is False
+
+
+def test_bench_suite_and_merge(capsys):
+    answer = rows(capsys, "bench", "gemm", "--suite", "resident", "--config", "resident64", "--simulator", "golden")
+    assert [(row["m"], row["n"], row["k"]) for row in answer["rows"]][-1] == (1, 64, 256)
+    assert all(row["resident"] and row["suite"] == "resident" and row["checked"] for row in answer["rows"])
+    answer = rows(capsys, "bench", "merge", "--config", "base", "--simulator", "golden")
+    assert [(row["ka"], row["kb"], row["resident"]) for row in answer["rows"]] == [
+        (1, 1, True), (4, 1, True), (1, 4, True), (4, 1, False)]
 
 
 def test_bench_gemm_json(capsys):
@@ -233,7 +256,7 @@ def test_synth_counts_cells(capsys):
 
 
 def test_interruption_is_1(capsys, monkeypatch):
-    def interrupted(*arguments):
+    def interrupted(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("heddle_sim.cli.bench.gemm_row", interrupted)

@@ -1,6 +1,7 @@
 """Measure: matrix products, gathers, generation time, simulation speed.
 
-heddle bench gemm                  a list of shapes, or one with --m --n --k
+heddle bench gemm                  a list of shapes, or one with --m --n --k; --resident: operands and result in shared memory
+heddle bench merge                 what merges gain for products of few rows
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
@@ -13,7 +14,7 @@ import sys
 
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
-from .bench_gemm import SHAPES, gemm_row, print_gemm
+from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -40,14 +41,15 @@ def add_arguments(parser):
     gemm = what.add_parser("gemm", help="matrix products")
     for name in ("m", "n", "k"):
         gemm.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
+    gemm.add_argument("--suite", choices=SUITES, default="list", help="shapes (default list; resident: those of the peer comparison)")
+    add_choice(gemm)
     gemm.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
-    gemm.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
-    gemm.add_argument("--no-check", action="store_true", help="do not compare with numpy")
-    add_device(gemm)
+    merge = what.add_parser("merge", help="gain of merges")
     gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
-    gather.add_argument("--seed", type=int, default=0, help="of the data and of the memory (default 0)")
-    gather.add_argument("--no-check", action="store_true", help="do not compare with the data")
-    add_device(gather)
+    for parser in (gemm, merge, gather):
+        parser.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+        parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
+        add_device(parser)
     transpose = what.add_parser("transpose", help="B in rows (kn) and in columns (nk) of the same products; what the fetch of B reads")
     for name in ("m", "n", "k"):
         transpose.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
@@ -59,29 +61,40 @@ def add_arguments(parser):
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
     simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
-    for parser in (gemm, gather, transpose, elaborate, simspeed):
+    for parser in (gemm, merge, gather, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
 
 def execute(options):
     cfg = configuration(options)
-    {"gemm": _gemm, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate,
-     "simspeed": _simspeed}[options.what](options, cfg)
+    verbs = {"gemm": _gemm, "merge": _merge, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate, "simspeed": _simspeed}
+    verbs[options.what](options, cfg)
 
 
 def _gemm(options, cfg):
     given = [options.m, options.n, options.k]
     if any(given) and not all(given):
         raise UsageError("--m, --n and --k must be given together")
-    shapes = [given] if all(given) else SHAPES
+    if any(given) and options.suite != "list":
+        raise UsageError("--suite must not be given with --m, --n and --k")
+    suite = SUITES[options.suite]
+    shapes = [given] if all(given) else suite.shapes
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("matrix products", len(shapes))
         rows = []
         for shape in shapes:
-            rows.append(gemm_row(device, *shape, options.dtype, options.seed, not options.no_check))
+            row = gemm_row(device, *shape, options.dtype, options.seed, not options.no_check, ka=options.ka, kb=options.kb,
+                           order=options.order, resident=options.resident or suite.resident)
+            rows.append(row if all(given) else {"suite": options.suite} | row)
             progress.step()
     print_gemm(options, "gemm", cfg, rows)
+
+
+def _merge(options, cfg):
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        rows = merge_rows(device, options.seed, not options.no_check)
+    print_gemm(options, "merge", cfg, rows, ("speedup", "bound"))
 
 
 def _gather(options, cfg):

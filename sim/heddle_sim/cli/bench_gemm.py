@@ -1,70 +1,124 @@
 """Matrix products of random integers on a device, compared with numpy."""
 
 import time
+from dataclasses import dataclass
 
 import numpy as np
 
-from .common import CommandFailed, print_rows
+from ..kernels.cost import ORDERS, bus_cycles, choose
+from ..kernels.merges import MERGES
+from ..kernels.resident import choose_resident
+from .common import CommandFailed, UsageError, print_rows
 
-__all__ = ["SHAPES", "gemm_row", "print_gemm"]
-
-SHAPES = (
-    (1, 1, 1),
-    (32, 32, 32),
-    (64, 64, 64),
-    (128, 128, 128),
-    (256, 256, 256),
-    (64, 64, 1024),
-    (32, 512, 512),
-    (100, 75, 50),
-)
+__all__ = ["SUITES", "Suite", "add_choice", "gemm_row", "merge_rows", "print_gemm"]
 
 
-def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk"):
-    """Runs one product; a benchmark row. Raises ``CommandFailed`` when the result differs from numpy's."""
+@dataclass(frozen=True)
+class Suite:
+    """Shapes (M, N, K) that are measured together."""
+
+    shapes: tuple
+    resident: bool = False
+
+
+SUITES = {
+    "list": Suite((
+        (1, 1, 1),
+        (32, 32, 32),
+        (64, 64, 64),
+        (128, 128, 128),
+        (256, 256, 256),
+        (64, 64, 1024),
+        (32, 512, 512),
+        (100, 75, 50),
+    )),
+    "resident": Suite(((96, 96, 96), (48, 48, 48), (128, 128, 128), (64, 64, 64), (31, 31, 32), (1, 64, 256)), resident=True),
+}
+FEW_ROWS = (8, 128, 512)                # shape of the gain of merges, operands and result in shared memory
+FEW_ROWS_FROM_GLOBAL = (8, 256, 512)    # limited by the bus
+
+
+def add_choice(parser):
+    """Options of the choice of a kernel."""
+    for name, meaning in (("ka", "a row"), ("kb", "a dot product")):
+        parser.add_argument(f"--{name}", type=int, choices=MERGES, help=f"lanes that share {meaning} (default: by a cost model)")
+    parser.add_argument("--order", choices=tuple(ORDERS), help="loop order of mm (default: by a cost model)")
+    parser.add_argument("--resident", action="store_true", help="A, B and C in shared memory, doorbell to done")
+
+
+def _operands(m, n, k, dtype, seed):
     generator = np.random.default_rng(seed)
     limits = np.iinfo(dtype)
-    a, b = (generator.integers(limits.min, limits.max, shape, dtype, endpoint=True) for shape in ((m, k), (k, n)))
+    return (generator.integers(limits.min, limits.max, shape, dtype, endpoint=True) for shape in ((m, k), (k, n)))
+
+
+def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
+    """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``, where the bus and not the
+    multipliers is the
+    limit: cycles that the bus needs at least, of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
+    a, b = _operands(m, n, k, dtype, seed)
+    size = np.dtype(dtype).itemsize
+    if b_layout == "kn" or size == 2:
+        if resident or ka not in (None, 1) or kb not in (None, 1):
+            raise UsageError("--ka and --kb must be 1, without --resident, with 16-bit elements or B in rows")
+        ka = kb = 1
+    try:
+        choice = choose(device.cfg, m, n, k * size, ka, kb, order)
+        ka, kb, order = choice.ka if not resident else ka, choice.kb if not resident else kb, choice.order
+        if resident:
+            signed = [np.dtype(dtype) == np.int8] * 2
+            merge = choose_resident(device.cfg, m, n, k, *signed, ka, kb, order).merge
+            ka, kb = merge.ka, merge.kb
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     start = time.perf_counter()
-    c, stats = device.matmul(a, b, b_layout=b_layout)
+    c, stats = device.matmul(a, b, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
     seconds = time.perf_counter() - start
     if check:
-        expected = a.astype(np.int32) @ b.astype(np.int32)          # wraps, as the device does
-        if not np.array_equal(c, expected):
-            row, column = np.argwhere(c != expected)[0]
-            raise CommandFailed(
-                f"result must equal numpy's: C[{row}, {column}] is {c[row, column]}, not {expected[row, column]} "
-                f"(m={m} n={n} k={k} seed={seed}); please report it"
-            )
+        _compare(c, a.astype(np.int32) @ b.astype(np.int32), f"m={m} n={n} k={k} ka={ka} kb={kb} seed={seed}")
     parameters = {
         "m": m,
         "n": n,
         "k": k,
+        "ka": ka,
+        "kb": kb,
+        "order": order,
         "dtype": dtype,
         "b_layout": b_layout,
-        "resident": False,
+        "resident": resident,
         "seed": seed,
         "simulator": device.simulator,
     }
-    return parameters | stats.as_row() | {"seconds": seconds, "checked": bool(check)}
+    row = parameters | stats.as_row() | {"seconds": seconds, "checked": bool(check)}
+    bus = bus_cycles(device.cfg, m, n, k * size)
+    if stats.cycles and not resident and bus > stats.macs / stats.peak_macs_per_cycle:
+        row["bound"] = bus / stats.cycles
+    return row
 
 
-def print_gemm(options, bench, cfg, rows):
+def _compare(c, expected, about):
+    if not np.array_equal(c, expected):
+        row, column = np.argwhere(c != expected)[0]
+        raise CommandFailed(f"result must equal numpy's: C[{row}, {column}] is {c[row, column]}, not {expected[row, column]} "
+                            f"({about}); please report it")
+
+
+def merge_rows(device, seed, check):
+    """Few rows in shared memory with the merges that gain most, ``speedup`` over none, and a product that the bus limits."""
+    rows = [gemm_row(device, *FEW_ROWS, "int8", seed, check, ka=ka, kb=kb, resident=True) for ka, kb in ((1, 1), (4, 1), (1, 4))]
+    for row in rows:
+        row["speedup"] = rows[0]["cycles"] / row["cycles"] if row["cycles"] else None
+    return [*rows, gemm_row(device, *FEW_ROWS_FROM_GLOBAL, "int8", seed, check)]
+
+
+def print_gemm(options, bench, cfg, rows, more=()):
+    """Print rows as a table with the columns ``more`` besides the usual ones, or as JSON."""
     print_rows(
         options,
         bench,
         cfg.name,
         rows,
-        {
-            "m": None,
-            "n": None,
-            "k": None,
-            "dtype": None,
-            "cycles": None,
-            "macs": None,
-            "utilization": None,
-            "checked": None,
-        },
+        dict.fromkeys(("m", "n", "k", "ka", "kb", "resident", "dtype", "cycles", "macs", "utilization", *more, "checked")),
     )
     if not options.json and len(rows) == 1 and rows[0]["cycles"]:
         for name, cycles in rows[0]["breakdown"].items():

@@ -139,7 +139,7 @@ class Device:
             raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core)
         return stats
 
-    def matmul(self, a, b, transpose=False, b_layout="nk"):
+    def matmul(self, a, b, transpose=False, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
         """Matrix product of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S0.3, S0.15].
 
         Parameters
@@ -150,11 +150,20 @@ class Device:
             Of the same size of elements, signed or not, shape (K, N); with ``transpose`` (N, K).
         b_layout : str
             How B lies in global memory: ``"nk"``, each column of K elements together, or ``"kn"``, each row of N [S0.8].
+        ka, kb : int or None
+            Threads that share a row, and a dot product (1 to 4) [S0.5-S0.7]; None: what a cost model expects to be fastest.
+        order : str, optional
+            Loop order of ``mm`` [S0.4]: ``"k-outer"`` (Fig. 6) or ``"column-outer"`` (Fig. 7); the cost model chooses by default.
+        resident : bool
+            A, B and C lie in shared memory: loading and storing them are runs of their own, and ``stats`` are those of the
+            product alone. One core; operands and program must fit (``ValueError``).
 
         Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
+        from ..kernels.cost import choose
         from ..kernels.matmul import plan
+        from ..kernels.resident import choose_resident
 
         a, b = _check_operand("a", a), _check_operand("b", b)
         if b_layout not in ("nk", "kn"):
@@ -169,13 +178,18 @@ class Device:
         if k != b_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
             raise ValueError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
+        if b_layout == "kn" or a.dtype.itemsize == 2:
+            ka, kb = _only_plain(ka, kb, resident)
+        choice = choose(self.cfg, m, n, k * a.dtype.itemsize, ka, kb, order)
+        signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
+        if resident:
+            return self._matmul_resident(a, b if transpose else b.T, choose_resident(self.cfg, m, n, k, *signed, ka, kb, order))
         addresses = []
         try:
             for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
                 addresses.append(self.memory.place(matrix))
             addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
-            signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
-            launch = plan(self.cfg, m, n, k, *addresses, *signed, a.dtype.itemsize, b_layout)
+            launch = plan(self.cfg, m, n, k, *addresses, *signed, a.dtype.itemsize, b_layout, choice.ka, choice.kb, choice.order)
             stats = self.run(launch.program, launch.uniform, launch.macs, a.dtype.itemsize)
             return self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats
         finally:
@@ -222,6 +236,43 @@ class Device:
             for address in addresses:
                 self.free(address)
 
+    def tensordot(self, a, b, axes=1, **options):
+        """``numpy.tensordot`` of 8-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
+
+        Parameters
+        ----------
+        a, b : numpy.ndarray
+            ``int8`` or ``uint8``, of one and more dimensions.
+        axes : int or pair
+            1: the last axis of ``a`` with the first of ``b``; or an axis of ``a`` and one of ``b``.
+        options
+            Of ``matmul``, except ``transpose``.
+
+        Returns ``(c, stats)``: ``c`` is ``int32``, its axes those of ``a`` and then those of ``b`` without the contracted ones.
+        """
+        from ..kernels.folding import fold
+
+        folded_a, folded_b, shape = fold(a, b, axes)
+        c, stats = self.matmul(folded_a, folded_b, transpose=True, **options)
+        return c.reshape(shape), stats
+
+    def _matmul_resident(self, a, b, plan):
+        """The three runs of a resident product; ``b`` is N x K."""
+        addresses = []
+        try:
+            for matrix in (a, b):
+                padded = np.zeros((len(matrix), plan.k_bytes), matrix.dtype)
+                padded[:, :matrix.shape[1]] = matrix
+                addresses.append(self.memory.place(padded))
+            addresses.append(self.memory.place(plan.lanes))
+            addresses.append(self.memory.reserve((plan.m, plan.n), np.int32, fill=UNWRITTEN))
+            figures = [self.run(launch.program, launch.uniform, launch.macs)
+                       for launch in (plan.load(*addresses[:3]), plan.launch(), plan.store(addresses[3]))]
+            return self.memory.matrix(addresses[3], (plan.m, plan.n), np.int32).copy(), figures[1]
+        finally:
+            for address in addresses:
+                self.free(address)
+
 
 def _check_integer(name, value, low, high):
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
@@ -254,6 +305,14 @@ def _check_columns(n, bias, requantise):
             raise TypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
         if requantise.per_column and np.shape(requantise.multiplier) != (n,):
             raise ValueError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
+
+
+def _only_plain(ka, kb, resident):
+    """Factors of a product with 16-bit elements or B in rows."""
+    if resident or ka not in (None, 1) or kb not in (None, 1):
+        raise ValueError("ka and kb must be 1, and resident false, with 16-bit elements or b_layout kn, "
+                         f"not ka {ka}, kb {kb}, resident {bool(resident)}")
+    return 1, 1
 
 
 def _uniform_values(uniform):

@@ -12,8 +12,6 @@ class RowsOfB:
     ----------
     pitch : int
         Bytes from row to row of a tile in shared memory.
-    bytes_of_k : int
-        Bytes of a tile for each byte of k of one column.
     narrow : bool
         A tile is narrower than the 16 bytes that a copy moves at least: it lies in one half of them.
     """
@@ -23,17 +21,12 @@ class RowsOfB:
         width = cfg.threads * element_bytes
         self.narrow = width < BANK_BYTES
         self.pitch = max(width, BANK_BYTES)
-        self.bytes_of_k = self.pitch // element_bytes
         self.global_pitch = -(-n * element_bytes // BANK_BYTES) * BANK_BYTES
         self.last_columns = n % cfg.threads or cfg.threads
 
     def slot_bytes(self, chunk):
         """Bytes of a tile of ``chunk`` bytes of k, those of one column."""
-        return chunk * self.bytes_of_k
-
-    def longest(self, shared, c_pitch):
-        """Bytes of a chunk for which a block of A, two tiles of B and two of C, with rows of ``c_pitch``, fit ``shared`` bytes."""
-        return (shared - self.threads * (2 * c_pitch + BANK_BYTES)) // (self.threads + 2 * self.slot_bytes(1))
+        return -(-chunk * self.pitch // self.element_bytes)
 
     def arguments(self, tiling, b):
         """Uniform registers with which a core begins, B at ``b``."""
@@ -41,31 +34,17 @@ class RowsOfB:
                 "b_pitch": self.global_pitch, "b_blocks": self.pitch // BANK_BYTES,
                 "b_cols": (tiling.chunk if tiling.chunks > 1 else tiling.last_chunk) // self.element_bytes}
 
-    def slot(self):
-        """Lines that put the shared address of the columns of this step into {bytes}."""
-        return ["    uor {bytes}, {slot}, {b_low}" if self.narrow else "    umov {bytes}, {slot}"]
-
-    def to_first_columns(self):
-        """Lines for a next step with the first columns."""
-        return [f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}"] if self.narrow else []
-
-    def to_next_columns(self):
-        """Lines for a next step with other columns of the same rows."""
-        return [f"    uxor {{b_low}}, {{b_low}}, {self.threads * self.element_bytes}"] if self.narrow else []
-
-    def copy(self, text, tiling, barrier):
-        """Bring the next tile into the free slot; up2 and up6 are used."""
+    def copy(self, text, tiling, issue):
+        """Bring the next tile into the free slot; ``issue()`` writes the copy; up2 and up6 are used."""
         done = text.label("b_copied")
         rows, last_rows = tiling.chunk // self.element_bytes, tiling.last_chunk // self.element_bytes
         text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1")
         if self.narrow:
             text(f"    uand {{b_from}}, {{b_at}}, {(1 << 32) - BANK_BYTES}")
         if tiling.chunks > 1:
-            text(f"    umov {{b_cols}}, {rows}", "    usetp.eq up6, {b_k}, 1",
-                 f"    @up6 umov {{b_cols}}, {last_rows}")
-        self._expect(text, barrier, rows, last_rows, tiling.chunks > 1)
-        text(f"    copy_rows.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{barrier}",
-             f"    uxor {{b_to}}, {{b_to}}, {tiling.slots[1]}")
+            text(f"    umov {{b_cols}}, {rows}", "    usetp.eq up6, {b_k}, 1", f"    @up6 umov {{b_cols}}, {last_rows}")
+        self._expect(text, rows, last_rows, tiling.chunks > 1)
+        issue()
         at = "{b_at}" if self.narrow else "{b_from}"
         if tiling.chunks > 1:
             step = rows * self.global_pitch
@@ -75,7 +54,7 @@ class RowsOfB:
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
              f"    umov {at}, {{b}}", "    umov {b_cols_left}, {n}", f"{done}:")
 
-    def _expect(self, text, barrier, rows, last_rows, chunked):
+    def _expect(self, text, rows, last_rows, chunked):
         """Blocks of a row of the tile, and the bytes of all its rows."""
         full = self.pitch // BANK_BYTES
         last = -(-self.last_columns * self.element_bytes // BANK_BYTES)
@@ -95,4 +74,3 @@ class RowsOfB:
             text(f"    @!up6 bra {chosen}")
             choose(last_rows)
             text(f"{chosen}:")
-        text(f"    barrier.expect b{barrier}, {{bytes}}")

@@ -10,8 +10,9 @@ import numpy as np
 from heddle.config import BANK_BYTES
 
 from .launch import Launch
-from .matmul import _C_STAGED, _UNIFORM, MatmulKernel
+from .matmul import _UNIFORM, MatmulKernel
 from .requantise import RequantiseSteps
+from .transfers import C_STAGED
 
 __all__ = ["plan_linear", "table_for"]
 
@@ -126,7 +127,7 @@ class LinearKernel(MatmulKernel):
     def stage_rows(self, tile):
         """Bytes to the staging area, from there to the rows of C."""
         t, text, threads = self.tiling, self.text, self.cfg.threads
-        text(f"    barrier.wait b{_C_STAGED[tile]}")
+        text(f"    barrier.wait b{C_STAGED[tile]}")
         for block in range(0, threads, BANK_BYTES):
             text(f"    st.v4 ur{2 + tile}:rf{self.offset_c}:{block}, r{tile * threads + block // 4}")
         ragged = self.last_columns != threads
@@ -136,9 +137,9 @@ class LinearKernel(MatmulKernel):
         if ragged:
             text(f"    @up6 umov {{c_blocks}}, {-(-self.last_columns // BANK_BYTES)}")
         text(f"    umin {{c_rows}}, {{prev_rows}}, {threads}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
-        self.expect(_C_STAGED[tile], "{c_rows}", self.last_rows, threads, ragged and "up6",
+        self.expect(C_STAGED[tile], "{c_rows}", threads, self.last_rows, threads, ragged and "up6",
                     -(-self.last_columns // BANK_BYTES) * BANK_BYTES)
-        text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{_C_STAGED[tile]}")
+        text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
 
     def store_rows(self, tile):
         """Bytes of each row from the registers to C."""

@@ -22,18 +22,20 @@ def _cut(length, block, parts):
     return [(start, end - start) for start, end in zip(starts, starts[1:])]
 
 
-def share_out(cores, m, n, block):
-    """At most ``cores`` shares that cover C (m x n), cut at multiples of ``block``; none is empty, the first is that of core 0.
+def share_out(cores, m, n, block, column_block=None):
+    """At most ``cores`` shares that cover C (m x n), cut at multiples of ``block`` rows and of ``column_block`` (``block``) columns;
+    none is empty, the first is that of core 0.
 
     C is cut into a grid of bands of rows and bands of columns. The time of a core goes with its blocks of rows, ragged ones included, times
     its columns; of the grids with the shortest time of the busiest core the one with the fewest bands of columns is
     taken, as each block of A is then loaded by the fewest cores.
     """
-    row_blocks, column_blocks = -(-m // block), -(-n // block)
+    column_block = column_block or block
+    row_blocks, column_blocks = -(-m // block), -(-n // column_block)
     best = None
     for bands in range(1, min(cores, column_blocks) + 1):
         rows = _cut(m, block, min(cores // bands, row_blocks))
-        columns = _cut(n, block, bands)
+        columns = _cut(n, column_block, bands)
         time = max(-(-length // block) for _, length in rows) * max(length for _, length in columns)
         if best is None or time < best[0]:
             best = time, [Share(*row, *column) for row in rows for column in columns]

@@ -1,0 +1,81 @@
+"""Which merges and loop order a product takes: estimated cycles of the kernel from global memory to global memory."""
+
+from dataclasses import dataclass
+
+from .merges import MERGES, Merge
+from .shares import share_out
+from .tiling import Tiling, round_up
+
+__all__ = ["ORDERS", "Choice", "bus_cycles", "choose", "estimate"]
+
+ORDERS = {"k-outer": "", "column-outer": ".kin"}    # Fig. 6 and Fig. 7 [S0.4]: modifier of mm
+_ACCESS_CYCLES = 6          # of a load or store beyond its passes
+_LATENCY = 70               # of global memory and the way there
+_FIRST_TILE = 150           # start and the lanes' places
+_MERGED = 80                # more instructions for the lanes' places
+_STEP = 100                 # a chunk of a tile: control, waiting for its copies
+_GAIN = 0.85                # a merge that is expected to gain less is not worth its risk
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Merges and loop order of a product, with the cycles that the cost model expects."""
+
+    ka: int
+    kb: int
+    order: str
+    cycles: int
+
+
+def bus_cycles(cfg, m, n, k):
+    """Cycles that the AXI data bus needs to read A and B once, or to write C, whichever takes longer; the bus is ``axi_bytes`` wide in each
+    direction. No kernel is faster."""
+    pitch = round_up(k, 16)
+    return max(-(-(m + n) * pitch // cfg.axi_bytes), -(-m * round_up(4 * n, 16) // cfg.axi_bytes)) / cfg.cores
+
+
+def estimate(cfg, m, n, k, merge, order="k-outer"):
+    """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
+    tiling = Tiling.choose(cfg, k, merge)
+    share = max(share_out(cfg.cores, m, n, merge.rows, cfg.threads), key=lambda part: part.rows * part.columns)
+    row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // cfg.threads)
+    columns = share.columns / column_blocks
+    # A step of Fig. 7 reads the same words; its sums are forwarded: both orders take a cycle a step.
+    step = max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    mm = -(-columns // merge.ka) * merge.slices(k) * step
+    passes = cfg.thread_groups * merge.vector
+    stores = len(merge.stores()) * (passes + _ACCESS_CYCLES)
+    loads = len(merge.loads(k)) * (cfg.thread_groups + _ACCESS_CYCLES)
+    fresh = 1 if tiling.chunks > 1 else 1 / column_blocks       # blocks of A for each tile
+    thread = stores + loads * fresh
+    rows = min(share.rows, merge.rows)
+    bus = (columns + rows * fresh) * tiling.pitch / cfg.axi_bytes
+    # Rows are bursts of their own, so many at a time; a tile that is small for its latency waits for them.
+    copies = tiling.chunks * _LATENCY * (columns + rows * fresh) / cfg.axi_reads + _LATENCY * rows / cfg.axi_writes
+    each = max(mm, bus, thread + copies + _STEP * tiling.chunks)
+    first = _FIRST_TILE + _MERGED * (merge.group > 1) + _LATENCY + columns * tiling.chunk / cfg.axi_bytes + loads / tiling.chunks
+    return round(first + row_blocks * column_blocks * each + stores)
+
+
+def choose(cfg, m, n, k, ka=1, kb=1, order=None):
+    """``Choice`` for a product; what is None is chosen for the fewest cycles; the fewer merges where the gain is small.
+
+    Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders.
+    """
+    if order is not None and order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+    pairs = [(a, b) for b in (MERGES if kb is None else (kb,)) for a in (MERGES if ka is None else (ka,))]      # ka first: cheaper to store
+    best = problem = None
+    for factors in pairs:
+        try:
+            merge = Merge(cfg.threads, cfg.dot, *factors)
+        except ValueError as error:
+            problem = error
+            continue
+        for name in ORDERS if order is None else (order,):
+            cycles = estimate(cfg, m, n, k, merge, name)
+            if best is None or cycles < _GAIN * best.cycles:
+                best = Choice(*factors, name, cycles)
+    if best is None:
+        raise problem
+    return best

@@ -1,0 +1,52 @@
+"""Products of tensors as one matrix product [S0.16]."""
+
+import math
+
+import numpy as np
+
+__all__ = ["contracted_axes", "fold"]
+
+
+def contracted_axes(a_rank, b_rank, axes):
+    """The contracted axis of each operand, from 0, for the ``axes`` of ``numpy.tensordot``: 1, or a pair of an axis (or a sequence of
+    one) each.
+
+    Raises ``ValueError`` unless it is exactly one axis of each, and one that exists.
+    """
+    if isinstance(axes, (int, np.integer)) and not isinstance(axes, bool):
+        if axes != 1:
+            raise ValueError(f"axes must contract one axis (1 or a pair of axes), not {axes}")
+        pair = [[-1], [0]]
+    else:
+        try:
+            pair = [list(part) if np.ndim(part) else [part] for part in axes]
+        except TypeError:
+            pair = []
+        if [len(part) for part in pair] != [1, 1]:
+            raise ValueError(f"axes must contract one axis (1 or a pair of axes), not {axes!r}")
+    found = []
+    for name, rank, (axis,) in zip("ab", (a_rank, b_rank), pair):
+        if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
+            raise ValueError(f"axes must name an axis of {name} from {-rank} to {rank - 1}, not {axis!r}")
+        found.append(int(axis) % rank)
+    return tuple(found)
+
+
+def fold(a, b, axes):
+    """Fold two arrays to matrices: A (m, x, k) to (m·x, k), B (k, n, y, z) to the n·y·z columns of k elements.
+
+    Returns ``(a, b, shape)``: ``a`` (M, K), ``b`` (N, K) and the shape to which the product (M, N) unfolds.
+    """
+    for name, array in (("a", a), ("b", b)):
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"{name} must be a numpy array, not {type(array).__name__}")
+        if array.ndim == 0:
+            raise ValueError(f"{name} must have at least 1 dimension, not 0")
+    matrices, shape = [], ()
+    for array, axis in zip((a, b), contracted_axes(a.ndim, b.ndim, axes)):
+        moved = np.moveaxis(array, axis, -1)
+        shape += moved.shape[:-1]
+        matrices.append(np.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1]))
+    if matrices[0].shape[1] != matrices[1].shape[1]:
+        raise ValueError(f"axes must have the same length in a and b, not {matrices[0].shape[1]} and {matrices[1].shape[1]}")
+    return *matrices, shape

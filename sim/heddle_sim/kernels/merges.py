@@ -1,0 +1,161 @@
+"""How the lanes of a core share the rows, columns and dot products of a tile when ``mm`` merges [S0.5-S0.7]."""
+
+from dataclasses import dataclass
+
+from heddle.config import BANK_BYTES
+
+__all__ = ["MERGES", "Merge"]
+
+MERGES = (1, 2, 3, 4)
+_LANES = {1: 1, 2: 2, 3: 4, 4: 4}       # neighbouring lanes; with three the fourth does nothing
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Factors of a merge on a core of ``threads`` lanes of ``dot`` multipliers.
+
+    A group of ``lanes_a * lanes_b`` lanes holds a row of a tile of ``rows`` x ``threads``. Lane t is position p = t mod group, a = p
+    div lanes_b,
+    b = p mod lanes_b. Columns are split interleaved: step i multiplies the columns of threads i * ka … i * ka + ka - 1. Thread c need
+    not fetch column c of the tile: ``column`` deals them out so that a lane's results are runs of ``vector`` columns, which
+    one vector store writes, and the columns of a step are still ``vector`` apart, in different banks.
+    """
+
+    threads: int
+    dot: int
+    ka: int = 1
+    kb: int = 1
+
+    def __post_init__(self):
+        for name in ("ka", "kb"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or value not in MERGES:
+                raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
+        if self.group > self.threads:
+            raise ValueError(f"ka and kb must give groups of at most {self.threads} lanes, not {self.group} (ka {self.ka}, kb {self.kb})")
+
+    @property
+    def lanes_a(self):
+        return _LANES[self.ka]
+
+    @property
+    def lanes_b(self):
+        return _LANES[self.kb]
+
+    @property
+    def group(self):
+        """Lanes that hold a row of the tile."""
+        return self.lanes_a * self.lanes_b
+
+    @property
+    def rows(self):
+        """Rows of a tile."""
+        return self.threads // self.group
+
+    @property
+    def registers(self):
+        """Product registers of a tile: steps of a slice."""
+        return -(-self.threads // self.ka)
+
+    @property
+    def slice_bytes(self):
+        """Bytes of k of one slice of ``mm``."""
+        return self.dot * self.kb
+
+    @property
+    def vector(self):
+        """Neighbouring columns that a lane holds in neighbouring registers."""
+        return next(width for width in (4, 2, 1) if width == 1 or (
+            _LANES[self.ka] == self.ka and self.registers % width == 0 and self.ka * width <= BANK_BYTES // 2))
+
+    def result_pitch(self, columns):
+        """Bytes between rows of ``columns`` results in shared memory: the rows that a store writes at a time meet different banks."""
+        unit = max(BANK_BYTES, 4 * self.lanes_a * self.vector)
+        return (-(-4 * columns // unit) | 1) * unit
+
+    @property
+    def modifiers(self):
+        """Of ``mm``, with the dot in front."""
+        return (f".ka{self.ka}i" if self.ka > 1 else "") + (f".kb{self.kb}" if self.kb > 1 else "")
+
+    def slices(self, nbytes):
+        """Slices that ``nbytes`` of k take."""
+        return -(-nbytes // self.slice_bytes)
+
+    def tail(self, nbytes):
+        """Words of k in the last slice, where they are fewer than kb; else 0."""
+        return -(-nbytes // self.dot) % self.kb
+
+    def column(self, thread):
+        """Column of the tile that a thread fetches."""
+        step, a = divmod(thread, self.ka)
+        return step // self.vector * self.vector * self.ka + a * self.vector + step % self.vector
+
+    def stores(self):
+        """(register of the tile, first column for position a = 0) of each vector store of a tile."""
+        return [(register, register * self.ka) for register in range(0, self.registers, self.vector)]
+
+    def loads(self, nbytes):
+        """(32-bit number behind the first factor register, byte of k for b = 0, load modifier) of each load of ``nbytes`` of a row of A."""
+        if self.kb == 1:
+            return [(4 * block, BANK_BYTES * block, "v4") for block in range(-(-nbytes // BANK_BYTES))]
+        access = {4: "b32", 8: "v2", 16: "v4"}[self.dot]
+        return [(index * self.dot // 4, index * self.slice_bytes, access) for index in range(self.slices(nbytes))]
+
+    # -- programs ---------------------------------------------------------------------------
+
+    def write_row_offset(self, text, destination, thread, pitch, scratch):
+        """r``destination`` = byte of the lane's first word in a matrix of rows of A ``pitch`` bytes apart."""
+        write_scaled(text, destination, thread, self.group, pitch, scratch)
+        if self.kb > 1:
+            text(f"    and r{scratch}, r{thread}, {self.lanes_b - 1}", f"    shl r{scratch}, r{scratch}, {self.dot.bit_length() - 1}",
+                 f"    add r{destination}, r{destination}, r{scratch}")
+
+    def write_result_offset(self, text, destination, thread, pitch, scratch):
+        """r``destination`` = byte of the lane's first result in a tile of C whose rows are ``pitch`` bytes apart."""
+        write_scaled(text, destination, thread, self.group, pitch, scratch)
+        if self.ka > 1:
+            self._write_position_a(text, scratch, thread)
+            text(f"    shl r{scratch}, r{scratch}, {1 + self.vector.bit_length()}", f"    add r{destination}, r{destination}, r{scratch}")
+
+    def write_column(self, text, destination, thread, scratch):
+        """r``destination`` = column of the tile that the thread fetches."""
+        text(f"    mov r{destination}, r{thread}")
+        if self.vector > 1 and self.ka > 1:
+            ka, vector = self.ka.bit_length() - 1, self.vector.bit_length() - 1
+            text(f"    and r{destination}, r{thread}, {-(self.ka * self.vector)}",
+                 f"    and r{scratch}, r{thread}, {self.ka - 1}", f"    shl r{scratch}, r{scratch}, {vector}",
+                 f"    or r{destination}, r{destination}, r{scratch}",
+                 f"    shr r{scratch}, r{thread}, {ka}", f"    and r{scratch}, r{scratch}, {self.vector - 1}",
+                 f"    or r{destination}, r{destination}, r{scratch}")
+
+    def write_result_lanes(self, text, predicate, thread, scratch):
+        """p``predicate`` = the lane holds results; nothing is written, and False returned, where all do."""
+        if self.group == 1 or (self.kb == 1 and self.ka != 3):
+            return False
+        text(f"    and r{scratch}, r{thread}, {self.lanes_b - 1}")
+        if self.ka == 3:
+            self._write_position_a(text, scratch + 1, thread)
+            text(f"    max r{scratch + 1}, r{scratch + 1}, 2", f"    sub r{scratch + 1}, r{scratch + 1}, 2",
+                 f"    or r{scratch}, r{scratch}, r{scratch + 1}")
+        text(f"    setp.eq p{predicate}, r{scratch}, 0")
+        return True
+
+    def write_tail_lanes(self, text, predicate, thread, words, scratch):
+        """p``predicate`` = the lane has a word of A in a slice of ``words`` words."""
+        text(f"    and r{scratch}, r{thread}, {self.lanes_b - 1}", f"    setp.lt p{predicate}, r{scratch}, {words}")
+
+    def _write_position_a(self, text, destination, thread):
+        shift = self.lanes_b.bit_length() - 1
+        text(f"    shr r{destination}, r{thread}, {shift}", f"    and r{destination}, r{destination}, {self.lanes_a - 1}")
+
+
+def write_scaled(text, destination, source, divisor, factor, scratch):
+    """r``destination`` = (r``source`` div ``divisor``) x ``factor``, by shifts and adds; ``divisor`` is a power of two."""
+    if divisor > 1:
+        text(f"    shr r{scratch + 1}, r{source}, {divisor.bit_length() - 1}")
+        source = scratch + 1
+    bits = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
+    text(f"    shl r{destination}, r{source}, {bits[0]}")
+    for bit in bits[1:]:
+        text(f"    shl r{scratch}, r{source}, {bit}", f"    add r{destination}, r{destination}, r{scratch}")

@@ -1,0 +1,86 @@
+"""Cuts that let loads, ``mm`` and stores of a resident product overlap at its start and its end."""
+
+import itertools
+
+from heddle.config import BANK_BYTES, TOKEN_GRANULES
+
+__all__ = ["HALF_GRANULES", "first_groups", "last_parts", "store_accesses", "store_cycles"]
+
+HALF_GRANULES = TOKEN_GRANULES // 2 - 1     # of the factor registers for one block of A; the last granule has the offsets of B
+_START = 12                                 # from the issue of mm to its first step
+_PARTS = 5                                  # of the last tile at most: p2 to p6
+_SHORT = 256                                # steps of a tile that are too few to hide the issue of its parts, if these have many mm
+
+
+def _sizes(slices, block, start, growth):
+    """Lengths of groups from ``start`` on, whole blocks but for single slices at the start."""
+    sizes = list(itertools.takewhile(bool, start))
+    while sum(sizes) < slices:
+        sizes.append(max(block, round(growth * sizes[-1] / block) * block))
+    while sum(sizes) > slices:
+        excess = sum(sizes) - slices
+        last = sizes.pop()
+        if last > excess:
+            sizes.append(last - excess)
+    return sizes
+
+
+def first_groups(cfg, merge, slices):
+    """Lengths of the groups of slices in which the first block of A is loaded, each into token granules of its own, so that ``mm``
+    works on one while
+    the next is loaded; ``None`` when there are too few granules."""
+    granule = cfg.factor_words // TOKEN_GRANULES
+    block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
+    load, mm = cfg.thread_groups + 7, merge.registers * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    best = None
+    starts = [(1, block - 1), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
+    for start, growth in itertools.product(starts, (1, 1.2, 1.35, 1.5, 1.75, 2, 3)):
+        sizes, first, used = _sizes(slices, block, start, growth), 0, 0
+        loaded = done = 0
+        for size in sizes:
+            used += -(-(first % block + size) // granule)
+            # A vector load writes one factor word a cycle.
+            loaded += load - block + 1 if size == 1 else load * -(-(first % block + size) // block)
+            done = max(done, loaded + _START) + size * mm
+            first += size
+        if used <= HALF_GRANULES and (best is None or (done, len(sizes)) < best[0]):
+            best = (done, len(sizes)), sizes
+    return best and best[1]
+
+
+def store_accesses(merge, first, end):
+    """(register, registers) of the vector stores of a range of registers."""
+    accesses = []
+    while first < end:
+        width = next(width for width in (4, 2, 1) if width == 1 or (
+            width <= merge.vector and first % width == 0 and first + width <= end))
+        accesses.append((first, width))
+        first += width
+    return accesses
+
+
+def store_cycles(cfg, merge, first, end):
+    """What they take, with the lanes of a row in the same banks."""
+    return sum(cfg.thread_groups * width * min(merge.lanes_a, 2) + 6 for _, width in store_accesses(merge, first, end))
+
+
+def last_parts(cfg, merge, registers, slices, multiplies, places):
+    """(first register, registers) of the parts in which the last tile is computed, one after the other, so that the stores of each are
+    done when
+    ``mm`` is done with the next, and little is left to store in the end.
+
+    A part takes ``multiplies`` ``mm`` instructions; there are ``places`` ranges of product registers for parts besides the first.
+    """
+    steps = slices * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    if multiplies > 2 and registers * steps < _SHORT:
+        return [(0, registers)]
+
+    def end_of(cuts):
+        free = store_cycles(cfg, merge, 0, merge.registers)         # the tile before is stored first
+        for first, end in itertools.pairwise([0, *cuts, registers]):
+            free = max(free, end * steps) + store_cycles(cfg, merge, first, end)
+        return free, len(cuts)
+
+    near = range(max(1, registers - 16), registers)
+    best = min((cuts for number in range(min(_PARTS, places + 1)) for cuts in itertools.combinations(near, number)), key=end_of)
+    return [(first, end - first) for first, end in itertools.pairwise([0, *best, registers])]

@@ -1,0 +1,309 @@
+"""Matrix product with A, B and C in shared memory: a program that loads, the product, a program that stores C.
+
+Only the product is counted. Loading puts the operands into shared memory and each lane's places in them into registers, as a host writes
+the job registers of an accelerator; registers keep their values between programs.
+
+The product is straight-line code: for each tile its ``mm``s, the stores of the tile before and, when a new block of rows comes next, its
+loads into the other half of the factor registers. Instructions issue in order, so a store, which waits for the last ``mm`` of its tile,
+stands behind the ``mm``s of the next. How the start and the end overlap: ``overlap``.
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+
+from ..isa import assemble
+from .cost import ORDERS
+from .launch import Launch
+from .merges import Merge
+from .overlap import HALF_GRANULES, first_groups, last_parts, store_accesses
+from .tiling import MAX_SLICES, odd_pitch, round_up
+
+__all__ = ["ResidentPlan", "choose_resident"]
+
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Slices of A that one ``mm`` takes: ``first`` slice, ``length``, and factor ``word`` in the half of the register file."""
+
+    first: int
+    length: int
+    word: int
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One chunk of k of a tile."""
+
+    row_block: int
+    column_block: int
+    chunk: int
+
+
+class ResidentPlan:
+    """Programs and layout of one product.
+
+    Parameters
+    ----------
+    cfg : Config
+        One core.
+    m, n, k : int
+    a_signed, b_signed : bool
+    ka, kb, order
+        See ``Device.matmul``.
+
+    Attributes
+    ----------
+    k_bytes : int
+        Row pitch at which A and B (N x K) are to lie in global memory for loading, the rest of each row zero.
+    lanes : int32 [2 * threads, 4]
+        Table for loading: places of each lane.
+
+    Raises ``ValueError`` when the operands do not fit shared memory or the program the instruction memory.
+    """
+
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer"):
+        if cfg.cores > 1:
+            raise ValueError(f"resident must be used on a configuration of one core, not {cfg.cores}")
+        self.cfg, self.m, self.n, self.k = cfg, m, n, k
+        self.merge = merge = Merge(cfg.threads, cfg.dot, ka, kb)
+        self.mm = f"mm8{merge.modifiers}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b{ORDERS[order]}"
+        unit = math.lcm(BANK_BYTES, merge.slice_bytes)
+        self.k_bytes = round_up(k, unit)
+        self.ab_pitch = odd_pitch(self.k_bytes)
+        self.c_pitch = merge.result_pitch(n)
+        self.row_blocks, self.column_blocks = -(-m // merge.rows), -(-n // cfg.threads)
+        self.b_address = m * self.ab_pitch
+        self.c_address = self.b_address + n * self.ab_pitch
+        needed = self.c_address + self.row_blocks * merge.rows * self.c_pitch
+        if needed > cfg.shared_bytes:
+            raise ValueError(f"resident operands must fit {cfg.shared_bytes} bytes of shared memory, not take {needed} "
+                             f"(m={m}, n={n}, k={k}, ka={ka}, kb={kb})")
+        self.last_columns = n - (self.column_blocks - 1) * cfg.threads
+        self.granule = cfg.factor_words // TOKEN_GRANULES
+        self.chunk = min(self.k_bytes, HALF_GRANULES * self.granule * merge.slice_bytes // unit * unit)
+        self.chunks = -(-self.k_bytes // self.chunk)
+        # Product registers: two tiles take turns, the parts of the last tile have places of their own. Lanes' places are the last
+        # registers.
+        self.distance = round_up(cfg.threads, 256 // TOKEN_GRANULES)
+        self.offset_a, self.offset_c, self.column, self.part = (256 - 8 + index for index in range(4))
+        self.offset_b = cfg.registers - 1
+        self.parts = [(0, self._registers(self.last_columns))]
+        if self.chunks == 1:
+            multiplies = sum(map(len, self._pieces(_Step(self.row_blocks - 1, self.column_blocks - 1, 0))))
+            self.parts = last_parts(cfg, merge, self.parts[0][1], merge.slices(self.k_bytes), multiplies, (256 - 16) // self.distance - 2)
+        self.lanes = self._lanes()
+        self._check_length()
+
+    def _check_length(self):
+        length = self.product().count("\n")
+        if length > self.cfg.instruction_words:
+            raise ValueError(f"the program of a resident product must fit {self.cfg.instruction_words} instructions, not take {length} "
+                             f"(m={self.m}, n={self.n}, k={self.k}, ka={self.merge.ka}, kb={self.merge.kb})")
+
+    def _registers(self, columns):
+        """Product registers of a lane that ``columns`` columns of a tile reach."""
+        block = self.merge.ka * self.merge.vector
+        full, rest = divmod(columns, block)
+        return full * self.merge.vector + min(rest, self.merge.vector)
+
+    def _lanes(self):
+        merge, threads = self.merge, self.cfg.threads
+        table = np.zeros((2, threads, 4), np.int32)
+        for thread in range(threads):
+            row, position = divmod(thread, merge.group)
+            a, b = divmod(position, merge.lanes_b)
+            column, register = merge.column(thread), thread // merge.ka
+            part = next((index for index, (first, count) in enumerate(self.parts) if first <= register < first + count), 7)
+            if column >= self.last_columns:
+                part = 7
+            stores = b == 0 and a < merge.ka
+            table[0, thread] = (row * self.ab_pitch + b * self.cfg.dot, row * self.c_pitch + 4 * a * merge.vector,
+                                column, part + 8 * stores)
+            table[1, thread, 3] = column * self.ab_pitch
+        return table.reshape(2 * threads, 4)
+
+    @property
+    def cycles(self):
+        """What the product takes, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
+        merge, slices = self.merge, self.merge.slices(self.k_bytes)
+        step = max(1, -(-merge.ka * merge.kb // self.cfg.fetch_slots))
+        columns = (self.column_blocks - 1) * merge.registers + -(-self.last_columns // merge.ka)
+        loads = len(merge.loads(self.k_bytes)) * (self.cfg.thread_groups + 6)
+        stores = len(merge.stores()) * (self.cfg.thread_groups * merge.vector + 6)
+        mm = columns * slices * step
+        each = max(mm, self.column_blocks * stores + loads * (1 if self.chunks == 1 else self.column_blocks))
+        return 60 + self.row_blocks * each + (0 if merge.kb == 1 else loads)
+
+    # -- programs ---------------------------------------------------------------------------
+
+    def load(self, a, b, lanes):
+        """``Launch`` that fills shared memory and the lanes' places from global addresses of A, B (N x K) and the table."""
+        rows = ((0, a, self.m), (self.b_address, b, self.n))
+        text = ["    segment.shared.b8.d1 ur0, 0", "    segment.global.b128.d1 ur1, ur20", f"    mov r{self.part + 1}, %tid",
+                f"    ld.v4 r{self.offset_a}, ur1:rf{self.part + 1}:0",
+                f"    ld.v4 r{self.offset_b - 3}, ur1:rf{self.part + 1}:{self.cfg.threads}"]
+        uniform = {20: lanes}
+        for index, (place, address, count) in enumerate(rows):
+            first = 6 * index
+            uniform |= dict(enumerate((place, self.ab_pitch, address, self.k_bytes, self.k_bytes // BANK_BYTES, count), first))
+            text.append(f"    copy_rows.shared.global ur{first}, ur{first + 2}, ur{first + 4}, b{index}")
+            uniform[21 + index] = count * self.k_bytes
+            text.insert(0, f"    barrier.expect b{index}, ur{21 + index}")
+        text += ["    barrier.wait b0", "    barrier.wait b1", "    wait.thread", "    halt"]
+        return Launch(assemble("\n".join(text) + "\n", self.cfg), uniform)
+
+    def store(self, c):
+        """``Launch`` that copies C to global address ``c``, rows padded to 16 bytes."""
+        pitch = round_up(4 * self.n, BANK_BYTES)
+        uniform = dict(enumerate((c, pitch, self.c_address, self.c_pitch, pitch // BANK_BYTES, self.m)))
+        return Launch(assemble("    copy_rows.global.shared ur0, ur2, ur4\n    wait.copy\n    halt\n", self.cfg), uniform)
+
+    def launch(self):
+        """``Launch`` of the product."""
+        return Launch(assemble(self.product(), self.cfg), {}, self.m * self.n * self.k)
+
+    def product(self):
+        """Text of the program that multiplies."""
+        steps = [_Step(row, column, chunk) for row in range(self.row_blocks) for column in range(self.column_blocks)
+                 for chunk in range(self.chunks)]
+        lines, half, key, stores = [], 0, self._key(steps[0]), []
+        predicates = self._predicates()
+        if self._guard(steps[0]) or len(steps) == 1:
+            lines, predicates = lines + predicates, []
+        for index, step in enumerate(steps):
+            fresh = index == 0 or self._key(step) != key
+            if index and fresh:
+                half, key = 1 - half, self._key(step)
+            tile = (index // self.chunks) % 2
+            multiplies, results = self._tile(step, tile, half, index == len(steps) - 1)
+            lines += multiplies[0] if index else self._start(step, multiplies[0])
+            lines += predicates + stores
+            predicates = []
+            following = next((later for later in steps[index:] if self._key(later) != key), None)
+            if fresh and following:
+                lines += sum(self._loads(following, 1 - half), [])
+            stores = []
+            if step.chunk == self.chunks - 1:
+                # mm of all parts first: from its issue to its first step it takes longer than a short part.
+                lines += sum(multiplies[1:] + results[:-1], [])
+                stores = results[-1]
+        return "\n".join([*lines, *stores, "    halt"]) + "\n"
+
+    def _start(self, step, multiplies):
+        """The first loads, each group ahead of the ``mm``s of the group before."""
+        groups, loads = self._pieces(step), self._loads(step, 0)
+        lines, multiplies = loads[0], iter(multiplies)
+        for pieces, following in itertools.zip_longest(groups, loads[1:], fillvalue=[]):
+            lines = lines + following + list(itertools.islice(multiplies, len(pieces)))
+        return lines
+
+    @staticmethod
+    def _key(step):
+        """What must be in the factor registers."""
+        return step.row_block, step.chunk
+
+    def _guard(self, step):
+        return step.column_block == self.column_blocks - 1 and self.last_columns != self.cfg.threads
+
+    def _predicates(self):
+        """p0: lanes with results; p1: columns of the last tile of a row; from p2 on: those of the parts of the last tile of all."""
+        lines, scratch = [], self.part + 1
+        if self.last_columns != self.cfg.threads:
+            lines.append(f"    setp.lt p1, r{self.column}, {self.last_columns}")
+        if len(self.parts) > 1:
+            lines.append(f"    and r{scratch}, r{self.part}, 7")
+            lines += [f"    setp.eq p{2 + index}, r{scratch}, {index}" for index in range(len(self.parts))]
+        if self._some_lanes_store:
+            lines.append(f"    setp.ge p0, r{self.part}, 8")
+        return lines
+
+    @property
+    def _some_lanes_store(self):
+        return self.merge.kb > 1 or self.merge.ka == 3
+
+    def _pieces(self, step):
+        """Slices of a step, in groups that are loaded together: one, or those of ``first_groups`` for the first block of A."""
+        slices = self.merge.slices(self._chunk_bytes(step))
+        sizes = first_groups(self.cfg, self.merge, slices) if step.row_block == step.chunk == 0 else None
+        block = 1 if self.merge.kb > 1 else BANK_BYTES // self.cfg.dot
+        groups, first, granule = [], 0, 0
+        for size in sizes or [slices]:
+            word = granule * self.granule + first % block
+            groups.append([_Piece(first + part, min(MAX_SLICES, size - part), word + part) for part in range(0, size, MAX_SLICES)])
+            first, granule = first + size, -(-(word + size) // self.granule)
+        return groups
+
+    def _chunk_bytes(self, step):
+        return min(self.chunk, self.k_bytes - step.chunk * self.chunk)
+
+    def _loads(self, step, half):
+        """Loads of the rows of A of a step, by group."""
+        merge = self.merge
+        base = step.row_block * merge.rows * self.ab_pitch + step.chunk * self.chunk
+        groups = []
+        for pieces in self._pieces(step):
+            first, word, length = pieces[0].first, pieces[0].word, sum(piece.length for piece in pieces)
+            if merge.kb == 1 and length == 1:
+                access = {4: "b32", 8: "v2", 16: "v4"}[self.cfg.dot]
+                groups.append([f"    ld.{access} r{self._factor(half, word)}, ur0:rf{self.offset_a}:{base + first * self.cfg.dot}"])
+                continue
+            # A vector load begins at a block: words before the piece come with it.
+            before = first % (BANK_BYTES // self.cfg.dot) if merge.kb == 1 else 0
+            register = self._factor(half, word - before)
+            start = base + (first - before) * merge.slice_bytes
+            groups.append([f"    ld.{access} r{register + number}, ur0:rf{self.offset_a}:{start + place}"
+                           for number, place, access in merge.loads((before + length) * merge.slice_bytes)])
+        return groups
+
+    def _factor(self, half, word):
+        return FIRST_FACTOR_REGISTER + (half * self.cfg.factor_words // 2 + word) * self.cfg.dot // 4
+
+    def _tile(self, step, tile, half, last):
+        """``mm``s and stores of a step, in one part or, the last of all, in several."""
+        if last and len(self.parts) > 1:
+            places = [tile, *range(2, 1 + len(self.parts))]
+            parts = [(f"@p{2 + index} ", self.distance * place) for index, place in enumerate(places)]
+        else:
+            parts = [("@p1 " if self._guard(step) else "", tile * self.distance)]
+        base = self.b_address + step.column_block * self.cfg.threads * self.ab_pitch + step.chunk * self.chunk
+        multiplies = [[
+            f"    {guard}{self.mm}.k{piece.length}{'' if piece.first or step.chunk else '.z'} r{register}, "
+            f"ur0:rf{self.offset_b}:{base + piece.first * self.merge.slice_bytes}, r{self._factor(half, piece.word)}"
+            for pieces in self._pieces(step) for piece in pieces] for guard, register in parts]
+        ranges = self.parts if len(parts) > 1 else [(0, self._registers(
+            self.last_columns if step.column_block == self.column_blocks - 1 else self.cfg.threads))]
+        return multiplies, [self._stores(step, product, *span) for (_, product), span in zip(parts, ranges)]
+
+    def _stores(self, step, product, first, count):
+        """Stores of some registers of a tile whose first register would be ``product``."""
+        merge = self.merge
+        guard = "@p0 " if self._some_lanes_store else ""
+        base = self.c_address + step.row_block * merge.rows * self.c_pitch + 4 * step.column_block * self.cfg.threads
+        lines = []
+        for register, width in store_accesses(merge, first, first + count):
+            column = register // merge.vector * merge.vector * merge.ka + register % merge.vector
+            access = {4: "v4", 2: "v2", 1: "b32"}[width]
+            lines.append(f"    {guard}st.{access} ur0:rf{self.offset_c}:{base + 4 * column}, r{product + register}")
+        return lines
+
+
+def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None):
+    """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``."""
+    factors = [(a, b) for a in ((1, 2, 3, 4) if ka is None else (ka,)) for b in ((1, 2, 3, 4) if kb is None else (kb,))]
+    best, error = None, None
+    for a, b in factors:
+        try:
+            plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer")
+        except ValueError as problem:
+            error = error or problem
+            continue
+        if best is None or plan.cycles < best.cycles:
+            best = plan
+    if best is None:
+        raise error
+    return best

@@ -1,0 +1,158 @@
+"""Kernels of matrix products: merges, loop orders, products in shared memory, folding; by function and on the hardware."""
+
+import re
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim import Device
+from heddle_sim.kernels.cost import bus_cycles, choose, estimate
+from heddle_sim.kernels.merges import MERGES, Merge
+from heddle_sim.kernels.tiling import Tiling
+
+TINY = load_config("tiny")
+PAIRS = [(ka, kb) for ka in MERGES for kb in MERGES if (ka > 1) + (ka > 2) + (kb > 1) + (kb > 2) <= 3]     # groups of at most 8 lanes
+SHAPES = [(1, 1, 1), (3, 9, 17), (9, 17, 33), (5, 8, 64), (4, 10, 150)]
+RESIDENT_SHAPES = [(1, 1, 1), (3, 9, 17), (9, 17, 33), (5, 8, 64), (4, 10, 300)]
+
+
+def operands(m, n, k, a_type=np.int8, b_type=np.int8):
+    rng = np.random.default_rng([m, n, k])
+    return (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+            for kind, shape in ((a_type, (m, k)), (b_type, (k, n))))
+
+
+def check(device, m, n, k, **options):
+    a, b = operands(m, n, k, np.uint8 if n % 2 else np.int8)
+    c, stats = device.matmul(a, b, **options)
+    assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32)), (m, n, k, options)
+    assert device.memory.allocator.used == 0
+    return stats
+
+
+@pytest.fixture(scope="module", params=["golden", "verilator"])
+def device(request):
+    with Device(TINY, request.param, memory_bytes=1 << 20) as device:
+        yield device
+
+
+@pytest.mark.parametrize("ka, kb", PAIRS)
+def test_merges(device, ka, kb):
+    """Ragged rows, columns and k with every merge, in both loop orders [S0.4-S0.7]."""
+    for index, shape in enumerate(SHAPES):
+        check(device, *shape, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+
+
+@pytest.mark.parametrize("ka, kb", PAIRS)
+def test_resident(device, ka, kb):
+    """The same in shared memory; the counted run does not touch global memory."""
+    for index, shape in enumerate(RESIDENT_SHAPES):
+        stats = check(device, *shape, ka=ka, kb=kb, order=("column-outer", "k-outer")[index % 2], resident=True)
+        assert stats.macs == shape[0] * shape[1] * shape[2]
+        if stats.cycles is not None:
+            assert stats.counters["read_beats"] == stats.counters["write_beats"] == 0
+            assert stats.cycles == sum(stats.breakdown.values())
+
+
+@pytest.mark.parametrize("resident", [False, True])
+def test_choice_of_the_cost_model(device, resident):
+    for shape in SHAPES:
+        check(device, *shape, resident=resident)
+
+
+@pytest.mark.parametrize("config", ["small", "base", "large", "resident64"])
+def test_configurations(config):
+    with Device(config, "golden") as device:
+        for ka, kb in ((None, None), (1, 4), (3, 2)):
+            check(device, 19, 70, 85, ka=ka, kb=kb)
+            check(device, 19, 70, 85, ka=ka, kb=kb, resident=True)
+
+
+def test_cores_share_merged_tiles():
+    with Device(TINY.replace(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
+        check(device, 5, 19, 40, ka=4)
+        check(device, 5, 19, 40, kb=2)
+        with pytest.raises(ValueError, match="^resident must be used on a configuration of one core, not 3$"):
+            check(device, 5, 19, 40, resident=True)
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"ka": 5}, "ka must be one of 1, 2, 3, 4, not 5"),
+        ({"kb": 0}, "kb must be one of 1, 2, 3, 4, not 0"),
+        ({"ka": True}, "ka must be one of 1, 2, 3, 4, not True"),
+        ({"ka": 4, "kb": 3}, "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 3)"),
+        ({"order": "rows"}, "order must be one of k-outer, column-outer, not 'rows'"),
+        ({"resident": True, "ka": 1, "kb": 1}, "resident operands must fit 16384 bytes of shared memory, not take "),
+    ],
+)
+def test_wrong_choices(options, message):
+    with Device(TINY, "golden", memory_bytes=1 << 20) as device:
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}"):
+            device.matmul(np.zeros((100, 4), np.int8), np.zeros((4, 100), np.int8), **options)
+        assert device.memory.allocator.used == 0
+
+
+def test_a_program_too_long_is_refused():
+    with Device(TINY, "golden", memory_bytes=1 << 20) as device, pytest.raises(
+            ValueError, match="^the program of a resident product must fit 512 instructions, not take [0-9]+ "):
+        device.matmul(np.zeros((24, 75), np.int8), np.zeros((75, 25), np.int8), ka=3, kb=2, resident=True)
+
+
+@pytest.mark.parametrize("threads", [8, 16, 32, 64])
+def test_columns_of_a_tile_are_dealt_out_once(threads):
+    for ka in MERGES:
+        merge = Merge(threads, 8, ka)
+        assert sorted(map(merge.column, range(threads))) == list(range(threads))
+        for register, first in merge.stores():      # what a vector store of lane a writes
+            for position in range(ka):
+                columns = [merge.column((register + index) * ka + position) if (register + index) * ka + position < threads else None
+                           for index in range(merge.vector)]
+                expected = [first + position * merge.vector + index for index in range(merge.vector)]
+                assert columns == expected or None in columns
+
+
+def test_the_cost_model_prefers_merges_for_few_rows():
+    cfg = load_config("base")
+    few, many = choose(cfg, 8, 256, 512, None, None), choose(cfg, 512, 512, 512, None, None)
+    assert few.ka * few.kb == 4 and (many.ka, many.kb) == (1, 1)
+    assert estimate(cfg, 8, 256, 512, Merge(32, 8, 4)) < 0.4 * estimate(cfg, 8, 256, 512, Merge(32, 8))
+    assert bus_cycles(cfg, 8, 256, 512) == (8 + 256) * 512 // 32
+    assert Tiling.choose(cfg, 512).chunks == 1
+
+
+# -- folding --------------------------------------------------------------------------------
+
+FOLDS = [
+    ((7,), (7,), 1), ((7,), (7, 5), 1), ((3, 7), (7,), (1, 0)), ((3, 7), (5, 7), ([1], [1])), ((7, 3), (7, 5), (0, 0)),
+    ((2, 3, 7), (7, 4), 1), ((2, 7, 3), (4, 7, 2), (1, 1)), ((2, 3, 2, 7), (7, 2, 3, 2), 1), ((2, 3, 7, 2), (2, 3, 2, 7), (-2, -1)),
+]
+
+
+@pytest.mark.parametrize("a_shape, b_shape, axes", FOLDS)
+def test_tensordot_equals_numpy(device, a_shape, b_shape, axes):
+    """Operands of one to four dimensions over any one axis [S0.16]."""
+    rng = np.random.default_rng(len(a_shape))
+    a, b = (rng.integers(-128, 128, shape).astype(np.int8) for shape in (a_shape, b_shape))
+    c, stats = device.tensordot(a, b, axes)
+    expected = np.tensordot(a.astype(np.int32), b.astype(np.int32), axes)
+    assert c.shape == expected.shape and c.dtype == np.int32 and np.array_equal(c, expected)
+    assert stats.macs == expected.size * 7
+
+
+@pytest.mark.parametrize(
+    "a_shape, b_shape, axes, message",
+    [
+        ((3, 4), (4, 5), 2, "axes must contract one axis (1 or a pair of axes), not 2"),
+        ((3, 4), (4, 5), 0, "axes must contract one axis (1 or a pair of axes), not 0"),
+        ((3, 4), (4, 5), ([0, 1], [0, 1]), "axes must contract one axis (1 or a pair of axes), not ([0, 1], [0, 1])"),
+        ((3, 4), (4, 5), "k", "axes must contract one axis (1 or a pair of axes), not 'k'"),
+        ((3, 4), (4, 5), (2, 0), "axes must name an axis of a from -2 to 1, not 2"),
+        ((3, 4), (5, 4), 1, "axes must have the same length in a and b, not 4 and 5"),
+        ((), (5,), 1, "a must have at least 1 dimension, not 0"),
+    ],
+)
+def test_wrong_axes(a_shape, b_shape, axes, message):
+    with Device(TINY, "golden", memory_bytes=1 << 20) as device, pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        device.tensordot(np.ones(a_shape, np.int8), np.ones(b_shape, np.int8), axes)
