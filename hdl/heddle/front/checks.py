@@ -144,9 +144,6 @@ class InstructionChecks(Component):
         return Mux(source == OperandSource.REGISTER, field < self.cfg.registers,
                    (source == OperandSource.IMMEDIATE) | (field < UNIFORM_REGISTERS))
 
-    def _rule_alu_function(self, field):
-        return _defined(field.alu.function, AluFunction)
-
     def _vector(self):
         fields = self.word.modifiers.alu
         narrows = (fields.function == AluFunction.NARROW) | (fields.function == AluFunction.SCALE)

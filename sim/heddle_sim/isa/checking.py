@@ -199,7 +199,6 @@ _FUNCTIONS = {
     "alu_operand": _alu_operand,
     "alu_source": _alu_source,
     "uniform_function": _one_of("modifiers.alu.function", UNIFORM_FUNCTIONS, "a function of uniform registers"),
-    "alu_function": _one_of("modifiers.alu.function", AluFunction, "a defined function"),
     "compare_function": _one_of("modifiers.alu.compare", CompareFunction, "a defined comparison"),
     "thread_special": _one_of("modifiers.alu.special", Special, "defined"),
     "uniform_special": _one_of("modifiers.alu.special", set(Special) - {Special.TID}, "one other than %tid"),

@@ -70,14 +70,16 @@ class LinearKernel(MatmulKernel):
             self.scale_thread_number(self.offset_rows, self.c_pitch)
         if self.has_bias:
             text("    umov {prev_cols}, {n}")
+            self.point_at_table(0)
             self.load_bias(0)
-            self.next_columns("{n}")
+            self.point_at_next_bias("{n}")
             self.load_bias(1)
 
-    def next_columns(self, columns):
-        """prev_cols = columns that are left at the tile behind the one where ``columns`` are left."""
+    def point_at_next_bias(self, columns):
+        """The segment of the table begins with the biases of the tile behind the one where ``columns`` are left; changes ``prev_cols``."""
         self.text(f"    usub {{prev_cols}}, {columns}, {self.cfg.threads}", "    usetp.le up2, {prev_cols}, 0",
                   "    @up2 umov {prev_cols}, {n}")
+        self.point_at_table(0)
 
     def point_at_table(self, row):
         """The segment of the table begins at the first of the columns of which ``prev_cols`` are left, in a row of the table."""
@@ -87,8 +89,7 @@ class LinearKernel(MatmulKernel):
         self.text(f"    segment.shared.b8.d1 ur{_TABLE_SEGMENT}, {{table}}")
 
     def load_bias(self, tile):
-        self.point_at_table(0)
-        for column in range(0, self.cfg.threads, 4):
+        for column in range(0, self.used_columns, 4):
             self.text(f"    ld.v4 r{tile * self.cfg.threads + column}, ur{_TABLE_SEGMENT}:r{self.zero}:{4 * column}")
 
     def multiply(self, tile, half, first=True, last=False):
@@ -97,14 +98,12 @@ class LinearKernel(MatmulKernel):
     def copy_c(self, tile):
         if self.steps is None:
             super().copy_c(tile)
-        elif self.narrow_tile:
-            self.finish_tile(tile)
-            self.store_rows(tile)
         else:
             self.finish_tile(tile)
-            self.stage_rows(tile)
+            (self.store_rows if self.narrow_tile else self.stage_rows)(tile)
         if self.has_bias:           # of the tile behind the one that is being multiplied
-            self.next_columns("{cols}")
+            if self.steps is None or self.narrow_tile:
+                self.point_at_next_bias("{cols}")
             self.load_bias(tile)
 
     def finish_tile(self, tile):
@@ -117,7 +116,7 @@ class LinearKernel(MatmulKernel):
             def loads(quad):
                 return f"    ld.v4 r{self.factors}, ur{_TABLE_SEGMENT}:r{self.zero}:{16 * quad}", self.factors
 
-        lines = list(self.steps.instructions(first, self.cfg.threads, first, loads))
+        lines = list(self.steps.instructions(first, self.used_columns, first, loads))
         begins = 1 + self.own_multipliers
         text(*lines[:begins])
         if t.chunks == 1:
@@ -128,7 +127,7 @@ class LinearKernel(MatmulKernel):
         """Bytes to the staging area, from there to the rows of C."""
         t, text, threads = self.tiling, self.text, self.cfg.threads
         text(f"    barrier.wait b{C_STAGED[tile]}")
-        for block in range(0, threads, BANK_BYTES):
+        for block in range(0, self.used_columns, BANK_BYTES):
             text(f"    st.v4 ur{2 + tile}:rf{self.offset_c}:{block}, r{tile * threads + block // 4}")
         ragged = self.last_columns != threads
         if ragged:
@@ -139,6 +138,8 @@ class LinearKernel(MatmulKernel):
         text(f"    umin {{c_rows}}, {{prev_rows}}, {threads}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
         self.expect(C_STAGED[tile], "{c_rows}", threads, self.last_rows, threads, ragged and "up6",
                     -(-self.last_columns // BANK_BYTES) * BANK_BYTES)
+        if self.has_bias:           # while the stores are under way
+            self.point_at_next_bias("{cols}")
         text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
 
     def store_rows(self, tile):

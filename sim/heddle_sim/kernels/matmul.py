@@ -64,6 +64,7 @@ class MatmulKernel(Transfers):
         self.last_rows, self.last_columns = m % self.merge.rows or self.merge.rows, n % threads or threads
         self.c_pitch = round_up(self.result_bytes * n, BANK_BYTES)
         self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (2 * threads + index for index in range(5))
+        self.used_columns = min(threads, round_up(max(share.columns for share in self.shares), 4))     # of a tile, at most
         self.offset_b = cfg.registers - 1
         self.text = KernelText(_UNIFORM)
 
@@ -73,6 +74,8 @@ class MatmulKernel(Transfers):
         text(f"    barrier.wait b{C_STAGED[tile]}")
         guard, access = "@p3 " if self.some_lanes_store else "", {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
         for register, column in self.merge.stores():
+            if self.merge.ka == 1 and column >= self.used_columns:
+                break
             text(f"    {guard}st.{access} ur{2 + tile}:rf{self.offset_c}:{4 * column}, r{tile * threads + register}")
             if t.chunks == 1 and len(t.slots) == 2 and register == 0:
                 self.copy_b()       # the first store has waited for the mm of the tile: its slot is free
