@@ -49,20 +49,16 @@ def test_golden_copies_bytes(name):
             memory = rng.integers(0, 256, 1 << 16, np.uint8)
             near, far = int(rng.integers(8)) * 16, int(rng.integers(64)) * 16
             expected_shared, expected_memory = shared.tolist(), memory.tolist()
+            swizzle = Swizzle.B128 if blocks % 2 else Swizzle.NONE
             for n in range(16 * blocks):
+                place = near + n
+                if blocks % 2:          # block b of row r of 128 bytes lies at place b XOR r
+                    row, block = place // 128, place // 16 % 8
+                    place = 128 * row + 16 * (block ^ row % 8) + place % 16
                 if load:
-                    expected_shared[near + n] = expected_memory[far + n]
+                    expected_shared[place] = expected_memory[far + n]
                 else:
-                    expected_memory[far + n] = expected_shared[near + n]
-            swizzle = Swizzle.B128 if load and blocks % 2 else Swizzle.NONE
-            if swizzle is Swizzle.B128:     # block b of row r of 128 bytes lies at place b XOR r
-                rows = [expected_shared[start:start + 128] for start in range(0, cfg.shared_bytes, 128)]
-                plain = shared.tolist()
-                for n in range(near // 16, near // 16 + blocks):
-                    row, block = divmod(n, 8)
-                    place = 128 * row + 16 * (block ^ row % 8)
-                    plain[place:place + 16] = rows[row][16 * block:16 * block + 16]
-                expected_shared = plain
+                    expected_memory[far + n] = expected_shared[place]
             spaces = (Space.SHARED, Space.GLOBAL) if load else (Space.GLOBAL, Space.SHARED)
             operation = CopyOperation(*spaces, near if load else far, far if load else near, blocks, has_barrier=1, swizzle=swizzle)
             result = copy_block(cfg, operation, shared, memory)

@@ -127,10 +127,11 @@ def copy_block(state, operation):
         return (result.errors[0][0], result.errors[0][2]) if result.errors else None
     # The usual case, in one step instead of beat by beat.
     shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]
+    places = slice(shared, shared + size)
     if operation.swizzle is Swizzle.B128:
-        state.shared[swizzled(np.arange(shared, shared + size))] = state.memory[memory:memory + size]
-    elif operation.destination_space is Space.SHARED:
-        state.shared[shared:shared + size] = state.memory[memory:memory + size]
+        places = swizzled(np.arange(shared, shared + size))
+    if operation.destination_space is Space.SHARED:
+        state.shared[places] = state.memory[memory:memory + size]
     else:
-        state.memory[memory:memory + size] = state.shared[shared:shared + size]
+        state.memory[memory:memory + size] = state.shared[places]
     return None

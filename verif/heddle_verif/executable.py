@@ -308,11 +308,12 @@ class ExecutableGenerator(ProgramGenerator):
         if self.random.random() < 0.5:
             self.text(f"umov ur{c}, {blocks}")
             count = f"ur{c}"
-        swizzle, end = "", first + size
-        if to == "shared" and self.random.random() < 0.5:       # the blocks of a row of 128 bytes change places
-            swizzle, first, end = ".128B", first // ROW_BYTES * ROW_BYTES, -(-end // ROW_BYTES) * ROW_BYTES if blocks else first
-        self.finish_copy(f"copy_block.{to}.{come}{swizzle} ur{a}, ur{b}, {count}", size,
-                         [(to, first, end, True), (come, start, start + size, False)])
+        swizzle, accesses = "", [(to, first, first + size, True), (come, start, start + size, False)]
+        if self.random.random() < 0.5:      # the blocks of a row of 128 bytes change places
+            swizzle = ".128B"
+            accesses = [(space, low // ROW_BYTES * ROW_BYTES, -(-high // ROW_BYTES) * ROW_BYTES if blocks else low, writes)
+                        if space == "shared" else (space, low, high, writes) for space, low, high, writes in accesses]
+        self.finish_copy(f"copy_block.{to}.{come}{swizzle} ur{a}, ur{b}, {count}", size, accesses)
 
     def copy_rows(self):
         """Rows of the destination do not overlap; those of the source may."""

@@ -243,8 +243,9 @@ class ProgramGenerator:
 
     def copy_block(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
-        spaces = self.random.choice(("shared.global", "shared.global.128B", "global.shared"))
-        self.text(f"{self.guard('up')}copy_block.{spaces} {self.uniform()}, {self.uniform()}, {self.uniform_source()}{barrier}")
+        swizzle = self.random.choice(("", ".128B"))
+        self.text(f"{self.guard('up')}copy_block.{self.spaces()}{swizzle} {self.uniform()}, {self.uniform()}, "
+                  f"{self.uniform_source()}{barrier}")
 
     def copy_rows(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))

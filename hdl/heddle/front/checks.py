@@ -202,8 +202,7 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        load = (fields.swizzle == Swizzle.B128) & (fields.destination == Space.SHARED)
-        return ((fields.swizzle == Swizzle.NONE) | load) & (fields.reduction == Reduction.NONE)
+        return ((fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)) & (fields.reduction == Reduction.NONE)
 
     def _rule_shared_segment(self, field):
         return self.segment_space == Space.SHARED

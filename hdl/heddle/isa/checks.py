@@ -38,7 +38,7 @@ RULES = {
     "transpose": "transpose is 0; or the configuration has it, order is SLICES_OUTER, and ka, kb and lane_sum are 0",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
-    "plain_copy": "copy.swizzle is NONE, or B128 towards shared memory; copy.reduction is NONE",
+    "plain_copy": "copy.swizzle is NONE or B128; copy.reduction is NONE",
     "shared_segment": "the segment-table entry lies in shared memory",
 }
 

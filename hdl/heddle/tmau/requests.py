@@ -33,7 +33,7 @@ class RequestCheck(Component):
     The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
 
     1. UNSUPPORTED, operand = field value: ``kind``, ``source_space`` (when it equals ``destination_space``), ``swizzle``
-       (32B, 64B; 128B of a store), ``reduction``.
+       (32B, 64B), ``reduction``.
     2. No blocks: the operation completes at once [S1.12].
     3. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes).
     4. OUT_OF_RANGE for shared memory, then for global memory: operand = the address when it lies outside, else the first address
@@ -130,14 +130,13 @@ class RequestCheck(Component):
     def _verdict(self, m, operation, shared, global_, ranges):
         """The error of the operation on ``o_failure``; returns whether there is one."""
         failed = Signal(init=1)
-        loads = operation.destination_space == Space.SHARED
         error = self.o_failure.payload
         m.d.comb += [failed.eq(1), error.pc.eq(operation.pc), error.code.eq(ErrorCode.UNSUPPORTED)]
         with m.If(operation.kind != CopyKind.COPY_BLOCK):
             m.d.comb += error.operand.eq(operation.kind)
         with m.Elif(operation.source_space == operation.destination_space):
             m.d.comb += error.operand.eq(operation.source_space)
-        with m.Elif((operation.swizzle != Swizzle.NONE) & ~((operation.swizzle == Swizzle.B128) & loads)):
+        with m.Elif((operation.swizzle != Swizzle.NONE) & (operation.swizzle != Swizzle.B128)):
             m.d.comb += error.operand.eq(operation.swizzle)
         with m.Elif(operation.reduction != Reduction.NONE):
             m.d.comb += error.operand.eq(operation.reduction)

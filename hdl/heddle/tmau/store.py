@@ -9,6 +9,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..config import BANK_BYTES, BANKS
+from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..layouts import (
     PC_BITS,
@@ -21,87 +22,24 @@ from ..layouts import (
     write_response_layout,
 )
 from ..stream import Queue, link
+from .beats import BeatRequester, beat_layout
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .slots import SlotRing
+from .swizzle import swizzle
 
-__all__ = ["BeatReader", "BeatRequester", "StoreEngine"]
+__all__ = ["BeatReader", "StoreEngine"]
 
 BEATS_AHEAD = 8     # beats read and not yet taken by the bus; 6 hide the latency of banks and queue
 BURSTS_AHEAD = 3    # bursts whose request is out and whose beats are not yet read
 
 
-def _beat_layout(cfg):
-    """A beat that is being read: its units start at unit ``pointer`` of shared memory."""
-    return data.StructLayout({
-        "pointer": burst_layout(cfg)["pointer"].shape,
-        "valid_units": units_per_beat(cfg),
-        "last": 1,
-        "barrier": 4,
-        "arrives": 1,       # with this beat the burst has been read, and a barrier wants to know
-        "bytes": 16,        # of the burst
-    })
-
-
-class BeatRequester(Component):
-    """Cuts bursts into the beats that are to be read, one a cycle.
-
-    Latency 1 cycle, throughput one beat a cycle. Reset drops the beat in ``o``.
-
-    Parameters
-    ----------
-    cfg : Config
-
-    Members
-    -------
-    i : In(stream.Signature(burst_layout(cfg)))
-        Accepted with its last beat; ``ready`` depends on ``o.ready`` combinationally.
-    o : Out(stream.Signature(_beat_layout(cfg)))
-    """
-
-    def __init__(self, cfg):
-        self.cfg = cfg
-        super().__init__({
-            "i": In(stream.Signature(burst_layout(cfg))),
-            "o": Out(stream.Signature(_beat_layout(cfg))),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        units = units_per_beat(self.cfg)
-        burst = self.i.payload
-        number = Signal(burst.beats_minus_one.shape())
-        last = Signal()
-        free = Signal()
-        beat = self.o.payload
-        m.d.comb += [
-            last.eq(number == burst.beats_minus_one),
-            free.eq(~self.o.valid | self.o.ready),
-            self.i.ready.eq(free & last),
-        ]
-        with m.If(free):
-            m.d.sync += [
-                self.o.valid.eq(self.i.valid),
-                beat.pointer.eq(burst.pointer + number * units),
-                beat.last.eq(last),
-                beat.barrier.eq(burst.barrier),
-                beat.arrives.eq(last & burst.has_barrier),
-                beat.bytes.eq(burst.blocks * BANK_BYTES),
-            ]
-            for i in range(units):
-                skipped = ((number == 0) & (i < burst.skip_first)) | (last & (units - i <= burst.skip_last))
-                m.d.sync += beat.valid_units[i].eq(~skipped)
-            with m.If(self.i.valid):
-                m.d.sync += number.eq(Mux(last, 0, number + 1))
-        return m
-
-
 class BeatReader(Component):
     """Reads beats out of the banks and puts them together for the bus.
 
-    A beat keeps requesting the banks that were not granted yet; the words wait in the lanes for the last of them. Lane j
-    collects the units of banks b with b mod ``units_per_beat`` = j; a beat is rotated into order when it is complete. 5
-    cycles from the grant to ``o``; throughput one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are
-    read ahead of the bus. Reset drops them all.
+    A swizzled beat that lies in two rows is read row by row. A beat keeps requesting the banks that were not granted yet; the
+    words wait in the lanes for the last of them. Lane j collects the units of banks b with b mod ``units_per_beat`` = j, before
+    the exchange of swizzled rows; a beat is rotated into order when it is complete. 5 cycles from the grant to ``o``; throughput
+    one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are read ahead of the bus. Reset drops them all.
 
     Parameters
     ----------
@@ -109,7 +47,7 @@ class BeatReader(Component):
 
     Members
     -------
-    i : In(stream.Signature(_beat_layout(cfg)))
+    i : In(stream.Signature(beat_layout(cfg)))
         Accepted when its last bank is granted.
     bank_read : Out(BankReadPort(cfg))
         Combinational from registers.
@@ -123,7 +61,7 @@ class BeatReader(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
-            "i": In(stream.Signature(_beat_layout(cfg))),
+            "i": In(stream.Signature(beat_layout(cfg))),
             "bank_read": Out(BankReadPort(cfg)),
             "o": Out(stream.Signature(write_data_layout(cfg))),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)),
@@ -133,21 +71,25 @@ class BeatReader(Component):
     def elaborate(self, platform):
         m = Module()
         beat = self.i.payload
-        granted = Signal(BANKS)         # banks of this beat that were granted in earlier cycles
+        granted = Signal(BANKS)         # banks of this part of the beat that were granted in earlier cycles
         complete = Signal()
         allowed = Signal()
         ahead = Signal(range(BEATS_AHEAD + 1))
-        wanted = self._wanted(m, beat)
+        wanted, split = self._wanted(m, beat)
+        part_read = Signal()
         now = Signal(BANKS)
         m.d.comb += [
             allowed.eq(self.i.valid & (ahead != BEATS_AHEAD) & ~(beat.arrives & self.o_moved.valid)),
             self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
             now.eq(self.bank_read.request & self.bank_read.grant),
-            complete.eq(allowed & ((granted | now) == wanted)),
+            part_read.eq(allowed & ((granted | now) == wanted)),
+            complete.eq(part_read & ~split),
             self.event_conflict.eq(self.bank_read.request != now),
             self.i.ready.eq(complete),
         ]
-        m.d.sync += granted.eq(Mux(complete, 0, granted | now))
+        m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
+        with m.If(part_read):
+            m.d.sync += self._second.eq(split)
         taken = self.o.valid & self.o.ready
         with m.If(complete & ~taken):
             m.d.sync += ahead.eq(ahead + 1)
@@ -171,7 +113,8 @@ class BeatReader(Component):
         return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
 
     def _wanted(self, m, beat):
-        """The banks of the beat; sets their rows."""
+        """The banks of the beat, or of one of the two rows that a swizzled beat lies in, and whether the other one follows; sets their
+        rows."""
         units = units_per_beat(self.cfg)
         block = beat.pointer[self._halves:]
         first_bank = block[:exact_log2(BANKS)]
@@ -179,17 +122,27 @@ class BeatReader(Component):
         spread = Signal(BANKS + units - 1)
         next_row = Signal.like(row, name="next_row")
         m.d.comb += [spread.eq(beat.valid_units << first_bank), next_row.eq(row + 1)]
+        here, behind = spread[:BANKS], spread[BANKS:]
+        self._second = Signal(name="second")            # the part in the next row
+        in_next, split = Signal(name="in_next"), Signal(name="split")
+        self._exchange = Signal(exact_log2(BANKS), name="exchange")
+        m.d.comb += [
+            split.eq(beat.swizzled & here.any() & behind.any() & ~self._second),
+            in_next.eq(behind.any() & (self._second | ~here.any())),
+            self._exchange.eq(Mux(beat.swizzled, Mux(in_next, next_row, row), 0)),
+        ]
         for b in range(BANKS):
-            wraps = (b < first_bank) if b < units - 1 else 0
+            wraps = Mux(beat.swizzled, in_next, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
             m.d.comb += self.bank_read.row[b].eq(Mux(wraps, next_row, row))
-        return spread[:BANKS] | spread[BANKS:]
+        part = Mux(beat.swizzled, Mux(in_next, behind, here), here | behind)
+        return swizzle(m, "wanted", part, self._exchange), split
 
     def _collect(self, m, beat, now, complete):
         """Lanes that catch the granted words, and the queue of finished beats."""
         units = units_per_beat(self.cfg)
         delayed_layout = data.StructLayout({
             "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
-            "valid_units": units, "last": 1,
+            "valid_units": units, "last": 1, "exchange": exact_log2(units),
         })
         stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 2)]
         m.d.comb += [
@@ -198,20 +151,26 @@ class BeatReader(Component):
             stages[0].unit_pointer.eq(beat.pointer),
             stages[0].valid_units.eq(beat.valid_units),
             stages[0].last.eq(beat.last),
+            stages[0].exchange.eq(self._exchange),
         ]
         for before, after in itertools.pairwise(stages):
             m.d.sync += after.eq(before)
 
         arrived = stages[SHARED_READ_LATENCY]
+        words = []
+        for j in range(units):
+            banks = range(j, BANKS, units)
+            word = any_of(Mux(arrived.now[b], self.bank_read.data[b], 0) for b in banks)    # at most one of them is granted for a beat
+            words.append(Cat(word, Cat(arrived.now[b] for b in banks).any()))
         lanes = []
         for j in range(units):
             lane = Signal(8 * BANK_BYTES, name=f"lane_{j}", reset_less=True)
-            banks = range(j, BANKS, units)
-            word = 0
-            for b in banks:     # at most one bank of a lane is granted for a beat
-                word = word | Mux(arrived.now[b], self.bank_read.data[b], 0)
-            with m.If(Cat(arrived.now[b] for b in banks).any()):
-                m.d.sync += lane.eq(word)
+            chosen = Signal(8 * BANK_BYTES + 1, name=f"chosen_{j}")
+            # The unit of bank b of a row that is not swizzled lies in bank b XOR exchange.
+            m.d.comb += chosen.eq(select_one_hot((arrived.exchange == n for n in range(units)), (words[j ^ n] for n in range(units)))
+                                  if units > 1 else words[0])
+            with m.If(chosen[-1]):
+                m.d.sync += lane.eq(chosen)
             lanes.append(lane)
         self._output(m, stages[-1], Cat(lanes))
 

@@ -56,9 +56,8 @@ def check_copy(cfg, operation):
         return ErrorCode.UNSUPPORTED, _number(operation.kind)
     if operation.source_space == operation.destination_space:
         return ErrorCode.UNSUPPORTED, _number(operation.source_space)
-    swizzles = operation.swizzle == Swizzle.B128 and operation.destination_space == Space.SHARED
-    for field, fine in ((operation.swizzle, swizzles), (operation.reduction, False)):
-        if _number(field) != 0 and not fine:
+    for field in (operation.swizzle, operation.reduction):
+        if _number(field) != 0 and field is not Swizzle.B128:
             return ErrorCode.UNSUPPORTED, _number(field)
     if operation.blocks == 0:
         return None
@@ -119,11 +118,13 @@ def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
                 continue
             low, high = max(beat, first), min(beat + cfg.axi_bytes, end)
             start, stop = shared_start + low - global_start, shared_start + high - global_start
+            places = np.arange(start, stop)
+            if operation.swizzle is Swizzle.B128:
+                places = swizzled(places)
             if load:
-                places = np.arange(start, stop)
-                shared[swizzled(places) if operation.swizzle == Swizzle.B128 else places] = memory[low:high]
+                shared[places] = memory[low:high]
             else:
-                memory[low:high] = shared[start:stop]
+                memory[low:high] = shared[places]
     return CopyResult(errors, size if operation.has_barrier else 0, len(bursts))
 
 

@@ -172,10 +172,9 @@ def _element_shift(value, word, cfg):
 
 
 def _plain_copy(value, word, cfg):
-    swizzle, space, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "destination", "reduction"))
-    swizzles = swizzle == Swizzle.B128.value and space == Space.SHARED.value
-    plain = (swizzle == Swizzle.NONE.value or swizzles) and reduction == Reduction.NONE.value
-    return None if plain else "a copy without reduction, and without swizzle or with .128B to shared memory"
+    swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
+    plain = swizzle in (Swizzle.NONE.value, Swizzle.B128.value) and reduction == Reduction.NONE.value
+    return None if plain else "a copy without reduction, and without swizzle or with .128B"
 
 
 _uniform = _below(UNIFORM_REGISTERS, "ur")

@@ -128,7 +128,7 @@ def _modifiers():
     yield "## Modifiers"
     yield ""
     yield "In any order, except that `copy_block` names the destination first. The core executes `mm` with `.t1` only"
-    yield "without merges and with slices outermost, and copies with `.128B` or without swizzle, and without reduction; the others are encoded and"
+    yield "without merges and with slices outermost, and copies with `.128B` or no swizzle and no reduction; the others are encoded and"
     yield "raise UNSUPPORTED. With `.t1`, B lies in rows of k: thread n's address is that of the first element of column n, and"
     yield "uniform register `ur4` of address `ur4:rf290:imm` holds the distance of the rows, in elements of the segment: a multiple of"
     yield "16 bytes below the size of shared memory."

@@ -28,7 +28,7 @@ class Workload:
 
     def restart(self):
         cfg, memory = self.bench.cfg, len(self.bench.memory)
-        self.swizzle = self.random.choice([Swizzle.NONE, Swizzle.B128])     # one for all loads of a batch: they do not meet
+        self.swizzle = self.random.choice([Swizzle.NONE, Swizzle.B128])     # one for all of a batch: they do not meet
         self.next = {LOAD: [0, 0], STORE: [cfg.shared_bytes // 2, memory // 2]}
         self.end = {LOAD: [cfg.shared_bytes // 2, memory // 2], STORE: [cfg.shared_bytes, memory]}
 
@@ -48,7 +48,7 @@ class Workload:
         return CopyOperation(
             destination_space=direction[0], source_space=direction[1], destination=shared if load else global_,
             source=global_ if load else shared, blocks=blocks,
-            swizzle=self.swizzle if load else Swizzle.NONE, barrier=barrier or 0,
+            swizzle=self.swizzle, barrier=barrier or 0,
             has_barrier=int(barrier is not None), pc=self.random.randrange(4096))
 
     async def batch(self, operations, sizes=SIZES):
@@ -113,7 +113,7 @@ async def rejected(dut):
     limit = 1 << cfg.axi_address_bits
     wrong = [
         dict(load, kind=3), dict(load, source_space=Space.SHARED), dict(store, source_space=Space.GLOBAL),
-        dict(load, swizzle=Swizzle.B64), dict(store, swizzle=Swizzle.B128),
+        dict(load, swizzle=Swizzle.B64), dict(store, swizzle=Swizzle.B32),
         dict(store, reduction=Reduction.MAX), dict(load, kind=1, blocks=0),
         dict(load, destination=8), dict(load, source=4), dict(store, source=0x7FFFFFF1), dict(store, destination=1),
         dict(load, destination=cfg.shared_bytes), dict(load, destination=cfg.shared_bytes - 16, blocks=2),
