@@ -20,7 +20,7 @@ def test_python_examples_run(page, number, capsys):
 
 
 def test_there_are_examples():
-    assert [len(blocks(page)) for page in PAGES] == [1, 2]
+    assert [len(blocks(page)) for page in PAGES] == [1, 3]
     assert len(blocks("README.md")[0].splitlines()) <= 10
 
 
