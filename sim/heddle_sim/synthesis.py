@@ -29,13 +29,13 @@ TARGETS = {
         "lutram": {"TRELLIS_DPR16X4": 1},
     },
     "xilinx": {
-        "command": "synth_xilinx -family xc7 -flatten -top {name}",
+        "command": "synth_xilinx -family xcup -flatten -top {name}",     # UltraScale+
         "lut": {f"LUT{inputs}": 1 for inputs in range(1, 7)},
-        "carry": {"CARRY4": 1},
+        "carry": {"CARRY4": 1, "CARRY8": 1},
         "ff": dict.fromkeys(("FDRE", "FDSE", "FDCE", "FDPE"), 1),
-        "dsp": {"DSP48E1": 1},
-        "bram": {"RAMB36E1": 1, "RAMB18E1": 0.5},
-        "lutram": dict.fromkeys(("RAM32M", "RAM64M", "RAM32X1D", "RAM64X1D", "RAM128X1D", "SRL16E", "SRLC32E"), 1),
+        "dsp": {"DSP48E2": 1},
+        "bram": {"RAMB36E2": 1, "RAMB18E2": 0.5},
+        "lutram": dict.fromkeys(("RAM32M16", "RAM64M8", "RAM32M", "RAM64M", "RAM32X1D", "RAM64X1D", "RAM128X1D", "SRL16E", "SRLC32E"), 1),
     },
 }
 ROUTE_OPTIONS = [
