@@ -8,18 +8,29 @@ from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, Special, instruction_layout
-from ..layouts import PC_BITS
+from ..layouts import PC_BITS, ThreadKind
 from ..thread.alu import AluDecode, alu_control_layout
 from .checks import FailedField, InstructionChecks
 from .fetch import fetched_layout
 from .tokens import token_layout
 from .uniform import segment_layout
 
-__all__ = ["Decode", "decoded_layout"]
+__all__ = ["THREAD_KINDS", "Decode", "decoded_layout"]
+
+THREAD_KINDS = {
+    Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
+    Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
+}
+_UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 
 decoded_layout = data.StructLayout({
     "pc": PC_BITS,
     "word": instruction_layout,
+    # What the instruction is, so that issue need not look at the operation before it looks at tokens and queues.
+    "for_thread": 1,
+    "for_matrix": 1,
+    "for_copy": 1,
+    "writes_uniform": 1,        # uniform registers or segments
     "control": alu_control_layout,      # of the ALU for uniform registers
     "a_value": 32,              # uniform register a; zero for moves and special registers
     "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
@@ -32,6 +43,10 @@ decoded_layout = data.StructLayout({
     "code": ErrorCode,          # NONE, or the check that failed
     "field": FailedField,       # of ``word``: the operand of that error
 })
+
+
+def _one_of(opcode, members):
+    return Cat(opcode == member for member in members).any()
 
 
 def _granules(first, last):
@@ -70,39 +85,48 @@ class Decode(Component):
         word = fetched.word
         cycle = Signal(2)                   # of a copy, whose uniform registers are read two at a time
         copies, many = word.opcode == Opcode.COPY_BLOCK, word.opcode == Opcode.COPY_ROWS
-        take = Signal()
+        take, load = Signal(), Signal()
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
             self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
-            take.eq(self.i.valid & ~self.hold & ~self.flush & (cycle == 0) & (~self.o.valid | self.o.ready)),
+            # The data registers load whatever stands there, taken or not: fewer terms behind ``o.ready``, which comes late.
+            load.eq((cycle == 0) & (~self.o.valid | self.o.ready)),
+            take.eq(self.i.valid & ~self.hold & ~self.flush & load),
             self.i.ready.eq(take),
         ]
+        # Outside the condition below: what is loaded does not depend on when.
+        token = self._token(m, word)
+        control, a_value, b_value = self._operands(m, word, many)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
+            m.d.sync += [self.o.valid.eq(~(copies | many)), cycle.eq(copies | many)]
+        with m.If(load):
             m.d.sync += [
-                self.o.valid.eq(~(copies | many)),
-                cycle.eq(copies | many),
+                decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
+                decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
+                decoded.for_copy.eq(copies | many),
+                decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
                 decoded.rows.eq(1),
                 decoded.segment.eq(self.segment),
-                decoded.token.eq(self._token(m, word)),
+                decoded.token.eq(token),
                 decoded.code.eq(Mux(fetched.past_end, ErrorCode.PROGRAM_COUNTER, checks.code)),
                 decoded.field.eq(Mux(fetched.past_end, FailedField.past_end, checks.field)),
+                decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
-            self._operands(m, word, decoded, many)
         self._pairs(m, cycle, decoded)
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
 
-    def _operands(self, m, word, decoded, many):
+    def _operands(self, m, word, many):
         """Controls of the ALU and its operands, or what takes their place in other instructions."""
         m.submodules.alu_decode = alu = AluDecode()
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
-        addressed = Cat(word.opcode == opcode for opcode in (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX)).any()
+        addressed = _one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
         uniform = ~special & ~addressed & (many | (word.b_source == OperandSource.UNIFORM))
         address = self.segment.base + (word.imm << self.segment.element_shift)[:32]
         m.d.comb += [
@@ -110,15 +134,12 @@ class Decode(Component):
             alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
-        m.d.sync += [
-            decoded.control.eq(alu.control),
-            # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
-            decoded.a_value.eq(Mux(word.opcode == Opcode.MATRIX, self.b, self.a) if self.cfg.transpose else self.a),
-            decoded.b_value.eq(select_one_hot((addressed, special, uniform, ~(addressed | special | uniform)),
-                                              (address, self._special(m, word), self.b, word.imm))),
-        ]
-        with m.If((uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a):
-            m.d.sync += decoded.a_value.eq(0)
+        # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
+        a_value = Mux(word.opcode == Opcode.MATRIX, self.b, self.a) if self.cfg.transpose else self.a
+        without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
+        b_value = select_one_hot((addressed, special, uniform, ~(addressed | special | uniform)),
+                                 (address, self._special(m, word), self.b, word.imm))
+        return alu.control, Mux(without_a, 0, a_value), b_value
 
     def _special(self, m, word):
         """The value of the special register; that of the threads' own number is not known here."""

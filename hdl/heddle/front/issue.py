@@ -10,19 +10,13 @@ from ..isa.layout import Access, AluFunction, ElementType, Opcode, OperandSource
 from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import AluDatapath
 from .checks import FailedField, failed_operand
-from .decode import decoded_layout
+from .decode import THREAD_KINDS, decoded_layout
 from .tokens import Tokens
 from .uniform import segment_layout
 
 __all__ = ["Issue", "issue_members"]
 
 QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting barrier can no longer complete
-
-_THREAD_KINDS = {
-    Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
-    Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
-}
-_COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS)
 
 
 def issue_members(cfg):
@@ -93,6 +87,7 @@ class Issue(Component):
             self._guarded.eq(always.bit_select(word.guard, 1) ^ word.guard_negate),
             self._execute.eq(self.i.valid & self.active & legal),
             self.i.ready.eq(self._leave),
+            self.hold.eq(self._execute & instruction.writes_uniform),
             self.o_error.valid.eq(self._fail & self.active),
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
@@ -105,9 +100,10 @@ class Issue(Component):
         with m.If(~self.active):
             m.d.comb += self._leave.eq(1)
         with m.If(self._execute):
-            self._control(m, instruction, word)
-            self._uniform(m, instruction, word)
-            self._barriers(m, instruction, word)
+            self._control(m, word)
+            self._uniform(m, word)
+            self._barriers(m, word)
+        self._values(m, instruction, word)
         self._thread(m, instruction, word)
         self._matrix(m, instruction, word)
         self._copy(m, instruction, word)
@@ -135,12 +131,25 @@ class Issue(Component):
             m.d.sync += [self.active.eq(1), self.ended.eq(0), self._uniform_predicates.eq(0)]
 
     def _operation(self):
-        opcode = self.i.payload.word.opcode
-        return Cat(opcode == kind for kind in (*_THREAD_KINDS, Opcode.MATRIX, *_COPIES)).any()
+        instruction = self.i.payload
+        return instruction.for_thread | instruction.for_matrix | instruction.for_copy
+
+    def _values(self, m, instruction, word):
+        """What control and uniform instructions write, not gated by their execution: the strobes beside it are."""
+        alu = self._alu
+        m.d.comb += [
+            alu.control.eq(instruction.control), alu.a.eq(instruction.a_value), alu.b.eq(instruction.b_value),
+            self.uniform_index.eq(word.dst), self.uniform_data.eq(alu.result),
+            self.segment_index.eq(word.dst),
+            self.segment_data.base.eq(instruction.b_value),
+            self.segment_data.space.eq(word.modifiers.segment.space),
+            self.segment_data.element_shift.eq(word.modifiers.segment.element_shift),
+            self.barrier.eq(word.a), self.expect_bytes.eq(instruction.b_value), self.target.eq(word.imm),
+        ]
 
     # -- control ----------------------------------------------------------------------------
 
-    def _control(self, m, instruction, word):
+    def _control(self, m, word):
         with m.Switch(word.opcode):
             with m.Case(Opcode.NOP, Opcode.HALT):
                 m.d.comb += self._leave.eq(1)
@@ -153,17 +162,11 @@ class Issue(Component):
                 with m.If(self._guarded & (word.imm >= self.cfg.instruction_words)):
                     self._raise(m, ErrorCode.PROGRAM_COUNTER, FailedField.imm)
                 with m.Elif(self._guarded):
-                    m.d.comb += [self.redirect.eq(1), self.target.eq(word.imm)]
+                    m.d.comb += self.redirect.eq(1)
             with m.Case(Opcode.WAIT):
                 self._wait(m, word)
             with m.Case(Opcode.SEGMENT):
-                m.d.comb += [self._leave.eq(1), self.hold.eq(1), self.segment_write.eq(self._guarded)]
-        m.d.comb += [
-            self.segment_index.eq(word.dst),
-            self.segment_data.base.eq(instruction.b_value),
-            self.segment_data.space.eq(word.modifiers.segment.space),
-            self.segment_data.element_shift.eq(word.modifiers.segment.element_shift),
-        ]
+                m.d.comb += [self._leave.eq(1), self.segment_write.eq(self._guarded)]
 
     def _wait(self, m, word):
         units = word.modifiers.wait.units
@@ -179,25 +182,19 @@ class Issue(Component):
 
     # -- uniform instructions ---------------------------------------------------------------
 
-    def _uniform(self, m, instruction, word):
-        alu = self._alu
-        m.d.comb += [
-            alu.control.eq(instruction.control), alu.a.eq(instruction.a_value), alu.b.eq(instruction.b_value),
-            self.uniform_index.eq(word.dst), self.uniform_data.eq(alu.result),
-        ]
+    def _uniform(self, m, word):
         with m.Switch(word.opcode):
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
-                m.d.comb += [self._leave.eq(1), self.hold.eq(1), self.uniform_write.eq(self._guarded)]
+                m.d.comb += [self._leave.eq(1), self.uniform_write.eq(self._guarded)]
             with m.Case(Opcode.UNIFORM_COMPARE):
                 m.d.comb += self._leave.eq(1)
                 with m.If(self._guarded):
-                    m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(alu.compare_result)
+                    m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
 
     # -- barriers ---------------------------------------------------------------------------
 
-    def _barriers(self, m, instruction, word):
+    def _barriers(self, m, word):
         quiet = Signal(range(QUIET_CYCLES + 1))     # cycles that this barrier.wait has seen no copy in flight
-        m.d.comb += [self.barrier.eq(word.a), self.expect_bytes.eq(instruction.b_value)]
         with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~self._leave & ~self.copy_busy):
             m.d.sync += quiet.eq(quiet + 1)
         with m.Else():
@@ -229,12 +226,10 @@ class Issue(Component):
 
     def _thread(self, m, instruction, word):
         tokens, operation = self._tokens, self.o_thread.payload
-        wanted = Cat(word.opcode == kind for kind in _THREAD_KINDS).any()
-        matrix = word.opcode == Opcode.MATRIX
-        offered = self._offer(m, self.o_thread, wanted, tokens.free)
+        offered = self._offer(m, self.o_thread, instruction.for_thread, tokens.free)
         writes_predicate = (word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)
         m.d.comb += [
-            tokens.token.eq(instruction.token), tokens.for_matrix.eq(matrix), tokens.writes_predicate.eq(writes_predicate),
+            tokens.token.eq(instruction.token), tokens.for_matrix.eq(instruction.for_matrix), tokens.writes_predicate.eq(writes_predicate),
             tokens.add.eq((self.o_thread.valid & self.o_thread.ready) | (self.o_matrix.valid & self.o_matrix.ready)),
         ]
         with m.If(offered & ~self._leave):
@@ -246,7 +241,7 @@ class Issue(Component):
         narrows = (alu.function == AluFunction.NARROW) | (alu.function == AluFunction.SCALE)
         vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | narrows)
         with m.Switch(word.opcode):
-            for opcode, kind in _THREAD_KINDS.items():
+            for opcode, kind in THREAD_KINDS.items():
                 with m.Case(opcode):
                     m.d.comb += operation.kind.eq(kind)
         with m.If(special & ~thread_number):
@@ -266,7 +261,7 @@ class Issue(Component):
     def _matrix(self, m, instruction, word):
         operation, fields = self.o_matrix.payload, word.modifiers.matrix
         part_bits = self.cfg.numbers_per_word.bit_length() - 1
-        offered = self._offer(m, self.o_matrix, word.opcode == Opcode.MATRIX, self._tokens.free)
+        offered = self._offer(m, self.o_matrix, instruction.for_matrix, self._tokens.free)
         guard = Signal(self.cfg.threads)
         with m.Switch(word.guard):
             for index, predicate in enumerate(self.predicates):
@@ -299,7 +294,7 @@ class Issue(Component):
     def _copy(self, m, instruction, word):
         """Copies have uniform guards and need no tokens: their registers were read at decode."""
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
-        copies = Cat(word.opcode == opcode for opcode in _COPIES).any()
+        copies = instruction.for_copy
         offered = self._offer(m, self.o_copy, copies & self._guarded, 1)
         with m.If(offered & ~self._leave):
             m.d.comb += self.waiting_copy.eq(1)
