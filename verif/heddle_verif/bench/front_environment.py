@@ -39,11 +39,12 @@ def thread_item(operation):
     return {name: operation[name] for name in names}
 
 
-def matrix_item(operation):
-    """An mm with its masks as numbers."""
+def matrix_item(operation, cfg):
+    """An mm with its masks as numbers; without transpose the hardware has no fields for it."""
     def mask(value):
         return value if isinstance(value, int) else sum(1 << int(index) for index in np.flatnonzero(value))
-    return operation | {name: mask(operation[name]) for name in ("columns", "lanes")}
+    item = operation | {name: mask(operation[name]) for name in ("columns", "lanes")}
+    return item if cfg.transpose else {name: value for name, value in item.items() if name not in ("transpose", "pitch")}
 
 
 def rows_of(operation):
@@ -99,7 +100,7 @@ class FrontBench(Bench):
         self._accept("thread", operation)
 
     def _take_matrix(self, operation):
-        self.scoreboards["matrix"].observe(matrix_item(operation))
+        self.scoreboards["matrix"].observe(matrix_item(operation, self.cfg))
         self._accept("matrix", operation)
 
     def _take_copy(self, operation):
@@ -166,7 +167,7 @@ class FrontBench(Bench):
         self.model.thread, self.model.matrix, self.model.copy = [], [], []
         result = self.model.run(entry=entry, instruction_limit=50_000)
         self.scoreboards["thread"].expect(*(thread_item(vars(operation)) for operation in self.model.thread))
-        self.scoreboards["matrix"].expect(*(matrix_item(vars(operation)) for operation in self.model.matrix))
+        self.scoreboards["matrix"].expect(*(matrix_item(vars(operation), self.cfg) for operation in self.model.matrix))
         self.scoreboards["copy"].expect(*(vars(operation) for operation in self.model.copy))
         return result
 
