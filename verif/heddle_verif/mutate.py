@@ -54,9 +54,12 @@ UNITS = {
     "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "accesses")),
     "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
     "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
-                    filters=("violations|kernel", "random_programs|undefined|errors|barriers|stops|throughput")),
+                    filters=("violations|kernel", "hazards|random_programs|undefined|errors|barriers|stops|throughput")),
     "gather": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*gather",
-                     filters=("dependent_operations|gather_cycles", "random_operations|operation_cycles|start_and_stop")),
+                     filters=("every_place|dependent_operations|gather_cycles", "random_operations|operation_cycles|start_and_stop")),
+    "global_access": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*global_access",
+                            filters=("every_place.*GLOBAL|memory_errors|errors_at_once",
+                                     "dependent_operations|random_operations|operation_cycles|start_and_stop")),
 }
 
 

@@ -4,7 +4,6 @@ import itertools
 import random
 
 import cocotb
-from cocotb.triggers import RisingEdge
 from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, SEGMENTS
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
@@ -174,19 +173,13 @@ async def control_errors(dut):
 async def barriers(dut):
     """Expected bytes; a barrier that nothing can complete is an error, one with copies under way waits."""
     bench = await prepared(dut, "none", 0.5)
-    expected = []
-
-    async def watch():
-        while True:
-            await RisingEdge(dut.clk)
-            if dut.expect.value:
-                expected.append((int(dut.barrier.value), int(dut.expect_bytes.value)))
-
-    cocotb.start_soon(watch())
     await bench.load(assemble("barrier.expect b3, 0x12345678\n@up1 barrier.expect b4, 1\n@!up1 barrier.expect b15, ur7\n"
                               "barrier.wait b3\nmov r1, 1\nhalt", bench.cfg))
     await bench.run()
-    assert expected == [(3, 0x12345678), (15, int(bench.model.uniform[7]))]
+    lines = [f"barrier.expect b{index % 16}, " + (f"ur{index % 60}" if index % 3 else hex(bench.rng.integers(1 << 32)))
+             for index in range(150)]
+    await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
+    await bench.run()
     bench.barriers = "never"
     for overrun, code in ((0, ErrorCode.BARRIER_UNDERRUN), (1, ErrorCode.BARRIER_OVERRUN)):
         dut.barrier_overrun.value = overrun
@@ -208,7 +201,7 @@ async def barriers(dut):
     await bench.until_ended(50)
     await bench.drain()
     assert not bench.errors
-    bench.end(thread=2, copy=1)
+    bench.end(thread=2, copy=1, expect=150)
 
 
 @cocotb.test(timeout_time=4, timeout_unit="ms")
