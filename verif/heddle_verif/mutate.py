@@ -70,7 +70,8 @@ def describe(command):
         return match[1] if match else ""
     sources = [source for source in re.findall(r"-src (\S+)", command) if "/hdl/heddle/" in source]
     module = option("module").removeprefix("mutated").lstrip(".")
-    place = " in ".join(part for part in (re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else "", module) if part)
+    source = re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else f"cell {option('cell')}"
+    place = " in ".join(part for part in (source, module) if part)
     wire = f" wire {option('wire')}[{option('wirebit')}]" if option("wire") else ""
     return f"{place}: {option('mode')} port {option('port')}[{option('portbit')}]{wire}"
 

@@ -63,7 +63,7 @@ def changed_words(bench, count):
 async def unused_fields(dut):
     """What an instruction does not use has no effect."""
     bench = await prepared(dut, "none", 0.5)
-    for _ in range(3):
+    for _ in range(2):
         await bench.load([*changed_words(bench, 250), pack({"opcode": Opcode.HALT, "guard": GUARD_ALWAYS})])
         assert (await bench.run()).ok
     bench.end(thread=100)
