@@ -22,6 +22,7 @@ def test_description():
     command = ("mutate -ctrl mut_sel 3 1 -mode inv -module mutated.tree -cell $6 -port A -portbit 6 -src /x/lib/wiring.py:1 "
                "-src /x/hdl/heddle/stream.py:65")
     assert describe(command) == "hdl/heddle/stream.py:65 in tree: inv port A[6]"
+    assert describe("mutate -mode inv -module mutated.tree -cell $6 -port A -portbit 6") == "cell $6 in tree: inv port A[6]"
 
 
 @pytest.mark.parametrize("unit", UNITS)

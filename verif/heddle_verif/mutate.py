@@ -54,9 +54,12 @@ UNITS = {
     "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "accesses")),
     "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
     "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
-                    filters=("violations|kernel", "random_programs|undefined|errors|barriers|stops|throughput")),
+                    filters=("violations|kernel", "hazards|random_programs|undefined|errors|barriers|stops|throughput")),
     "gather": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*gather",
-                     filters=("dependent_operations|gather_cycles", "random_operations|operation_cycles|start_and_stop")),
+                     filters=("every_place|dependent_operations|gather_cycles", "random_operations|operation_cycles|start_and_stop")),
+    "global_access": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*global_access",
+                            filters=("every_place.*GLOBAL|memory_errors|errors_at_once",
+                                     "dependent_operations|random_operations|operation_cycles|start_and_stop")),
 }
 
 
@@ -67,7 +70,8 @@ def describe(command):
         return match[1] if match else ""
     sources = [source for source in re.findall(r"-src (\S+)", command) if "/hdl/heddle/" in source]
     module = option("module").removeprefix("mutated").lstrip(".")
-    place = " in ".join(part for part in (re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else "", module) if part)
+    source = re.sub(r".*/(hdl/heddle/)", r"\1", sources[-1]) if sources else f"cell {option('cell')}"
+    place = " in ".join(part for part in (source, module) if part)
     wire = f" wire {option('wire')}[{option('wirebit')}]" if option("wire") else ""
     return f"{place}: {option('mode')} port {option('port')}[{option('portbit')}]{wire}"
 

@@ -12,16 +12,22 @@ class FrontModel(FunctionalSimulator):
 
     Thread predicates and the lane mask stay as they are set in ``state``; ``barrier.wait`` never fails. After ``run``,
     ``thread``, ``matrix`` and ``copy`` hold the operations of each unit in order: namespaces with the fields of its
-    operation layout.
+    operation layout; ``expected`` the barriers and bytes of ``barrier.expect``; ``waits`` for each instruction the units that it
+    waits for, a mask (0: it is no ``wait``, or its guard is false).
     """
 
     def __init__(self, cfg):
         super().__init__(cfg)
         self.state.start = lambda: None         # predicates belong to the thread unit, which is not modelled
-        self.thread, self.matrix, self.copy = [], [], []
+        self.clear()
+
+    def clear(self):
+        """Forget what was recorded."""
+        self.thread, self.matrix, self.copy, self.expected, self.waits = [], [], [], [], []
 
     def _step(self, pc):
         self._pc = pc
+        self.waits.append(0)
         return super()._step(pc)
 
     def _execute_thread(self, operation):
@@ -35,6 +41,12 @@ class FrontModel(FunctionalSimulator):
     def _execute_copy(self, operation):
         operation.pc = self._pc
         self.copy.append(SimpleNamespace(**vars(operation)))
+
+    def _wait(self, instruction):
+        self.waits[-1] = instruction.units
+
+    def _barrier_expect(self, instruction):
+        self.expected.append((instruction.a, self._b(instruction)))
 
     def _barrier_wait(self, instruction):
         pass

@@ -6,7 +6,7 @@ from cocotb.triggers import RisingEdge
 from heddle.config import PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from heddle.front.fetch import program_write_layout
 from heddle.front.unit import FrontEnd
-from heddle.isa.layout import AluFunction
+from heddle.isa.layout import AluFunction, WaitUnit
 from heddle.layouts import ThreadKind, error_layout, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from heddle_sim.bench_process import bench_config
 from heddle_sim.golden.front import FrontModel
@@ -71,6 +71,7 @@ class FrontBench(Bench):
         self.hazards = HazardChecker(self.cfg)
         self.in_flight = dict.fromkeys(UNITS, 0)
         self.errors, self.instruction_cycles = [], []
+        self.waits = []         # of the program that runs, where the model ran it
         self.copies_may_end = True
         self.model = FrontModel(self.cfg)
 
@@ -79,6 +80,7 @@ class FrontBench(Bench):
         cfg, dut = self.cfg, self.dut
         shapes = {"thread": thread_operation_layout, "matrix": matrix_operation_layout(cfg), "copy": row_operation_layout}
         self.scoreboards = {unit: Scoreboard(f"o_{unit}", strict=True) for unit in UNITS}
+        self.scoreboards["expect"] = Scoreboard("expect", strict=True)
         self.sinks = {unit: self.sink(f"o_{unit}", shapes[unit], pause=self.pause, on_item=getattr(self, f"_take_{unit}"))
                       for unit in UNITS}
         self.monitor("o_error", error_layout, self.errors.append)
@@ -91,6 +93,9 @@ class FrontBench(Bench):
         dut.barrier_complete.value = 1
         dut.core.value = 0
         self.barriers = "random"
+        self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in UNITS]
+        self._shown = [dut.event_instructions, dut.event_token_stalls, dut.event_queue_stalls, dut.event_barrier_stalls,
+                       dut.waiting_thread, dut.waiting_copy]
         cocotb.start_soon(self._units())
 
     # -- units ------------------------------------------------------------------------------
@@ -113,10 +118,38 @@ class FrontBench(Bench):
         self.in_flight[unit] += 1
         getattr(self.dut, f"{unit}_busy").value = 1
 
+    def _observe(self):
+        """What the front end shows besides its operations: bytes expected at barriers, stalls and reasons, when ``wait`` leaves."""
+        dut = self.dut
+        if dut.expect.value:
+            self.scoreboards["expect"].observe((int(dut.barrier.value), int(dut.expect_bytes.value)))
+        refused = [unit for unit, valid, ready in self._offers if valid.value and not ready.value]
+        leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
+        assert queue == bool(refused), "a queue stall is an operation that its unit does not take"
+        assert leaves + tokens + barrier + len(refused) <= 1, "one reason a cycle"
+        number = len(self.instruction_cycles)
+        waits = self.waits[number] if number < len(self.waits) else None        # None: not known
+        if leaves and waits:
+            assert not self._busy() & waits, "wait must wait"
+        if leaves or tokens or barrier or refused:
+            assert (thread, copy) == (tokens or refused == ["thread"], barrier or refused == ["copy"]), "reason of a stall"
+        elif (thread or copy) and waits is not None:
+            assert not thread or waits & 1 << WaitUnit.THREAD.value, "only wait waits without a stall"
+            assert not copy or waits & self._busy() & 1 << WaitUnit.COPY.value, "only wait waits without a stall"
+
+    def _busy(self):
+        """The units that ``wait`` waits for now, a mask."""
+        dut, busy = self.dut, {}
+        busy[WaitUnit.THREAD] = dut.thread_busy.value or dut.writes_pending.value or self.in_flight["thread"]
+        busy[WaitUnit.COPY] = dut.copy_busy.value
+        busy[WaitUnit.MATRIX] = dut.matrix_busy.value or self.in_flight["matrix"]
+        return sum(1 << unit.value for unit, is_busy in busy.items() if is_busy)
+
     async def _units(self):
         dut, zeros = self.dut, 0
         while True:
             await RisingEdge(dut.clk)
+            self._observe()
             if dut.event_instructions.value:
                 self.instruction_cycles.append(self.cycle)
                 self.progress()
@@ -164,11 +197,13 @@ class FrontBench(Bench):
 
     def expect(self, entry=0):
         """Run the model and expect its operations; returns its ``RunResult``."""
-        self.model.thread, self.model.matrix, self.model.copy = [], [], []
+        self.model.clear()
         result = self.model.run(entry=entry, instruction_limit=50_000)
         self.scoreboards["thread"].expect(*(thread_item(vars(operation)) for operation in self.model.thread))
         self.scoreboards["matrix"].expect(*(matrix_item(vars(operation), self.cfg) for operation in self.model.matrix))
         self.scoreboards["copy"].expect(*(vars(operation) for operation in self.model.copy))
+        self.scoreboards["expect"].expect(*self.model.expected)
+        self.waits = self.model.waits
         return result
 
     async def doorbell(self, entry=0):
@@ -201,6 +236,7 @@ class FrontBench(Bench):
         await self.doorbell(entry)
         await self.until_ended()
         await self.drain()
+        self.waits = []
         found = [(error["code"], error["pc"], error["operand"]) for error in self.errors]
         assert found == ([] if result.ok else [(result.error, result.pc, result.operand)]), found
         if result.ok:

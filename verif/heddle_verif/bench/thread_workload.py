@@ -1,0 +1,107 @@
+"""Random operations for the bench of the thread unit."""
+
+import numpy as np
+from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.layouts import ThreadKind
+
+from .thread_environment import MEMORY_BYTES
+
+__all__ = ["STORES", "Workload"]
+
+OFFSETS = 8         # registers that hold the offsets of loads and stores; half of them factor registers
+STORES = [Access.U8, Access.U16, Access.B32, Access.V2, Access.V4]
+LATE = [AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE]
+CORNERS = [0, 1, 2, 4, 31, 32, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF]
+
+
+class Workload:
+    """Random operations. Offset registers keep patterns that give addresses with and without bank conflicts."""
+
+    def __init__(self, bench):
+        self.bench, self.random, self.cfg = bench, bench.random, bench.cfg
+        half = OFFSETS // 2
+        self.far = self.cfg.shared_bytes // 64      # addresses that differ in their upper bits only
+        self.offsets = [*range(4, 4 + half), *range(self.cfg.registers - half, self.cfg.registers)]
+        self.pool = self.random.sample(range(PRODUCT_REGISTERS), 12)
+        self.pool += self.random.sample(range(FIRST_FACTOR_REGISTER, self.cfg.registers - 4), 12)
+
+    def set(self, register, values):
+        """Put numbers into a register of all threads; only while the unit is idle."""
+        for state in (self.bench.state, self.bench.golden):
+            state.registers[:, register] = values
+
+    def prepare(self):
+        """New offsets, and corner values in other registers."""
+        threads, rng = self.cfg.threads, self.bench.rng
+        numbers = np.arange(threads)
+        patterns = [numbers, numbers[::-1], numbers * 8, numbers * 9, numbers * 0, numbers ^ 5, numbers // 2 * 3,
+                    rng.permutation(threads), rng.integers(0, 16, threads), rng.integers(0, 64, threads),
+                    numbers % 4 * self.far, rng.integers(0, 3 * self.far, threads)]
+        for register in self.offsets:
+            values = patterns[self.random.randrange(len(patterns))].copy()
+            if self.random.random() < 0.1:
+                values[self.random.randrange(threads):] += self.random.choice([1 << 11, 1 << 20, 1 << 27])
+            self.set(register, values)
+        for register in self.pool[::3]:
+            self.set(register, rng.choice(np.array(CORNERS, np.uint32), threads))
+
+    def register(self, count=1, product=False):
+        number = self.random.choice(self.pool)
+        if product or self.random.random() < 0.3:
+            number = self.random.randrange(16, PRODUCT_REGISTERS)
+        number = number // count * count
+        return number if not {*range(number, number + count)} & {*self.offsets} else 16
+
+    def guard(self):
+        guard = self.random.choice([GUARD_ALWAYS, GUARD_ALWAYS, *range(7)])
+        return {"guard": guard, "guard_negate": int(guard != GUARD_ALWAYS and self.random.random() < 0.6)
+                or int(self.random.random() < 0.03), "pc": self.random.randrange(4096)}
+
+    def function(self):
+        return self.random.choice([*AluFunction, *LATE])
+
+    def compute(self):
+        value = self.random.choice([self.random.getrandbits(32), self.random.choice(CORNERS)])
+        function = self.function()
+        narrows = function in (AluFunction.NARROW, AluFunction.SCALE)
+        vector = narrows or self.random.random() < 0.3
+        many = 4 if vector else 1
+        if function is AluFunction.NARROW:
+            value = self.random.choice([0, 1, 4, 8, 20, 24, 31, value])
+        self.bench.issue(kind=ThreadKind.ALU, function=function, dst=self.register(1 if narrows else many),
+                         access=Access.V4 if vector else Access.B32, a=self.register(many, product=vector), b=self.register(),
+                         b_is_register=0 if vector else self.random.getrandbits(1), unsigned=self.random.getrandbits(1), value=value,
+                         c=self.random.randrange(32), **self.guard())
+
+    def compare(self):
+        self.bench.issue(kind=ThreadKind.COMPARE, function=self.function(), compare=self.random.choice(list(CompareFunction)),
+                         unsigned=self.random.getrandbits(1), dst=self.random.randrange(7), a=self.register(), b=self.register(),
+                         b_is_register=self.random.getrandbits(1), value=self.random.choice([self.random.getrandbits(32), 0]),
+                         **self.guard())
+
+    def special(self):
+        kind = self.random.choice([ThreadKind.TID, ThreadKind.LANE_MASK])
+        self.bench.issue(kind=kind, function=self.function(), dst=self.register() if kind is ThreadKind.TID else 0, **self.guard())
+
+    def memory(self, space=None):
+        """A load or store, sometimes with a wrong address."""
+        store = self.random.random() < 0.4
+        access = self.random.choice(STORES if store else list(Access))
+        size = ACCESS_BYTES[access]
+        space = self.random.choice([Space.SHARED, Space.SHARED, Space.GLOBAL]) if space is None else space
+        limit = self.cfg.shared_bytes if space is Space.SHARED else MEMORY_BYTES
+        span = max(9 * self.cfg.threads, 3 * self.far + 1) * size
+        base = self.random.randrange(0, max(limit - span, 64)) // size * size
+        shift = size.bit_length() - 1
+        if self.random.random() < 0.15:
+            base += self.random.choice([1, size // 2, limit, limit - base - 8 * size, -base - size])
+            shift = self.random.choice([0, shift, 4])
+        count = max(1, size // 4)
+        self.bench.issue(
+            kind=ThreadKind.STORE if store else ThreadKind.LOAD, function=self.function(), access=access, space=space, element_shift=shift,
+            a=self.random.choice(self.offsets), value=base & 0xFFFFFFFF,
+            **({"c": self.register(count, product=True)} if store else {"dst": self.register(count)}), **self.guard())
+
+    def any(self):
+        self.random.choice([self.compute, self.compare, self.special, self.memory, self.memory, self.memory])()
