@@ -61,7 +61,7 @@ def store_accesses(merge, first, end):
 
 def store_cycles(cfg, merge, first, end):
     """What they take, with the lanes of a row in the same banks."""
-    return sum(cfg.thread_groups * (width * min(merge.lanes_a, 2) + 1) + 6 for _, width in store_accesses(merge, first, end))
+    return sum(cfg.thread_groups * width * min(merge.lanes_a, 2) + 6 for _, width in store_accesses(merge, first, end))
 
 
 def last_parts(cfg, merge, registers, slices, multiplies, places):
