@@ -94,6 +94,8 @@ def test_messages():
     with Device(TINY, "golden", memory_bytes=1 << 20) as device:
         for error, arguments, message in (
             (ValueError, (w, w), r"w must have shape \(3, N\) to match x of shape \(4, 3\), not \(4, 3\)"),
+            (TypeError, (w.T.astype(np.int16), w), "x must have dtype int8 or uint8, not int16"),
+            (TypeError, (w.T, w.astype(np.uint16)), "w must have dtype int8 or uint8, not uint16"),
             (TypeError, (w.T, w, np.zeros(3)), "bias must be an int32 array, not float64"),
             (ValueError, (w.T, w, np.zeros(4, np.int32)), r"bias must have shape \(3,\), not \(4,\)"),
             (TypeError, (w.T, w, None, 3), "requantise must be a Requantise, not int"),

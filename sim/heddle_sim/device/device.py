@@ -214,6 +214,9 @@ class Device:
         from ..kernels.linear import plan_linear, table_for
 
         x, w = _check_operand("x", x), _check_operand("w", w)
+        for name, array in (("x", x), ("w", w)):
+            if array.dtype.itemsize != 1:
+                raise TypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
         (m, k), (n, w_k) = x.shape, w.shape if transpose else w.shape[::-1]
         if k != w_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
