@@ -125,22 +125,14 @@ class LinearKernel(MatmulKernel):
 
     def stage_rows(self, tile):
         """Bytes to the staging area, from there to the rows of C."""
-        t, text, threads = self.tiling, self.text, self.cfg.threads
+        text, threads = self.text, self.cfg.threads
         text(f"    barrier.wait b{C_STAGED[tile]}")
         for block in range(0, self.used_columns, BANK_BYTES):
             text(f"    st.v4 ur{2 + tile}:rf{self.offset_c}:{block}, r{tile * threads + block // 4}")
-        ragged = self.last_columns != threads
-        if ragged:
-            text(f"    usetp.lt up6, {{prev_cols}}, {threads}")
-        text(f"    umov {{c_blocks}}, {threads // BANK_BYTES}")
-        if ragged:
-            text(f"    @up6 umov {{c_blocks}}, {-(-self.last_columns // BANK_BYTES)}")
-        text(f"    umin {{c_rows}}, {{prev_rows}}, {threads}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
-        self.expect(C_STAGED[tile], "{c_rows}", threads, self.last_rows, threads, ragged and "up6",
-                    -(-self.last_columns // BANK_BYTES) * BANK_BYTES)
+        self.announce_rows(tile)
         if self.has_bias:           # while the stores are under way
             self.point_at_next_bias("{cols}")
-        text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
+        self.send_rows(tile)
 
     def store_rows(self, tile):
         """Bytes of each row from the registers to C."""

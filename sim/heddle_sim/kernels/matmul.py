@@ -79,16 +79,25 @@ class MatmulKernel(Transfers):
             text(f"    {guard}st.{access} ur{2 + tile}:rf{self.offset_c}:{4 * column}, r{tile * threads + register}")
             if t.chunks == 1 and len(t.slots) == 2 and register == 0:
                 self.copy_b()       # the first store has waited for the mm of the tile: its slot is free
-        ragged = self.last_columns != threads
-        if ragged:
-            text(f"    usetp.lt up6, {{prev_cols}}, {threads}", f"    umov {{c_blocks}}, {threads // 4}",
-                 f"    @up6 umov {{c_blocks}}, {-(-self.last_columns // 4)}")
-        text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
-        self.expect(C_STAGED[tile], "{c_rows}", t.rows, self.last_rows, 4 * threads, ragged and "up6",
-                    round_up(4 * self.last_columns, BANK_BYTES))
-        text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
+        self.announce_rows(tile)
+        self.send_rows(tile)
         if len(t.slots) == 3:
             self.copy_b()               # the bus has another block to read
+
+    def announce_rows(self, tile):
+        """Tell the barrier of a staged tile what ``send_rows`` will copy, while the stores to the staging area are under way."""
+        t, text, threads = self.tiling, self.text, self.cfg.threads
+        full, last = self.result_bytes * threads, round_up(self.result_bytes * self.last_columns, BANK_BYTES)
+        ragged = self.last_columns != threads
+        if ragged:
+            text(f"    usetp.lt up6, {{prev_cols}}, {threads}", f"    umov {{c_blocks}}, {full // BANK_BYTES}",
+                 f"    @up6 umov {{c_blocks}}, {last // BANK_BYTES}")
+        text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
+        self.expect(C_STAGED[tile], "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
+
+    def send_rows(self, tile):
+        """A staged tile to the rows of C."""
+        self.text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
 
     # -- registers --------------------------------------------------------------------------
 
@@ -155,7 +164,7 @@ class MatmulKernel(Transfers):
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
-            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": t.threads // 4, "c_tile": c, "c_row": c,
+            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.threads // BANK_BYTES, "c_tile": c, "c_row": c,
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
