@@ -1,8 +1,7 @@
 """Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
 A tile of C is ``threads`` rows by ``threads`` columns (with merges fewer rows: ``merges``) and lives in product registers; two tiles
-alternate, so that one is stored
-while ``mm`` works on the other. A block of rows of A is staged in shared memory and loaded into one half of the
+alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory and loaded into one half of the
 factor registers while ``mm`` reads the other half. ``threads`` columns of B at a time go to one of two slots of shared memory. Where K is
 too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C.
 Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
@@ -103,8 +102,7 @@ class MatmulKernel(Transfers):
 
     def load_a(self, half, last):
         """Load the staged rows of A into one half of the factor registers, a block or a word of every lane at a time; zero where a
-        lane has no
-        word in the last slice."""
+        lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
         first = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2
         nbytes = t.last_chunk if last else t.chunk
@@ -164,7 +162,8 @@ class MatmulKernel(Transfers):
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
-            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.threads // BANK_BYTES, "c_tile": c, "c_row": c,
+            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.threads // BANK_BYTES,
+            "c_tile": c, "c_row": c,
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
