@@ -261,6 +261,12 @@ class Config:
         """Multipliers that the slots share: at most one for each slot."""
         return min(self.thread_multipliers, self.thread_slots, self.threads)
 
+    @property
+    def thread_overlap(self):
+        """The thread unit reads registers of the next operation, and writes those of the one before, while it executes one: worth its
+        area where groups are so large that an operation takes few cycles."""
+        return min(self.thread_slots, self.threads) >= 4
+
     # -- memories ---------------------------------------------------------------------------
 
     @property

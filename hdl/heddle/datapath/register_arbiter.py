@@ -24,7 +24,7 @@ class RegisterArbiter(Component):
     """Grants the accesses of a ``RegisterPort`` and turns them into the lanes' controls.
 
     Product registers: the thread unit reads whenever it likes and writes in a cycle in which ``mm`` does not; when it has to
-    wait, ``pause`` asks once for such a cycle. Port B of the factor file: a write of the thread unit, then the offsets of the
+    wait for two of them, ``pause`` asks once for such a cycle. Port B of the factor file: a write of the thread unit, then the offsets of the
     next ``mm``, then a read of the thread unit. Grants are combinational from the port and registered state of ``mm``; a
     write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the data, one cycle after the grant.
     Reset forgets a capture.
@@ -81,7 +81,7 @@ class RegisterArbiter(Component):
 
     def _products(self, m):
         port, access = self.registers, self.access
-        granted, asked = Signal(), Signal()
+        granted, asked, waited = Signal(), Signal(), Signal()
         m.d.comb += [
             access.matrix_register.eq(self.read_register),
             access.thread_register.eq(port.read_number),
@@ -93,8 +93,8 @@ class RegisterArbiter(Component):
         ]
         m.d.sync += [
             granted.eq(access.thread_next),
-            asked.eq(port.write_product),
-            self.pause.eq(port.write_product & self.write_next & ~asked),
+            asked.eq(port.write_product), waited.eq(port.write_product & asked),
+            self.pause.eq(port.write_product & self.write_next & asked & ~waited & ~granted),
         ]
 
     def _factor_file(self, m):

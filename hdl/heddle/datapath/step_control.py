@@ -18,7 +18,7 @@ class StepControl(Component):
     ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own``, ``scaled`` and
     ``write_next`` 4 + D, ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product
     file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
-    they belong to the same register.
+    they belong to the same register. A sum that the next cycle replaces is not written, so that the thread unit may write.
 
     One step a cycle, nothing held back. Reset drops what is under way.
 
@@ -103,13 +103,17 @@ class StepControl(Component):
         forward_one = Signal()
         forward_two = Signal()
         read_counts = Signal()
+        written = Signal()          # the sum is not replaced in the cycle after
         repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
         for distance, repeat in enumerate(repeats, 1):
-            m.d.comb += repeat.eq(step[read] & step[read + distance] & (product[read] == product[read + distance]))
+            # Compared a cycle before, because ``write_next`` follows from it.
+            before = read - 1
+            m.d.sync += repeat.eq(step[before] & step[before + distance] & (product[before] == product[before + distance]))
         m.d.sync += [
             forward_one.eq(repeats[0]),
             forward_two.eq(repeats[1] & ~repeats[0]),
             read_counts.eq(step[read] & ~(repeats[0] | repeats[1])),
+            written.eq(self.write_next),
         ]
         m.d.comb += [
             self.active.eq(active[1]),
@@ -123,8 +127,8 @@ class StepControl(Component):
             self.own.eq(own),
             self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
-            self.write_next.eq(step[read + 1]),
-            self.write.eq(step[read + 2]),
+            self.write_next.eq(step[read + 1] & ~repeats[0]),
+            self.write.eq(written),
             self.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),
         ]

@@ -17,16 +17,19 @@ from ..layouts import (
     ThreadKind,
     thread_operation_layout,
 )
-from ..stream import Queue, link
+from ..stream import link
 from .checks import AddressCheck
+from .entrance import Entrance
 from .gather import Gather
 from .global_access import GlobalAccess
 from .late import LateResults
+from .late_operation import LateOperation
 from .operands import OperandWalk
 from .predicates import Predicates
-from .registers import OperandReader, ResultWriter
 from .returns import Returns, destination_words
+from .same_address import SameAddress
 from .slot_array import SlotArray
+from .writer import ResultWriter
 
 __all__ = ["ThreadUnit"]
 
@@ -83,17 +86,17 @@ class ThreadUnit(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.queue = self._queue = Queue(thread_operation_layout, cfg.thread_queue)
-        m.submodules.reader = self._reader = OperandReader(cfg)
+        m.submodules.entrance = self._entrance = Entrance(cfg)
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
         m.submodules.steps = self._steps = OperandWalk(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
         m.submodules.late = self._late = LateResults(cfg)
+        m.submodules.late_operation = self._late_operation = LateOperation(cfg)
         m.submodules.returns = self._returns = Returns(cfg)
         m.submodules.gather = self._gather = Gather(cfg)
         m.submodules.global_access = self._global = GlobalAccess(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
-        link(m, flipped(self.i_operation), self._queue.i)
+        link(m, flipped(self.i_operation), self._entrance.i)
         connect(m, self._gather.bank_read, flipped(self.bank_read))
         connect(m, self._gather.bank_write, flipped(self.bank_write))
         connect(m, self._global.port, flipped(self.global_port))
@@ -106,6 +109,7 @@ class ThreadUnit(Component):
         self._compute(m)
         self._check(m)
         self._multiply(m)
+        self._hold(m)
         self._access_shared(m)
         self._access_global(m)
         self._results(m)
@@ -133,6 +137,8 @@ class ThreadUnit(Component):
         self._step_active = Signal(self.slots, name="step_active", reset_less=True)
         self._load_step = Signal(name="load_step")
         self._failing = Signal(name="failing")
+        self._skip = Signal(name="skip")                        # operands are taken, but nothing is done with them
+        self._words = Signal(4, name="words_written")           # of the four registers around the destination
         self._buffer = Signal(name="result_buffer")
         self._global_taken = Signal(name="global_taken")
 
@@ -150,20 +156,25 @@ class ThreadUnit(Component):
 
     def _enter(self, m):
         """An operation goes from the queue to the slot stage; its guard is evaluated."""
-        incoming, predicates = self._queue.o, self._predicates
-        operation, taken, none = incoming.payload, Signal(name="taken"), Signal(name="no_steps")
+        incoming, predicates = self._entrance.o, self._predicates
+        operation, none = incoming.payload, Signal(name="no_steps")
+        taken = self._taken = Signal(name="taken")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
             incoming.ready.eq(~self._valid | leave),
             taken.eq(incoming.valid & incoming.ready),
-            none.eq(self.stop | (operation.kind == ThreadKind.LANE_MASK)),
+            none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
             predicates.start.eq(self.start),
             predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
             predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
             self._global.clear_error.eq(taken),
+            self._steps.operation.eq(self._operation), self._steps.start.eq(taken), self._steps.none.eq(none),
+            self._steps.cancel.eq(self._failing & (not self.cfg.thread_overlap)),
+            self._entrance.slots_operation.eq(self._operation), self._entrance.stop.eq(self.stop),
+            self._entrance.cancel.eq(self._failing),
         ]
-        for walk in (self._steps, self._reader):
-            m.d.comb += [walk.operation.eq(self._operation), walk.start.eq(taken), walk.none.eq(none), walk.cancel.eq(self._failing)]
+        if self.cfg.thread_overlap:
+            m.d.comb += self._skip.eq(self._failed | self._discarded)
         with m.If(leave):
             m.d.sync += [self._valid.eq(0), self._failed.eq(0), self._buffer.eq(~self._buffer)]
         with m.If(taken):
@@ -171,10 +182,10 @@ class ThreadUnit(Component):
                          self._discarded.eq(self.stop)]
 
     def _connect_slots(self, m):
-        port, array, reader, writer = self.registers, self._array, self._reader, self._writer
+        port, array, reader, writer = self.registers, self._array, self._entrance, self._writer
         m.d.comb += [
             array.operation.eq(self._operation), array.group.eq(self._steps.group),
-            array.keep_buffer.eq(writer.pending), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
+            array.keep_buffer.eq(self._late_operation.waiting_for_data), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
             array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
             array.entry.eq(writer.entry), array.word.eq(writer.place),
         ]
@@ -183,16 +194,17 @@ class ThreadUnit(Component):
 
     def _step(self, m):
         """The operands of the next step go into the slots when the last step was taken; results wait for the operation before."""
-        steps, array, store = self._steps, self._array, self._is[ThreadKind.STORE]
+        steps, array, reader, store = self._steps, self._array, self._entrance, self._is[ThreadKind.STORE]
         advance, take = Signal(name="advance"), Signal(name="take_operand")
         m.d.comb += [
-            advance.eq(self._valid & ~steps.done & ~self._failing & (~steps.needed | self._reader.available)
-                       & (~self._step_valid | self._step_taken) & (self._accesses | ~self._writer.pending)),
+            advance.eq(self._valid & ~steps.done & ~self._failing & (~steps.needed | reader.available)
+                       & (~self._step_valid | self._step_taken) & (self._accesses | self._late_operation.may_compute)),
             take.eq(advance & steps.needed),
-            self._reader.take.eq(take), steps.advance.eq(advance),
-            self._load_step.eq(advance & steps.final),
+            reader.take.eq(take), steps.advance.eq(advance),
+            self._load_step.eq(advance & steps.final & ~self._skip),
             array.load.eq(self._load_step),
-            array.load_a.eq(take & (steps.second == store)), array.load_address.eq(take & ~steps.second & self._accesses),
+            array.load_a.eq(take & (steps.second == store)), array.load_address.eq(
+                take & ~steps.second & self._accesses & ~self._skip),
         ]
         with m.If(self._step_taken):
             m.d.sync += self._step_valid.eq(0)
@@ -219,20 +231,49 @@ class ThreadUnit(Component):
 
     def _multiply(self, m):
         """Products and packed bytes, whose results come later."""
-        late, array, operation = self._late, self._array, self._operation
+        late, array, operation, kept = self._late, self._array, self._operation, self._late_operation
         function = self._function = Signal(AluFunction, name="function")
         self._narrows = Signal(name="narrows")
         m.d.comb += [
             function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
-            self._narrows.eq((function == AluFunction.NARROW) | late.scale),
-            late.valid.eq(self._step_valid), late.function.eq(function),
-            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
+            self._narrows.eq((function == AluFunction.NARROW) | (function == AluFunction.SCALE)),
+            late.function.eq(kept.o_function), late.unsigned.eq(kept.o_unsigned),
+            array.amount.eq(kept.o_amount), array.narrow_unsigned.eq(kept.o_unsigned),
+            late.valid.eq(self._step_valid & (self._computes | (not self.cfg.thread_overlap))),
+            late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
             self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._step_word, 0b1111)), late.words.eq(self._step_words),
             array.choose.eq(self._step_active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
             array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
         ]
         for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
             m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
+
+    def _hold(self, m):
+        """Operations that meet results of the one before."""
+        kept, gather, late, operation = self._late_operation, self._gather, self._late, self._operation
+        m.d.comb += [
+            kept.load.eq(self._load_step & ~self._accesses),
+            kept.function.eq(self._function), kept.unsigned.eq(operation.unsigned), kept.amount.eq(operation.c),
+            kept.leave.eq(self._leaving), kept.buffer.eq(self._buffer), kept.pending.eq(self._writer.pending),
+            kept.requesting.eq(gather.requesting), kept.data_landing.eq(gather.in_flight | self._returns.pending),
+            kept.late_busy.eq(late.busy), self._writer.landing.eq(kept.landing),
+            self._array.keep_control.eq(kept.keep_control & self._accesses),
+            self._array.store_buffer.eq(self._buffer),
+        ]
+        if not self.cfg.thread_overlap:
+            return
+        m.submodules.same_address = same = SameAddress(self.cfg)
+        m.d.comb += [
+            late.buffer.eq(self._buffer), late.landing_buffer.eq(kept.landing_buffer), kept.late_landing.eq(late.landing),
+            self._array.store_buffer.eq(Mux(self._returns.computed, self._buffer, late.o_buffer)),
+            same.start.eq(self._taken), same.step.eq(self._gather.valid & self._gather.ready), same.active.eq(self._step_active),
+            self._writer.same.eq(same.same & self._is[ThreadKind.LOAD] & ~self._is_global),
+        ]
+        m.d.comb += [inner.eq(address) for inner, address in zip(same.address, self._array.address)]
+
+    def _last_step_taken(self):
+        """With ``thread_overlap`` an operation leaves the slots with its last step, unless the next one needs what the step does."""
+        return ~self._step_valid | (self._computes & self._late.ready)
 
     def _check(self, m):
         """A wrong address in a group ends the operation before that group."""
@@ -253,7 +294,7 @@ class ThreadUnit(Component):
         gather = self._gather
         m.d.comb += [
             gather.valid.eq(self._step_valid & self._accesses & ~self._is_global & ~self._failing),
-            gather.hold.eq(self._writer.pending),
+            gather.hold.eq(self._late_operation.waiting_for_data),
             gather.waiting.eq(self._step_active), gather.word.eq(self._step_word), gather.group.eq(self._step_group),
             gather.store.eq(self._is[ThreadKind.STORE]), gather.access.eq(self._operation.access),
         ]
@@ -293,20 +334,20 @@ class ThreadUnit(Component):
         m.d.comb += [array.other.eq(one.o_data), array.take_other.eq(one_slot)]
         for place, returned in zip(array.place, gather.return_place):
             m.d.comb += [place.bank.eq(returned.bank), place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
-        m.d.comb += self._writer.landing.eq(gather.in_flight | returns.pending)
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
         operation, writer, error = self._operation, self._writer, self._global.read_error
         selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
-        words = destination_words(operation, self._narrows)
         m.d.comb += [
+            self._words.eq(Mux(writes, destination_words(operation, self._narrows), 0)),
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
-            self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
-                             & ~self._global.loading & ~self._late.busy & ~self._reader.arriving & (~writer.valid | writer.complete)),
+            self._leaving.eq(self._valid & self._steps.done & ~self._gather.occupied & ~self._global.loading & writer.ready
+                             & (self._last_step_taken() if self.cfg.thread_overlap else
+                                ~self._step_valid & ~self._late.busy & ~self._entrance.arriving)),
             writer.take.eq(self._leaving), writer.buffer.eq(self._buffer), writer.register.eq(operation.dst), writer.lanes.eq(
                 self._active | selects.replicate(self.cfg.threads)),
-            writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
+            writer.words.eq(Mux(self._failed | error | self._discarded, 0, self._words)),
         ]
         report = self.o_error.payload
         m.d.sync += [self.o_error.valid.eq((self._leaving & (self._failed | error)) | self._global.write_error)]
@@ -321,27 +362,30 @@ class ThreadUnit(Component):
         m.d.comb += self._global.hold_errors.eq(self._valid & (self._failed | error))
 
     def _connect_registers(self, m):
-        port, reader, writer = self.registers, self._reader, self._writer
+        port, reader, writer = self.registers, self._entrance, self._writer
         for name in ("read", "read_number", "read_group"):
             m.d.comb += getattr(port, name).eq(getattr(reader, name))
         for name in ("return_lanes", "write_product", "write_register", "write_factor", "write_word", "write_parts", "write_lanes"):
             m.d.comb += getattr(port, name).eq(getattr(writer, name))
         m.d.comb += [
             reader.read_grant.eq(port.read_grant), writer.write_grant.eq(port.write_grant),
-            reader.writing.eq(writer.writing), reader.destination.eq(writer.destination),
             reader.factor_write.eq(writer.write_factor),
         ]
+        writing, destination = list(writer.writing), list(writer.destination)
+        if self.cfg.thread_overlap:
+            writing, destination = [*writing, Mux(self._valid, self._words, 0)], [*destination, self._operation.dst]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination])]
 
     def _observe(self, m):
         m.d.sync += [
             self.done.eq(self._writer.complete),
-            self.event_register_stalls.eq(self._reader.event_stalls | self._writer.event_stalls),
+            self.event_register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
             self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
             self.event_multiply_stalls.eq(self._late.event_stalls),
             self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
-            self.busy.eq((self._queue.level != 0) | self._valid | self._writer.valid | self.done),
+            self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),
             self.writes_pending.eq(self._global.writes_pending),
             self.lane_mask.eq(self._predicates.lane_mask),
         ]
