@@ -18,7 +18,8 @@ class StepControl(Component):
     ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own``, ``scaled`` and
     ``write_next`` 4 + D, ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product
     file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
-    they belong to the same register. A sum that the next cycle replaces is not written, so that the thread unit may write.
+    they belong to the same register. With ``cfg.thread_overlap`` a sum that the next cycle replaces is not written, so that the thread
+    unit may write.
 
     One step a cycle, nothing held back. Reset drops what is under way.
 
@@ -127,7 +128,7 @@ class StepControl(Component):
             self.own.eq(own),
             self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
-            self.write_next.eq(step[read + 1] & ~repeats[0]),
+            self.write_next.eq(step[read + 1] & ~(repeats[0] & self.cfg.thread_overlap)),
             self.write.eq(written),
             self.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),

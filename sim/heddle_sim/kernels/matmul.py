@@ -32,7 +32,7 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
             "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
             "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core",
-            "table_from", "table_end", "table", "b_at", "b_low")
+            "table_from", "table_end", "table", "staged", "b_at", "b_low")
 _ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
 
@@ -65,6 +65,8 @@ class MatmulKernel(Transfers):
         self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (2 * threads + index for index in range(5))
         self.used_columns = min(threads, round_up(max(share.columns for share in self.shares), 4))     # of a tile, at most
         self.offset_b = cfg.registers - 1
+        # Thread predicate and register of those columns of a tile that an mm takes; a column that it does not take has a high number there.
+        self.column_parts = [(1, self.column)]
         self.text = KernelText(_UNIFORM)
 
     def copy_c(self, tile):
@@ -131,12 +133,17 @@ class MatmulKernel(Transfers):
         """mm over the words of one chunk."""
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
-        guard = "@p1 " if self.last_columns != t.threads else ""
-        for index in range(0, slices, MAX_SLICES):
-            zero = ".z" if first and index == 0 else ""
-            register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
-            self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} r{tile * t.threads}, "
-                      f"{self.b_address(index)}, r{register}")
+        for predicate, _ in self.column_parts:
+            guard = f"@p{predicate} " if self.last_columns != t.threads or len(self.column_parts) > 1 else ""
+            for index in range(0, slices, MAX_SLICES):
+                zero = ".z" if first and index == 0 else ""
+                register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
+                self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
+                          f"r{tile * t.threads}, {self.b_address(index)}, r{register}")
+
+    def choose_columns(self, count):
+        """Columns of a tile before ``count`` exist."""
+        self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register in self.column_parts))
 
     def b_address(self, index):
         """Address of the columns of B from slice ``index`` of the chunk on."""
@@ -177,6 +184,7 @@ class MatmulKernel(Transfers):
         t, text = self.tiling, self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in self.shares], _ADDRESSES, "finish")
+        self.copy_first()
         self.copy_a()
         self.copy_b()
         if t.chunks == 1:
@@ -184,9 +192,10 @@ class MatmulKernel(Transfers):
         self.lanes()
         text(f"    segment.shared.b8.d1 ur0, {t.a_stage}")
         text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
-        text(f"    setp.lt p1, r{self.column}, {{n}}",
-             f"    usetp.eq up5, {{k_left}}, {t.chunks}", f"    barrier.wait b{A_STAGED}")
+        self.choose_columns("{n}")
+        text(f"    usetp.eq up5, {{k_left}}, {t.chunks}")
         self.begin()
+        text(f"    barrier.wait b{A_STAGED}")
         self.load_next_a(0)
 
     def lanes(self):
@@ -201,8 +210,14 @@ class MatmulKernel(Transfers):
         if merge.tail(t.last_chunk):
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.last_chunk), scratch)
 
+    def copy_first(self):
+        """Copies of a kernel derived from this one that come before all others."""
+
     def begin(self):
         """What a kernel derived from this one does before the first step."""
+
+    def end(self):
+        """What it does behind the last step."""
 
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
@@ -262,18 +277,20 @@ class MatmulKernel(Transfers):
         if t.chunks == 1:
             self.next_a()
         if self.column_blocks > 1 and ragged:
-            text(f"    setp.lt p1, r{self.column}, {{n}}")
+            self.choose_columns("{n}")
         text("    bra load_next", "same_rows:")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uxor {{b_low}}, {{b_low}}, {threads * self.element_bytes}")
         if ragged:
-            text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next",
-                 f"    setp.lt p1, r{self.column}, {self.last_columns}")
+            text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next")
+            self.choose_columns(self.last_columns)
         text("load_next:")
         if t.chunks > 1:
             self.next_a()
             self.copy_b()
-        text("    bra step", "finish:", "    halt")
+        text("    bra step", "finish:")
+        self.end()
+        text("    halt")
 
     def program(self):
         self.prologue()
