@@ -10,9 +10,9 @@ import numpy as np
 from heddle.config import BANK_BYTES
 
 from .launch import Launch
-from .matmul import _UNIFORM, MatmulKernel
+from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
 from .requantise import RequantiseSteps
-from .transfers import C_STAGED
+from .transfers import B_COPIED, C_STAGED
 
 __all__ = ["plan_linear", "table_for"]
 
@@ -53,6 +53,8 @@ class LinearKernel(MatmulKernel):
     def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise):
         self.result_bytes = 4 if requantise is None else 1
         self.table_bytes = 0 if table is None else table.nbytes
+        # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
+        self.halves = cfg.threads == 2 * _GRANULE and n > _GRANULE
         # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
         super().__init__(cfg, m, n, k, a_signed, b_signed, reserved=self.table_bytes, order="column-outer")
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
@@ -61,16 +63,54 @@ class LinearKernel(MatmulKernel):
         self.table = cfg.shared_bytes - self.table_bytes
         self.narrow_tile = self.result_bytes * cfg.threads < BANK_BYTES         # narrower than a block of a copy
         # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
-        self.factors = 2 * cfg.threads + 4
+        self.factors = self.tile_registers() + 4
         self.zero, self.offset_rows = self.factors + 4, self.factors + 5
-        self.bytes = 2 * cfg.threads + _GRANULE
-        half = cfg.threads // 2
-        if half % _GRANULE == 0 and self.used_columns > half:
-            self.column_parts = [(4, self.factors + 6), (5, self.factors + 7)]
+        self.bytes = self.tile_registers() + _GRANULE
+        kept = self.tiling.with_all_columns(self.column_blocks, self.table)
+        self.keeps_b = kept is not None
+        self.tiling = kept or self.tiling
+        if self.halves:
+            self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GRANULE)]
+
+    def tile_registers(self):
+        return 4 * self.cfg.threads if self.halves else super().tile_registers()
+
+    def register_of(self, tile, column):
+        if not self.halves:
+            return super().register_of(tile, column)
+        return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
     def arguments(self, a, b, c, share):
         own = {"table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
+        if self.keeps_b:
+            blocks = -(-share.columns // self.cfg.threads)
+            own |= {"b_left": blocks, "b_end": blocks * self.tiling.slots[-1] // max(len(self.tiling.slots) - 1, 1)}
         return super().arguments(a, b, c, share) | own
+
+    # -- B, all of whose columns stay in shared memory where there is room ------------------
+
+    def wait_for_b(self):
+        if not self.keeps_b:
+            super().wait_for_b()
+        else:
+            self.text(f"    barrier.wait b{B_COPIED[0]}")
+
+    def issue_b(self, kind):
+        if not self.keeps_b:
+            super().issue_b(kind)
+            return
+        self.text(f"    barrier.expect b{B_COPIED[0]}, {{bytes}}",
+                  f"    copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{B_COPIED[0]}")
+        self.next_slot("{b_to}")
+
+    def next_slot(self, register):
+        if not self.keeps_b:
+            super().next_slot(register)
+        elif self.column_blocks > 1:
+            self.text(f"    uadd {register}, {register}, {self.tiling.slots[1]}", f"    usetp.ge up2, {register}, {{b_end}}",
+                      f"    @up2 umov {register}, {self.tiling.slots[0]}")
+
+    # -- program ----------------------------------------------------------------------------
 
     def copy_first(self):
         if self.table_bytes:
@@ -79,11 +119,11 @@ class LinearKernel(MatmulKernel):
 
     def lanes(self):
         super().lanes()
-        if len(self.column_parts) > 1:
-            (predicate, low), (_, high) = self.column_parts
-            self.text(f"    setp.lt p{predicate}, r{self.column}, {self.cfg.threads // 2}",
+        if self.halves:
+            (predicate, low, _), (_, high, _) = self.column_parts
+            self.text(f"    setp.lt p{predicate}, r{self.column}, {_GRANULE}",
                       f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
-                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @!p{predicate} mov r{high}, r{self.column}")
+                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GRANULE}")
 
     def begin(self):
         """The table is there; the first two tiles begin with their biases."""
@@ -115,64 +155,108 @@ class LinearKernel(MatmulKernel):
 
     def load_quad(self, tile, quad):
         """Four registers of a tile become the biases of their columns."""
-        return f"    ld.v4 r{tile * self.cfg.threads + 4 * quad}, ur{_BIASES}:r{self.zero}:{16 * quad}"
+        return f"    ld.v4 r{self.register_of(tile, 4 * quad)}, ur{_BIASES}:r{self.zero}:{16 * quad}"
 
-    def multiply(self, tile, half, first=True, last=False):
-        super().multiply(tile, half, first and not self.has_bias, last)
+    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+        super().multiply(tile, half, first and not self.has_bias, last, parts)
 
-    def copy_c(self, tile):
-        """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases."""
+    def step(self):
+        """The thread unit finishes half a tile, then gets the other half; between them comes the mm of a half whose biases it has loaded
+        before: so it has always something to do."""
+        t, text = self.tiling, self.text
+        if t.chunks > 1 or not self.halves:
+            super().step()
+            return
+        text("step:")
+        self.wait_for_b()
+        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
+        self.next_slot("{slot}")
+        text.select(("up0", "up1"), lambda tile, half: self.multiply(tile, half, parts=slice(0, 1)))
+        self.copy_next_a()
+        text("    @up3 bra both")
+        text.select(("up0", "up1"), lambda tile, half: self.multiply(tile, half, parts=slice(1, 2)))
+        if len(t.slots) == 3:
+            self.copy_b()
+        text("    bra stored", "both:")
+        text.select(("up0", "up1"), lambda tile, half: self.copy_c(
+            not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
+        text("    bra stored", "store:")
+        text.select(("up0",), lambda tile: self.copy_c(not tile))
+        text("stored:", "    @up4 bra finish")
+
+    def copy_c(self, tile, between=None):
+        """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases;
+        ``between`` its two halves another mm."""
         text, lines = self.text, list(self.finish_tile(tile))
-        if not self.narrow_tile:
-            self.send_staged(1 - tile)
-            text(f"    barrier.wait b{C_STAGED[tile]}", "    umov {staged}, 1")
-            self.announce_rows(tile)
         if self.own_multipliers:
             self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
         if self.has_bias:
             self.point_at_next_biases("{cols}")
+        if self.keeps_b:
+            self.copy_b()
+        half = next(index for index, (_, column) in enumerate(lines) if column >= self.part_begins())
+        if between:
+            text(*(line for line, _ in lines[:half]))
+            between()
+        self.send_and_announce(tile, between is None)
         # The first lines of the last part wait for the mm of the tile; then its slot of B is free.
-        begins = next(index for index, (_, column) in enumerate(lines) if column >= self.part_begins()) + _QUEUED
-        text(*(line for line, _ in lines[:begins]))
-        if self.tiling.chunks == 1:
+        begins = half + _QUEUED
+        text(*(line for line, _ in lines[half if between else 0:begins]))
+        if self.tiling.chunks == 1 and not self.keeps_b:
             self.copy_b()
         text(*(line for line, _ in lines[begins:]))
         if self.narrow_tile:
             text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
 
+    def send_and_announce(self, tile, wait):
+        """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
+        if not self.narrow_tile:
+            self.send_staged(1 - tile, wait)
+            self.text(f"    barrier.wait b{C_STAGED[tile]}", "    umov {staged}, 1")
+            self.announce_rows(tile)
+
     def part_begins(self):
         """Column of a tile that its last ``mm`` begins with."""
-        return self.cfg.threads // 2 if len(self.column_parts) > 1 else 0
+        return self.column_parts[-1][2]
 
     def finish_tile(self, tile):
-        """Lines, each with the column of the tile that it waits for."""
-        stores = []
-        for quad in range(self.used_columns // 4):
-            column, register = 4 * quad, tile * self.cfg.threads + 4 * quad
-            place = f"ur{2 + tile}:rf{self.offset_c}"
+        """Lines, each with the column of the tile that it waits for. The last one writes the last registers, behind all stores."""
+        quads, place = self.used_columns // 4, f"ur{2 + tile}:rf{self.offset_c}"
+        last_of_part = {self.part_begins() // 4 - 1, quads - 1}
+        stores, loads = [], []
+        for quad in range(quads):
+            column, register = 4 * quad, self.register_of(tile, 4 * quad)
             if self.steps is None:
                 yield f"    st.v4 {place}:{16 * quad}, r{register}", column
             else:
-                loads = (lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
-                         ) if self.own_multipliers else None
-                for line in self.steps.instructions(register, 4, self.bytes + quad, loads):
+                for line in self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)):
                     yield line, column
+            # What a line has written is read by one that does not follow at once.
+            for line in stores + (loads if quad not in last_of_part else []):
+                yield line, column
+            stores, loads = [], loads if quad in last_of_part else []
             if self.has_bias:
-                yield self.load_quad(tile, quad), column
-            # Bytes are stored behind the next quad: they are in their registers then.
-            yield from stores
-            stores = []
-            if self.steps is not None and not self.narrow_tile and (column % BANK_BYTES == 12 or column + 4 == self.used_columns):
+                loads.append(self.load_quad(tile, quad))
+            if self.steps is not None and not self.narrow_tile and (column % BANK_BYTES == 12 or quad == quads - 1):
                 block = column // BANK_BYTES
-                stores = [(f"    st.v4 {place}:{BANK_BYTES * block}, r{self.bytes + 4 * block}", column)]
-        yield from stores
+                stores.append(f"    st.v4 {place}:{BANK_BYTES * block}, r{self.bytes + 4 * block}")
+            if quad in last_of_part:
+                for line in loads[:-1] + (stores if quad == quads - 1 else []) + loads[-1:]:
+                    yield line, column
+                stores, loads = [] if quad == quads - 1 else stores, []
+        if not self.has_bias:
+            yield f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0", 4 * quads - 4
 
-    def send_staged(self, tile):
+    def load_multipliers(self, quad):
+        """For ``RequantiseSteps.instructions``."""
+        return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
+
+    def send_staged(self, tile, wait=True):
         """Send a tile to the rows of C, if one is staged."""
         none = self.text.label("sent")
         self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
-        self.send_rows(tile)
+        self.send_rows(tile, wait)
         self.text(f"{none}:")
 
     def end(self):

@@ -23,7 +23,7 @@ from .merges import Merge, write_scaled
 from .shares import begin_share, share_out
 from .text import KernelText
 from .tiling import MAX_SLICES, Tiling, round_up
-from .transfers import A_STAGED, B_COPIED, C_STAGED, Transfers
+from .transfers import A_STAGED, C_STAGED, Transfers
 
 __all__ = ["MatmulKernel", "plan"]
 
@@ -32,7 +32,7 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
             "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
             "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core",
-            "table_from", "table_end", "table", "staged", "b_at", "b_low")
+            "table_from", "table_end", "table", "staged", "b_end", "b_at", "b_low")
 _ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
 
@@ -62,11 +62,12 @@ class MatmulKernel(Transfers):
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
         self.last_rows, self.last_columns = m % self.merge.rows or self.merge.rows, n % threads or threads
         self.c_pitch = round_up(self.result_bytes * n, BANK_BYTES)
-        self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (2 * threads + index for index in range(5))
+        self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (
+            self.tile_registers() + index for index in range(5))
         self.used_columns = min(threads, round_up(max(share.columns for share in self.shares), 4))     # of a tile, at most
         self.offset_b = cfg.registers - 1
-        # Thread predicate and register of those columns of a tile that an mm takes; a column that it does not take has a high number there.
-        self.column_parts = [(1, self.column)]
+        # For each mm of a tile: predicate of the threads whose columns it takes, register with the numbers of these, the first of them.
+        self.column_parts = [(1, self.column, 0)]
         self.text = KernelText(_UNIFORM)
 
     def copy_c(self, tile):
@@ -96,9 +97,9 @@ class MatmulKernel(Transfers):
         text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
         self.expect(C_STAGED[tile], "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
 
-    def send_rows(self, tile):
-        """A staged tile to the rows of C."""
-        self.text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
+    def send_rows(self, tile, wait=True):
+        """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
+        self.text(*(["    wait.thread"] if wait else []), f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
 
     # -- registers --------------------------------------------------------------------------
 
@@ -129,25 +130,33 @@ class MatmulKernel(Transfers):
         else:
             text.select(("up1", "up6"), self.load_a)
 
-    def multiply(self, tile, half, first=True, last=False):
-        """mm over the words of one chunk."""
+    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+        """mm over the words of one chunk, for some of ``column_parts``."""
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
-        for predicate, _ in self.column_parts:
+        for predicate, _, column in self.column_parts[parts]:
             guard = f"@p{predicate} " if self.last_columns != t.threads or len(self.column_parts) > 1 else ""
             for index in range(0, slices, MAX_SLICES):
                 zero = ".z" if first and index == 0 else ""
                 register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
                 self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
-                          f"r{tile * t.threads}, {self.b_address(index)}, r{register}")
+                          f"r{self.register_of(tile, column)}, {self.b_address(index, column)}, r{register}")
 
     def choose_columns(self, count):
         """Columns of a tile before ``count`` exist."""
-        self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register in self.column_parts))
+        self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
 
-    def b_address(self, index):
-        """Address of the columns of B from slice ``index`` of the chunk on."""
-        place = index * self.merge.slice_bytes
+    def tile_registers(self):
+        """Registers of both tiles."""
+        return 2 * self.cfg.threads
+
+    def register_of(self, tile, column):
+        """Product register of a column of a tile."""
+        return tile * self.cfg.threads + column
+
+    def b_address(self, index, column=0):
+        """Address of the columns of B from ``column`` and from slice ``index`` of the chunk on."""
+        place = index * self.merge.slice_bytes + column * self.tiling.ab_pitch
         if self.b_rows:
             place = place // self.element_bytes * self.b_rows.pitch
         return f"ur{_B_SEGMENT}:rf{self.offset_b}:{place}"
@@ -223,23 +232,26 @@ class MatmulKernel(Transfers):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
         text("step:")
-        for slot, barrier in zip(t.slots, B_COPIED):
-            text(f"    usetp.eq up2, {{slot}}, {slot}", f"    @up2 barrier.wait b{barrier}")
+        self.wait_for_b()
         text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
         self.next_slot("{slot}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
         text.select(("up0", "up1") + (("up5", "up6") if t.chunks > 1 else ()), self.multiply)
-        if t.chunks == 1 and self.column_blocks > 1:
-            # The first mm of a row block has waited for its A: the staging area is free.
-            text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
-        self.copy_a()
-        text("staged:", "    @up3 bra store")
+        self.copy_next_a()
+        text("    @up3 bra store")
         if len(t.slots) == 3:
             self.copy_b()
         text("    bra stored", "store:")
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
+
+    def copy_next_a(self):
+        """The first mm of a row block has waited for its A: the staging area is free."""
+        if self.tiling.chunks == 1 and self.column_blocks > 1:
+            self.text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
+        self.copy_a()
+        self.text("staged:")
 
     def slot_of_b(self):
         """Uniform register with the shared address of the columns of this step."""

@@ -94,6 +94,11 @@ class Transfers:
                       f"    @up2 copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{barrier}")
         self.next_slot("{b_to}")
 
+    def wait_for_b(self):
+        """The columns of this step are in their slot."""
+        for slot, barrier in zip(self.tiling.slots, B_COPIED):
+            self.text(f"    usetp.eq up2, {{slot}}, {slot}", f"    @up2 barrier.wait b{barrier}")
+
     def next_slot(self, register):
         """Move an address to the next slot of B."""
         t = self.tiling
