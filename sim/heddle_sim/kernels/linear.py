@@ -20,7 +20,7 @@ _TABLE_COPIED = 4       # barrier
 _BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
 _GRANULE = 16           # product registers that share a token
 _NO_COLUMN = 1 << 16
-_QUEUED = 3             # lines for the thread unit to work on while other instructions are issued
+_QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
 
 def table_for(cfg, n, bias, requantise):
@@ -171,40 +171,53 @@ class LinearKernel(MatmulKernel):
         self.wait_for_b()
         text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
         self.next_slot("{slot}")
-        text.select(("up0", "up1"), lambda tile, half: self.multiply(tile, half, parts=slice(0, 1)))
+        text.select(("up0", "up1"), self.begin_halves)
         self.copy_next_a()
         text("    @up3 bra both")
         text.select(("up0", "up1"), lambda tile, half: self.multiply(tile, half, parts=slice(1, 2)))
         if len(t.slots) == 3:
             self.copy_b()
-        text("    bra stored", "both:")
-        text.select(("up0", "up1"), lambda tile, half: self.copy_c(
-            not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
         text("    bra stored", "store:")
         text.select(("up0",), lambda tile: self.copy_c(not tile))
-        text("stored:", "    @up4 bra finish")
+        text("    bra finish", "both:")
+        text.select(("up0", "up1"), lambda tile, half: self.copy_c(
+            not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
+        text("stored:")
+
+    def begin_halves(self, tile, half):
+        """The first mm of a tile, and the first lines that finish the one before."""
+        self.multiply(tile, half, parts=slice(0, 1))
+        first = self.text.label("first")
+        self.text(f"    @!up3 bra {first}", *self.finish_tile(not tile)[:_QUEUED], f"{first}:")
+
+    def same_rows_begin(self):
+        """Where all tiles have the same columns nothing else is to be done."""
+        plain = self.halves and self.tiling.chunks == 1 and self.last_columns == self.cfg.threads
+        return "step" if plain else super().same_rows_begin()
 
     def copy_c(self, tile, between=None):
-        """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases;
-        ``between`` its two halves another mm."""
-        text, lines = self.text, list(self.finish_tile(tile))
+        """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases.
+
+        ``between`` its two halves comes another mm; the first lines have been issued then.
+        """
+        text, lines = self.text, self.finish_tile(tile)
         if self.own_multipliers:
             self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
         if self.has_bias:
             self.point_at_next_biases("{cols}")
         if self.keeps_b:
             self.copy_b()
-        half = next(index for index, (_, column) in enumerate(lines) if column >= self.part_begins())
+        half = self.lines_of_first_half if between else 0
         if between:
-            text(*(line for line, _ in lines[:half]))
+            text(*lines[_QUEUED:half])
             between()
         self.send_and_announce(tile, between is None)
-        # The first lines of the last part wait for the mm of the tile; then its slot of B is free.
-        begins = half + _QUEUED
-        text(*(line for line, _ in lines[half if between else 0:begins]))
+        # The first lines of the last half wait for the mm of the tile; then its slot of B is free.
+        begins = self.lines_of_first_half + _QUEUED
+        text(*lines[half:begins])
         if self.tiling.chunks == 1 and not self.keeps_b:
             self.copy_b()
-        text(*(line for line, _ in lines[begins:]))
+        text(*lines[begins:])
         if self.narrow_tile:
             text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
@@ -216,37 +229,35 @@ class LinearKernel(MatmulKernel):
             self.text(f"    barrier.wait b{C_STAGED[tile]}", "    umov {staged}, 1")
             self.announce_rows(tile)
 
-    def part_begins(self):
-        """Column of a tile that its last ``mm`` begins with."""
-        return self.column_parts[-1][2]
-
     def finish_tile(self, tile):
-        """Lines, each with the column of the tile that it waits for. The last one writes the last registers, behind all stores."""
-        quads, place = self.used_columns // 4, f"ur{2 + tile}:rf{self.offset_c}"
-        last_of_part = {self.part_begins() // 4 - 1, quads - 1}
+        """Lines that requantise and store a tile; those of the first half stand first. The last one writes the last registers, behind
+        all stores. What a line has written is read by one that does not follow at once."""
+        lines, quads = [], self.used_columns // 4
+        self.lines_of_first_half = 0
         stores, loads = [], []
         for quad in range(quads):
-            column, register = 4 * quad, self.register_of(tile, 4 * quad)
-            if self.steps is None:
-                yield f"    st.v4 {place}:{16 * quad}, r{register}", column
-            else:
-                for line in self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)):
-                    yield line, column
-            # What a line has written is read by one that does not follow at once.
-            for line in stores + (loads if quad not in last_of_part else []):
-                yield line, column
-            stores, loads = [], loads if quad in last_of_part else []
+            ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GRANULE
+            lines += self.finish_quad(tile, quad) + stores
+            stores = []
             if self.has_bias:
-                loads.append(self.load_quad(tile, quad))
-            if self.steps is not None and not self.narrow_tile and (column % BANK_BYTES == 12 or quad == quads - 1):
-                block = column // BANK_BYTES
-                stores.append(f"    st.v4 {place}:{BANK_BYTES * block}, r{self.bytes + 4 * block}")
-            if quad in last_of_part:
-                for line in loads[:-1] + (stores if quad == quads - 1 else []) + loads[-1:]:
-                    yield line, column
-                stores, loads = [] if quad == quads - 1 else stores, []
-        if not self.has_bias:
-            yield f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0", 4 * quads - 4
+                lines += loads
+                loads = [self.load_quad(tile, quad)]
+            if self.steps is not None and not self.narrow_tile and (quad % 4 == 3 or quad == quads - 1):
+                stores = [f"    st.v4 {self.place_of_c(tile)}:{BANK_BYTES * (quad // 4)}, r{self.bytes + 4 * (quad // 4)}"]
+            if ends_part and quad < quads - 1:
+                lines, loads, self.lines_of_first_half = lines + loads, [], len(lines + loads)
+        return lines + stores + (loads if self.has_bias else [f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0"])
+
+    def place_of_c(self, tile):
+        """Address of a thread's row of the staging area."""
+        return f"ur{2 + tile}:rf{self.offset_c}"
+
+    def finish_quad(self, tile, quad):
+        """Four columns to bytes; 32-bit results are stored as they are."""
+        register = self.register_of(tile, 4 * quad)
+        if self.steps is None:
+            return [f"    st.v4 {self.place_of_c(tile)}:{16 * quad}, r{register}"]
+        return list(self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)))
 
     def load_multipliers(self, quad):
         """For ``RequantiseSteps.instructions``."""

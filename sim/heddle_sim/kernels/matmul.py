@@ -280,7 +280,7 @@ class MatmulKernel(Transfers):
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
              f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
-             "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows")
+             "    usetp.gt up2, {cols}, 0", f"    @up2 bra {self.same_rows_begin()}")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")
         text(f"    usub {{rows}}, {{rows}}, {t.rows}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
@@ -303,6 +303,10 @@ class MatmulKernel(Transfers):
         text("    bra step", "finish:")
         self.end()
         text("    halt")
+
+    def same_rows_begin(self):
+        """Where the next tile of the same rows begins."""
+        return "same_rows"
 
     def program(self):
         self.prologue()
