@@ -31,7 +31,7 @@ class LateOperation(Component):
     requesting, data_landing : In(1)
         Accesses to shared memory are not granted; they, or their data, are on their way.
     late_landing, late_busy : In(1)
-        See ``LateResults``.
+        See ``LateResults``: results for the operation in the writer are on their way, any are.
     o_function, o_unsigned, o_amount
         Of the step in the slots and of the late results that are on their way.
     may_compute : Out(1)
@@ -79,11 +79,12 @@ class LateOperation(Component):
                 self.may_compute.eq(~self.pending), self.waiting_for_data.eq(self.pending), self.landing.eq(self.data_landing),
             ]
             return m
-        late, written = Signal(), Signal()      # of the operation in the slots, in the writer
+        late, written, alike = Signal(), Signal(), Signal()      # operation in the slots, in the writer; as those on their way
         m.d.comb += [
             late.eq(Cat(self.function == function for function in LATE).any()),
-            self.may_compute.eq(~self.pending | (late & Mux(
-                written, Cat(value == other for value, other in zip(now, kept)).all(), ~self.requesting))),
+            alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
+            self.may_compute.eq(Mux(late, (alike | ~self.late_busy) & ~(self.waiting_for_data & self.requesting),
+                                    ~self.late_busy & ~self.pending)),
             self.waiting_for_data.eq(self.pending & ~written),
             self.keep_control.eq(self.late_busy),
             self.landing.eq(Mux(written, self.late_landing, self.data_landing)),

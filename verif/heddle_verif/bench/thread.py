@@ -143,7 +143,7 @@ async def operation_cycles(dut):
         "move of a constant": (dict(compute, function=AluFunction.MOV, value=3), groups + 3, groups + 2),
         "add to four registers": (dict(compute, function=AluFunction.ADD, **four), write, write),
         "product": (dict(compute, function=AluFunction.MULH, b=22, b_is_register=1), max(2 * groups + 8, passes * groups + 9),
-                    max(2 * groups + 1, passes * groups + 1, groups + 2)),
+                    (passes + 1) * groups + 1),
         "product of four registers": (dict(compute, function=AluFunction.MULH, **four), max(4 * passes * groups + 8, write),
                                       max(4 * passes * groups + 1, write)),
         "narrow": (dict(compute, function=AluFunction.NARROW, **four), 4 * groups + 7, 4 * groups + 1),
