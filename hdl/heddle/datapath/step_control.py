@@ -106,10 +106,11 @@ class StepControl(Component):
         read_counts = Signal()
         written = Signal()          # the sum is not replaced in the cycle after
         repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
+        # With thread_overlap compared a cycle before, because ``write_next`` follows from it.
+        overlap = self.cfg.thread_overlap
+        domain, at = (m.d.sync, read - 1) if overlap else (m.d.comb, read)
         for distance, repeat in enumerate(repeats, 1):
-            # Compared a cycle before, because ``write_next`` follows from it.
-            before = read - 1
-            m.d.sync += repeat.eq(step[before] & step[before + distance] & (product[before] == product[before + distance]))
+            domain += repeat.eq(step[at] & step[at + distance] & (product[at] == product[at + distance]))
         m.d.sync += [
             forward_one.eq(repeats[0]),
             forward_two.eq(repeats[1] & ~repeats[0]),
@@ -128,7 +129,7 @@ class StepControl(Component):
             self.own.eq(own),
             self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
-            self.write_next.eq(step[read + 1] & ~(repeats[0] & self.cfg.thread_overlap)),
+            self.write_next.eq(step[read + 1] & ~(repeats[0] & overlap)),
             self.write.eq(written),
             self.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),

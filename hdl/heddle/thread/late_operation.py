@@ -15,8 +15,8 @@ class LateOperation(Component):
 
     Results of the ALU wait until these have arrived. With ``cfg.thread_overlap`` late results do not: they come so late that they meet no
     data of loads that are granted, and those of the same function come in order. What belongs to late results on their way is
-    kept here until the next ones, so that another operation may come into the slots. Without, the slots keep an operation until they have all
-    its late results.
+    kept here until the next ones, so that another operation may come into the slots. Without, the slots keep an operation until they
+    have all its late results.
 
     Members
     -------

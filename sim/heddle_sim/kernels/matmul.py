@@ -99,7 +99,9 @@ class MatmulKernel(Transfers):
 
     def send_rows(self, tile, wait=True):
         """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
-        self.text(*(["    wait.thread"] if wait else []), f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
+        if wait:
+            self.text("    wait.thread")
+        self.text(f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
 
     # -- registers --------------------------------------------------------------------------
 

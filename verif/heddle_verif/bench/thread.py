@@ -138,7 +138,8 @@ async def operation_cycles(dut):
     four = {"access": Access.V4, "value": 3}
     write = 4 * (groups + (2 if overlap else 3))        # four product registers
     cases = {       # operation, cycles, cycles with thread_overlap
-        "add of two registers": (dict(compute, function=AluFunction.ADD, b=22, b_is_register=1), 2 * groups + 5, max(2 * groups + 1, groups + 2)),
+        "add of two registers": (dict(compute, function=AluFunction.ADD, b=22, b_is_register=1), 2 * groups + 5,
+                                 max(2 * groups + 1, groups + 2)),
         "add of a constant": (dict(compute, function=AluFunction.ADD, value=3), groups + 5, groups + 2),
         "move of a constant": (dict(compute, function=AluFunction.MOV, value=3), groups + 3, groups + 2),
         "add to four registers": (dict(compute, function=AluFunction.ADD, **four), write, write),
@@ -152,7 +153,8 @@ async def operation_cycles(dut):
         "load of a vector": (dict(load, access=Access.V4, dst=16), write, write),
         "load of one vector": (dict(load, access=Access.V4, dst=16, a=9), write, 12),
         "store of a word": (dict(store, access=Access.B32, c=21), max(2 * groups, stores + 1) + 6, max(2 * groups, stores + 1) + 3),
-        "store of a vector": (dict(store, access=Access.V4, c=20), max(5 * groups, 4 * stores + 1) + 6, max(5 * groups, 4 * stores + 1) + 3),
+        "store of a vector": (dict(store, access=Access.V4, c=20), max(5 * groups, 4 * stores + 1) + 6,
+                              max(5 * groups, 4 * stores + 1) + 3),
         "global load": (dict(load, space=Space.GLOBAL, access=Access.B32, dst=20), bench.cfg.threads + 9, bench.cfg.threads + 6),
         "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + 5,
                          bench.cfg.threads + groups + 2),
