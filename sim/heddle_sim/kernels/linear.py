@@ -12,11 +12,11 @@ from heddle.config import BANK_BYTES
 from .launch import Launch
 from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
 from .requantise import RequantiseSteps
-from .transfers import B_COPIED, C_STAGED
+from .transfers import A_STAGED, B_COPIED, C_STAGED
 
 __all__ = ["plan_linear", "table_for"]
 
-_TABLE_COPIED = 4       # barrier
+_TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
 _BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
 _GRANULE = 16           # product registers that share a token
 _NO_COLUMN = 1 << 16
@@ -69,6 +69,10 @@ class LinearKernel(MatmulKernel):
         kept = self.tiling.with_all_columns(self.column_blocks, self.table)
         self.keeps_b = kept is not None
         self.tiling = kept or self.tiling
+        # While the rows of A in one staging area wait for their registers, the next ones come to another.
+        end = self.tiling.c_stages[1] + self.tiling.rows * self.tiling.c_pitch
+        self.a_stages = (self.tiling.a_stage, end)
+        self.stages_two = self.tiling.chunks == 1 and end + self.tiling.rows * self.tiling.ab_pitch <= self.table
         if self.halves:
             self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GRANULE)]
 
@@ -110,6 +114,35 @@ class LinearKernel(MatmulKernel):
             self.text(f"    uadd {register}, {register}, {self.tiling.slots[1]}", f"    usetp.ge up2, {register}, {{b_end}}",
                       f"    @up2 umov {register}, {self.tiling.slots[0]}")
 
+    # -- A, in two staging areas where there is room ------------------------------------------
+
+    def issue_a(self, *what):
+        if not self.stages_two:
+            super().issue_a(*what)
+            return
+        first, second = self.a_stages
+        self.expect(None, *what)
+        self.text(f"    usetp.eq up2, {{a_to}}, {first}")
+        for guard, barrier in zip(("@up2", "@!up2"), _A_STAGED):
+            self.text(f"    {guard} barrier.expect b{barrier}, {{bytes}}",
+                      f"    {guard} copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{barrier}")
+        self.text(f"    uxor {{a_to}}, {{a_to}}, {first ^ second}")
+
+    def segment_of_a(self, half):
+        return int(half) if self.stages_two else super().segment_of_a(half)
+
+    def load_a(self, half, last):
+        if self.stages_two:
+            self.text(f"    barrier.wait b{_A_STAGED[half]}")
+        super().load_a(half, last)
+
+    def next_a(self):
+        if not self.stages_two:
+            super().next_a()
+            return
+        self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0")
+        self.load_next_a()
+
     # -- program ----------------------------------------------------------------------------
 
     def copy_first(self):
@@ -118,6 +151,9 @@ class LinearKernel(MatmulKernel):
                       f"    copy_block.shared.global {{table}}, {{table_from}}, {self.table_bytes // BANK_BYTES}, b{_TABLE_COPIED}")
 
     def lanes(self):
+        if self.stages_two:
+            self.copy_a()
+            self.text(f"    segment.shared.b8.d1 ur1, {self.a_stages[1]}")
         super().lanes()
         if self.halves:
             (predicate, low, _), (_, high, _) = self.column_parts

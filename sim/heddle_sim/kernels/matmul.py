@@ -113,11 +113,15 @@ class MatmulKernel(Transfers):
         nbytes = t.last_chunk if last else t.chunk
         loads, tail = merge.loads(nbytes), merge.tail(nbytes)
         for number, place, access in loads[:-1] if tail else loads:
-            self.text(f"    ld.{access} r{first + number}, ur0:rf{self.offset_a}:{place}")
+            self.text(f"    ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
         if tail:
             number, place, access = loads[-1]
             self.text(*(f"    mov r{first + number + part}, 0" for part in range(t.dot // 4)),
-                      f"    @p2 ld.{access} r{first + number}, ur0:rf{self.offset_a}:{place}")
+                      f"    @p2 ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
+
+    def segment_of_a(self, half):
+        """Segment of the staged rows that go to one half of the factor registers."""
+        return 0
 
     def load_next_a(self, half=None):
         """``load_a`` for the chunk that comes; without ``half``, for the half that up1 names."""
