@@ -1,10 +1,11 @@
 """Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
-A tile of C is ``threads`` rows by ``threads`` columns (with merges fewer rows: ``merges``) and lives in product registers; two tiles
-alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory and loaded into one half of the
-factor registers while ``mm`` reads the other half. ``threads`` columns of B at a time go to one of two slots of shared memory. Where K is
-too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C.
-Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
+A tile of C is ``threads`` rows by ``threads`` columns (with merges fewer rows: ``merges``) and lives in product
+registers; two tiles alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged
+in shared memory and loaded into one half of the factor registers while ``mm`` reads the other half. ``threads``
+columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in
+chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd
+number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
@@ -35,7 +36,6 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "table_from", "table_end", "table", "b_at", "b_low")
 _ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
-
 
 
 class MatmulKernel(Transfers):

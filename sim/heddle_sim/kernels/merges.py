@@ -14,11 +14,10 @@ _LANES = {1: 1, 2: 2, 3: 4, 4: 4}       # neighbouring lanes; with three the fou
 class Merge:
     """Factors of a merge on a core of ``threads`` lanes of ``dot`` multipliers.
 
-    A group of ``lanes_a * lanes_b`` lanes holds a row of a tile of ``rows`` x ``threads``. Lane t is position p = t mod group, a = p
-    div lanes_b,
-    b = p mod lanes_b. Columns are split interleaved: step i multiplies the columns of threads i * ka … i * ka + ka - 1. Thread c need
-    not fetch column c of the tile: ``column`` deals them out so that a lane's results are runs of ``vector`` columns, which
-    one vector store writes, and the columns of a step are still ``vector`` apart, in different banks.
+    A group of ``lanes_a * lanes_b`` lanes holds a row of a tile of ``rows`` x ``threads``. Lane t is position p = t mod group,
+    a = p div lanes_b, b = p mod lanes_b. Columns are split interleaved: step i multiplies the columns of threads i * ka … i * ka + ka - 1.
+    Thread c need not fetch column c of the tile: ``column`` deals them out so that a lane's results are runs of ``vector`` columns,
+    which one vector store writes, and the columns of a step are still ``vector`` apart, in different banks.
     """
 
     threads: int
