@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from .merges import MERGES, Merge
 from .shares import share_out
+from .stream_tiling import StreamTiling
 from .tiling import Tiling, round_up
 
 __all__ = ["ORDERS", "Choice", "bus_cycles", "choose", "estimate"]
@@ -14,6 +15,9 @@ _LATENCY = 70               # of global memory and the way there
 _FIRST_TILE = 150           # start and the lanes' places
 _MERGED = 80                # more instructions for the lanes' places
 _STEP = 100                 # a chunk of a tile: control, waiting for its copies
+_REQUEST = 85               # from the doorbell to the first bytes of A in shared memory
+_STREAM_STEP = 65           # instructions of a tile of few rows
+_RESULTS = 110              # from the last sum in shared memory to the end
 _GAIN = 0.85                # a merge that is expected to gain less is not worth its risk
 
 
@@ -36,6 +40,9 @@ def bus_cycles(cfg, m, n, k):
 
 def estimate(cfg, m, n, k, merge, order="k-outer"):
     """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
+    streaming = StreamTiling.choose(cfg, m, n, k, merge)
+    if streaming:
+        return _estimate_stream(cfg, streaming)
     tiling = Tiling.choose(cfg, k, merge)
     share = max(share_out(cfg.cores, m, n, merge.rows, cfg.threads), key=lambda part: part.rows * part.columns)
     row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // cfg.threads)
@@ -55,6 +62,20 @@ def estimate(cfg, m, n, k, merge, order="k-outer"):
     each = max(mm, bus, thread + copies + _STEP * tiling.chunks)
     first = _FIRST_TILE + _MERGED * (merge.group > 1) + _LATENCY + columns * tiling.chunk / cfg.axi_bytes + loads / tiling.chunks
     return round(first + row_blocks * column_blocks * each + stores)
+
+
+def _estimate_stream(cfg, tiling):
+    """Of ``StreamingKernel``: the bus is busy from the first byte of A to the last of B, or ``mm`` from the end of the first loads on."""
+    merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
+    tiles = -(-share.columns // tiling.columns)
+    mm = -(-share.columns // tiles // merge.ka) * merge.slices(tiling.k) * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    loads = len(merge.loads(tiling.k)) * (cfg.thread_groups + _ACCESS_CYCLES)
+    stores = len(merge.stores(tiling.columns)) * (cfg.thread_groups * merge.vector + _ACCESS_CYCLES)
+    a, b = (count * tiling.pitch / cfg.axi_bytes for count in (share.rows, share.columns / tiles))
+    bus = _REQUEST + a + tiles * b + mm
+    matrix = _REQUEST + max(a + b, a / len(tiling.parts) + loads) + tiles * mm
+    threads = _REQUEST + a + b + tiles * (stores + _STREAM_STEP)
+    return round(max(bus, matrix, threads) + stores + _RESULTS)
 
 
 def choose(cfg, m, n, k, ka=1, kb=1, order=None):
