@@ -66,6 +66,9 @@ class Config:
         32-bit multipliers (four of 18 x 18 bits each) that the slots of a core share (1, 2, 4 or 8; no more than slots are made).
     matrix_queue, thread_queue, copy_queue : int
         Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
+    issue_ahead : bool
+        ``mm`` enters an empty matrix unit before the factor registers that its lanes read are loaded, so that the words of B are on
+        their way meanwhile [S0.10].
     fetch_words : int
         Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4,
         8 or 16).
@@ -103,6 +106,7 @@ class Config:
     thread_queue: int = 4
     copy_queue: int = 8
     fetch_words: int = 16
+    issue_ahead: bool = False
     shared_writes: int = 8
     cores: int = 1
     mm16: bool = True

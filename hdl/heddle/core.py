@@ -96,6 +96,8 @@ class Core(Component):
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
+        if self.cfg.issue_ahead:
+            m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
             thread.start.eq(self.start), thread.stop.eq(self.stop), matrix.stop.eq(self.stop), copy.stop.eq(self.stop),
             rows.stop.eq(self.stop),

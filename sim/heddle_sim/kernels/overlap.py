@@ -8,6 +8,7 @@ __all__ = ["HALF_GRANULES", "first_groups", "last_parts", "store_accesses", "sto
 
 HALF_GRANULES = TOKEN_GRANULES // 2 - 1     # of the factor registers for one block of A; the last granule has the offsets of B
 _START = 12                                 # from the issue of mm to its first step
+_STARTED = 4                                # from the end of a load to that step, where mm was issued ahead of it
 _PARTS = 5                                  # of the last tile at most: p2 to p6
 _SHORT = 256                                # steps of a tile that are too few to hide the issue of its parts, if these have many mm
 
@@ -32,15 +33,15 @@ def first_groups(cfg, merge, slices):
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
     load, mm = cfg.thread_groups + 7, merge.registers * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
     best = None
-    starts = [(1, block - 1), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
+    starts = [(1, block - 1), (2, max(0, block - 2)), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
     for start, growth in itertools.product(starts, (1, 1.2, 1.35, 1.5, 1.75, 2, 3)):
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
         loaded = done = 0
         for size in sizes:
             used += -(-(first % block + size) // granule)
             # A vector load writes one factor word a cycle.
-            loaded += load - block + 1 if size == 1 else load * -(-(first % block + size) // block)
-            done = max(done, loaded + _START) + size * mm
+            loaded += load - block + size if size < min(3, block) else load * -(-(first % block + size) // block)
+            done = max(done, loaded + (_STARTED if cfg.issue_ahead and not first else _START)) + size * mm
             first += size
         if used <= HALF_GRANULES and (best is None or (done, len(sizes)) < best[0]):
             best = (done, len(sizes)), sizes
@@ -60,7 +61,7 @@ def store_accesses(merge, first, end):
 
 def store_cycles(cfg, merge, first, end):
     """What they take, with the lanes of a row in the same banks."""
-    return sum(cfg.thread_groups * width * min(merge.lanes_a, 2) + 6 for _, width in store_accesses(merge, first, end))
+    return sum(cfg.thread_groups * (width * min(merge.lanes_a, 2) + 1) + 6 for _, width in store_accesses(merge, first, end))
 
 
 def last_parts(cfg, merge, registers, slices, multiplies, places):

@@ -248,8 +248,8 @@ class ResidentPlan:
         groups = []
         for pieces in self._pieces(step):
             first, word, length = pieces[0].first, pieces[0].word, sum(piece.length for piece in pieces)
-            if merge.kb == 1 and length == 1:
-                access = {4: "b32", 8: "v2", 16: "v4"}[self.cfg.dot]
+            access = {4: "b32", 8: "v2", 16: "v4"}.get(length * self.cfg.dot)
+            if merge.kb == 1 and access and first % length == 0:
                 groups.append([f"    ld.{access} r{self._factor(half, word)}, ur0:rf{self.offset_a}:{base + first * self.cfg.dot}"])
                 continue
             # A vector load begins at a block: words before the piece come with it.

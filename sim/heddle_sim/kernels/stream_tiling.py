@@ -29,10 +29,10 @@ class Part:
 
 @dataclass(frozen=True)
 class StreamTiling:
-    """``shares`` of C (of ``n`` columns) are those of the cores. Lengths along k are bytes; ``pitch`` and ``ab_pitch`` are the distances
-    of rows of A and columns of B in global and in shared memory, ``c_pitch`` that of rows of a tile of ``columns`` columns; ``slots``
-    (of B), ``a_stage`` and ``c_stages`` are shared addresses. Product registers of slot s begin at ``s * distance``; ``places`` is the first
-    register behind those of all slots.
+    """``shares`` of C (of ``n`` columns) are those of the cores. Lengths along k are bytes; ``pitch`` and ``ab_pitch`` are the distances of
+    rows of A and columns of B in global and in shared memory, ``c_pitch`` that of rows of a tile of ``columns`` columns; ``slots`` (of B),
+    ``a_stage`` and ``c_stages`` are shared addresses. Product registers of slot s begin at ``s * distance``; ``places`` is the first register
+    behind those of all slots.
     """
 
     merge: Merge
@@ -52,6 +52,10 @@ class StreamTiling:
     @property
     def places(self):
         return len(self.slots) * self.distance
+
+    def loads(self, part):
+        """Loads of a part of A, as ``Merge.loads`` has them."""
+        return self.merge.loads(self.k - part.start if part is self.parts[-1] else part.nbytes)
 
     @property
     def ragged(self):

@@ -17,6 +17,7 @@ from ..isa import assemble
 from .cost import ORDERS
 from .merges import write_scaled
 from .shares import begin_share
+from .stream_start import Event, beginning
 from .stream_tiling import MAX_SLOTS
 from .text import KernelText
 from .tiling import round_up
@@ -96,19 +97,28 @@ class StreamingKernel:
         t, text, merge, scratch = self.tiling, self.text, self.merge, self.scratch
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in t.shares], _ADDRESSES, "finish")
-        text(f"    segment.shared.b8.d1 ur0, {t.a_stage}", "    segment.shared.b8.d1 ur1, 0")
         # Copies wait for the bus, places for the threads: they are asked for in turn, the first rows of A before anything else.
         places = iter(self.places())
-        for copy, number in [(self.copy_a, part) for part in range(len(t.parts))] + [(self.copy_b, slot) for slot in range(len(t.slots))]:
+        for copy, number in (*((self.copy_a, part) for part in range(len(t.parts))), (self.copy_b, 0)):
             copy(number)
-            text(*itertools.islice(places, 3))
-        text(*places)
+            text(*itertools.islice(places, 4))
+        text(*places, f"    segment.shared.b8.d1 ur0, {t.a_stage}", "    segment.shared.b8.d1 ur1, 0")
         self.first_tiles()
         merge.write_result_offset(text, self.offset_c, self.thread_number, t.c_pitch, scratch)
         self.some_lanes_store = merge.write_result_lanes(text, 3, self.thread_number, scratch)
         text(*(f"    segment.shared.b8.d1 ur{2 + stage}, {place}" for stage, place in enumerate(t.c_stages)))
         self.next_tile()
-        text("    bra store_1")
+        if len(t.slots) > 2:
+            # The third tile is under way before the first is stored, or mm would wait for it.
+            text("    @up1 bra store_1")
+            self.next_tile()
+            text("    @up1 bra two")
+            self.last_columns("third")
+            self.multiply_all(2)
+            text("two:", "    usetp.ne up1, {left}, {left}")
+            self.copy_c(0)
+            text("    usetp.lt up1, {left}, 0")
+        text(f"    bra store_{min(2, len(t.slots) - 1)}")
 
     def places(self):
         """Instructions that tell each thread its row of A and its column of B."""
@@ -129,24 +139,24 @@ class StreamingKernel:
         return lines
 
     def first_tiles(self):
-        """Each part of A is loaded ahead of the ``mm`` of the part before; until the last has come, ``mm`` takes the others of the second
-        tile, too, if there is one."""
-        t, text = self.tiling, self.text
-        for index, part in enumerate(t.parts):
-            text(f"    barrier.wait b{self.a_barrier(index)}")
-            self.load_a(part)
-            if index == min(1, len(t.parts) - 1):
-                text(f"    barrier.wait b{self.b_barrier(0)}")
-            if index:
-                self.multiply(0, t.parts[index - 1], self.guard)
-        if len(t.parts) == 1:
-            self.multiply(0, t.parts[0], self.guard)
-        text(f"    barrier.wait b{self.b_barrier(1)}")
-        for part in t.parts[:-1]:
-            self.multiply(1, part, "@p4 ")
-        if len(t.parts) > 1:
-            self.multiply(0, t.parts[-1], self.guard)
-        self.multiply(1, t.parts[-1], "@p4 ")
+        """Loads of A, the copies of B behind the first, and ``mm`` of the first two tiles, if there is a second, in the order of
+        ``beginning``."""
+        t, text, waited = self.tiling, self.text, set()
+
+        def wait(barrier):
+            if barrier not in waited:
+                text(f"    barrier.wait b{barrier}")
+                waited.add(barrier)
+
+        for event, place, number in beginning(self.cfg, t):
+            if event is Event.LOAD:
+                wait(self.a_barrier(place))
+                self.load_a(t.parts[place], number)
+            elif event is Event.COPY:
+                self.copy_b(place)
+            else:
+                wait(self.b_barrier(place))
+                self.multiply(place, t.parts[number], "@p4 " if place else self.guard)
 
     def next_tile(self):
         """up1: there is none."""
@@ -159,15 +169,23 @@ class StreamingKernel:
         text(f"step_{slot}:")
         self.next_tile()
         text(f"    @up1 bra store_{slot}")
-        if t.ragged:
-            text("    usetp.ne up2, {left}, 0", f"    @up2 bra multiply_{slot}", f"    setp.lt p1, r{self.column}, {{columns_last}}",
-                 f"multiply_{slot}:")
-        text(f"    barrier.wait b{self.b_barrier(slot)}")
-        for part in t.parts:
-            self.multiply(slot, part, self.guard)
+        self.last_columns(slot)
+        self.multiply_all(slot)
         text(f"store_{slot}:")
         self.copy_c(before)
         text("    @up1 bra finish")
+
+    def last_columns(self, name):
+        """p1 for a tile with fewer columns, the last."""
+        if self.tiling.ragged:
+            self.text("    usetp.ne up2, {left}, 0", f"    @up2 bra multiply_{name}", f"    setp.lt p1, r{self.column}, {{columns_last}}",
+                      f"multiply_{name}:")
+
+    def multiply_all(self, slot):
+        """``mm`` over all of k."""
+        self.text(f"    barrier.wait b{self.b_barrier(slot)}")
+        for part in self.tiling.parts:
+            self.multiply(slot, part, self.guard)
 
     def multiply(self, slot, part, guard):
         """``mm`` over a part of k of the columns in a slot."""
@@ -207,20 +225,18 @@ class StreamingKernel:
             text(f"    uadd {{a_to}}, {{a_to}}, {t.parts[0].nbytes}", f"    uadd {{a_from}}, {{a_from}}, {t.parts[0].nbytes}")
         if last:
             text(f"    umov {{a_blocks}}, {t.parts[part].nbytes // BANK_BYTES}")
-        text(f"    barrier.expect b{self.a_barrier(part)}, {{a_bytes{'_last' if last else ''}}}",
-             f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{self.a_barrier(part)}")
+        text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{self.a_barrier(part)}",
+             f"    barrier.expect b{self.a_barrier(part)}, {{a_bytes{'_last' if last else ''}}}")
 
-    def load_a(self, part):
-        """A part of A from shared memory to the factor registers; zero where a lane has no word in the last slice."""
-        merge, last = self.merge, part is self.tiling.parts[-1]
-        nbytes = self.tiling.k - part.start if last else part.nbytes
-        loads, tail = merge.loads(nbytes), last and merge.tail(nbytes)
-        for index, (number, place, access) in enumerate(loads):
-            register, guard = self.factor(part.word) + number, ""
-            if tail and index == len(loads) - 1:
-                self.text(*(f"    mov r{register + word}, 0" for word in range(self.cfg.dot // 4)))
-                guard = "@p2 "
-            self.text(f"    {guard}ld.{access} r{register}, ur0:rf{self.offset_a}:{part.start + place}")
+    def load_a(self, part, index):
+        """A load of a part of A from shared memory to the factor registers; zero where a lane has no word in the last slice."""
+        t, merge = self.tiling, self.merge
+        number, place, access = t.loads(part)[index]
+        register, guard = self.factor(part.word) + number, ""
+        if part is t.parts[-1] and index == len(t.loads(part)) - 1 and merge.tail(t.k):
+            self.text(*(f"    mov r{register + word}, 0" for word in range(self.cfg.dot // 4)))
+            guard = "@p2 "
+        self.text(f"    {guard}ld.{access} r{register}, ur0:rf{self.offset_a}:{part.start + place}")
 
     def copy_b(self, slot):
         """The next columns of B to their slot, unless all have been asked for."""
