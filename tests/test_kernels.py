@@ -8,6 +8,8 @@ from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.kernels.cost import bus_cycles, choose, estimate
 from heddle_sim.kernels.merges import MERGES, Merge
+from heddle_sim.kernels.stream_tiling import StreamTiling
+from heddle_sim.kernels.streaming import StreamingKernel
 from heddle_sim.kernels.tiling import Tiling
 
 TINY = load_config("tiny")
@@ -41,6 +43,39 @@ def test_merges(device, ka, kb):
     """Ragged rows, columns and k with every merge, in both loop orders [S0.4-S0.7]."""
     for index, shape in enumerate(SHAPES):
         check(device, *shape, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+
+
+@pytest.mark.parametrize("ka, kb", PAIRS)
+def test_few_rows(device, ka, kb):
+    """All rows in one tile: A stays in the factor registers. Columns for less than one, one, and more tiles than there are slots."""
+    merge = Merge(TINY.threads, TINY.dot, ka, kb)
+    shapes = [(merge.rows, 8, 64), (1, 16, 5), (merge.rows, 25, 100), (max(1, merge.rows - 1), 47, 130), (1, 64, 33)]
+    for index, (m, n, k) in enumerate(shapes):
+        assert StreamTiling.choose(TINY, m, n, k, merge)
+        check(device, m, n, k, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+
+
+def test_few_rows_of_all_cores():
+    with Device(TINY.replace(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
+        for shape in ((2, 40, 60), (5, 17, 33), (6, 3, 9), (1, 100, 20)):
+            check(device, *shape, ka=4)
+            check(device, *shape, ka=2, kb=2)
+
+
+def test_what_takes_few_rows():
+    """Rows beyond a tile, or an A that its registers do not hold, are the business of the other kernel."""
+    cfg = load_config("base")
+    assert StreamTiling.choose(cfg, 8, 256, 512, Merge(32, 8, 4)).columns == 8
+    assert StreamTiling.choose(cfg, 32, 256, 512, Merge(32, 8)) and not StreamTiling.choose(cfg, 33, 256, 512, Merge(32, 8))
+    assert not StreamTiling.choose(cfg, 8, 256, 8000, Merge(32, 8))
+    for ka in MERGES:
+        for kb in MERGES:
+            for k in (1, 16, 100, 1000, 3000):
+                merge = Merge(32, 8, ka, kb)
+                tiling = StreamTiling.choose(cfg, 1, 200, k, merge)
+                if tiling:
+                    assert len(StreamingKernel(cfg, tiling, True, True).program()) <= cfg.instruction_words
+                    assert tiling.c_stages[1] + merge.rows * tiling.c_pitch <= cfg.shared_bytes
 
 
 @pytest.mark.parametrize("ka, kb", PAIRS)

@@ -3,8 +3,8 @@
 Products whose rows fit one tile have a kernel of their own (``streaming``). Here a tile of C is ``threads`` rows by ``threads`` columns
 (with merges fewer rows: ``merges``) and lives in product registers; two tiles alternate, so that one is stored while ``mm`` works on the
 other. A block of rows of A is staged in shared memory and loaded into one half of the factor registers while ``mm`` reads the other half.
-``threads`` columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k. A
-finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd number of 16-byte blocks apart in
+``threads`` columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k.
+A finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd number of 16-byte blocks apart in
 shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a

@@ -33,7 +33,9 @@ def first_groups(cfg, merge, slices):
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
     load, mm = cfg.thread_groups + 7, merge.registers * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
     best = None
-    starts = [(1, block - 1), (2, max(0, block - 2)), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
+    # An mm that went ahead of its load begins so early that one word would not last until the next load is done.
+    single = min(block, 2) if cfg.issue_ahead else 1
+    starts = [(single, block - single), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
     for start, growth in itertools.product(starts, (1, 1.2, 1.35, 1.5, 1.75, 2, 3)):
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
         loaded = done = 0

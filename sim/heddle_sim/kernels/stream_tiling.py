@@ -31,8 +31,8 @@ class Part:
 class StreamTiling:
     """``shares`` of C (of ``n`` columns) are those of the cores. Lengths along k are bytes; ``pitch`` and ``ab_pitch`` are the distances of
     rows of A and columns of B in global and in shared memory, ``c_pitch`` that of rows of a tile of ``columns`` columns; ``slots`` (of B),
-    ``a_stage`` and ``c_stages`` are shared addresses. Product registers of slot s begin at ``s * distance``; ``places`` is the first register
-    behind those of all slots.
+    ``a_stage`` and ``c_stages`` are shared addresses. Product registers of slot s begin at ``s * distance``; ``places`` is the first
+    register behind those of all slots.
     """
 
     merge: Merge
