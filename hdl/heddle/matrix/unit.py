@@ -43,6 +43,8 @@ class MatrixUnit(Component):
     registers : In(RegisterPort(cfg))
         The thread unit's access to the lanes.
     bank : Out(BankReadPort(cfg))
+    hold : In(1)
+        With ``issue_ahead``: no word of B is read and no step begins.
     stop : In(1)
     o_error : Out(ErrorStream())
     done : Out(1)
