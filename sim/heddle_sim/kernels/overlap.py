@@ -2,7 +2,7 @@
 
 import itertools
 
-from heddle.config import BANK_BYTES, TOKEN_GRANULES
+from heddle.config import BANK_BYTES, BANKS, TOKEN_GRANULES
 
 __all__ = ["HALF_GRANULES", "first_groups", "last_parts", "store_accesses", "store_cycles"]
 
@@ -63,7 +63,9 @@ def store_accesses(merge, first, end):
 
 def store_cycles(cfg, merge, first, end):
     """What they take, with the lanes of a row in the same banks."""
-    return sum(cfg.thread_groups * (width * min(merge.lanes_a, 2) + 1) + 6 for _, width in store_accesses(merge, first, end))
+    groups = cfg.thread_groups
+    passes = max(groups, cfg.threads // BANKS) * min(merge.lanes_a, 2)
+    return sum(passes * width + groups + 6 for _, width in store_accesses(merge, first, end))
 
 
 def last_parts(cfg, merge, registers, slices, multiplies, places):
