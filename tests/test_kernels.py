@@ -14,6 +14,7 @@ from heddle_sim.kernels.tiling import Tiling
 
 TINY = load_config("tiny")
 PAIRS = [(ka, kb) for ka in MERGES for kb in MERGES if (ka > 1) + (ka > 2) + (kb > 1) + (kb > 2) <= 3]     # groups of at most 8 lanes
+WORDS = (np.int16, np.uint16)
 SHAPES = [(1, 1, 1), (3, 9, 17), (9, 17, 33), (5, 8, 64), (4, 10, 150)]
 RESIDENT_SHAPES = [(1, 1, 1), (3, 9, 17), (9, 17, 33), (5, 8, 64), (4, 10, 300)]
 
@@ -24,8 +25,8 @@ def operands(m, n, k, a_type=np.int8, b_type=np.int8):
             for kind, shape in ((a_type, (m, k)), (b_type, (k, n))))
 
 
-def check(device, m, n, k, **options):
-    a, b = operands(m, n, k, np.uint8 if n % 2 else np.int8)
+def check(device, m, n, k, kinds=None, **options):
+    a, b = operands(m, n, k, *kinds or (np.uint8 if n % 2 else np.int8,))
     c, stats = device.matmul(a, b, **options)
     assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32)), (m, n, k, options)
     assert device.memory.allocator.used == 0
@@ -43,6 +44,7 @@ def test_merges(device, ka, kb):
     """Ragged rows, columns and k with every merge, in both loop orders [S0.4-S0.7]."""
     for index, shape in enumerate(SHAPES):
         check(device, *shape, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+    check(device, 9, 17, 33, WORDS, ka=ka, kb=kb)
 
 
 @pytest.mark.parametrize("ka, kb", PAIRS)
@@ -53,6 +55,7 @@ def test_few_rows(device, ka, kb):
     for index, (m, n, k) in enumerate(shapes):
         assert StreamTiling.choose(TINY, m, n, k, merge)
         check(device, m, n, k, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+    check(device, merge.rows, 19, 51, WORDS, ka=ka, kb=kb)
 
 
 def test_few_rows_of_all_cores():
@@ -87,6 +90,8 @@ def test_resident(device, ka, kb):
         if stats.cycles is not None:
             assert stats.counters["read_beats"] == stats.counters["write_beats"] == 0
             assert stats.cycles == sum(stats.breakdown.values())
+    stats = check(device, 9, 17, 33, WORDS, ka=ka, kb=kb, resident=True)
+    assert stats.peak_macs_per_cycle == TINY.peak_macs(2)
 
 
 @pytest.mark.parametrize("resident", [False, True])
@@ -119,6 +124,8 @@ def test_cores_share_merged_tiles():
         ({"ka": True}, "ka must be one of 1, 2, 3, 4, not True"),
         ({"ka": 4, "kb": 3}, "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 3)"),
         ({"order": "rows"}, "order must be one of k-outer, column-outer, not 'rows'"),
+        ({"b_layout": "kn", "ka": 2}, "ka and kb must be 1, and resident false, with b_layout kn, not ka 2, kb None, resident False"),
+        ({"b_layout": "kn", "resident": True}, "ka and kb must be 1, and resident false, with b_layout kn, not ka None, kb None, resident True"),
         ({"resident": True, "ka": 1, "kb": 1}, "resident operands must fit 16384 bytes of shared memory, not take "),
     ],
 )

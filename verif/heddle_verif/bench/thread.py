@@ -95,8 +95,8 @@ async def gather_cycles(dut):
     await bench.start()
     workload, cfg = Workload(bench), bench.cfg
     numbers = np.arange(cfg.threads)
-    groups = cfg.thread_groups
-    for stride, expected, conflicts in ((16, groups, 0), (ROW_BYTES, cfg.threads, cfg.threads - groups), (0, groups, 0),
+    groups, turns = cfg.thread_groups, cfg.thread_groups * -(-bench.slots // BANKS)      # more slots than banks take turns
+    for stride, expected, conflicts in ((16, turns, turns - groups), (ROW_BYTES, cfg.threads, cfg.threads - groups), (0, groups, 0),
                                         (4, -(-cfg.threads // bench.slots), 0)):
         workload.set(8, numbers * stride)
         await bench.idle()
@@ -128,7 +128,8 @@ async def operation_cycles(dut):
     workload.set(8, np.arange(bench.cfg.threads))
     await bench.idle()
     parts, passes = bench.cfg.numbers_per_word, bench.slots // bench.cfg.slot_multipliers
-    stores = groups if bench.cfg.shared_writes == BANKS else bench.cfg.threads      # cycles of a pass
+    turns = groups * -(-bench.slots // BANKS)
+    stores = turns if bench.cfg.shared_writes == BANKS else bench.cfg.threads       # cycles of a pass
     always = {"guard": GUARD_ALWAYS}
     load = {"kind": ThreadKind.LOAD, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
     cases = {
@@ -146,7 +147,7 @@ async def operation_cycles(dut):
                    4 * groups + 7),
         "scale": (dict(kind=ThreadKind.ALU, function=AluFunction.SCALE, access=Access.V4, dst=20, a=24, value=3, c=5, **always),
                   4 * passes * groups + 10),
-        "load of a word": (dict(access=Access.B32, dst=16, **load), groups + 6),
+        "load of a word": (dict(access=Access.B32, dst=16, **load), turns + 6),
         "load of a vector": (dict(access=Access.V4, dst=16, **load), 4 * (groups + 3)),
         "store of a word": (dict(kind=ThreadKind.STORE, space=Space.SHARED, access=Access.B32, a=8, c=21, element_shift=4,
                                  **always), max(2 * groups, stores + 1) + 6),
@@ -156,7 +157,7 @@ async def operation_cycles(dut):
                         bench.cfg.threads + 9),
         "global store": (dict(kind=ThreadKind.STORE, space=Space.GLOBAL, access=Access.B32, a=8, c=20, element_shift=4, **always),
                          bench.cfg.threads + groups + 5),
-        "load of factors": (dict(access=Access.V4, dst=FIRST_FACTOR_REGISTER, **load), max(groups + 6, groups * 4 // parts)),
+        "load of factors": (dict(access=Access.V4, dst=FIRST_FACTOR_REGISTER, **load), max(turns + 6, groups * 4 // parts)),
     }
     for name, (operation, expected) in cases.items():
         bench.times["done"].clear()
