@@ -9,7 +9,7 @@ from ..layouts import ErrorStream, error_layout
 __all__ = ["RunControl", "STUCK_CYCLES"]
 
 STUCK_CYCLES = 4096         # cycles after the time limit in which memory must answer
-SETTLE_CYCLES = 3           # idle cycles after which a run is over
+SETTLE_CYCLES = 1           # idle cycles after which a run is over
 
 
 class RunControl(Component):

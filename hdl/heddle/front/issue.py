@@ -3,8 +3,9 @@
 from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
-from ..config import UNIFORM_PREDICATES
+from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES, UNIFORM_PREDICATES
 from ..errors import ErrorCode
 from ..isa.layout import Access, AluFunction, ElementType, Opcode, OperandSource, Special, WaitUnit
 from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
@@ -21,7 +22,7 @@ QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting bar
 
 def issue_members(cfg):
     """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
-    return {
+    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
         "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
@@ -262,6 +263,10 @@ class Issue(Component):
         operation, fields = self.o_matrix.payload, word.modifiers.matrix
         part_bits = self.cfg.numbers_per_word.bit_length() - 1
         offered = self._offer(m, self.o_matrix, instruction.for_matrix, self._tokens.free)
+        if self.cfg.issue_ahead:        # all but the offsets of B
+            shift = part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
+            offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
+            m.d.comb += [self._tokens.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(self._tokens.matrix_hold)]
         guard = Signal(self.cfg.threads)
         with m.Switch(word.guard):
             for index, predicate in enumerate(self.predicates):

@@ -106,11 +106,15 @@ class Tokens(Component):
         No instruction of the unit is in flight.
     clear
         Forget all instructions.
+    lanes_only, matrix_hold
+        With ``issue_ahead``: factor granules that an ``mm`` does not need before its first step; loads that are under way to
+        them do not keep it from an empty matrix unit, which must not begin a step with ``matrix_hold``.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
-        super().__init__({
+        ahead = {"lanes_only": In(TOKEN_GRANULES), "matrix_hold": Out(1)} if cfg.issue_ahead else {}
+        super().__init__(ahead | {
             "token": In(token_layout), "for_matrix": In(1), "writes_predicate": In(1),
             "free": Out(1), "add": In(1), "thread_done": In(1), "matrix_done": In(1),
             "thread_empty": Out(1), "matrix_empty": Out(1), "clear": In(1),
@@ -129,13 +133,20 @@ class Tokens(Component):
                 unit.clear.eq(self.clear),
             ]
 
-        def overlap(held):
-            return (held.product & self.token.product).any() | (held.factor & self.token.factor).any()
+        early = Mux(matrix.empty, self.lanes_only, 0) if self.cfg.issue_ahead else 0
+
+        def overlap(held, excepted=0):
+            return (held.product & self.token.product).any() | (held.factor & self.token.factor & ~excepted).any()
 
         m.d.comb += [
-            self.free.eq(Mux(self.for_matrix, ~overlap(thread.held) & ~thread.flags & ~matrix.full,
+            self.free.eq(Mux(self.for_matrix, ~overlap(thread.held, early) & ~thread.flags & ~matrix.full,
                              ~overlap(matrix.held) & ~thread.full)),
             self.thread_empty.eq(thread.empty),
             self.matrix_empty.eq(matrix.empty),
         ]
+        if self.cfg.issue_ahead:
+            awaited = Signal(TOKEN_GRANULES)        # of an mm that went ahead; nothing newer holds them, because it does
+            added = Mux(self.add & self.for_matrix, self.token.factor, 0)
+            m.d.sync += awaited.eq(Mux(self.clear, 0, (awaited | added) & thread.held.factor))
+            m.d.comb += self.matrix_hold.eq((awaited & thread.held.factor).any())
         return m

@@ -41,6 +41,7 @@ class FrontEnd(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         issue = issue_members(cfg)
+        self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()))
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
@@ -50,7 +51,7 @@ class FrontEnd(Component):
             "o_copy": Out(stream.Signature(row_operation_layout)),
             "o_error": Out(ErrorStream()),
             "predicates": In(cfg.threads).array(7),
-        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *_ISSUE_OUTPUTS)})
+        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *self._outputs)})
 
     def elaborate(self, platform):
         m = Module()
@@ -65,7 +66,7 @@ class FrontEnd(Component):
         for name in ("o_thread", "o_matrix", "o_copy", "o_error"):
             connect(m, getattr(issue, name), flipped(getattr(self, name)))
         m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in _ISSUE_INPUTS]
-        m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in _ISSUE_OUTPUTS]
+        m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in self._outputs]
         m.d.comb += [inner.eq(outer) for inner, outer in zip(issue.predicates, self.predicates)]
         m.d.comb += [
             fetch.enable.eq(issue.active),

@@ -1,10 +1,11 @@
 """Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
-A tile of C is ``threads`` rows by ``threads`` columns (with merges fewer rows: ``merges``) and lives in product registers; two tiles
-alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory and loaded into one half of the
-factor registers while ``mm`` reads the other half. ``threads`` columns of B at a time go to one of two slots of shared memory. Where K is
-too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C.
-Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
+Products whose rows fit one tile have a kernel of their own (``streaming``). Here a tile of C is ``threads`` rows by ``threads`` columns
+(with merges fewer rows: ``merges``) and lives in product registers; two tiles alternate, so that one is stored while ``mm`` works on the
+other. A block of rows of A is staged in shared memory and loaded into one half of the factor registers while ``mm`` reads the other half.
+``threads`` columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k.
+A finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd number of 16-byte blocks apart in
+shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
@@ -21,6 +22,8 @@ from .cost import ORDERS
 from .launch import Launch
 from .merges import Merge, write_scaled
 from .shares import begin_share, share_out
+from .stream_tiling import StreamTiling
+from .streaming import StreamingKernel
 from .text import KernelText
 from .tiling import MAX_SLICES, Tiling, round_up
 from .transfers import A_STAGED, C_STAGED, Transfers
@@ -35,7 +38,6 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "table_from", "table_end", "table", "staged", "b_end", "b_at", "b_low")
 _ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
-
 
 
 class MatmulKernel(Transfers):
@@ -326,7 +328,12 @@ def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, elem
 
     A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
     ``c_address``; rows start at multiples of 16 bytes, and the bytes between the end of a row of A or B and the next multiple of 16 are
-    zero. ``ka``, ``kb``: merges; ``order``: loop order of ``mm``, of ``ORDERS``. Returns ``Launch``.
+    zero. ``ka``, ``kb``: merges; ``order``: loop order of ``mm``, of ``ORDERS``. Where one tile has all rows of a core the program is
+    that of ``StreamingKernel``. Returns ``Launch``.
     """
-    kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, 0, ka, kb, order)
+    tiling = None if b_layout == "kn" else StreamTiling.choose(cfg, m, n, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb))
+    if tiling:
+        kernel = StreamingKernel(cfg, tiling, a_signed, b_signed, element_bytes, order)
+    else:
+        kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, 0, ka, kb, order)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)

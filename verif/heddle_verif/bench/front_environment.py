@@ -69,6 +69,7 @@ class FrontBench(Bench):
         super().__init__(dut, FrontEnd(bench_config()), idle_limit=5000)
         self.pause, self.finish_share = pause, finish
         self.hazards = HazardChecker(self.cfg)
+        self._must_hold = False
         self.in_flight = dict.fromkeys(UNITS, 0)
         self.errors, self.instruction_cycles = [], []
         self.waits = []         # of the program that runs, where the model ran it
@@ -137,6 +138,15 @@ class FrontBench(Bench):
             assert not thread or waits & 1 << WaitUnit.THREAD.value, "only wait waits without a stall"
             assert not copy or waits & self._busy() & 1 << WaitUnit.COPY.value, "only wait waits without a stall"
 
+    def _held(self):
+        """The matrix unit must not begin. What was accepted in the cycle before shows only in the next."""
+        if not self.cfg.issue_ahead:
+            return False
+        must, self._must_hold = self._must_hold, self.hazards.must_hold()
+        held = bool(self.dut.matrix_hold.value)
+        assert held or not (must and self._must_hold), "mm must be held until its factor words are written"
+        return held or self._must_hold
+
     def _busy(self):
         """The units that ``wait`` waits for now, a mask."""
         dut, busy = self.dut, {}
@@ -153,8 +163,10 @@ class FrontBench(Bench):
             if dut.event_instructions.value:
                 self.instruction_cycles.append(self.cycle)
                 self.progress()
+            held = self._held()
             for unit in UNITS:
-                ends = self.in_flight[unit] and self.rng.random() < self.finish_share and (unit != "copy" or self.copies_may_end)
+                may_end = {"thread": True, "matrix": not held, "copy": self.copies_may_end}[unit]
+                ends = self.in_flight[unit] and self.rng.random() < self.finish_share and may_end
                 self.in_flight[unit] -= bool(ends)
                 if unit != "copy":
                     getattr(dut, f"{unit}_done").value = int(bool(ends))

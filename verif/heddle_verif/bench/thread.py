@@ -95,8 +95,8 @@ async def gather_cycles(dut):
     await bench.start()
     workload, cfg = Workload(bench), bench.cfg
     numbers = np.arange(cfg.threads)
-    groups = cfg.thread_groups
-    for stride, expected, conflicts in ((16, groups, 0), (ROW_BYTES, cfg.threads, cfg.threads - groups), (0, groups, 0),
+    groups, turns = cfg.thread_groups, cfg.thread_groups * -(-bench.slots // BANKS)      # more slots than banks take turns
+    for stride, expected, conflicts in ((16, turns, turns - groups), (ROW_BYTES, cfg.threads, cfg.threads - groups), (0, groups, 0),
                                         (4, -(-cfg.threads // bench.slots), 0)):
         workload.set(8, numbers * stride)
         await bench.idle()
@@ -130,7 +130,8 @@ async def operation_cycles(dut):
     await bench.idle()
     parts, passes = bench.cfg.numbers_per_word, bench.slots // bench.cfg.slot_multipliers
     overlap = bench.cfg.thread_overlap
-    stores = groups if bench.cfg.shared_writes == BANKS else bench.cfg.threads      # cycles of a pass
+    turns = groups * -(-bench.slots // BANKS)
+    stores = turns if bench.cfg.shared_writes == BANKS else bench.cfg.threads       # cycles of a pass
     always = {"guard": GUARD_ALWAYS}
     load = {"kind": ThreadKind.LOAD, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
     store = {"kind": ThreadKind.STORE, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
@@ -149,7 +150,7 @@ async def operation_cycles(dut):
                                       max(4 * passes * groups + 1, write)),
         "narrow": (dict(compute, function=AluFunction.NARROW, **four), 4 * groups + 7, 4 * groups + 1),
         "scale": (dict(compute, function=AluFunction.SCALE, c=5, **four), 4 * passes * groups + 10, 4 * passes * groups + 1),
-        "load of a word": (dict(load, access=Access.B32, dst=16), groups + 6, groups + 4),
+        "load of a word": (dict(load, access=Access.B32, dst=16), turns + 6, turns + 4),
         "load of a vector": (dict(load, access=Access.V4, dst=16), write, write),
         "load of one vector": (dict(load, access=Access.V4, dst=16, a=9), write, 12),
         "store of a word": (dict(store, access=Access.B32, c=21), max(2 * groups, stores + 1) + 6, max(2 * groups, stores + 1) + 3),
@@ -158,8 +159,8 @@ async def operation_cycles(dut):
         "global load": (dict(load, space=Space.GLOBAL, access=Access.B32, dst=20), bench.cfg.threads + 9, bench.cfg.threads + 6),
         "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + 5,
                          bench.cfg.threads + groups + 2),
-        "load of factors": (dict(load, access=Access.V4, dst=FIRST_FACTOR_REGISTER), max(groups + 6, groups * 4 // parts),
-                            max(groups + 4, groups * 4 // parts)),
+        "load of factors": (dict(load, access=Access.V4, dst=FIRST_FACTOR_REGISTER), max(turns + 6, groups * 4 // parts),
+                            max(turns + 4, groups * 4 // parts)),
     }
     wrong = []
     for name, (operation, *expected) in cases.items():
