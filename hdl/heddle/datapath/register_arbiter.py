@@ -26,7 +26,8 @@ class RegisterArbiter(Component):
     Product registers: the thread unit reads whenever it likes and writes in a cycle in which ``mm`` does not; when it has to
     wait (with ``cfg.thread_overlap`` for two cycles), ``pause`` asks once for such a cycle. Port B of the factor file: a write of the
     thread unit, then the offsets of the next ``mm``, then a read of the thread unit. Grants are combinational from the port and
-    registered state of ``mm``; a write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the data, one cycle after the grant.
+    registered state of ``mm``; a write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the
+    data, one cycle after the grant.
     Reset forgets a capture.
 
     Parameters
