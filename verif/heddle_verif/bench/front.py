@@ -97,9 +97,9 @@ async def hazards(dut, finish):
 
 @cocotb.test(timeout_time=6, timeout_unit="ms")
 async def kernel(dut):
-    """The program of the matrix product; two shapes."""
+    """The programs of the matrix product; three shapes."""
     bench = await prepared(dut, "bursty", 0.3)
-    for m, n, k in ((7, 9, 15), (17, 20, 40)):
+    for m, n, k in ((7, 9, 15), (17, 20, 40), (33, 20, 40)):
         launch = plan(bench.cfg, m, n, k, 0, 0x4000, 0x8000, True, False)
         await bench.load(launch.program)
         await bench.set_uniform(launch.uniform)
