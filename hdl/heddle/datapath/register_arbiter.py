@@ -82,7 +82,7 @@ class RegisterArbiter(Component):
 
     def _products(self, m):
         port, access = self.registers, self.access
-        granted, asked, waited = Signal(), Signal(), Signal()
+        granted, asked = Signal(), Signal()
         m.d.comb += [
             access.matrix_register.eq(self.read_register),
             access.thread_register.eq(port.read_number),
@@ -93,11 +93,15 @@ class RegisterArbiter(Component):
             port.write_grant.eq(granted),
         ]
         # Where mm leaves out writes by itself, it is asked for one a cycle later.
-        second = asked & ~waited & ~granted if self.cfg.thread_overlap else ~asked
+        asks = ~asked
+        if self.cfg.thread_overlap:
+            waited = Signal(name="waited")
+            m.d.sync += waited.eq(port.write_product & asked)
+            asks = asked & ~waited & ~granted
         m.d.sync += [
             granted.eq(access.thread_next),
-            asked.eq(port.write_product), waited.eq(port.write_product & asked),
-            self.pause.eq(port.write_product & self.write_next & second),
+            asked.eq(port.write_product),
+            self.pause.eq(port.write_product & self.write_next & asks),
         ]
 
     def _factor_file(self, m):

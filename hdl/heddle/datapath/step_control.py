@@ -104,7 +104,6 @@ class StepControl(Component):
         forward_one = Signal()
         forward_two = Signal()
         read_counts = Signal()
-        written = Signal()          # the sum is not replaced in the cycle after
         repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
         # With thread_overlap compared a cycle before, because ``write_next`` follows from it.
         overlap = self.cfg.thread_overlap
@@ -115,8 +114,11 @@ class StepControl(Component):
             forward_one.eq(repeats[0]),
             forward_two.eq(repeats[1] & ~repeats[0]),
             read_counts.eq(step[read] & ~(repeats[0] | repeats[1])),
-            written.eq(self.write_next),
         ]
+        written = step[read + 2]
+        if overlap:                     # unless the sum is replaced in the cycle after
+            written = Signal(name="written")
+            m.d.sync += written.eq(self.write_next)
         m.d.comb += [
             self.active.eq(active[1]),
             self.read_register.eq(product[read]),
@@ -129,7 +131,7 @@ class StepControl(Component):
             self.own.eq(own),
             self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
-            self.write_next.eq(step[read + 1] & ~(repeats[0] & overlap)),
+            self.write_next.eq(step[read + 1] & ~repeats[0] if overlap else step[read + 1]),
             self.write.eq(written),
             self.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),

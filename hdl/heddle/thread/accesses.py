@@ -127,9 +127,9 @@ class Accesses(Component):
         return address
 
     def _shared(self, m, gather):
-        step, is_shared = self.step, self.operation.space == Space.SHARED
+        step, is_global = self.step, self.operation.space == Space.GLOBAL
         m.d.comb += [
-            gather.valid.eq(self.valid & is_shared & ~self.failing), gather.hold.eq(self.hold_shared),
+            gather.valid.eq(self.valid & ~is_global & ~self.failing), gather.hold.eq(self.hold_shared),
             gather.waiting.eq(step.active), gather.word.eq(step.word), gather.group.eq(step.group),
             gather.store.eq(self.operation.kind == ThreadKind.STORE), gather.access.eq(self.operation.access),
             self.requesting.eq(gather.requesting), self.in_flight.eq(gather.in_flight), self.event_conflicts.eq(gather.event_conflicts),
@@ -141,7 +141,7 @@ class Accesses(Component):
         m.submodules.same_address = same = SameAddress(self.cfg)
         m.d.comb += [
             same.start.eq(self.start), same.step.eq(gather.valid & gather.ready), same.active.eq(step.active),
-            self.same.eq(same.same & is_shared & (self.operation.kind == ThreadKind.LOAD)),
+            self.same.eq(same.same & ~is_global & (self.operation.kind == ThreadKind.LOAD)),
         ]
         m.d.comb += [port.eq(address) for port, address in zip(same.address, self.address)]
 
