@@ -90,7 +90,7 @@ class ThreadUnit(Component):
         m.submodules.late = self._late = LateResults(cfg)
         m.submodules.late_operation = self._late_operation = LateOperation(cfg)
         m.submodules.returns = self._returns = Returns(cfg)
-        m.submodules.accesses = self._memory = Accesses(cfg)
+        m.submodules.memory = self._memory = Accesses(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
         link(m, flipped(self.i_operation), self._entrance.i)
         connect(m, self._memory.bank_read, flipped(self.bank_read))
