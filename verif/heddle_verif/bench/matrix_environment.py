@@ -83,8 +83,6 @@ class MatrixBench:
     async def start(self):
         for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant", *("hold",) * self.cfg.issue_ahead):
             getattr(self.dut, name).value = 0
-        if self.cfg.issue_ahead:
-            self.dut.hold.value = 0
         for bank in range(BANKS):
             getattr(self.dut, f"bank__data__{bank}").value = 0
         self._idle_registers()
