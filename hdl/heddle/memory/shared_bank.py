@@ -12,7 +12,7 @@ __all__ = ["SharedBank"]
 class SharedBank(Component):
     """``cfg.shared_rows`` words of 16 bytes: one read and one write a cycle, each for the first port that requests.
 
-    Grants are combinational; ``data`` follows two cycles after a read was granted. A write to the row that is read in the same
+    Grants are combinational; ``data`` follows one cycle after a read was granted. A write to the row that is read in the same
     cycle is not granted. See ``SharedMemory``.
 
     Members
@@ -38,10 +38,9 @@ class SharedBank(Component):
         # An asynchronous read with a register behind it: synthesis makes the register the block RAM's own.
         read, write = memory.read_port(domain="comb"), memory.write_port(granularity=8)
         reading = self._arbitrate(m, self.read, 0)
-        memory_word = Signal(8 * BANK_BYTES, reset_less=True)
         word = Signal(8 * BANK_BYTES, reset_less=True)
         m.d.comb += [read.addr.eq(self._first(self.read, "row")), self.data.eq(word)]
-        m.d.sync += [memory_word.eq(read.data), word.eq(memory_word)]
+        m.d.sync += word.eq(read.data)
 
         # Block RAM leaves open what a read of a row in the cycle of its write returns, so the write waits.
         blocked = Signal()
