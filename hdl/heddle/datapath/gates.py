@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Mux
 
-__all__ = ["any_of", "at_most_one", "select_one_hot"]
+__all__ = ["any_of", "select_one_hot"]
 
 
 def any_of(values):
@@ -11,11 +11,6 @@ def any_of(values):
     while len(values) > 1:
         values = [values[i] | values[i + 1] if i + 1 < len(values) else values[i] for i in range(0, len(values), 2)]
     return values[0]
-
-
-def at_most_one(bits):
-    """No two bits of ``bits`` are set."""
-    return ~any_of(bits[i] & bits[:i].any() for i in range(1, len(bits)))
 
 
 def select_one_hot(controls, values):

@@ -77,7 +77,7 @@ class GroupAddress(Component):
         if self.cfg.transpose:
             passed_on |= {"transpose": 1, "pitch": 32}
         based_layout = data.StructLayout({
-            **passed_on, "base": 32, "element_shift": 3,
+            **passed_on, "offset": data.ArrayLayout(32, columns), "base": 32, "element_shift": 3,
             "number": self.cfg.thread_bits})
         rows_bits = self.cfg.shared_address_bits + exact_log2(self.cfg.dot)
         addressed_layout = data.StructLayout({
@@ -87,13 +87,14 @@ class GroupAddress(Component):
         based = Signal(based_layout, reset_less=True)
         addressed_valid = Signal()
         addressed = Signal(addressed_layout, reset_less=True)
-        offsets = self._offsets(m)
         with m.If(self.advance):
             m.d.sync += [based_valid.eq(self.valid), addressed_valid.eq(based_valid)]
             for name in passed_on:
                 if name not in ("factor_word", "product"):
                     m.d.sync += getattr(based, name).eq(getattr(self.i, name))
                 m.d.sync += getattr(addressed, name).eq(getattr(based, name))
+            m.d.sync += [based.offset[column].eq(select_one_hot(self.i.columns[column], self.offset))
+                         for column in range(columns)]
             m.d.sync += [
                 based.base.eq(self.i.base + self.i.word * self.cfg.dot),
                 based.element_shift.eq(self.i.element_shift),
@@ -102,7 +103,8 @@ class GroupAddress(Component):
                 based.product.eq(self.i.product),
                 addressed.product.eq(based.product + based.number),
             ]
-            m.d.sync += [address.eq(based.base + (offset << based.element_shift)) for address, offset in zip(addressed.address, offsets)]
+            m.d.sync += [addressed.address[column].eq(based.base + (based.offset[column] << based.element_shift))
+                         for column in range(columns)]
             if self.cfg.transpose:
                 rows = exact_log2(self.cfg.dot)
                 m.d.sync += addressed.to_last_row.eq(
@@ -110,22 +112,6 @@ class GroupAddress(Component):
         m.d.comb += self.pending.eq(self.valid | based_valid | addressed_valid)
         self._check(m, addressed_valid, addressed)
         return m
-
-    def _offsets(self, m):
-        """The offset of each column of the group, out of registers of stage 1."""
-        if self.cfg.fetch_slots > 1:
-            offsets = [Signal(32, name=f"offset_{column}", reset_less=True) for column in range(len(self.i.columns))]
-            with m.If(self.advance):
-                m.d.sync += [offset.eq(select_one_hot(chosen, self.offset)) for offset, chosen in zip(offsets, self.i.columns)]
-            return offsets
-        # A register for each thread, zero where it is not the column, and an OR: half the LUTs.
-        kept = [Signal(32, name=f"offset_{thread}", reset_less=True) for thread in range(self.cfg.threads)]
-        with m.If(self.advance):
-            for offset, source, chosen in zip(kept, self.offset, self.i.columns[0]):
-                m.d.sync += offset.eq(source)
-                with m.If(~chosen):
-                    m.d.sync += offset.eq(0)
-        return [any_of(kept)]
 
     def _check(self, m, valid, group):
         """Stage 3: errors, and the words of what is in order."""

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from ..datapath.gates import any_of, at_most_one
+from ..datapath.gates import any_of
 from .layouts import group_layout, walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b
 
@@ -64,30 +64,21 @@ class GroupWalk(Component):
         todo = Signal(POSITIONS_A)
         later = Signal(POSITIONS_A)
         last_part = Signal()
-        last_columns = Signal()                     # all words of the columns that are left are in the group, or come with its parts
         complete = Signal()
         m.d.comb += [
             lanes_b.eq(one_hot_lanes_b(self.i.kb)),
             todo.eq(Mux(begun, left, self.i.fetched)),
             last_part.eq((part + slots > self.i.kb) if slots < 4 else 1),
-            complete.eq(self.i.none | (last_columns & last_part)),
+            complete.eq((self.i.fetched == 0) | ((later == 0) & last_part)),
             self.hold.eq(self.valid & ~complete),
             self.offset_load.eq(self.valid & self.i.first & ~begun & self.advance),
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
         ]
         places = self._columns(m, lanes_b, todo, later)
-        following = Mux(last_part, later, todo)
-        if slots == 1:      # one column at a time: known ahead, as ``complete`` holds the walk
-            few = Signal(reset_less=True)
-            m.d.comb += last_columns.eq(Mux(begun, few, self.i.few))
-            with m.If(self.advance & self.valid):
-                m.d.sync += few.eq(at_most_one(following))
-        else:
-            m.d.comb += last_columns.eq(later == 0)
         with m.If(self.advance & self.valid):
             m.d.sync += [
                 begun.eq(~complete),
-                left.eq(following),
+                left.eq(Mux(last_part, later, todo)),
                 part.eq(Mux(complete | last_part, 0, part + slots)),
             ]
         output_valid = Signal()

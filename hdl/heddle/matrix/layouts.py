@@ -39,8 +39,6 @@ def walked_layout(cfg):
         **_passed_on(cfg),
         "index": cfg.threads,                       # of the step, one hot: its product register minus ``product``
         "fetched": POSITIONS_A,                     # columns of the step; without any it only carries ``last``
-        "none": 1,                                  # there are none,
-        "few": 1,                                   # or no more than one
         "slice": 4,
         "word": cfg.word_index_bits,                # first word of the slice along k
         "first": 1,                                 # of the operation

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..datapath.gates import any_of, at_most_one
+from ..datapath.gates import any_of
 from ..isa.layout import LoopOrder
 from ..layouts import matrix_operation_layout
 from .layouts import walked_layout
@@ -215,8 +215,7 @@ class StepWalk(Component):
             m.d.sync += [register.eq(start_step) for register in (step, first_step)]
             m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
         fetches = Cat((step & current).any() for _, current in fetched)
-        return {"index": step, "fetched": fetches, "none": ~fetches.any(), "few": at_most_one(fetches),
-                "slice": index, "word": word, "quad": quad, "modes": modes, "swapped": swapped}
+        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes, "swapped": swapped}
 
     def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
@@ -235,7 +234,7 @@ class StepWalk(Component):
                          "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             with m.If(empty | self.stop):
-                m.d.sync += [output.fetched.eq(0), output.none.eq(1), output.few.eq(1)]
+                m.d.sync += output.fetched.eq(0)
             if self.cfg.transpose:
                 with m.If(operation.transpose):     # the base moves on instead
                     m.d.sync += output.word.eq(0)
