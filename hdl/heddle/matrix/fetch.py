@@ -29,8 +29,8 @@ __all__ = ["Fetch"]
 class Fetch(Component):
     """Reads the words of B of one operation after the other and presents them to the lanes.
 
-    ``step`` goes to the lanes in the cycle in which the last of its words comes from a bank, ``word`` and ``take`` in
-    the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
+    ``step`` goes to the lanes in the cycle in which the last of its words stands in the register behind its bank, ``word``
+    and ``take`` in the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
     needed behind the banks; a queue of words has its place between ``word`` and the lanes when they come to hold words
     back.
 
@@ -60,7 +60,7 @@ class Fetch(Component):
     take : Out(positions)
         Lane t has its word when bit t mod ``positions`` is set.
     arrival : Out(1)
-        Words come from the banks in this cycle.
+        Words stand in the registers behind the banks in this cycle.
     pending : Out(1)
         Steps may still come for operations that were taken, the one at ``step`` not counted.
     conflict : Out(1)
