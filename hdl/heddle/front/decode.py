@@ -127,7 +127,7 @@ class Decode(Component):
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
-        self._pairs(m, cycle, decoded)
+        self._pairs(m, cycle, word, decoded)
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
@@ -179,17 +179,22 @@ class Decode(Component):
             m.d.comb += [code.eq(ErrorCode.BARRIER_UNDERRUN), field.eq(FailedField.a)]
         return code, field
 
-    def _pairs(self, m, cycle, decoded):
-        """The second and third cycle of a copy: the uniform registers that are still missing."""
+    def _pairs(self, m, cycle, fetched, decoded):
+        """The second and third cycle of a copy: the uniform registers that are still missing. Their numbers are made a cycle before."""
         word = decoded.word
+        a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
+        m.d.sync += [
+            a_index.eq(Mux(cycle == 0, fetched.dst, word.dst + 1)),
+            b_index.eq(Mux(cycle == 0, fetched.b, word.a) + 1),
+        ]
+        with m.If(cycle != 0):
+            m.d.comb += [self.a_index.eq(a_index), self.b_index.eq(b_index)]
         with m.If(cycle == 1):
             last = word.opcode == Opcode.COPY_BLOCK
-            m.d.comb += [self.a_index.eq(word.dst), self.b_index.eq(word.b + 1)]
             m.d.sync += [decoded.destination.eq(self.a), self.o.valid.eq(last), cycle.eq(Mux(last, 0, 2))]
             with m.If(~last):
                 m.d.sync += decoded.rows.eq(self.b)
         with m.If(cycle == 2):
-            m.d.comb += [self.a_index.eq(word.dst + 1), self.b_index.eq(word.a + 1)]
             m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b), self.o.valid.eq(1), cycle.eq(0)]
 
     def _token(self, m, word):
