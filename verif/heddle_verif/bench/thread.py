@@ -150,7 +150,7 @@ async def operation_cycles(dut):
                                       max(4 * passes * groups + 1, write)),
         "narrow": (dict(compute, function=AluFunction.NARROW, **four), 4 * groups + 7, 4 * groups + 1),
         "scale": (dict(compute, function=AluFunction.SCALE, c=5, **four), 4 * passes * groups + 10, 4 * passes * groups + 1),
-        "load of a word": (dict(load, access=Access.B32, dst=16), turns + 6, turns + 4),
+        "load of a word": (dict(load, access=Access.B32, dst=16), turns + 6, turns + 3),
         "load of a vector": (dict(load, access=Access.V4, dst=16), write, write),
         "load of one vector": (dict(load, access=Access.V4, dst=16, a=9), write, 12),
         "store of a word": (dict(store, access=Access.B32, c=21), max(2 * groups, stores + 1) + 6, max(2 * groups, stores + 1) + 3),
@@ -160,7 +160,7 @@ async def operation_cycles(dut):
         "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + 5,
                          bench.cfg.threads + groups + 2),
         "load of factors": (dict(load, access=Access.V4, dst=FIRST_FACTOR_REGISTER), max(turns + 6, groups * 4 // parts),
-                            max(turns + 4, groups * 4 // parts)),
+                            max(turns + 3, groups * 4 // parts)),
     }
     wrong = []
     for name, (operation, *expected) in cases.items():
@@ -172,8 +172,9 @@ async def operation_cycles(dut):
         times = bench.times["done"]
         cocotb.log.info("%s: %s cycles", name, np.diff(times))
         cycles = np.diff(times[2:])
-        # Where writing takes as long as loading, the one or the other waits a cycle now and then.
-        if not ((cycles == expected) | ((cycles == expected + 1) & (name == "load of factors"))).all():
+        # Where writing takes as long as loading, the one or the other waits now and then: less than a cycle on average.
+        slack = name == "load of factors"
+        if cycles.min() < expected or cycles.max() > expected + 2 * slack or cycles.mean() > expected + slack:
             wrong.append(f"{name}: {cycles}, not {expected}")
     assert not wrong, "; ".join(wrong)
 
