@@ -1,0 +1,134 @@
+"""Bench of the walk through the rows of a box, against the golden traversal."""
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from heddle.tmau.box_walk import LOOPS, box_walk_layout, place_bits, row_layout
+from heddle.tmau.descriptor import TensorMode
+from heddle_sim.golden.tensor_traversal import traverse
+from heddle_sim.harness import bench_config
+
+from ..pause import PATTERNS, none, pattern
+from ..stream import StreamSink, StreamSource
+from ..tensors import random_fields, random_request
+
+NEVER = (1 << 33) - 1       # rows left in a loop that does not end
+
+
+def walk_of(cfg, fields, request):
+    """The payload that setup makes of a request."""
+    mask = (1 << place_bits(cfg)) - 1
+    pixels = fields.mode == TensorMode.IM2COL
+    offsets = (0, *request.offsets, 0)
+    loops, starts, restarts = [], [], []
+    for d in range(1, LOOPS + 1):
+        if d >= fields.rank:
+            loops.append({"position": 0, "left": 1, "restart": 0, "restart_left": 1, "step": 1, "step_blocks": 0, "size_minus_one": 0})
+            starts.append(0)
+            restarts.append(0)
+            continue
+        step, blocks = 1 if pixels and d == fields.rank - 1 else fields.steps[d], fields.byte_strides[d] >> 4
+        position = restart = request.coordinates[d] + (offsets[d] if pixels else 0)
+        left = restart_left = fields.box[d] if not pixels else NEVER
+        if pixels and d < fields.rank - 1:
+            lower, upper = fields.lower_corner[d - 1], fields.upper_corner[d - 1]
+            restart, end = lower + offsets[d], fields.sizes[d] + upper + offsets[d]
+            left, restart_left = end - position, end - restart
+        loops.append({"position": position, "left": left, "restart": restart, "restart_left": restart_left, "step": step,
+                      "step_blocks": step * blocks & mask, "size_minus_one": fields.sizes[d] - 1})
+        starts.append(position * blocks)
+        restarts.append(restart * blocks)
+    base = fields.address >> 4
+    for d, loop in enumerate(loops):
+        loop["place"] = base + sum(restarts[:d]) + sum(starts[d:]) & mask
+    return {"loop": loops, "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
+
+
+def rows_of(cfg, fields, request):
+    """Rows by the golden traversal: (place, inside)."""
+    walk = traverse(fields, (0, *request.coordinates[1:]), request.offsets)
+    channels = fields.counts[0] if fields.mode == TensorMode.TILE else fields.channels_per_pixel
+    positions = walk.positions[::channels, 1:].astype(object)
+    inside = ((positions >= 0) & (positions < np.array(fields.sizes[1:], object))).all(axis=1)
+    blocks = np.array([stride >> 4 for stride in fields.byte_strides[1:]], object)
+    places = positions @ blocks if fields.rank > 1 else np.zeros(len(positions))
+    mask = (1 << place_bits(cfg)) - 1
+    return [((int(place) + (fields.address >> 4)) & mask, bool(ok)) for place, ok in zip(places, inside)]
+
+
+async def _run(dut, count, source_pause, sink_pause, rng, limit_rows=600):
+    cfg = bench_config()
+    Clock(dut.clk, 10, unit="ns").start()
+    dut.stop.value = 0
+    source = StreamSource(dut, "i", box_walk_layout(cfg), rng=rng, pause=source_pause)
+    sink = StreamSink(dut, "o", row_layout(cfg), pause=sink_pause)
+    dut.rst.value = 1
+    await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    expected = []
+    while count:
+        fields = random_fields(rng, cfg)
+        request = random_request(rng, cfg, fields)
+        rows = rows_of(cfg, fields, request)
+        if len(rows) > limit_rows:
+            continue
+        count -= 1
+        source.put(walk_of(cfg, fields, request))
+        expected += [(place, inside, number == len(rows) - 1) for number, (place, inside) in enumerate(rows)]
+    cycles = 0
+    while len(sink.received) < len(expected):
+        await RisingEdge(dut.clk)
+        cycles += 1
+        assert cycles < 40 * len(expected) + 1000, f"{len(sink.received)} of {len(expected)} rows came"
+    await ClockCycles(dut.clk, 10)
+    assert len(sink.received) == len(expected), "rows behind the last one"
+    for number, (row, (place, inside, last)) in enumerate(zip(sink.received, expected)):
+        assert (row["inside"], row["last"]) == (inside, last), f"row {number}: {row}, expected inside {inside}, last {last}"
+        assert not inside or row["place"] == place, f"row {number}: {row}, expected {place:#x}"
+    return cycles, len(expected)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.parametrize(source=["none", "bursty"], sink=PATTERNS)
+async def random_boxes(dut, source, sink):
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    await _run(dut, 30, pattern(source, rng), pattern(sink, rng), rng)
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def a_row_a_cycle(dut):
+    """No cycle between the rows of a box, nor between boxes."""
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cycles, rows = await _run(dut, 60, none(), none(), rng)
+    assert cycles <= rows + 6, f"{cycles} cycles for {rows} rows"
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def stop_drops_the_box(dut):
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg = bench_config()
+    fields = random_fields(rng, cfg)
+    Clock(dut.clk, 10, unit="ns").start()
+    dut.stop.value = 0
+    source = StreamSource(dut, "i", box_walk_layout(cfg), rng=rng)
+    sink = StreamSink(dut, "o", row_layout(cfg))
+    dut.rst.value = 1
+    await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    request = random_request(rng, cfg, fields)
+    walk = walk_of(cfg, fields, request) | {"pixels": 1, "pixels_minus_one": 999}
+    walk["loop"][-1] |= {"left": NEVER}
+    await source.send(walk)
+    await ClockCycles(dut.clk, 20)
+    dut.stop.value = 1
+    await ClockCycles(dut.clk, 4)
+    count = len(sink.received)
+    assert 10 < count < 30
+    await ClockCycles(dut.clk, 20)
+    assert len(sink.received) == count
+    dut.stop.value = 0
+    rows = rows_of(cfg, fields, request)
+    await source.send(walk_of(cfg, fields, request))
+    await ClockCycles(dut.clk, len(rows) + 10)
+    assert [row["inside"] for row in sink.received[count:]] == [inside for _, inside in rows]
