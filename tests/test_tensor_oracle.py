@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.descriptor import Fill, TensorFormat, TensorMode
-from heddle_sim.golden.reductions import REDUCTION_FORMATS
+from heddle.tmau.rules import REDUCTION_FORMATS
 from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 

@@ -139,7 +139,7 @@ class TensorMap:
 
     @classmethod
     def from_cutensormap(cls, descriptor):
-        """The map of 128 bytes in that layout. Raises ``ValueError``, ``TensorMapError`` for what breaks a rule."""
+        """The map of 128 bytes in that layout. Raises ``TensorMapError`` for what breaks a rule."""
         if len(descriptor) != DESCRIPTOR_BYTES:
             raise ValueError(f"descriptor must have {DESCRIPTOR_BYTES} bytes, not {len(descriptor)}")
         return cls(TensorFields.decode(bytes(descriptor)))

@@ -1,13 +1,46 @@
 """Random tensors, boxes and requests for benches, mostly near the borders of the tensor."""
 
+from dataclasses import replace
+
 from heddle.isa.layout import Reduction, Swizzle
+from heddle.tmau.box_walk import LOOPS, place_bits
 from heddle.tmau.descriptor import FLOAT_FORMATS, FORMAT_BYTES, SWIZZLE_BYTES, Fill, TensorFormat, TensorMode
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS
-from heddle_sim.golden.reductions import REDUCTION_FORMATS
+from heddle.tmau.rules import COORDINATE_OFFSET_BITS, REDUCTION_FORMATS
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 
-__all__ = ["random_fields", "random_request"]
+__all__ = ["NEVER", "broken", "random_fields", "random_request", "walk_of"]
+
+NEVER = (1 << 33) - 1       # rows left in a loop that does not end
+
+
+def walk_of(cfg, fields, request):
+    """The payload that setup makes of a request."""
+    mask = (1 << place_bits(cfg)) - 1
+    pixels = fields.mode == TensorMode.IM2COL
+    offsets = (0, *request.offsets, 0)
+    loops, starts, restarts = [], [], []
+    for d in range(1, LOOPS + 1):
+        if d >= fields.rank:
+            loops.append({"position": 0, "left": 1, "restart": 0, "restart_left": 1, "step": 1, "step_blocks": 0, "size_minus_one": 0})
+            starts.append(0)
+            restarts.append(0)
+            continue
+        step, blocks = 1 if pixels and d == fields.rank - 1 else fields.steps[d], fields.byte_strides[d] >> 4
+        position = restart = request.coordinates[d] + (offsets[d] if pixels else 0)
+        left = restart_left = fields.box[d] if not pixels else NEVER
+        if pixels and d < fields.rank - 1:
+            lower, upper = fields.lower_corner[d - 1], fields.upper_corner[d - 1]
+            restart, end = lower + offsets[d], fields.sizes[d] + upper + offsets[d]
+            left, restart_left = end - position, end - restart
+        loops.append({"position": position, "left": left, "restart": restart, "restart_left": restart_left, "step": step,
+                      "step_blocks": step * blocks & mask, "size_minus_one": fields.sizes[d] - 1})
+        starts.append(position * blocks)
+        restarts.append(restart * blocks)
+    base = fields.address >> 4
+    for d, loop in enumerate(loops):
+        loop["place"] = base + sum(restarts[:d]) + sum(starts[d:]) & mask
+    return {"loop": loops, "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
 
 
 def _row(rng, nbytes, swizzle):
@@ -78,3 +111,49 @@ def random_request(rng, cfg, fields, store=False, reductions=True):
     room = max(0, cfg.shared_bytes - fields.bytes) // 128
     return TensorRequest(coordinates=tuple(coordinates), shared_address=128 * int(rng.integers(0, room + 1)), mode=fields.mode,
                          offsets=offsets, store=store, reduction=reduction)
+
+
+def broken(rng, fields, request):
+    """The same with one or two values that may break a rule, and a few that hardly do."""
+    for _ in range(int(rng.integers(1, 3))):
+        fields, request = _change(rng, fields, request)
+    return fields, request
+
+
+def _change(rng, fields, request):
+    def one_of(values, index, value):
+        return (*values[:index], value, *values[index + 1:])
+
+    nbytes, spatial = FORMAT_BYTES[fields.format], max(0, fields.rank - 2)
+    dimension, place = int(rng.integers(fields.rank)), int(rng.integers(max(1, spatial)))
+    wild = int(rng.integers(-40, 40))
+    corner = int(rng.choice([wild, -129, 128, -17, 16]))
+    pixels = fields.mode == TensorMode.IM2COL
+    changes = [
+        lambda: (replace(fields, fill=Fill.NAN), request),
+        lambda: (replace(fields, address=fields.address + int(rng.choice([1, 2, 4, 8, 16, 1 << 32]))), request),
+        lambda: (replace(fields, swizzle=Swizzle(int(rng.integers(4)))), request),
+        lambda: (replace(fields, format=TensorFormat(int(rng.integers(13)))), request),
+        lambda: (fields, replace(request, descriptor=int(rng.choice([1, 32, 64, 4096, 1 << 31])))),
+        lambda: (fields, replace(request, mode=TensorMode(int(rng.integers(2))))),
+        lambda: (fields, replace(request, coordinates=(*request.coordinates, 0)[:int(rng.integers(1, 6))])),
+        lambda: (fields, replace(request, coordinates=one_of(request.coordinates, dimension % len(request.coordinates), wild))),
+        lambda: (fields, replace(request, coordinates=(16 // nbytes * wild, *request.coordinates[1:]), store=True)),
+        lambda: (fields, replace(request, store=not request.store)),
+        lambda: (fields, replace(request, reduction=Reduction(int(rng.integers(9))))),
+        lambda: (fields, replace(request, shared_address=int(rng.choice([16, 64, 1 << 14, (1 << 14) - 128, (1 << 31) + 128])))),
+    ]
+    if pixels:
+        changes += [
+            lambda: (replace(fields, channels_per_pixel=int(rng.integers(1, 257))), request),
+            lambda: (replace(fields, lower_corner=one_of(fields.lower_corner, place, corner)), request),
+            lambda: (replace(fields, upper_corner=one_of(fields.upper_corner, place, corner)), request),
+            lambda: (fields, replace(request, offsets=one_of(request.offsets, place, int(rng.choice([0, 31, 32, 255, 256, 65535]))))),
+            lambda: (replace(fields, pixels_per_column=int(rng.integers(1, 1025))), request),
+        ]
+    else:
+        changes += [
+            lambda: (replace(fields, box=one_of(fields.box, dimension, int(rng.integers(1, 257)))), request),
+            lambda: (replace(fields, box=(256, *fields.box[1:])), request),
+        ]
+    return changes[int(rng.integers(len(changes)))]()

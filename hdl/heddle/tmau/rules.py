@@ -4,7 +4,10 @@ from dataclasses import dataclass
 
 from amaranth.lib import enum
 
-__all__ = ["COORDINATE_OFFSET_BITS", "CORNER_LIMITS", "RULES", "Rule", "TensorError"]
+from ..isa.layout import Reduction
+from .descriptor import TensorFormat
+
+__all__ = ["COORDINATE_OFFSET_BITS", "CORNER_LIMITS", "REDUCTION_FORMATS", "RULES", "SHARED_ALIGNMENT", "Rule", "TensorError"]
 
 
 class TensorError(enum.Enum, shape=7):
@@ -48,6 +51,21 @@ class TensorError(enum.Enum, shape=7):
 # Of corners of pixels by the number of spatial dimensions: they share 32 bits in the published interface.
 CORNER_LIMITS = {1: (-32768, 32767), 2: (-128, 127), 3: (-16, 15)}
 COORDINATE_OFFSET_BITS = {1: 16, 2: 8, 3: 5}
+SHARED_ALIGNMENT = 128
+
+_WORDS = frozenset({TensorFormat.U32, TensorFormat.S32, TensorFormat.U64, TensorFormat.S64})
+_HALVES = frozenset({TensorFormat.F16, TensorFormat.BF16})
+# Where hardware of the documents has them; the sum of signed 64-bit integers is that of unsigned ones.
+REDUCTION_FORMATS = {
+    Reduction.ADD: _WORDS | _HALVES | {TensorFormat.F32, TensorFormat.F32_FTZ},
+    Reduction.MIN: _WORDS | _HALVES,
+    Reduction.MAX: _WORDS | _HALVES,
+    Reduction.INC: frozenset({TensorFormat.U32}),
+    Reduction.DEC: frozenset({TensorFormat.U32}),
+    Reduction.AND: _WORDS,
+    Reduction.OR: _WORDS,
+    Reduction.XOR: _WORDS,
+}
 
 
 @dataclass(frozen=True)

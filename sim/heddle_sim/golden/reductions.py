@@ -5,21 +5,9 @@ import numpy as np
 from heddle.isa.layout import Reduction
 from heddle.tmau.descriptor import FORMAT_BYTES, NAN_BITS, TensorFormat
 
-__all__ = ["REDUCTION_FORMATS", "reduce_elements"]
+__all__ = ["reduce_elements"]
 
 _F = TensorFormat
-_WORDS = frozenset({_F.U32, _F.S32, _F.U64, _F.S64})
-# Where hardware of the documents has them; the sum of signed 64-bit integers is that of unsigned ones.
-REDUCTION_FORMATS = {
-    Reduction.ADD: _WORDS | {_F.F16, _F.BF16, _F.F32, _F.F32_FTZ},
-    Reduction.MIN: _WORDS | {_F.F16, _F.BF16},
-    Reduction.MAX: _WORDS | {_F.F16, _F.BF16},
-    Reduction.INC: frozenset({_F.U32}),
-    Reduction.DEC: frozenset({_F.U32}),
-    Reduction.AND: _WORDS,
-    Reduction.OR: _WORDS,
-    Reduction.XOR: _WORDS,
-}
 _INTEGERS = {_F.U32: np.uint32, _F.S32: np.int32, _F.U64: np.uint64, _F.S64: np.int64}
 _FLOATS = {_F.F16: np.float16, _F.BF16: ml_dtypes.bfloat16, _F.F32: np.float32, _F.F32_FTZ: np.float32}
 

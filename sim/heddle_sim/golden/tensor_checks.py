@@ -13,14 +13,11 @@ from heddle.tmau.descriptor import (
     TensorFormat,
     TensorMode,
 )
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, RULES, TensorError
+from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT, TensorError
 
-from .reductions import REDUCTION_FORMATS
-
-__all__ = ["TensorRequest", "Violation", "descriptor_violations", "request_violations"]
+__all__ = ["TensorRequest", "Violation", "descriptor_violations", "first_violation", "request_violations"]
 
 ROW_BYTES = 16
-SHARED_ALIGNMENT = 128
 MAX_BYTES = (1 << 20) - 1
 
 
@@ -52,16 +49,30 @@ class TensorRequest:
     descriptor: int = 0
 
 
+def _order(violation):
+    return violation.error.value, violation.dimension or 0
+
+
+def first_violation(fields, request, shared_bytes, address_bits):
+    """The violation that hardware reports, or ``None``: the first in the order of the table and of the dimensions."""
+    found = descriptor_violations(fields, address_bits)
+    if any(_codes(fields)):
+        found += _descriptor_address(request, address_bits)
+    else:
+        found += request_violations(fields, request, shared_bytes, address_bits)
+    return min(found, key=_order, default=None)
+
+
 def descriptor_violations(fields, address_bits=64):
     """All rules that ``fields`` break, in the order of the table, dimensions ascending; after a wrong rank or code only those that do
     not depend on it."""
-    found = list(_codes(fields))
-    if any(violation.error in (TensorError.RANK, TensorError.FORMAT, TensorError.MODE, TensorError.INTERLEAVE) for violation in found):
+    found = sorted(_codes(fields), key=_order)
+    if found:
         return found
     found += _swizzle_and_fill(fields)
     found += _place(fields, address_bits)
     found += _tile(fields) if fields.mode == TensorMode.TILE else _im2col(fields)
-    return sorted(found, key=lambda violation: (violation.error.value, violation.dimension or 0))
+    return sorted(found, key=_order)
 
 
 def _codes(fields):
@@ -138,14 +149,12 @@ def _im2col(fields):
 
 def request_violations(fields, request, shared_bytes, address_bits=64):
     """All rules that ``request`` breaks for a descriptor that breaks none, in the order of the table, dimensions ascending."""
-    found = []
-    if request.descriptor % DESCRIPTOR_ALIGNMENT or not 0 <= request.descriptor < 1 << address_bits:
-        found.append(Violation(TensorError.DESCRIPTOR_ADDRESS, request.descriptor))
+    found = _descriptor_address(request, address_bits)
     if request.mode != fields.mode:
         found.append(Violation(TensorError.REQUEST_MODE, request.mode))
     if len(request.coordinates) != fields.rank:
         found.append(Violation(TensorError.REQUEST_RANK, len(request.coordinates)))
-    if not found:
+    if request.mode == fields.mode and len(request.coordinates) == fields.rank:
         found += _coordinates(fields, request)
     if request.reduction != Reduction.NONE and fields.format not in REDUCTION_FORMATS[request.reduction]:
         found.append(Violation(TensorError.REDUCTION, request.reduction))
@@ -153,7 +162,13 @@ def request_violations(fields, request, shared_bytes, address_bits=64):
         found.append(Violation(TensorError.SHARED_ADDRESS, request.shared_address))
     elif not 0 <= request.shared_address <= shared_bytes - fields.bytes:
         found.append(Violation(TensorError.SHARED_RANGE, request.shared_address))
-    return sorted(found, key=lambda violation: (violation.error.value, violation.dimension or 0))
+    return sorted(found, key=_order)
+
+
+def _descriptor_address(request, address_bits):
+    if request.descriptor % DESCRIPTOR_ALIGNMENT or not 0 <= request.descriptor < 1 << address_bits:
+        return [Violation(TensorError.DESCRIPTOR_ADDRESS, request.descriptor)]
+    return []
 
 
 def _coordinates(fields, request):

@@ -132,28 +132,31 @@ class TensorFields:
 
     @classmethod
     def decode(cls, descriptor):
-        """The fields of 128 bytes. Raises ``ValueError`` for a code that no enumeration has."""
+        """The fields of 128 bytes. Codes that no enumeration has stay numbers; dimensions above the fifth have one element."""
         def bits(name, index=0, count=1, signed=False):
             field = descriptor_layout[name]
             width = field.width // count
             value = word >> (field.offset + index * width) & ((1 << width) - 1)
             return value - (1 << width) if signed and value >> (width - 1) else value
 
+        def member(kind, name):
+            value = bits(name)
+            return next((item for item in kind if item.value == value), value)
+
         word = int.from_bytes(descriptor, "little")
-        mode, rank = TensorMode(bits("mode")), bits("rank_minus_one") + 1
+        mode, all_dimensions = member(TensorMode, "mode"), bits("rank_minus_one") + 1
+        rank = min(all_dimensions, MAX_RANK)
         tile, spatial = mode == TensorMode.TILE, range(max(0, rank - 2))
-        if rank > MAX_RANK:
-            raise ValueError(f"rank must be 1 to {MAX_RANK}, not {rank}")
         return cls(
             mode=mode,
-            format=TensorFormat(bits("format")),
+            format=member(TensorFormat, "format"),
             address=bits("address"),
-            sizes=tuple(bits("size_minus_one", d, MAX_RANK) + 1 for d in range(rank)),
+            sizes=(*(bits("size_minus_one", d, MAX_RANK) + 1 for d in range(rank)), *[1] * (all_dimensions - rank)),
             strides=tuple((bits("stride_low", d, MAX_RANK - 1) << 4) + (bits("stride_high", d, MAX_RANK - 1) << 36)
                           for d in range(rank - 1)),
             box=tuple(bits("box_minus_one", d, MAX_RANK) + 1 for d in range(rank)) if tile else (),
             element_strides=tuple(bits("element_stride_minus_one", d, MAX_RANK) + 1 for d in range(rank)),
-            interleave=Interleave(bits("interleave")),
+            interleave=member(Interleave, "interleave"),
             swizzle=Swizzle(bits("swizzle")),
             fill=Fill(bits("fill")),
             promotion=bits("promotion"),

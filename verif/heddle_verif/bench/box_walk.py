@@ -4,45 +4,14 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.tmau.box_walk import LOOPS, box_walk_layout, place_bits, row_layout
+from heddle.tmau.box_walk import box_walk_layout, place_bits, row_layout
 from heddle.tmau.descriptor import TensorMode
 from heddle_sim.golden.tensor_traversal import traverse
 from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import random_fields, random_request
-
-NEVER = (1 << 33) - 1       # rows left in a loop that does not end
-
-
-def walk_of(cfg, fields, request):
-    """The payload that setup makes of a request."""
-    mask = (1 << place_bits(cfg)) - 1
-    pixels = fields.mode == TensorMode.IM2COL
-    offsets = (0, *request.offsets, 0)
-    loops, starts, restarts = [], [], []
-    for d in range(1, LOOPS + 1):
-        if d >= fields.rank:
-            loops.append({"position": 0, "left": 1, "restart": 0, "restart_left": 1, "step": 1, "step_blocks": 0, "size_minus_one": 0})
-            starts.append(0)
-            restarts.append(0)
-            continue
-        step, blocks = 1 if pixels and d == fields.rank - 1 else fields.steps[d], fields.byte_strides[d] >> 4
-        position = restart = request.coordinates[d] + (offsets[d] if pixels else 0)
-        left = restart_left = fields.box[d] if not pixels else NEVER
-        if pixels and d < fields.rank - 1:
-            lower, upper = fields.lower_corner[d - 1], fields.upper_corner[d - 1]
-            restart, end = lower + offsets[d], fields.sizes[d] + upper + offsets[d]
-            left, restart_left = end - position, end - restart
-        loops.append({"position": position, "left": left, "restart": restart, "restart_left": restart_left, "step": step,
-                      "step_blocks": step * blocks & mask, "size_minus_one": fields.sizes[d] - 1})
-        starts.append(position * blocks)
-        restarts.append(restart * blocks)
-    base = fields.address >> 4
-    for d, loop in enumerate(loops):
-        loop["place"] = base + sum(restarts[:d]) + sum(starts[d:]) & mask
-    return {"loop": loops, "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
+from ..tensors import NEVER, random_fields, random_request, walk_of
 
 
 def rows_of(cfg, fields, request):
