@@ -1,7 +1,9 @@
 """Units of tensor copies."""
 
+import pytest
 from heddle import load_config
 from heddle.tmau.box_walk import BoxWalk
+from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle.tmau.setup import TensorSetup
 from heddle_sim.harness import run_bench
 
@@ -14,3 +16,16 @@ def test_box_walk(simulator, seed):
 def test_setup(simulator, seed):
     cfg = load_config("tiny")
     run_bench(TensorSetup(cfg), bench="heddle_verif.bench.tensor_setup", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name, entries", [("tiny", 2), ("large", 8)])
+def test_descriptor_cache(name, entries, simulator, seed):
+    cfg = load_config(name)
+    run_bench(DescriptorCache(cfg, 16, entries), bench="heddle_verif.bench.descriptor_cache", cfg=cfg, simulator=simulator, seed=seed,
+              parameters={"entries": entries})
+
+
+@pytest.mark.parametrize("entries", [1, 3, True, "8"])
+def test_descriptor_cache_parameters(entries):
+    with pytest.raises(ValueError, match="^entries must be a power of two of at least 2, not "):
+        DescriptorCache(load_config("tiny"), 16, entries)
