@@ -4,6 +4,7 @@ import pytest
 from heddle import load_config
 from heddle.tmau.box_walk import BoxWalk
 from heddle.tmau.descriptor_cache import DescriptorCache
+from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
 from heddle_sim.harness import run_bench
 
@@ -16,6 +17,11 @@ def test_box_walk(simulator, seed):
 def test_setup(simulator, seed):
     cfg = load_config("tiny")
     run_bench(TensorSetup(cfg), bench="heddle_verif.bench.tensor_setup", cfg=cfg, simulator=simulator, seed=seed)
+
+
+def test_row_bursts(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(RowBursts(cfg), bench="heddle_verif.bench.row_bursts", cfg=cfg, simulator=simulator, seed=seed)
 
 
 @pytest.mark.parametrize("name, entries", [("tiny", 2), ("large", 8)])

@@ -2,14 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.box_walk import LOOPS, place_bits
 from heddle.tmau.descriptor import FLOAT_FORMATS, FORMAT_BYTES, SWIZZLE_BYTES, Fill, TensorFormat, TensorMode
 from heddle.tmau.rules import COORDINATE_OFFSET_BITS, REDUCTION_FORMATS
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_sim.golden.tensor_traversal import traverse
 
-__all__ = ["NEVER", "broken", "random_fields", "random_request", "walk_of"]
+__all__ = ["NEVER", "box_of", "broken", "random_fields", "random_request", "rows_of", "walk_of"]
 
 NEVER = (1 << 33) - 1       # rows left in a loop that does not end
 
@@ -41,6 +43,31 @@ def walk_of(cfg, fields, request):
     for d, loop in enumerate(loops):
         loop["place"] = base + sum(restarts[:d]) + sum(starts[d:]) & mask
     return {"loop": loops, "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
+
+
+def rows_of(cfg, fields, request):
+    """Rows by the golden traversal: (place, inside)."""
+    walk = traverse(fields, (0, *request.coordinates[1:]), request.offsets)
+    channels = fields.counts[0] if fields.mode == TensorMode.TILE else fields.channels_per_pixel
+    positions = walk.positions[::channels, 1:].astype(object)
+    inside = ((positions >= 0) & (positions < np.array(fields.sizes[1:], object))).all(axis=1)
+    blocks = np.array([stride >> 4 for stride in fields.byte_strides[1:]], object)
+    places = positions @ blocks if fields.rank > 1 else np.zeros(len(positions))
+    mask = (1 << place_bits(cfg)) - 1
+    return [((int(place) + (fields.address >> 4)) & mask, bool(ok)) for place, ok in zip(places, inside)]
+
+
+def box_of(cfg, fields, request):
+    """What setup makes of a legal request, without what it only hands on."""
+    start, nbytes = request.coordinates[0] * fields.unit_bytes, fields.row_bytes
+    left = min(max(-start, 0), nbytes)
+    end = min(max(fields.sizes[0] * fields.unit_bytes - start, 0), nbytes)
+    walk = walk_of(cfg, fields, request)
+    for loop in walk["loop"]:
+        loop["place"] = loop["place"] + (start >> 4) & (1 << cfg.axi_address_bits - 4) - 1
+    return {"walk": walk, "row_blocks": nbytes // 16, "left_blocks": left // 16, "inside_bytes": max(0, end - left),
+            "shared_block": request.shared_address // 16, "bytes": fields.bytes, "swizzle": fields.swizzle.value, "format": fields.format,
+            "fill": fields.fill, "store": int(request.store), "reduction": request.reduction}
 
 
 def _row(rng, nbytes, swizzle):

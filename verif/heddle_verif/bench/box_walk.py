@@ -4,26 +4,12 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.tmau.box_walk import box_walk_layout, place_bits, row_layout
-from heddle.tmau.descriptor import TensorMode
-from heddle_sim.golden.tensor_traversal import traverse
+from heddle.tmau.box_walk import box_walk_layout, row_layout
 from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import NEVER, random_fields, random_request, walk_of
-
-
-def rows_of(cfg, fields, request):
-    """Rows by the golden traversal: (place, inside)."""
-    walk = traverse(fields, (0, *request.coordinates[1:]), request.offsets)
-    channels = fields.counts[0] if fields.mode == TensorMode.TILE else fields.channels_per_pixel
-    positions = walk.positions[::channels, 1:].astype(object)
-    inside = ((positions >= 0) & (positions < np.array(fields.sizes[1:], object))).all(axis=1)
-    blocks = np.array([stride >> 4 for stride in fields.byte_strides[1:]], object)
-    places = positions @ blocks if fields.rank > 1 else np.zeros(len(positions))
-    mask = (1 << place_bits(cfg)) - 1
-    return [((int(place) + (fields.address >> 4)) & mask, bool(ok)) for place, ok in zip(places, inside)]
+from ..tensors import NEVER, random_fields, random_request, rows_of, walk_of
 
 
 async def _run(dut, count, source_pause, sink_pause, rng, limit_rows=600):

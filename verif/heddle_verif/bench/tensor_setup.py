@@ -12,7 +12,7 @@ from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import broken, random_fields, random_request, walk_of
+from ..tensors import box_of, broken, random_fields, random_request
 
 
 def payload_of(descriptor, request, rest):
@@ -23,19 +23,6 @@ def payload_of(descriptor, request, rest):
         "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))], "shared_address": request.shared_address, "mode": request.mode,
         "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store), "reduction": request.reduction, **rest,
     }
-
-
-def box_of(cfg, fields, request):
-    """What setup makes of a legal request, without what it only hands on."""
-    start, nbytes = request.coordinates[0] * fields.unit_bytes, fields.row_bytes
-    left = min(max(-start, 0), nbytes)
-    end = min(max(fields.sizes[0] * fields.unit_bytes - start, 0), nbytes)
-    walk = walk_of(cfg, fields, request)
-    for loop in walk["loop"]:
-        loop["place"] = loop["place"] + (start >> 4) & (1 << cfg.axi_address_bits - 4) - 1
-    return {"walk": walk, "row_blocks": nbytes // 16, "left_blocks": left // 16, "inside_bytes": max(0, end - left),
-            "shared_block": request.shared_address // 16, "bytes": fields.bytes, "swizzle": fields.swizzle.value, "format": fields.format,
-            "fill": fields.fill, "store": int(request.store), "reduction": request.reduction}
 
 
 def check_box(box, expected, fields):
