@@ -6,6 +6,7 @@ from heddle.tmau.box_walk import BoxWalk
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
+from heddle.tmau.tensor_generator import TensorGenerator
 from heddle_sim.harness import run_bench
 
 
@@ -35,3 +36,8 @@ def test_descriptor_cache(name, entries, simulator, seed):
 def test_descriptor_cache_parameters(entries):
     with pytest.raises(ValueError, match="^entries must be a power of two of at least 2, not "):
         DescriptorCache(load_config("tiny"), 16, entries)
+
+
+def test_tensor_generator(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(TensorGenerator(cfg), bench="heddle_verif.bench.tensor_generator", cfg=cfg, simulator=simulator, seed=seed)

@@ -40,7 +40,7 @@ class RowBursts(Component):
 
     Stores have no pieces outside the tensor, unless nothing of the box is inside: then its last piece is one with ``outside``, so that
     every box has a piece with ``last``. Latency 1 cycle; ``i_row.ready`` depends on ``o.ready`` combinationally; ``o`` is registered.
-    ``stop`` drops rows and shapes. Reset drops all.
+    ``stop`` drops rows and shapes, one of each a cycle. Reset drops all.
 
     Parameters
     ----------
@@ -79,10 +79,10 @@ class RowBursts(Component):
             outside.eq(~row.inside | (begun < shape.left_blocks) | (begun >= inside)),
             shared.eq(Mux(first, shape.shared_block, row_block)),
             free.eq(~self.o.valid | self.o.ready),
-            taken.eq(self.i_shape.valid & self.i_row.valid & (free | self.stop)),
+            taken.eq(self.i_shape.valid & self.i_row.valid & free & ~self.stop),
             row_ends.eq(begun + blocks == shape.row_blocks),
-            self.i_row.ready.eq(taken & (row_ends | self.stop)),
-            self.i_shape.ready.eq(taken & (row_ends | self.stop) & row.last),
+            self.i_row.ready.eq(self.stop | (taken & row_ends)),
+            self.i_shape.ready.eq(self.stop | (taken & row_ends & row.last)),
         ]
         self._blocks(m, shape, row, begun, inside, outside, blocks)
         with m.If(self.stop):
@@ -97,7 +97,7 @@ class RowBursts(Component):
         m.d.comb += ends.eq(row_ends & row.last)
         with m.If(free):
             m.d.sync += [
-                self.o.valid.eq(taken & ~self.stop & ~(shape.store & outside & ~ends)),
+                self.o.valid.eq(taken & ~(shape.store & outside & ~ends)),
                 piece.global_block.eq(row.place + begun),
                 piece.shared_block.eq(shared + begun),
                 piece.blocks.eq(blocks),

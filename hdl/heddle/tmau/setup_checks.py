@@ -3,6 +3,7 @@
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import ErrorCode
 from ..isa.layout import Swizzle
 from .box_walk import POSITION_BITS
 from .descriptor import (
@@ -125,6 +126,7 @@ class RequestChecks(Component):
         coordinate = request.coordinates[0]
         violation = Signal(violation_layout)
         _first(m, violation, 0, [
+            (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
             (TensorError.DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT), request.descriptor_address),
             (TensorError.MODE, ~self._is_member(descriptor.mode, TensorMode), descriptor.mode),
             (TensorError.RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),

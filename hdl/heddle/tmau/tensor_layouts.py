@@ -9,7 +9,8 @@ from ..layouts import PC_BITS
 from .box_walk import box_walk_layout
 from .descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
 
-__all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "tensor_failure_layout", "tensor_request_layout", "violation_layout"]
+__all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "tensor_failure_layout", "tensor_operation_layout",
+           "tensor_request_layout", "violation_layout"]
 
 # ``code`` of TensorError; 0 is the innermost dimension; the low 32 bits of the value.
 violation_layout = data.StructLayout({"code": 7, "dimension": 3, "value": 32})
@@ -17,11 +18,8 @@ NO_VIOLATION = 127
 BLOCK_BITS = BANK_BYTES.bit_length() - 1
 
 
-def tensor_request_layout():
-    """A request and the descriptor that it names. Arrays are in the descriptor's order, dimension 0 first."""
-    return data.StructLayout({
-        "descriptor": descriptor_layout,
-        "descriptor_address": 32,
+def _request_members():
+    return {
         "coordinates": data.ArrayLayout(signed(32), MAX_RANK),
         "offsets": data.ArrayLayout(16, MAX_SPATIAL),
         "shared_address": 32,
@@ -32,7 +30,18 @@ def tensor_request_layout():
         "barrier": 4,
         "has_barrier": 1,
         "pc": PC_BITS,
-    })
+    }
+
+
+def tensor_operation_layout():
+    """A tensor copy as it leaves the front end: a request and the address of its descriptor. Arrays are in the descriptor's order,
+    dimension 0 first."""
+    return data.StructLayout({"address": 32, "request": data.StructLayout(_request_members())})
+
+
+def tensor_request_layout():
+    """A request with its descriptor, which could not be read when ``descriptor_error`` is set."""
+    return data.StructLayout({"descriptor": descriptor_layout, "descriptor_address": 32, "descriptor_error": 1, **_request_members()})
 
 
 def tensor_failure_layout():

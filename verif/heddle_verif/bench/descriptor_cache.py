@@ -4,10 +4,10 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.layouts import read_data_layout, read_request_layout
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle_sim.harness import bench_config, bench_parameters
 
+from ..descriptor_memory import DescriptorMemory
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
 
@@ -15,20 +15,16 @@ SIZE = 1 << 13
 
 
 class Bench:
-    """Requests with numbers, and a memory that answers halves of descriptors in any order, beat by beat in turns."""
+    """Requests with numbers, and a memory of descriptors."""
 
     def __init__(self, dut, rng, latency=(1, 30), source=none, sink=none):
-        self.dut, self.cfg, self.rng, self.latency = dut, bench_config(), rng, latency
+        self.dut, self.cfg = dut, bench_config()
         self.entries = bench_parameters()["entries"]
         ports = DescriptorCache(self.cfg, 16, self.entries)
-        self.memory = rng.integers(0, 256, SIZE, np.uint8)
-        self.errors = set()         # addresses of halves that answer with an error
+        self.server = DescriptorMemory(dut, self.cfg, rng, rng.integers(0, 256, SIZE, np.uint8), latency, sink)
+        self.memory, self.asked = self.server.memory, self.server.asked
         self.source = StreamSource(dut, "i", ports.i.payload.shape(), rng=rng, pause=source())
         self.sink = StreamSink(dut, "o", ports.o.payload.shape(), pause=sink())
-        StreamSink(dut, "read_request", read_request_layout(self.cfg, 1), pause=sink(), on_item=self._take)
-        self.answers = StreamSource(dut, "read_data", read_data_layout(self.cfg, 1), rng=rng)
-        self.jobs = {0: [], 1: []}
-        self.asked, self.cycle = [], 0
         dut.invalidate.value = 0
         dut.invalidate_address.value = 0
 
@@ -37,27 +33,7 @@ class Bench:
         self.dut.rst.value = 1
         await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
-        cocotb.start_soon(self._answer())
-
-    def _take(self, request):
-        beats = request["beats_minus_one"] + 1
-        assert beats * self.cfg.axi_bytes == 64 and request["address"] % 64 == 0
-        self.asked.append(request["address"])
-        due = self.cycle + int(self.rng.integers(*self.latency, endpoint=True))
-        for beat in range(beats):
-            due += int(self.rng.integers(0, 3))
-            self.jobs[request["tag"]].append((due, request["address"] + beat * self.cfg.axi_bytes, beat == beats - 1))
-
-    async def _answer(self):
-        while True:
-            await RisingEdge(self.dut.clk)
-            self.cycle += 1
-            ready = [tag for tag, jobs in self.jobs.items() if jobs and jobs[0][0] <= self.cycle]
-            if ready and not self.answers.queue:
-                tag = ready[int(self.rng.integers(len(ready)))]
-                _, address, last = self.jobs[tag].pop(0)
-                beat = int.from_bytes(self.memory[address:address + self.cfg.axi_bytes].tobytes(), "little")
-                self.answers.put({"data": beat, "tag": tag, "last": int(last), "error": int(address // 64 * 64 in self.errors)})
+        self.server.start()
 
     def contents(self, address):
         return int.from_bytes(self.memory[address:address + 128].tobytes(), "little")
@@ -120,9 +96,9 @@ async def a_hit_reads_no_memory(dut):
     assert len(bench.asked) == 2 * bench.entries
     before = bench.contents(0)
     bench.memory[:] ^= 0xFF     # the cache does not notice
-    start = bench.cycle
+    start = bench.server.cycle
     items = await bench.request(*addresses * 5)
-    assert bench.cycle - start <= 5 * bench.entries + 4, "a hit takes one cycle"
+    assert bench.server.cycle - start <= 5 * bench.entries + 4, "a hit takes one cycle"
     assert len(bench.asked) == 2 * bench.entries
     assert mask(word(items[0])) == mask(before)
 
@@ -153,7 +129,7 @@ async def invalidated_descriptors_are_fetched_again(dut):
 async def errors_and_illegal_addresses(dut):
     bench = Bench(dut, np.random.default_rng(cocotb.RANDOM_SEED))
     await bench.start()
-    bench.errors = {192}
+    bench.server.errors = {192}
     illegal = 1 << bench.cfg.axi_address_bits if bench.cfg.axi_address_bits < 32 else 68
     items = await bench.request(192, 128, 320, illegal, 33, 320, 192)
     assert [item["error"] for item in items] == [1, 1, 0, 0, 0, 0, 1]

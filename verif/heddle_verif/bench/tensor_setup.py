@@ -19,7 +19,7 @@ def payload_of(descriptor, request, rest):
     """The payload of a request with the 128 bytes of its descriptor."""
     return {
         "descriptor": int.from_bytes(descriptor, "little"), "descriptor_address": request.descriptor,
-        "coordinates": [*request.coordinates, *[0] * (5 - len(request.coordinates))],
+        "descriptor_error": 0, "coordinates": [*request.coordinates, *[0] * (5 - len(request.coordinates))],
         "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))], "shared_address": request.shared_address, "mode": request.mode,
         "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store), "reduction": request.reduction, **rest,
     }
