@@ -49,8 +49,10 @@ class Bench:
         self.expected.append((fields, request, first_violation(fields, request, self.cfg.shared_bytes, self.cfg.axi_address_bits)))
         self.source.put({"address": request.descriptor, "request": {
             "coordinates": [*request.coordinates, *[0] * (5 - len(request.coordinates))],
-            "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))], "shared_address": request.shared_address,
-            "mode": request.mode, "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store), "reduction": request.reduction, "pc": number}})
+            "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))],
+            "shared_address": request.shared_address,
+            "mode": request.mode, "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store),
+            "reduction": request.reduction, "pc": number}})
 
     async def finish(self):
         """Waits until everything is over and compares."""
