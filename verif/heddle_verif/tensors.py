@@ -5,7 +5,16 @@ from dataclasses import replace
 import numpy as np
 from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.box_walk import LOOPS, place_bits
-from heddle.tmau.descriptor import FLOAT_FORMATS, FORMAT_BYTES, SWIZZLE_BYTES, Fill, TensorFormat, TensorMode
+from heddle.tmau.descriptor import (
+    FLOAT_FORMATS,
+    FORMAT_BYTES,
+    INTERLEAVE_BYTES,
+    SWIZZLE_BYTES,
+    Fill,
+    Interleave,
+    TensorFormat,
+    TensorMode,
+)
 from heddle.tmau.rules import COORDINATE_OFFSET_BITS, REDUCTION_FORMATS
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
@@ -17,21 +26,22 @@ NEVER = (1 << 33) - 1       # rows left in a loop that does not end
 
 
 def walk_of(cfg, fields, request):
-    """The payload that setup makes of a request."""
+    """The payload that setup makes of a request, without the row's own place."""
     mask = (1 << place_bits(cfg)) - 1
     pixels = fields.mode == TensorMode.IM2COL
     offsets = (0, *request.offsets, 0)
     loops, starts, restarts = [], [], []
-    for d in range(1, LOOPS + 1):
-        if d >= fields.rank:
+    for d in range(LOOPS):
+        if d >= fields.rank or (d == 0 and fields.interleave == Interleave.NONE):
             loops.append({"position": 0, "left": 1, "restart": 0, "restart_left": 1, "step": 1, "step_blocks": 0, "size_minus_one": 0})
             starts.append(0)
             restarts.append(0)
             continue
-        step, blocks = 1 if pixels and d == fields.rank - 1 else fields.steps[d], fields.byte_strides[d] >> 4
+        images, channels = pixels and d == fields.rank - 1, pixels and d == 0
+        step, blocks = 1 if images or channels else fields.steps[d], fields.byte_strides[d] >> 4
         position = restart = request.coordinates[d] + (offsets[d] if pixels else 0)
-        left = restart_left = fields.box[d] if not pixels else NEVER
-        if pixels and d < fields.rank - 1:
+        left = restart_left = NEVER if images else fields.channels_per_pixel if channels else 0 if pixels else fields.box[d]
+        if pixels and not images and not channels:
             lower, upper = fields.lower_corner[d - 1], fields.upper_corner[d - 1]
             restart, end = lower + offsets[d], fields.sizes[d] + upper + offsets[d]
             left, restart_left = end - position, end - restart
@@ -47,21 +57,27 @@ def walk_of(cfg, fields, request):
 
 def rows_of(cfg, fields, request):
     """Rows by the golden traversal: (place, inside)."""
-    walk = traverse(fields, (0, *request.coordinates[1:]), request.offsets)
-    channels = fields.counts[0] if fields.mode == TensorMode.TILE else fields.channels_per_pixel
-    positions = walk.positions[::channels, 1:].astype(object)
-    inside = ((positions >= 0) & (positions < np.array(fields.sizes[1:], object))).all(axis=1)
-    blocks = np.array([stride >> 4 for stride in fields.byte_strides[1:]], object)
-    places = positions @ blocks if fields.rank > 1 else np.zeros(len(positions))
+    slices = fields.interleave != Interleave.NONE
+    walk = traverse(fields, request.coordinates if slices else (0, *request.coordinates[1:]), request.offsets)
+    first = 0 if slices else 1      # dimension that loops
+    channels = 1 if slices else fields.counts[0] if fields.mode == TensorMode.TILE else fields.channels_per_pixel
+    positions = walk.positions[::channels, first:].astype(object)
+    inside = ((positions >= 0) & (positions < np.array(fields.sizes[first:], object))).all(axis=1)
+    blocks = np.array([stride >> 4 for stride in fields.byte_strides[first:]], object)
+    places = positions @ blocks if fields.rank > first else np.zeros(len(positions))
     mask = (1 << place_bits(cfg)) - 1
     return [((int(place) + (fields.address >> 4)) & mask, bool(ok)) for place, ok in zip(places, inside)]
 
 
 def box_of(cfg, fields, request):
     """What setup makes of a legal request, without what it only hands on."""
-    start, nbytes = request.coordinates[0] * fields.unit_bytes, fields.row_bytes
-    left = min(max(-start, 0), nbytes)
-    end = min(max(fields.sizes[0] * fields.unit_bytes - start, 0), nbytes)
+    if fields.interleave == Interleave.NONE:
+        start, nbytes = request.coordinates[0] * fields.unit_bytes, fields.row_bytes
+        left = min(max(-start, 0), nbytes)
+        end = min(max(fields.sizes[0] * fields.unit_bytes - start, 0), nbytes)
+    else:
+        start, left, nbytes = 0, 0, fields.unit_bytes
+        end = nbytes
     walk = walk_of(cfg, fields, request)
     for loop in walk["loop"]:
         loop["place"] = loop["place"] + (start >> 4) & (1 << cfg.axi_address_bits - 4) - 1
@@ -77,7 +93,7 @@ def _row(rng, nbytes, swizzle):
 
 
 def random_fields(rng, cfg, mode=None, formats=None, max_rows=300, memory_bytes=1 << 20):
-    """A legal descriptor without interleave whose tensor lies in the first ``memory_bytes`` of global memory.
+    """A legal descriptor whose tensor lies in the first ``memory_bytes`` of global memory.
 
     Few-row boxes and small tensors, so that most boxes reach beyond a border.
     """
@@ -88,6 +104,11 @@ def random_fields(rng, cfg, mode=None, formats=None, max_rows=300, memory_bytes=
     fill = Fill(int(rng.integers(2))) if format in FLOAT_FORMATS else Fill.ZERO
     while True:
         rank = int(rng.integers(1 if mode == TensorMode.TILE else 3, 6))
+        if rank > 2 and rng.random() < 0.25:
+            fields = _slices(rng, mode, format, fill, rank)
+            if fields.rows * fields.row_bytes <= 16 * max_rows:
+                return _somewhere(rng, fields, memory_bytes)
+            continue
         row = _row(rng, nbytes, swizzle)
         sizes = (max(1, row + int(rng.integers(-row, row + 3))), *(int(size) for size in rng.integers(1, 12, rank - 1)))
         strides, pitch = [], -(-sizes[0] * nbytes // 16) * 16
@@ -102,8 +123,33 @@ def random_fields(rng, cfg, mode=None, formats=None, max_rows=300, memory_bytes=
         else:
             fields = _pixels(rng, common, row)
         if fields is not None and fields.rows <= max_rows and fields.tensor_bytes <= memory_bytes:
-            room = (memory_bytes - fields.tensor_bytes) // 16
-            return TensorFields(**{**fields.__dict__, "address": 16 * int(rng.integers(0, room + 1))})
+            return _somewhere(rng, fields, memory_bytes)
+
+
+def _somewhere(rng, fields, memory_bytes):
+    """The tensor at a random place in the first ``memory_bytes``."""
+    return replace(fields, address=32 * int(rng.integers(0, (memory_bytes - fields.tensor_bytes) // 32 + 1))
+                   + (16 if fields.interleave != Interleave.B32 and rng.random() < 0.5 and fields.tensor_bytes < memory_bytes - 64 else 0))
+
+
+def _slices(rng, mode, format, fill, rank):
+    """Channels in slices; memory has (images, slices, spatial axes, channels of a slice)."""
+    interleave = Interleave(int(rng.integers(1, 3)))
+    spatial = [int(size) for size in rng.integers(1, 7, rank - 2)]
+    slices, images = (int(size) for size in rng.integers(1, 5, 2))
+    pitches = [INTERLEAVE_BYTES[interleave]]
+    for size in spatial:
+        pitches.append(pitches[-1] * size + 32 * int(rng.integers(0, 2)))
+    common = {
+        "mode": mode, "format": format, "fill": fill, "interleave": interleave, "sizes": (slices, *spatial, images),
+        "strides": (pitches[-1], *pitches[1:-1], pitches[-1] * slices),
+        "swizzle": Swizzle.B32 if interleave == Interleave.B32 else Swizzle(int(rng.integers(4))),
+        "element_strides": tuple(int(step) for step in rng.integers(1, 3, rank)),
+    }
+    fields = _pixels(rng, common, int(rng.integers(1, 4))) if mode == TensorMode.IM2COL else None
+    if fields is None:
+        fields = TensorFields(**{**common, "mode": TensorMode.TILE}, box=tuple(int(size) for size in rng.integers(1, 5, rank)))
+    return fields
 
 
 def _pixels(rng, common, channels):
@@ -118,7 +164,7 @@ def _pixels(rng, common, channels):
 def random_request(rng, cfg, fields, store=False, reductions=True):
     """A legal request for ``fields`` with its box somewhere in shared memory."""
     nbytes = fields.unit_bytes
-    first = 16 // nbytes * int(rng.integers(-1, 2 + fields.sizes[0] * nbytes // 16))
+    first = int(rng.integers(-1, 2 + fields.sizes[0] * nbytes // 16)) * max(1, 16 // nbytes)
     coordinates = [first]
     offsets = ()
     if fields.mode == TensorMode.TILE:
@@ -151,7 +197,7 @@ def _change(rng, fields, request):
     def one_of(values, index, value):
         return (*values[:index], value, *values[index + 1:])
 
-    nbytes, spatial = FORMAT_BYTES[fields.format], max(0, fields.rank - 2)
+    nbytes, spatial = min(16, fields.unit_bytes), max(0, fields.rank - 2)
     dimension, place = int(rng.integers(fields.rank)), int(rng.integers(max(1, spatial)))
     wild = int(rng.integers(-40, 40))
     corner = int(rng.choice([wild, -129, 128, -17, 16]))
@@ -161,6 +207,7 @@ def _change(rng, fields, request):
         lambda: (replace(fields, address=fields.address + int(rng.choice([1, 2, 4, 8, 16, 1 << 32]))), request),
         lambda: (replace(fields, swizzle=Swizzle(int(rng.integers(4)))), request),
         lambda: (replace(fields, format=TensorFormat(int(rng.integers(13)))), request),
+        lambda: (replace(fields, interleave=Interleave(int(rng.integers(3)))), request),
         lambda: (fields, replace(request, descriptor=int(rng.choice([1, 32, 64, 4096, 1 << 31])))),
         lambda: (fields, replace(request, mode=TensorMode(int(rng.integers(2))))),
         lambda: (fields, replace(request, coordinates=(*request.coordinates, 0)[:int(rng.integers(1, 6))])),

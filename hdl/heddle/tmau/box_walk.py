@@ -9,7 +9,7 @@ from .descriptor import MAX_RANK
 
 __all__ = ["LOOPS", "POSITION_BITS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
 
-LOOPS = MAX_RANK - 1            # dimension 0 is the row
+LOOPS = MAX_RANK                # dimension 0 is the row, or a loop over slices with interleave
 POSITION_BITS = 34              # 32-bit coordinates with offsets, and a step beyond their ends
 PIXEL_BITS = 10
 
@@ -34,9 +34,10 @@ def loop_layout(cfg):
 
 
 def box_walk_layout(cfg):
-    """A box: ``loop[d - 1]`` is dimension d. A dimension that the tensor lacks has one row.
+    """A box: ``loop[d]`` is dimension d. A dimension that the tensor lacks has one row, and dimension 0 too without interleave.
 
-    A tile ends when all loops do. A column of pixels ends after ``pixels_minus_one + 1`` rows; its outermost dimension never ends before.
+    A tile ends when all loops do. A column of pixels ends after ``pixels_minus_one + 1`` of them; its outermost loop never ends
+    before.
     """
     return data.StructLayout({
         "loop": data.ArrayLayout(loop_layout(cfg), LOOPS),
@@ -46,12 +47,12 @@ def box_walk_layout(cfg):
 
 
 def row_layout(cfg):
-    """A row: its block in global memory, whether it lies inside the tensor in all dimensions but 0, and whether it is the last one."""
+    """A row: its block in global memory, whether it lies inside the tensor as far as the loops say, and whether it is the last one."""
     return data.StructLayout({"place": place_bits(cfg), "inside": 1, "last": 1})
 
 
 class BoxWalk(Component):
-    """One row of a box a cycle, in the order in which they lie in shared memory: dimension 1 runs fastest.
+    """One row of a box a cycle, in the order in which they lie in shared memory: the lowest dimension runs fastest.
 
     A loop ends when the next position would not lie before its end; it then starts again at ``restart``, and the next loop
     takes a step. Tiles and columns of pixels differ only in what their loops start with. A loop's ``place`` follows it as the
@@ -87,7 +88,7 @@ class BoxWalk(Component):
         ends = Signal(LOOPS)        # the loop's row is its last one
         m.d.comb += [
             free.eq(~self.o.valid | self.o.ready),
-            last.eq(Mux(box.pixels, box.pixels_minus_one == 0, ends.all())),
+            last.eq(Mux(box.pixels, (box.pixels_minus_one == 0) & ends[0], ends.all())),
             self.i.ready.eq(~self.stop & (~active | (free & last))),
         ]
         incoming = self.i.payload
@@ -109,7 +110,7 @@ class BoxWalk(Component):
             with m.If(~ends[d]):
                 m.d.comb += stepping.eq(d)
         m.d.comb += place.eq(Array(loop.place for loop in box.loop)[stepping] + Array(loop.step_blocks for loop in box.loop)[stepping])
-        m.d.sync += box.pixels_minus_one.eq(box.pixels_minus_one - 1)
+        m.d.sync += box.pixels_minus_one.eq(box.pixels_minus_one - ends[0])
         for d, loop in enumerate(box.loop):
             with m.If(d <= stepping):
                 m.d.sync += loop.place.eq(place)

@@ -39,6 +39,8 @@ class DimensionChecks(Component):
     Members
     -------
     begin, enable, exists, spatial, store : In(1)
+    odd_stride : In(1), stride : In(32)
+        The stride is no multiple of 32 bytes and has to be.
     number : In(3), spatial_dimensions : In(3)
     coordinate : In(signed(32)), lower, upper : In(signed(16)), offset : In(16)
     extent : In(signed)
@@ -53,7 +55,8 @@ class DimensionChecks(Component):
         wide = signed(POSITION_BITS + 1)
         super().__init__({
             "begin": In(1), "enable": In(1), "exists": In(1), "spatial": In(1), "store": In(1), "number": In(3),
-            "spatial_dimensions": In(3), "coordinate": In(signed(32)), "lower": In(signed(16)), "upper": In(signed(16)), "offset": In(16),
+            "spatial_dimensions": In(3), "odd_stride": In(1), "stride": In(32), "coordinate": In(signed(32)),
+            "lower": In(signed(16)), "upper": In(signed(16)), "offset": In(16),
             "extent": In(wide), "left": In(wide), "o": Out(violation_layout), "failed": Out(1),
         })
 
@@ -68,6 +71,7 @@ class DimensionChecks(Component):
                     m.d.comb += wrong["offset"].eq(self.offset[COORDINATE_OFFSET_BITS[count]:].any())
         violation = Signal(violation_layout)
         _first(m, violation, self.number, [
+            (TensorError.STRIDE_ALIGNMENT, self.odd_stride, self.stride),
             (TensorError.LOWER_CORNER, self.spatial & wrong["lower"], self.lower),
             (TensorError.UPPER_CORNER, self.spatial & wrong["upper"], self.upper),
             (TensorError.PIXEL_BOX, self.spatial & (self.extent < 1), self.extent),
@@ -120,9 +124,9 @@ class RequestChecks(Component):
             span.eq(Array(SWIZZLE_BYTES)[descriptor.swizzle]),
             no_room.eq(request.shared_address + self.bytes > self.cfg.shared_bytes),
         ]
-        sliced = descriptor.interleave != Interleave.NONE
+        sliced, wide_slices = descriptor.interleave != Interleave.NONE, descriptor.interleave == Interleave.B32
         uneven = self.row_bytes[:4].any()
-        wide = (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
+        wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
         coordinate = request.coordinates[0]
         violation = Signal(violation_layout)
         _first(m, violation, 0, [
@@ -131,9 +135,10 @@ class RequestChecks(Component):
             (TensorError.MODE, ~self._is_member(descriptor.mode, TensorMode), descriptor.mode),
             (TensorError.RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
             (TensorError.FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
-            (TensorError.INTERLEAVE, sliced, descriptor.interleave),
+            (TensorError.INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),
+            (TensorError.SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
             (TensorError.FILL, (descriptor.fill == Fill.NAN) & ~self._is_member(descriptor.format, FLOAT_FORMATS), descriptor.fill),
-            (TensorError.ADDRESS, self._outside(descriptor.address, 16), descriptor.address),
+            (TensorError.ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),
             (TensorError.BOX_ROW, tile & uneven, self.row_bytes),
             (TensorError.BOX_SPAN, tile & wide, self.row_bytes),
             (TensorError.CHANNEL_ROW, uneven, self.row_bytes),

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import BANK_BYTES
-from .descriptor import FORMAT_BYTES, TensorFormat, TensorMode, descriptor_layout
+from .descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode, descriptor_layout
 
 __all__ = ["ROW_BITS", "BoxBytes", "RowShape", "element_shift"]
 
@@ -24,7 +24,7 @@ def element_shift(m, format, name="element_shift"):
 
 
 class RowShape(Component):
-    """Dimension 0 of a box, which is the same for all rows; combinational.
+    """Dimension 0 of a box, which is the same for all rows; with interleave a slice. Combinational.
 
     Members
     -------
@@ -68,6 +68,10 @@ class RowShape(Component):
             self.left_blocks.eq(before >> BANK_BYTES.bit_length() - 1),
             self.inside_bytes.eq(Mux(end > before, end - before, 0)),
         ]
+        with m.If(self.descriptor.interleave != Interleave.NONE):
+            slice_bytes = Mux(self.descriptor.interleave == Interleave.B16, 16, 32)
+            m.d.comb += [self.row_bytes.eq(slice_bytes), self.inside_bytes.eq(slice_bytes), self.first_block.eq(0),
+                         self.unaligned.eq(0), self.left_blocks.eq(0)]
         return m
 
 
@@ -83,8 +87,8 @@ class BoxBytes(Component):
         With the first dimension.
     enable : In(1)
         A dimension: ``box`` (1 to 256) elements of which every ``step`` (1 to 8) counts.
-    pixels : In(1), pixels_per_column : In(11)
-        In place of ``box`` and ``step`` in the first dimension; the others count for nothing.
+    pixels : In(1), pixels_per_column : In(11), one : In(1)
+        In place of ``box`` and ``step``: all pixels; no more than one.
     row_bytes : In(ROW_BITS)
     bytes : Out(cfg.shared_address_bits + 1)
     """
@@ -92,7 +96,7 @@ class BoxBytes(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
-            "begin": In(1), "enable": In(1), "box": In(9), "step": In(4), "pixels": In(1), "pixels_per_column": In(11),
+            "begin": In(1), "enable": In(1), "box": In(9), "step": In(4), "pixels": In(1), "one": In(1), "pixels_per_column": In(11),
             "row_bytes": In(ROW_BITS), "bytes": Out(cfg.shared_address_bits + 1),
         })
 
@@ -108,7 +112,9 @@ class BoxBytes(Component):
         m.d.comb += [product.eq(total * count), self.bytes.eq(total)]
         m.d.sync += came.eq(self.enable)
         with m.If(self.pixels):
-            m.d.sync += count.eq(Mux(self.begin, self.pixels_per_column, 1))
+            m.d.sync += count.eq(self.pixels_per_column)
+        with m.Elif(self.one):
+            m.d.sync += count.eq(1)
         with m.Else():
             m.d.sync += count.eq((((self.box - 1)[:8] * reciprocals[self.step]) >> _RECIPROCAL_BITS) + 1)
         with m.If(self.begin):

@@ -62,7 +62,7 @@ class TensorFields:
         """Bytes from one to the next in every dimension."""
         if self.interleave == Interleave.NONE:
             return (self.unit_bytes, *self.strides)
-        return (self.strides[0], self.unit_bytes, *self.strides[1:])
+        return (*(self.strides[:1] or (0,)), self.unit_bytes, *self.strides[1:])[:self.rank]
 
     @property
     def steps(self):

@@ -5,6 +5,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.tmau.box_walk import place_bits, row_layout
+from heddle.tmau.descriptor import Interleave
 from heddle.tmau.row_bursts import LINE_BLOCKS, piece_layout, row_shape_layout
 from heddle_sim.golden.tensor_traversal import traverse
 from heddle_sim.harness import bench_config
@@ -37,7 +38,8 @@ def check_pieces(pieces, fields, request):
         got, expected = ([pair for pair in pairs if pair[1] is not None] for pairs in (got, expected))
         if fields.bytes == 0 or not expected:
             assert len(pieces) == 1
-    assert got == expected
+    wrong = [pair for pair in zip(got, expected) if pair[0] != pair[1]]
+    assert got == expected, f"{len(got)} and {len(expected)} bytes; {wrong[:2]}: {fields} {request}"
     assert [piece["last"] for piece in pieces] == [0] * (len(pieces) - 1) + [1]
 
 
@@ -55,7 +57,7 @@ async def _run(dut, cases, rng, pauses):
     for number, (fields, request) in enumerate(cases):
         shape = {name: value for name, value in box_of(cfg, fields, request).items() if name != "walk"}
         shapes.put({**shape, "barrier": number % 16, "has_barrier": number % 2, "pc": number})
-        start = request.coordinates[0] * fields.unit_bytes >> 4
+        start = 0 if fields.interleave != Interleave.NONE else request.coordinates[0] * fields.unit_bytes >> 4
         walked = rows_of(cfg, fields, request)
         rows.put(*({"place": place + start & mask, "inside": int(ok), "last": int(place_number == len(walked) - 1)}
                    for place_number, (place, ok) in enumerate(walked)))
