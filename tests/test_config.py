@@ -49,7 +49,7 @@ def test_every_preset_is_known():
         ("threads", "one of 8, 16, 32, 64", 12),
         ("dot", "one of 4, 8, 16", 2),
         ("axi_data_bits", "one of 64, 128, 256, 512", 1024),
-        ("thread_slots", "one of 1, 2, 4, 8", 3),
+        ("thread_slots", "one of 1, 2, 4, 8, 16", 3),
         ("shared_writes", "one of 1, 8", 2),
         ("shared_memory_kib", "a power of two from 4 to 1024", 96),
         ("shared_memory_kib", "a power of two from 4 to 1024", 2),

@@ -8,10 +8,13 @@ from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.kernels.cost import bus_cycles, choose, estimate
 from heddle_sim.kernels.merges import MERGES, Merge
+from heddle_sim.kernels.stream_tiling import StreamTiling
+from heddle_sim.kernels.streaming import StreamingKernel
 from heddle_sim.kernels.tiling import Tiling
 
 TINY = load_config("tiny")
 PAIRS = [(ka, kb) for ka in MERGES for kb in MERGES if (ka > 1) + (ka > 2) + (kb > 1) + (kb > 2) <= 3]     # groups of at most 8 lanes
+WORDS = (np.int16, np.uint16)
 SHAPES = [(1, 1, 1), (3, 9, 17), (9, 17, 33), (5, 8, 64), (4, 10, 150)]
 RESIDENT_SHAPES = [(1, 1, 1), (3, 9, 17), (9, 17, 33), (5, 8, 64), (4, 10, 300)]
 
@@ -22,8 +25,8 @@ def operands(m, n, k, a_type=np.int8, b_type=np.int8):
             for kind, shape in ((a_type, (m, k)), (b_type, (k, n))))
 
 
-def check(device, m, n, k, **options):
-    a, b = operands(m, n, k, np.uint8 if n % 2 else np.int8)
+def check(device, m, n, k, kinds=None, **options):
+    a, b = operands(m, n, k, *kinds or (np.uint8 if n % 2 else np.int8,))
     c, stats = device.matmul(a, b, **options)
     assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32)), (m, n, k, options)
     assert device.memory.allocator.used == 0
@@ -41,6 +44,41 @@ def test_merges(device, ka, kb):
     """Ragged rows, columns and k with every merge, in both loop orders [S0.4-S0.7]."""
     for index, shape in enumerate(SHAPES):
         check(device, *shape, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+    check(device, 9, 17, 33, WORDS, ka=ka, kb=kb)
+
+
+@pytest.mark.parametrize("ka, kb", PAIRS)
+def test_few_rows(device, ka, kb):
+    """All rows in one tile: A stays in the factor registers. Columns for less than one, one, and more tiles than there are slots."""
+    merge = Merge(TINY.threads, TINY.dot, ka, kb)
+    shapes = [(merge.rows, 8, 64), (1, 16, 5), (merge.rows, 25, 100), (max(1, merge.rows - 1), 47, 130), (1, 64, 33)]
+    for index, (m, n, k) in enumerate(shapes):
+        assert StreamTiling.choose(TINY, m, n, k, merge)
+        check(device, m, n, k, ka=ka, kb=kb, order=("k-outer", "column-outer")[index % 2])
+    check(device, merge.rows, 19, 51, WORDS, ka=ka, kb=kb)
+
+
+def test_few_rows_of_all_cores():
+    with Device(TINY.replace(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
+        for shape in ((2, 40, 60), (5, 17, 33), (6, 3, 9), (1, 100, 20)):
+            check(device, *shape, ka=4)
+            check(device, *shape, ka=2, kb=2)
+
+
+def test_what_takes_few_rows():
+    """Rows beyond a tile, or an A that its registers do not hold, are the business of the other kernel."""
+    cfg = load_config("base")
+    assert StreamTiling.choose(cfg, 8, 256, 512, Merge(32, 8, 4)).columns == 8
+    assert StreamTiling.choose(cfg, 32, 256, 512, Merge(32, 8)) and not StreamTiling.choose(cfg, 33, 256, 512, Merge(32, 8))
+    assert not StreamTiling.choose(cfg, 8, 256, 8000, Merge(32, 8))
+    for ka in MERGES:
+        for kb in MERGES:
+            for k in (1, 16, 100, 1000, 3000):
+                merge = Merge(32, 8, ka, kb)
+                tiling = StreamTiling.choose(cfg, 1, 200, k, merge)
+                if tiling:
+                    assert len(StreamingKernel(cfg, tiling, True, True).program()) <= cfg.instruction_words
+                    assert tiling.c_stages[1] + merge.rows * tiling.c_pitch <= cfg.shared_bytes
 
 
 @pytest.mark.parametrize("ka, kb", PAIRS)
@@ -52,6 +90,8 @@ def test_resident(device, ka, kb):
         if stats.cycles is not None:
             assert stats.counters["read_beats"] == stats.counters["write_beats"] == 0
             assert stats.cycles == sum(stats.breakdown.values())
+    stats = check(device, 9, 17, 33, WORDS, ka=ka, kb=kb, resident=True)
+    assert stats.peak_macs_per_cycle == TINY.peak_macs(2)
 
 
 @pytest.mark.parametrize("resident", [False, True])
@@ -84,6 +124,8 @@ def test_cores_share_merged_tiles():
         ({"ka": True}, "ka must be one of 1, 2, 3, 4, not True"),
         ({"ka": 4, "kb": 3}, "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 3)"),
         ({"order": "rows"}, "order must be one of k-outer, column-outer, not 'rows'"),
+        ({"b_layout": "kn", "ka": 2}, "ka and kb must be 1, and resident false, with b_layout kn, not ka 2, kb None, resident False"),
+        ({"b_layout": "kn", "resident": True}, "ka and kb must be 1, and resident false, with b_layout kn, not ka None, kb None, "),
         ({"resident": True, "ka": 1, "kb": 1}, "resident operands must fit 16384 bytes of shared memory, not take "),
     ],
 )

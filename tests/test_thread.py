@@ -11,7 +11,7 @@ from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
 from heddle_sim.harness import run_bench
 
-MIDDLE = Config(name="middle", threads=16, dot=8, thread_slots=8, axi_data_bits=128, shared_memory_kib=8, factor_words=64,
+MIDDLE = Config(name="middle", threads=16, dot=8, thread_slots=16, axi_data_bits=128, shared_memory_kib=8, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4)
 WIDE = Config(name="wide", threads=32, dot=16, thread_slots=8, axi_data_bits=512, shared_memory_kib=16, factor_words=64,
               instruction_words=64, axi_address_bits=20, axi_reads=8, axi_writes=4)

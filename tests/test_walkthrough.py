@@ -21,7 +21,7 @@ def test_the_listing_is_the_program():
 
 def test_the_places_are_those_of_the_plan():
     text = PAGE.read_text()
-    plan = ResidentPlan(load_config("resident64"), 32, 24, 32, True, True)
+    plan = ResidentPlan(load_config("resident64"), 32, 24, 48, True, True)
     assert f"`r{plan.offset_a}` | {plan.ab_pitch} · t" in text and f"`r{plan.offset_c}` | {plan.c_pitch} · t" in text
     assert f"`r{plan.offset_b}` | {plan.ab_pitch} · t" in text
     assert f"B at {plan.b_address}, C at {plan.c_address}" in text

@@ -61,11 +61,15 @@ class Config:
     axi_reads, axi_writes : int
         Outstanding read and write requests of the bulk-copy unit, powers of two times 1 or 3, 2 to 128.
     thread_slots : int
-        Threads that execute, load or store in the same cycle (1, 2, 4 or 8; at most ``threads``).
+        Threads that execute, load or store in the same cycle (1, 2, 4, 8 or 16; at most ``threads``). More than
+        the banks of shared memory (8) shorten all but the accesses.
     thread_multipliers : int
         32-bit multipliers (four of 18 x 18 bits each) that the slots of a core share (1, 2, 4 or 8; no more than slots are made).
     matrix_queue, thread_queue, copy_queue : int
         Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
+    issue_ahead : bool
+        ``mm`` enters an empty matrix unit before the factor registers that its lanes read are loaded, so that the words of B are on
+        their way meanwhile [S0.10].
     fetch_words : int
         Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4,
         8 or 16).
@@ -105,6 +109,7 @@ class Config:
     thread_queue: int = 4
     copy_queue: int = 8
     fetch_words: int = 16
+    issue_ahead: bool = False
     shared_writes: int = 8
     cores: int = 1
     mm16: bool = True
@@ -124,7 +129,7 @@ class Config:
         self._one_of("threads", (8, 16, 32, 64))
         self._one_of("dot", (4, 8, 16))
         self._one_of("axi_data_bits", (64, 128, 256, 512))
-        self._one_of("thread_slots", (1, 2, 4, 8))
+        self._one_of("thread_slots", (1, 2, 4, 8, 16))
         self._one_of("thread_multipliers", (1, 2, 4, 8))
         self._one_of("fetch_words", (1, 2, 4, 8, 16))
         self._one_of("shared_writes", (1, 8))
@@ -263,6 +268,12 @@ class Config:
     def slot_multipliers(self):
         """Multipliers that the slots share: at most one for each slot."""
         return min(self.thread_multipliers, self.thread_slots, self.threads)
+
+    @property
+    def thread_overlap(self):
+        """The thread unit reads registers of the next operation, and writes those of the one before, while it executes one: worth its
+        area where groups are so large that an operation takes few cycles."""
+        return min(self.thread_slots, self.threads) >= 4
 
     # -- memories ---------------------------------------------------------------------------
 

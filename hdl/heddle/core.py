@@ -78,7 +78,9 @@ class Core(Component):
         connect(m, thread.registers, matrix.registers)
         for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read), shared.read):
             connect(m, requester, port)
-        for requester, port in zip((thread.bank_write, copy.bank_write), shared.write):
+        # The bus of global memory does not wait for threads; with one bus to the banks, threads would wait for all that it brings.
+        writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
+        for requester, port in zip(writers, shared.write):
             connect(m, requester, port)
         for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
             connect(m, client, port)
@@ -94,6 +96,8 @@ class Core(Component):
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
+        if self.cfg.issue_ahead:
+            m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
             thread.start.eq(self.start), thread.stop.eq(self.stop), matrix.stop.eq(self.stop), copy.stop.eq(self.stop),
             rows.stop.eq(self.stop),

@@ -15,7 +15,7 @@ __all__ = [
 ]
 
 PC_BITS = 12                # a program counter in messages, for every configuration
-SHARED_READ_LATENCY = 2     # cycles from a granted bank read to its data
+SHARED_READ_LATENCY = 1     # cycles from a granted bank read to its data
 
 
 # -- errors ---------------------------------------------------------------------------------

@@ -45,11 +45,15 @@ def matrix_registers(cfg, operation):
 
 
 class HazardChecker:
-    """Follows the thread operations and ``mm`` in flight; ``compared`` counts the pairs that were looked at."""
+    """Follows the thread operations and ``mm`` in flight; ``compared`` counts the pairs that were looked at.
+
+    With ``issue_ahead`` an ``mm`` may come to an empty matrix unit before the factor words of its lanes are written; ``awaited`` counts
+    these, and ``must_hold`` says that the unit must not begin with them.
+    """
 
     def __init__(self, cfg):
         self.cfg = cfg
-        self.compared = 0
+        self.compared = self.awaited = 0
         self._in_flight = {"thread": [], "matrix": []}
 
     def accept(self, unit, operation):
@@ -58,10 +62,18 @@ class HazardChecker:
         for old, old_reads, old_writes in self._in_flight["matrix" if unit == "thread" else "thread"]:
             self.compared += 1
             met = writes & (old_reads | old_writes) | reads & old_writes
+            if unit == "matrix" and self.cfg.issue_ahead and not self._in_flight["matrix"]:
+                self.awaited += bool(met)
+                met -= reads - {FIRST_FACTOR_REGISTER + operation["offset_register"]}
             assert not met, f"r{min(met)} must not be in use by {old} when {operation} is accepted"
             masks = unit == "matrix" and old["kind"] in (ThreadKind.COMPARE, ThreadKind.LANE_MASK)
             assert not masks, f"predicates must be written before mm is accepted: {old}, {operation}"
         self._in_flight[unit].append((operation, reads, writes))
+
+    def must_hold(self):
+        """The oldest ``mm`` awaits a thread operation that writes what it reads."""
+        matrix, thread = self._in_flight["matrix"], self._in_flight["thread"]
+        return bool(matrix) and any(matrix[0][1] & writes for _, _, writes in thread)
 
     def done(self, unit):
         """The oldest operation of a unit is over."""

@@ -31,7 +31,8 @@ from .mutants import SELECT, differs, make_mutants
 
 __all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "waivers"]
 
-WAIVERS = Path(__file__).resolve().parents[1] / "mutation_waivers.toml"
+ROOT = Path(__file__).resolve().parents[2]
+WAIVERS = ROOT / "verif" / "mutation_waivers.toml"
 SEED = 1
 
 
@@ -77,9 +78,19 @@ def describe(command):
 
 
 def waivers(unit):
-    """Reasons of a unit's waived mutants by their description."""
+    """Reasons of a unit's waived mutants by their description.
+
+    Raises ``ValueError`` when the line that a waiver names is not there once.
+    """
     table = tomllib.loads(WAIVERS.read_text()).get("waiver", [])
-    return {entry["mutant"]: entry["reason"] for entry in table if entry["unit"] == unit}
+    return {entry["mutant"].format(place=_place(entry["file"], entry["text"])): entry["reason"] for entry in table if entry["unit"] == unit}
+
+
+def _place(file, text):
+    lines = [number for number, line in enumerate((ROOT / file).read_text().splitlines(), 1) if text in line]
+    if len(lines) != 1:
+        raise ValueError(f"text of a waiver must be in one line of {file}, not in {len(lines)}: {text}")
+    return f"{file}:{lines[0]}"
 
 
 def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print):

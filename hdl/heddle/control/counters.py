@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
 from ..counters import BREAKDOWN, COUNTERS, most_in_a_cycle
+from ..datapath.gates import any_of
 
 __all__ = ["PerformanceCounters"]
 
@@ -52,7 +53,7 @@ class PerformanceCounters(Component):
         m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
         slot = Signal(range(self._slots))           # the counter whose turn it is
         slot_s1 = Signal.like(slot)
-        amount_s1 = Signal(range(self._slots * self._cores * max(map(most_in_a_cycle, COUNTERS)) + 1))
+        amounts_s1 = []                             # what each adds in its turn, zero in that of others
         lapped = Signal()                           # every word was written since ``clear``
         cycles_carry = Signal()
         m.d.sync += slot.eq(slot + 1)
@@ -63,8 +64,11 @@ class PerformanceCounters(Component):
             happened = Signal(range(most + 1), name=f"happened_{name}")
             m.d.sync += happened.eq(Mux(self.clear, 0, event))
             m.d.sync += recent.eq(Mux(slot == index, 0, recent) + happened)
-            with m.If(slot == index):
-                m.d.sync += amount_s1.eq(recent)
+            amount = Signal.like(recent, name=f"amount_{name}", reset_less=True)
+            m.d.sync += amount.eq(recent)
+            with m.If(slot != index):
+                m.d.sync += amount.eq(0)
+            amounts_s1.append(amount)
             with m.If(self.clear):
                 m.d.sync += recent.eq(0)
 
@@ -81,7 +85,7 @@ class PerformanceCounters(Component):
             m.d.sync += [slot.eq(0), slot_s1.eq(0), lapped.eq(0)]
         m.d.comb += [
             host.addr.eq(self.index), turn.addr.eq(slot_s1),
-            total.eq(Mux(lapped, turn.data, 0) + amount_s1),
+            total.eq(Mux(lapped, turn.data, 0) + any_of(amounts_s1)),
             write.addr.eq(slot_s1), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
             cycles_carry.eq(total[32] & (slot_s1 == self._names.index("cycles"))),
         ]

@@ -1,15 +1,17 @@
 """Start and end of a run, errors and the time limit."""
 
 from amaranth import *
+from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
+from ..datapath.gates import any_of
 from ..errors import ErrorCode
 from ..layouts import ErrorStream, error_layout
 
 __all__ = ["RunControl", "STUCK_CYCLES"]
 
 STUCK_CYCLES = 4096         # cycles after the time limit in which memory must answer
-SETTLE_CYCLES = 3           # idle cycles after which a run is over
+SETTLE_CYCLES = 1           # idle cycles after which a run is over
 
 
 class RunControl(Component):
@@ -37,8 +39,8 @@ class RunControl(Component):
     ended, idle
         One bit per core: the program has executed ``halt``; no unit has work left.
     done, failed, stuck, error, error_core
-        State of the last run: over, with an error, memory did not answer; the error; the core that reported it (of the
-        time limit: the lowest one whose program had not ended).
+        State of the last run: over, with an error, memory did not answer; the error, a cycle after ``failed``; the core that reported
+        it (of the time limit: the lowest one whose program had not ended).
     """
 
     def __init__(self, sources, cores=1):
@@ -52,13 +54,8 @@ class RunControl(Component):
 
     def elaborate(self, platform):
         m = Module()
-        incoming = Signal(error_layout)
         arrived = Signal()
-        core = Signal.like(self.error_core)     # of the incoming error
-        for source in reversed(range(self._sources * self._cores)):
-            with m.If(self.i_error[source].valid):
-                m.d.comb += [arrived.eq(1), incoming.eq(self.i_error[source].payload), core.eq(source // self._sources)]
-
+        m.d.comb += arrived.eq(Cat(error.valid for error in self.i_error).any())
         elapsed = Signal(32)
         late = Signal()                         # the time limit has passed
         grace = Signal(range(STUCK_CYCLES + 1))
@@ -78,7 +75,7 @@ class RunControl(Component):
                 m.d.sync += settle.eq(0)
             with m.If(late):
                 m.d.sync += grace.eq(grace + 1)
-            self._keep_error(m, arrived, incoming, core, late)
+        self._keep_error(m, *self._note_error(m, arrived, late))
         with m.If(self.finished):
             m.d.sync += [self.running.eq(0), self.done.eq(1), self.stop.eq(0), self.stuck.eq(gone & ~over)]
 
@@ -92,16 +89,39 @@ class RunControl(Component):
             m.d.sync += self.running.eq(1)
         return m
 
-    def _keep_error(self, m, arrived, incoming, core, late):
-        stopping = Signal()
-        m.d.comb += stopping.eq(incoming.code != ErrorCode.PRODUCT_RANGE)
-        with m.If(arrived):
-            m.d.sync += [self.failed.eq(1), self.stop.eq(self.stop | stopping)]
-            with m.If(~self.failed | (stopping & ~self.stop)):
-                m.d.sync += [self.error.eq(incoming), self.error_core.eq(core)]
-        with m.If(late & ~self.stop):
-            m.d.sync += [self.stop.eq(1), self.failed.eq(1)]
-            m.d.sync += [self.error.code.eq(ErrorCode.TIMEOUT), self.error.operand.eq(self.timeout), self.error.pc.eq(0)]
+    def _note_error(self, m, arrived, late):
+        """What the errors of this cycle change. Returns, a cycle later: one is to be kept; it is the time limit; the first of the errors,
+        zero with the time limit; its core."""
+        first, before = Signal(len(self.i_error)), 0
+        for source, error in enumerate(self.i_error):
+            m.d.comb += first[source].eq(error.valid & ~before)
+            before = before | error.valid
+        stopping, over, keep, is_late = (Signal(name=name) for name in ("stopping", "time_is_over", "keep", "is_late"))
+        m.d.comb += [
+            stopping.eq(any_of(chosen & (error.payload.code != ErrorCode.PRODUCT_RANGE) for chosen, error in zip(first, self.i_error))),
+            over.eq(late & ~self.stop),
+        ]
+        with m.If(self.running & (arrived | over)):
+            m.d.sync += [self.failed.eq(1), self.stop.eq(self.stop | stopping | over)]
+        m.d.sync += [keep.eq(self.running & (over | (arrived & (~self.failed | (stopping & ~self.stop))))), is_late.eq(over)]
+
+        core = Signal.like(self.error_core, name="core", reset_less=True)
+        m.d.sync += core.eq(any_of(Mux(chosen, source // self._sources, 0) for source, chosen in enumerate(first)))
+        with m.If(over):
             for number in reversed(range(self._cores)):
                 with m.If(~self.ended[number]):
-                    m.d.sync += self.error_core.eq(number)
+                    m.d.sync += core.eq(number)
+        noted = []      # the payloads of all but the first are zero, so that an OR selects
+        for source, (chosen, error) in enumerate(zip(first, self.i_error)):
+            noted.append(Signal(error_layout, name=f"noted_{source}", reset_less=True))
+            m.d.sync += noted[-1].eq(error.payload)
+            with m.If(over | ~chosen):
+                m.d.sync += noted[-1].eq(0)
+        return keep, is_late, data.View(error_layout, any_of(value.as_value() for value in noted)), core
+
+    def _keep_error(self, m, keep, is_late, error, core):
+        with m.If(keep):
+            m.d.sync += [
+                self.error.code.eq(error.code.as_value() | Mux(is_late, ErrorCode.TIMEOUT.value, 0)), self.error.pc.eq(error.pc),
+                self.error.operand.eq(error.operand | Mux(is_late, self.timeout, 0)), self.error_core.eq(core),
+            ]

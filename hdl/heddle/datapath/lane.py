@@ -30,7 +30,8 @@ class Lane(Component):
 
     The lane's own dot product counts with ``own``; in a merged step [S0.6] ``group_sum``, made of the roots of
     several lanes, counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged, and all of
-    them are zero when there is no step: then the value of the thread unit passes the adder on its way to the register.
+    them are zero when there is no step: then the value of the thread unit passes the adder on its way to the register. With
+    ``cfg.thread_overlap`` it has a way of its own, for cycles in which a sum is not written.
 
     Reads of the thread unit: with ``read_lane`` and ``capture`` one cycle after the access, the register is at
     ``thread_product`` or ``thread_factor`` in the cycle after that; both are zero in all other cycles, so that
@@ -135,7 +136,8 @@ class Lane(Component):
             Signal(32, name=name, reset_less=True)
             for name in ("old", "forward_one", "forward_two", "last", "returned_word", "written"))
         total = Signal(32)
-        m.d.comb += total.eq((old | forward_one | forward_two | written) + dot_product)
+        own_way = self.cfg.thread_overlap
+        m.d.comb += total.eq((old | forward_one | forward_two | (0 if own_way else written)) + dot_product)
         m.d.sync += [
             last.eq(total),
             old.eq(products.matrix_data),
@@ -157,7 +159,7 @@ class Lane(Component):
             products.matrix_register.eq(self.access.matrix_register),
             products.thread_register.eq(self.access.thread_register),
             products.write_register.eq(self.access.write_register),
-            products.write_data.eq(total),
+            products.write_data.eq(Mux(self.access.thread_write, written, total) if own_way else total),
             products.write_enable.eq(self.access.matrix_write | (self.access.thread_write & self.write_lane)),
         ]
 

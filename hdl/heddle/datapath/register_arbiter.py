@@ -24,9 +24,10 @@ class RegisterArbiter(Component):
     """Grants the accesses of a ``RegisterPort`` and turns them into the lanes' controls.
 
     Product registers: the thread unit reads whenever it likes and writes in a cycle in which ``mm`` does not; when it has to
-    wait, ``pause`` asks once for such a cycle. Port B of the factor file: a write of the thread unit, then the offsets of the
-    next ``mm``, then a read of the thread unit. Grants are combinational from the port and registered state of ``mm``; a
-    write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the data, one cycle after the grant.
+    wait (with ``cfg.thread_overlap`` for two cycles), ``pause`` asks once for such a cycle. Port B of the factor file: a write of the
+    thread unit, then the offsets of the next ``mm``, then a read of the thread unit. Grants are combinational from the port and
+    registered state of ``mm``; a write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the
+    data, one cycle after the grant.
     Reset forgets a capture.
 
     Parameters
@@ -91,10 +92,16 @@ class RegisterArbiter(Component):
             access.write_register.eq(Mux(granted, port.write_register, self.write_register)),
             port.write_grant.eq(granted),
         ]
+        # Where mm leaves out writes by itself, it is asked for one a cycle later.
+        asks = ~asked
+        if self.cfg.thread_overlap:
+            waited = Signal(name="waited")
+            m.d.sync += waited.eq(port.write_product & asked)
+            asks = asked & ~waited & ~granted
         m.d.sync += [
             granted.eq(access.thread_next),
             asked.eq(port.write_product),
-            self.pause.eq(port.write_product & self.write_next & ~asked),
+            self.pause.eq(port.write_product & self.write_next & asks),
         ]
 
     def _factor_file(self, m):

@@ -18,7 +18,8 @@ class StepControl(Component):
     ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own``, ``scaled`` and
     ``write_next`` 4 + D, ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product
     file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
-    they belong to the same register.
+    they belong to the same register. With ``cfg.thread_overlap`` a sum that the next cycle replaces is not written, so that the thread
+    unit may write.
 
     One step a cycle, nothing held back. Reset drops what is under way.
 
@@ -104,13 +105,20 @@ class StepControl(Component):
         forward_two = Signal()
         read_counts = Signal()
         repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
+        # With thread_overlap compared a cycle before, because ``write_next`` follows from it.
+        overlap = self.cfg.thread_overlap
+        domain, at = (m.d.sync, read - 1) if overlap else (m.d.comb, read)
         for distance, repeat in enumerate(repeats, 1):
-            m.d.comb += repeat.eq(step[read] & step[read + distance] & (product[read] == product[read + distance]))
+            domain += repeat.eq(step[at] & step[at + distance] & (product[at] == product[at + distance]))
         m.d.sync += [
             forward_one.eq(repeats[0]),
             forward_two.eq(repeats[1] & ~repeats[0]),
             read_counts.eq(step[read] & ~(repeats[0] | repeats[1])),
         ]
+        written = step[read + 2]
+        if overlap:                     # unless the sum is replaced in the cycle after
+            written = Signal(name="written")
+            m.d.sync += written.eq(self.write_next)
         m.d.comb += [
             self.active.eq(active[1]),
             self.read_register.eq(product[read]),
@@ -123,8 +131,8 @@ class StepControl(Component):
             self.own.eq(own),
             self.total.eq(total[read + 2]),
             self.receive.eq(receivers[read + 2]),
-            self.write_next.eq(step[read + 1]),
-            self.write.eq(step[read + 2]),
+            self.write_next.eq(step[read + 1] & ~repeats[0] if overlap else step[read + 1]),
+            self.write.eq(written),
             self.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),
         ]

@@ -21,6 +21,7 @@ THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
+_WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 
 decoded_layout = data.StructLayout({
@@ -31,6 +32,9 @@ decoded_layout = data.StructLayout({
     "for_matrix": 1,
     "for_copy": 1,
     "writes_uniform": 1,        # uniform registers or segments
+    "at_once": 1,               # takes one cycle in issue
+    "target_exists": 1,         # ``imm`` is the number of an instruction of the memory
+    "legal": 1,                 # no check failed
     "control": alu_control_layout,      # of the ALU for uniform registers
     "a_value": 32,              # uniform register a; zero for moves and special registers
     "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
@@ -40,7 +44,7 @@ decoded_layout = data.StructLayout({
     "rows": 32,                 # 1 except for copy_rows
     "segment": segment_layout,
     "token": token_layout,
-    "code": ErrorCode,          # NONE, or the check that failed
+    "code": ErrorCode,          # the check that failed, else the error that issue may find
     "field": FailedField,       # of ``word``: the operand of that error
 })
 
@@ -62,8 +66,10 @@ class Decode(Component):
     i, o : streams of ``fetched_layout`` and ``decoded_layout``
     hold
         Take nothing: the instruction that executes now writes uniform registers or segments.
+    write, write_index
+        Uniform register that is written in this cycle: an instruction that has its number in field a or b is not taken.
     flush
-        Drop what stands at ``o``, take nothing.
+        Drop what stands at ``o`` and what is taken in this cycle.
     a_index, a, b_index, b, segment_index, segment
         Combinational reads of ``UniformState``.
     core, start
@@ -74,6 +80,7 @@ class Decode(Component):
         self.cfg = cfg
         super().__init__({
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout)), "hold": In(1), "flush": In(1),
+            "write": In(1), "write_index": In(6),
             "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
             "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
         })
@@ -85,18 +92,20 @@ class Decode(Component):
         word = fetched.word
         cycle = Signal(2)                   # of a copy, whose uniform registers are read two at a time
         copies, many = word.opcode == Opcode.COPY_BLOCK, word.opcode == Opcode.COPY_ROWS
-        take, load = Signal(), Signal()
+        take, load, stale = Signal(), Signal(), Signal()
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
             self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
             # The data registers load whatever stands there, taken or not: fewer terms behind ``o.ready``, which comes late.
             load.eq((cycle == 0) & (~self.o.valid | self.o.ready)),
-            take.eq(self.i.valid & ~self.hold & ~self.flush & load),
-            self.i.ready.eq(take),
+            self.i.ready.eq(load & ~self.hold & ~stale),
+            take.eq(self.i.valid & self.i.ready),
+            stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index))),
         ]
         # Outside the condition below: what is loaded does not depend on when.
         token = self._token(m, word)
         control, a_value, b_value = self._operands(m, word, many)
+        code, field = self._error(m, word, fetched.past_end, checks)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
@@ -107,16 +116,18 @@ class Decode(Component):
                 decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
                 decoded.for_copy.eq(copies | many),
                 decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
+                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_BLOCK, Opcode.COPY_ROWS, *_WAITS))),
+                decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
+                decoded.legal.eq(~fetched.past_end & (checks.code == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
                 decoded.rows.eq(1),
                 decoded.segment.eq(self.segment),
                 decoded.token.eq(token),
-                decoded.code.eq(Mux(fetched.past_end, ErrorCode.PROGRAM_COUNTER, checks.code)),
-                decoded.field.eq(Mux(fetched.past_end, FailedField.past_end, checks.field)),
+                decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
-        self._pairs(m, cycle, decoded)
+        self._pairs(m, cycle, word, decoded)
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
@@ -153,17 +164,37 @@ class Decode(Component):
                     m.d.comb += value.eq(number)
         return value
 
-    def _pairs(self, m, cycle, decoded):
-        """The second and third cycle of a copy: the uniform registers that are still missing."""
+    def _error(self, m, word, past_end, checks):
+        """Code and field of the error of an instruction, or of the one that a legal instruction raises in issue, if any."""
+        code, field = Signal(ErrorCode), Signal(FailedField)
+        with m.If(past_end):
+            m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(FailedField.past_end)]
+        with m.Elif(checks.code != ErrorCode.NONE):
+            m.d.comb += [code.eq(checks.code), field.eq(checks.field)]
+        with m.Elif(word.opcode == Opcode.TRAP):
+            m.d.comb += [code.eq(ErrorCode.TRAP), field.eq(FailedField.imm)]
+        with m.Elif(word.opcode == Opcode.BRANCH):
+            m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(FailedField.imm)]
+        with m.Else():
+            m.d.comb += [code.eq(ErrorCode.BARRIER_UNDERRUN), field.eq(FailedField.a)]
+        return code, field
+
+    def _pairs(self, m, cycle, fetched, decoded):
+        """The second and third cycle of a copy: the uniform registers that are still missing. Their numbers are made a cycle before."""
         word = decoded.word
+        a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
+        m.d.sync += [
+            a_index.eq(Mux(cycle == 0, fetched.dst, word.dst + 1)),
+            b_index.eq(Mux(cycle == 0, fetched.b, word.a) + 1),
+        ]
+        with m.If(cycle != 0):
+            m.d.comb += [self.a_index.eq(a_index), self.b_index.eq(b_index)]
         with m.If(cycle == 1):
             last = word.opcode == Opcode.COPY_BLOCK
-            m.d.comb += [self.a_index.eq(word.dst), self.b_index.eq(word.b + 1)]
             m.d.sync += [decoded.destination.eq(self.a), self.o.valid.eq(last), cycle.eq(Mux(last, 0, 2))]
             with m.If(~last):
                 m.d.sync += decoded.rows.eq(self.b)
         with m.If(cycle == 2):
-            m.d.comb += [self.a_index.eq(word.dst + 1), self.b_index.eq(word.a + 1)]
             m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b), self.o.valid.eq(1), cycle.eq(0)]
 
     def _token(self, m, word):

@@ -2,16 +2,16 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..config import UNIFORM_PREDICATES
 from ..errors import ErrorCode
-from ..isa.layout import Access, AluFunction, ElementType, Opcode, OperandSource, Special, WaitUnit
-from ..layouts import ErrorStream, ThreadKind, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from ..isa.layout import Opcode, WaitUnit
+from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import AluDatapath
-from .checks import FailedField, failed_operand
-from .decode import THREAD_KINDS, decoded_layout
-from .tokens import Tokens
+from .checks import failed_operand
+from .decode import decoded_layout
+from .gate import Gate
 from .uniform import segment_layout
 
 __all__ = ["Issue", "issue_members"]
@@ -21,7 +21,7 @@ QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting bar
 
 def issue_members(cfg):
     """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
-    return {
+    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
         "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
@@ -44,9 +44,10 @@ def issue_members(cfg):
 class Issue(Component):
     """One decoded instruction at a time, in program order.
 
-    Control and uniform instructions take one cycle; instructions of units leave when their register tokens are free and the unit's queue
-    takes them; ``wait`` and ``barrier.wait`` stay until what they wait for has happened. A failed check or trap is reported at ``o_error``
-    and ends the program.
+    Control and uniform instructions take one cycle; operations of the thread and the matrix unit go to the gate (``gate.py``), which
+    holds one until its register tokens are free, copies to their unit; ``wait`` and ``barrier.wait`` stay until what they wait for has
+    happened, and a cycle more. A failed check or trap is reported at ``o_error`` and ends the program. Instructions behind an operation
+    at the gate, other than operations, execute while it waits.
 
     Members
     -------
@@ -71,75 +72,68 @@ class Issue(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.tokens = self._tokens = Tokens(self.cfg)
-        m.submodules.alu = self._alu = AluDatapath()
+        m.submodules.gate = self._gate = Gate(self.cfg)
+        m.submodules.alu = self._alu = AluDatapath(registered=True)
         self._uniform_predicates = Signal(UNIFORM_PREDICATES)
         self._leave = Signal()              # the instruction leaves this stage
         self._execute = Signal()            # it is a legal instruction of a running program
         self._guarded = Signal()            # its uniform guard holds
+        self._guarded_before = Signal()     # it held a cycle before: enough for a copy, which is here before it is valid
+        self._passes = Signal()             # what a ``wait`` or ``barrier.wait`` waits for has happened a cycle before
         self._fail = Signal()               # it raises an error
         instruction, word = self.i.payload, self.i.payload.word
 
-        self._failed = failed = Signal(FailedField)     # the operand of the error
         always = Cat(self._uniform_predicates, 1)
-        legal = instruction.code == ErrorCode.NONE
         m.d.comb += [
             self._guarded.eq(always.bit_select(word.guard, 1) ^ word.guard_negate),
-            self._execute.eq(self.i.valid & self.active & legal),
+            self._execute.eq(self.i.valid & self.active & instruction.legal),
             self.i.ready.eq(self._leave),
-            self.hold.eq(self._execute & instruction.writes_uniform),
+            self.hold.eq(self.i.valid & instruction.writes_uniform),
             self.o_error.valid.eq(self._fail & self.active),
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
-            failed.eq(instruction.field),
-            self.o_error.payload.operand.eq(failed_operand(self.cfg, word, failed)),
+            self.o_error.payload.operand.eq(failed_operand(self.cfg, word, instruction.field)),
             self.event_instructions.eq(self._leave & self._execute),
         ]
-        with m.If(self.i.valid & ~legal):
-            m.d.comb += [self._fail.eq(1), self._leave.eq(1)]
-        with m.If(~self.active):
-            m.d.comb += self._leave.eq(1)
+        # What stands here without being valid may leave: ``leave`` is on the longest paths.
+        m.d.comb += self._leave.eq(instruction.at_once | ~instruction.legal | ~self.active | self._passes
+                                   | ((instruction.for_thread | instruction.for_matrix) & self._gate.i.ready)
+                                   | (instruction.for_copy & (~self._guarded_before | (self.o_copy.ready & ~self._gate.waiting))))
+        m.d.sync += [self._guarded_before.eq(self._guarded), self._passes.eq(0)]
+        self._values(m, instruction, word)
+        with m.If(~instruction.legal):
+            m.d.comb += self._fail.eq(self.i.valid)
         with m.If(self._execute):
             self._control(m, word)
             self._uniform(m, word)
             self._barriers(m, word)
-        self._values(m, instruction, word)
-        self._thread(m, instruction, word)
-        self._matrix(m, instruction, word)
+        self._operations(m, instruction)
         self._copy(m, instruction, word)
         self._state(m)
         return m
-
-    def _raise(self, m, code, field):
-        m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(code), self._failed.eq(field)]
 
     def _state(self, m):
         halted = Signal()
         m.d.comb += [
             halted.eq(self._execute & (self.i.payload.word.opcode == Opcode.HALT) & self._guarded),
             self.flush.eq(self.redirect | self._fail | halted | ~self.active),
-            self.tokens_empty.eq(self._tokens.thread_empty & self._tokens.matrix_empty),
-            self._tokens.thread_done.eq(self.thread_done),
-            self._tokens.matrix_done.eq(self.matrix_done),
-            self._tokens.clear.eq(self.start),
+            self.tokens_empty.eq(self._gate.thread_empty & self._gate.matrix_empty),
         ]
-        # A unit's operation that waits to be taken stays offered; anything else ends with the program.
-        offering = self._operation() & self.i.valid
+        # A copy that waits to be taken stays offered, as an operation at the gate does; anything else ends with the program.
+        offering = self.i.payload.for_copy & self.i.valid
         with m.If(halted | self._fail | (self.stop & ~offering)):
             m.d.sync += [self.active.eq(0), self.ended.eq(1)]
         with m.If(self.start):
             m.d.sync += [self.active.eq(1), self.ended.eq(0), self._uniform_predicates.eq(0)]
 
-    def _operation(self):
-        instruction = self.i.payload
-        return instruction.for_thread | instruction.for_matrix | instruction.for_copy
-
     def _values(self, m, instruction, word):
-        """What control and uniform instructions write, not gated by their execution: the strobes beside it are."""
+        """What control and uniform instructions write, not gated by their execution: the strobes beside it are. Uniform registers are
+        written a cycle later."""
         alu = self._alu
+        m.d.sync += [self.uniform_index.eq(word.dst), self.uniform_write.eq(0)]
         m.d.comb += [
             alu.control.eq(instruction.control), alu.a.eq(instruction.a_value), alu.b.eq(instruction.b_value),
-            self.uniform_index.eq(word.dst), self.uniform_data.eq(alu.result),
+            self.uniform_data.eq(alu.result),
             self.segment_index.eq(word.dst),
             self.segment_data.base.eq(instruction.b_value),
             self.segment_data.space.eq(word.modifiers.segment.space),
@@ -151,43 +145,35 @@ class Issue(Component):
 
     def _control(self, m, word):
         with m.Switch(word.opcode):
-            with m.Case(Opcode.NOP, Opcode.HALT):
-                m.d.comb += self._leave.eq(1)
             with m.Case(Opcode.TRAP):
-                m.d.comb += self._leave.eq(1)
-                with m.If(self._guarded):
-                    self._raise(m, ErrorCode.TRAP, FailedField.imm)
+                m.d.comb += self._fail.eq(self._guarded)
             with m.Case(Opcode.BRANCH):
-                m.d.comb += self._leave.eq(1)
-                with m.If(self._guarded & (word.imm >= self.cfg.instruction_words)):
-                    self._raise(m, ErrorCode.PROGRAM_COUNTER, FailedField.imm)
-                with m.Elif(self._guarded):
-                    m.d.comb += self.redirect.eq(1)
+                exists = self.i.payload.target_exists
+                m.d.comb += [self.redirect.eq(self._guarded & exists), self._fail.eq(self._guarded & ~exists)]
             with m.Case(Opcode.WAIT):
                 self._wait(m, word)
             with m.Case(Opcode.SEGMENT):
-                m.d.comb += [self._leave.eq(1), self.segment_write.eq(self._guarded)]
+                m.d.comb += self.segment_write.eq(self._guarded)
 
     def _wait(self, m, word):
         units = word.modifiers.wait.units
         busy = Signal(3)
         m.d.comb += [
-            busy[WaitUnit.THREAD.value].eq(~self._tokens.thread_empty | self.thread_busy | self.writes_pending),
+            busy[WaitUnit.THREAD.value].eq(~self._gate.thread_empty | self.thread_busy | self.writes_pending),
             busy[WaitUnit.COPY.value].eq(self.copy_busy),
-            busy[WaitUnit.MATRIX.value].eq(~self._tokens.matrix_empty | self.matrix_busy),
-            self._leave.eq(~self._guarded | ~(busy & units).any()),
-            self.waiting_thread.eq(~self._leave & (busy & units)[WaitUnit.THREAD.value]),
-            self.waiting_copy.eq(~self._leave & (busy & units)[WaitUnit.COPY.value]),
+            busy[WaitUnit.MATRIX.value].eq(~self._gate.matrix_empty | self.matrix_busy),
+            self.waiting_thread.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.THREAD.value]),
+            self.waiting_copy.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.COPY.value]),
         ]
+        m.d.sync += self._passes.eq(~self._passes & ~(self._guarded & (busy & units).any()))
 
     # -- uniform instructions ---------------------------------------------------------------
 
     def _uniform(self, m, word):
         with m.Switch(word.opcode):
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
-                m.d.comb += [self._leave.eq(1), self.uniform_write.eq(self._guarded)]
+                m.d.sync += self.uniform_write.eq(self._guarded)
             with m.Case(Opcode.UNIFORM_COMPARE):
-                m.d.comb += self._leave.eq(1)
                 with m.If(self._guarded):
                     m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
 
@@ -195,111 +181,54 @@ class Issue(Component):
 
     def _barriers(self, m, word):
         quiet = Signal(range(QUIET_CYCLES + 1))     # cycles that this barrier.wait has seen no copy in flight
-        with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~self._leave & ~self.copy_busy):
+        never = Signal()                            # the barrier cannot complete: an error when the instruction passes
+        settled = quiet == QUIET_CYCLES
+        with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~settled & ~self._passes & ~self.copy_busy):
             m.d.sync += quiet.eq(quiet + 1)
         with m.Else():
             m.d.sync += quiet.eq(0)
         with m.Switch(word.opcode):
             with m.Case(Opcode.BARRIER_EXPECT):
-                m.d.comb += [self._leave.eq(1), self.expect.eq(self._guarded)]
+                m.d.comb += self.expect.eq(self._guarded)
             with m.Case(Opcode.BARRIER_WAIT):
-                settled = quiet == QUIET_CYCLES
-                m.d.comb += self._leave.eq(~self._guarded | self.barrier_complete | settled)
-                with m.If(self._guarded & settled & ~self.barrier_complete):
-                    self._raise(m, Mux(self.barrier_overrun, ErrorCode.BARRIER_OVERRUN, ErrorCode.BARRIER_UNDERRUN),
-                                FailedField.a)
-                m.d.comb += [self.event_barrier_stalls.eq(~self._leave), self.waiting_copy.eq(~self._leave)]
+                m.d.sync += [
+                    self._passes.eq(~self._passes & (~self._guarded | self.barrier_complete | settled)),
+                    never.eq(self._guarded & ~self.barrier_complete),
+                ]
+                m.d.comb += self._fail.eq(self._passes & never)
+                with m.If(self.barrier_overrun):
+                    m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_OVERRUN)
+                m.d.comb += [self.event_barrier_stalls.eq(~self._passes), self.waiting_copy.eq(~self._passes)]
 
     # -- operations of units ----------------------------------------------------------------
 
-    def _offer(self, m, port, wanted, free):
-        """Offer the instruction to a unit when its tokens are free."""
-        offered = self._execute & wanted
-        m.d.comb += port.valid.eq(offered & free)
-        with m.If(offered):
-            m.d.comb += [
-                self._leave.eq(free & port.ready),
-                self.event_token_stalls.eq(~free),
-                self.event_queue_stalls.eq(free & ~port.ready),
-            ]
-        return offered
-
-    def _thread(self, m, instruction, word):
-        tokens, operation = self._tokens, self.o_thread.payload
-        offered = self._offer(m, self.o_thread, instruction.for_thread, tokens.free)
-        writes_predicate = (word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)
+    def _operations(self, m, instruction):
+        gate = self._gate
+        connect(m, gate.o_thread, flipped(self.o_thread))
+        connect(m, gate.o_matrix, flipped(self.o_matrix))
+        for_gate = instruction.for_thread | instruction.for_matrix
         m.d.comb += [
-            tokens.token.eq(instruction.token), tokens.for_matrix.eq(instruction.for_matrix), tokens.writes_predicate.eq(writes_predicate),
-            tokens.add.eq((self.o_thread.valid & self.o_thread.ready) | (self.o_matrix.valid & self.o_matrix.ready)),
+            gate.i.payload.eq(instruction), gate.i.valid.eq(self._execute & for_gate), gate.clear.eq(self.start),
+            gate.thread_done.eq(self.thread_done), gate.matrix_done.eq(self.matrix_done), gate.lane_mask.eq(self.lane_mask),
+            self.event_token_stalls.eq(gate.event_token_stalls),
         ]
-        with m.If(offered & ~self._leave):
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(gate.predicates, self.predicates)]
+        if self.cfg.issue_ahead:
+            m.d.comb += self.matrix_hold.eq(gate.matrix_hold)
+        with m.If(gate.waiting_thread):
             m.d.comb += self.waiting_thread.eq(1)
-        special = word.opcode == Opcode.THREAD_SPECIAL
-        thread_number = word.modifiers.alu.special == Special.TID
-        accesses = (word.opcode == Opcode.LOAD) | (word.opcode == Opcode.STORE)
-        alu = word.modifiers.alu
-        narrows = (alu.function == AluFunction.NARROW) | (alu.function == AluFunction.SCALE)
-        vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | narrows)
-        with m.Switch(word.opcode):
-            for opcode, kind in THREAD_KINDS.items():
-                with m.Case(opcode):
-                    m.d.comb += operation.kind.eq(kind)
-        with m.If(special & ~thread_number):
-            m.d.comb += operation.kind.eq(ThreadKind.ALU)
-        m.d.comb += [
-            operation.function.eq(Mux(special, AluFunction.MOV, alu.function)),
-            operation.compare.eq(alu.compare), operation.unsigned.eq(alu.unsigned),
-            operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))),
-            operation.space.eq(instruction.segment.space),
-            operation.element_shift.eq(instruction.segment.element_shift), operation.guard.eq(word.guard),
-            operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
-            operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),
-            operation.c.eq(word.c), operation.pc.eq(instruction.pc),
-            operation.value.eq(instruction.b_value),
-        ]
-
-    def _matrix(self, m, instruction, word):
-        operation, fields = self.o_matrix.payload, word.modifiers.matrix
-        part_bits = self.cfg.numbers_per_word.bit_length() - 1
-        offered = self._offer(m, self.o_matrix, instruction.for_matrix, self._tokens.free)
-        guard = Signal(self.cfg.threads)
-        with m.Switch(word.guard):
-            for index, predicate in enumerate(self.predicates):
-                with m.Case(index):
-                    m.d.comb += guard.eq(predicate)
-            with m.Default():
-                m.d.comb += guard.eq(~0)
-        with m.If(offered & ~self._tokens.free):
-            m.d.comb += self.waiting_thread.eq(1)
-        m.d.comb += [
-            operation.product.eq(word.dst),
-            operation.factor_word.eq((word.c - 256)[part_bits:]),
-            operation.offset_register.eq(word.a - 256),
-            operation.base.eq(instruction.b_value), operation.element_shift.eq(instruction.segment.element_shift),
-            operation.columns.eq(guard ^ word.guard_negate.replicate(self.cfg.threads)),
-            operation.lanes.eq(self.lane_mask),
-            operation.a_signed.eq(fields.a_signed), operation.b_signed.eq(fields.b_signed),
-            operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
-            operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),
-            operation.kb.eq(fields.kb), operation.kb_destination.eq(fields.kb_destination),
-            operation.lane_sum.eq(fields.lane_sum), operation.int16.eq(fields.element == ElementType.INT16),
-            operation.pc.eq(instruction.pc),
-        ]
-        if self.cfg.transpose:
-            m.d.comb += [
-                operation.transpose.eq(fields.transpose),
-                operation.pitch.eq(instruction.a_value << instruction.segment.element_shift),
-            ]
 
     def _copy(self, m, instruction, word):
-        """Copies have uniform guards and need no tokens: their registers were read at decode."""
+        """Copies have uniform guards and need no tokens: their registers were read at decode.
+
+        They stay behind operations at the gate: a program may know by the tokens of those that memory has been read.
+        """
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
-        copies = instruction.for_copy
-        offered = self._offer(m, self.o_copy, copies & self._guarded, 1)
-        with m.If(offered & ~self._leave):
+        offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting
+        refused = offered & ~self.o_copy.ready
+        m.d.comb += [self.o_copy.valid.eq(offered), self.event_queue_stalls.eq(self._gate.event_queue_stalls | refused)]
+        with m.If(refused):
             m.d.comb += self.waiting_copy.eq(1)
-        with m.If(self._execute & copies & ~self._guarded):
-            m.d.comb += self._leave.eq(1)
         m.d.comb += [
             first.destination_space.eq(fields.destination), first.source_space.eq(fields.source),
             first.destination.eq(instruction.destination), first.source.eq(instruction.a_value),

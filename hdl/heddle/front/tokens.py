@@ -31,6 +31,7 @@ class _InFlight(Component):
             "held": Out(token_layout),      # union over all groups
             "flags": Out(1),                # an instruction in flight was added with ``flag``
             "full": Out(1),                 # ``token`` finds no place
+            "tight": Out(1),                # there are not two free places
             "empty": Out(1),
         })
 
@@ -46,6 +47,7 @@ class _InFlight(Component):
         m.d.comb += [
             self.empty.eq(~used.any()),
             self.full.eq(used.all() & ~joins),
+            self.tight.eq((used & Cat(following[-1], following[:-1])).any()),
             self.flags.eq(Cat(entry.flag for entry in groups).any()),
         ]
         for name in ("product", "factor"):
@@ -92,27 +94,39 @@ class Tokens(Component):
     other. An instruction waits while a granule it uses is held by the other unit; ``mm`` also waits while a thread
     instruction that writes predicates or the lane mask is in flight.
 
+    An instruction is taken, waits until its registers are free, and is added. The answer comes out of a register: it is found in the
+    cycle in which the instruction is taken and in every cycle in which it waits. One that is taken when one of the other unit leaves,
+    or when its unit has less than two places, waits a cycle at least.
+
     Members
     -------
-    token, for_matrix, writes_predicate
-        The instruction that wants to issue.
+    take, token, for_matrix, writes_predicate
+        An instruction, and that it shall wait from the next cycle on; only while ``open``.
+    open
+        No instruction waits, or it issues in this cycle (depends on ``add``).
+    waiting
+        An instruction waits.
     free
-        It may issue (combinational).
+        It may issue (registered).
     add
-        It issues in this cycle.
+        It issues in this cycle; only while ``free``.
     thread_done, matrix_done
         The oldest instruction of the unit has completed.
     thread_empty, matrix_empty
-        No instruction of the unit is in flight.
+        No instruction of the unit waits or is in flight.
     clear
         Forget all instructions.
+    lanes_only, matrix_hold
+        With ``issue_ahead``: factor granules that the ``mm`` that is taken does not need before its first step; loads that are under way to
+        them do not keep it from an empty matrix unit, which must not begin a step with ``matrix_hold``.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
-        super().__init__({
-            "token": In(token_layout), "for_matrix": In(1), "writes_predicate": In(1),
-            "free": Out(1), "add": In(1), "thread_done": In(1), "matrix_done": In(1),
+        ahead = {"lanes_only": In(TOKEN_GRANULES), "matrix_hold": Out(1)} if cfg.issue_ahead else {}
+        super().__init__(ahead | {
+            "take": In(1), "token": In(token_layout), "for_matrix": In(1), "writes_predicate": In(1), "open": Out(1),
+            "waiting": Out(1), "free": Out(1), "add": In(1), "thread_done": In(1), "matrix_done": In(1),
             "thread_empty": Out(1), "matrix_empty": Out(1), "clear": In(1),
         })
 
@@ -120,22 +134,50 @@ class Tokens(Component):
         m = Module()
         m.submodules.thread = thread = _InFlight(self.cfg.thread_queue + 2, merge=False, count_bits=1)
         m.submodules.matrix = matrix = _InFlight(4, merge=True)
-        for unit, done, mine in ((thread, self.thread_done, ~self.for_matrix), (matrix, self.matrix_done, self.for_matrix)):
+        # Of the instruction that waits.
+        token = Signal(token_layout, reset_less=True)
+        for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
+        for unit, done, mine in ((thread, self.thread_done, ~for_matrix), (matrix, self.matrix_done, for_matrix)):
             m.d.comb += [
-                unit.token.eq(self.token),
-                unit.flag.eq(self.writes_predicate),
+                unit.token.eq(token),
+                unit.flag.eq(writes_predicate),
                 unit.add.eq(self.add & mine),
                 unit.done.eq(done),
                 unit.clear.eq(self.clear),
             ]
 
-        def overlap(held):
-            return (held.product & self.token.product).any() | (held.factor & self.token.factor).any()
+        def refused(token, for_matrix, no_thread_place, no_matrix_place, excepted=0):
+            """The instruction meets what is held by the other unit, or its own has no place."""
+            held = [Mux(for_matrix, thread.held.product, matrix.held.product),
+                    Mux(for_matrix, thread.held.factor & ~excepted, matrix.held.factor)]
+            meets = [(held[0] & token.product).any(), (held[1] & token.factor).any()]
+            return Cat(*meets, Mux(for_matrix, thread.flags | no_matrix_place, no_thread_place)).any()
 
         m.d.comb += [
-            self.free.eq(Mux(self.for_matrix, ~overlap(thread.held) & ~thread.flags & ~matrix.full,
-                             ~overlap(matrix.held) & ~thread.full)),
-            self.thread_empty.eq(thread.empty),
-            self.matrix_empty.eq(matrix.empty),
+            self.open.eq(~self.waiting | self.add),
+            self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
+            self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
+        excepted, excepted_now = 0, 0
+        if self.cfg.issue_ahead:
+            lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
+            excepted = Mux(matrix.empty, lanes_only, 0)
+            excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), self.lanes_only, 0)
+            awaited = Signal(TOKEN_GRANULES)        # of an mm that went ahead; nothing newer holds them, because it does
+            added = Mux(self.add & for_matrix, token.factor, 0)
+            m.d.sync += awaited.eq(Mux(self.clear, 0, (awaited | added) & thread.held.factor))
+            m.d.comb += self.matrix_hold.eq((awaited & thread.held.factor).any())
+            with m.If(self.open):
+                m.d.sync += lanes_only.eq(self.lanes_only)
+        with m.If(self.open):
+            follows_other = self.waiting & (self.for_matrix ^ for_matrix)
+            m.d.sync += [
+                token.eq(self.token), for_matrix.eq(self.for_matrix), writes_predicate.eq(self.writes_predicate),
+                self.waiting.eq(self.take),
+                self.free.eq(self.take & ~follows_other & ~refused(self.token, self.for_matrix, thread.tight, matrix.tight, excepted_now)),
+            ]
+        with m.Else():
+            m.d.sync += self.free.eq(~refused(token, for_matrix, thread.full, matrix.full, excepted))
+        with m.If(self.clear):
+            m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         return m

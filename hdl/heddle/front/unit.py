@@ -41,6 +41,7 @@ class FrontEnd(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         issue = issue_members(cfg)
+        self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()))
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
@@ -50,7 +51,7 @@ class FrontEnd(Component):
             "o_copy": Out(stream.Signature(row_operation_layout)),
             "o_error": Out(ErrorStream()),
             "predicates": In(cfg.threads).array(7),
-        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *_ISSUE_OUTPUTS)})
+        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *self._outputs)})
 
     def elaborate(self, platform):
         m = Module()
@@ -65,7 +66,7 @@ class FrontEnd(Component):
         for name in ("o_thread", "o_matrix", "o_copy", "o_error"):
             connect(m, getattr(issue, name), flipped(getattr(self, name)))
         m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in _ISSUE_INPUTS]
-        m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in _ISSUE_OUTPUTS]
+        m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in self._outputs]
         m.d.comb += [inner.eq(outer) for inner, outer in zip(issue.predicates, self.predicates)]
         m.d.comb += [
             fetch.enable.eq(issue.active),
@@ -76,9 +77,10 @@ class FrontEnd(Component):
             uniform.a_index.eq(decode.a_index), decode.a.eq(uniform.a),
             uniform.b_index.eq(decode.b_index), decode.b.eq(uniform.b),
             uniform.segment_index.eq(decode.segment_index), decode.segment.eq(uniform.segment),
-            uniform.write.eq(Mux(issue.active, issue.uniform_write, self.host_write)),
-            uniform.write_index.eq(Mux(issue.active, issue.uniform_index, self.host_index)),
-            uniform.write_data.eq(Mux(issue.active, issue.uniform_data, self.host_data)),
+            uniform.write.eq(issue.uniform_write | self.host_write),
+            uniform.write_index.eq(Mux(issue.uniform_write, issue.uniform_index, self.host_index)),
+            uniform.write_data.eq(Mux(issue.uniform_write, issue.uniform_data, self.host_data)),
+            decode.write.eq(issue.uniform_write), decode.write_index.eq(issue.uniform_index),
             uniform.segment_write.eq(issue.segment_write),
             uniform.segment_write_index.eq(issue.segment_index),
             uniform.segment_write_data.eq(issue.segment_data),

@@ -29,8 +29,8 @@ __all__ = ["Fetch"]
 class Fetch(Component):
     """Reads the words of B of one operation after the other and presents them to the lanes.
 
-    ``step`` goes to the lanes in the cycle in which the last of its words comes from a bank, ``word`` and ``take`` in
-    the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
+    ``step`` goes to the lanes in the cycle in which the last of its words stands in the register behind its bank, ``word``
+    and ``take`` in the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
     needed behind the banks; a queue of words has its place between ``word`` and the lanes when they come to hold words
     back.
 
@@ -60,7 +60,7 @@ class Fetch(Component):
     take : Out(positions)
         Lane t has its word when bit t mod ``positions`` is set.
     arrival : Out(1)
-        Words come from the banks in this cycle.
+        Words stand in the registers behind the banks in this cycle.
     pending : Out(1)
         Steps may still come for operations that were taken, the one at ``step`` not counted.
     conflict : Out(1)
@@ -160,7 +160,7 @@ class Fetch(Component):
         """Wait for the data of granted requests, select the words; returns whether any is on its way, and ends of operations."""
         waiting, ending = [], Const(0)
         stage = request
-        for cycle in range(1, SHARED_READ_LATENCY + 1):
+        for cycle in range(1, SHARED_READ_LATENCY + 2):     # the words then stand in registers of the fetch
             following = Signal(word_request_layout(self.cfg), name=f"request_{cycle}")
             m.d.sync += following.eq(stage)
             if cycle == 1:
@@ -194,8 +194,15 @@ class Fetch(Component):
             self.arrival.eq(arrives),
             self.step.eq(step),
         ]
+        banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
+        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data)]
         for slot in range(self.cfg.fetch_slots):
-            value = self._select(m, slot, previous.slots[slot], picker)
+            if picker is not None and slot < self.cfg.piece_slots:
+                value = self._select_line(m, slot, previous.slots[slot], banks, picker)
+            elif self.cfg.fetch_slots == 1:
+                value = self._join(m, request.slots[slot], banks)
+            else:
+                value = self._select(m, slot, previous.slots[slot], banks)
             self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
             m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
         return Cat(waiting[:len(waiting) // 2]).any(), ending
@@ -212,10 +219,23 @@ class Fetch(Component):
             takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
         return Cat(takes)
 
-    def _select(self, m, slot, request, picker):
-        """The word of a slot, out of the banks' data; ``request`` is a cycle ahead: the selection starts at registers."""
-        if picker is not None and slot < self.cfg.piece_slots:
-            return self._select_line(m, slot, request, picker)
+    def _join(self, m, request, banks):
+        """The word of the only slot: registers that are zero where it is not, joined by OR; ``request`` is two cycles ahead."""
+        words = []
+        for number, bank in enumerate(banks):
+            for chunk in range(BANK_BYTES // self.cfg.dot):
+                other = Signal(name=f"other_{number}_{chunk}", reset_less=True)
+                word = bank.word_select(chunk, 8 * self.cfg.dot)
+                m.d.sync += other.eq(~(request.bank[number] & (request.chunk == chunk)))
+                with m.If(other):
+                    m.d.sync += word.eq(0)
+                words.append(word)
+        value = Signal(8 * self.cfg.dot, name="value")
+        m.d.comb += value.eq(any_of(words))
+        return value
+
+    def _select(self, m, slot, request, banks):
+        """The word of a slot, out of the banks' words; ``request`` is a cycle ahead: the selection starts at registers."""
         chunks = BANK_BYTES // self.cfg.dot
         selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
                     for bank in range(BANKS)]
@@ -223,19 +243,19 @@ class Fetch(Component):
             for chunk in range(chunks):
                 m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))
         controls = [select for of_bank in selected for select in of_bank]
-        words = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in self.bank.data for chunk in range(chunks)]
+        words = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in banks for chunk in range(chunks)]
         value = Signal(8 * self.cfg.dot, name=f"value_{slot}")
         m.d.comb += value.eq(select_one_hot(controls, words))
         return value
 
-    def _select_line(self, m, slot, request, picker):
+    def _select_line(self, m, slot, request, banks, picker):
         """The same by way of all 16 bytes of a bank, for the picker; the word is what that picks, where it does."""
         selected = [Signal(name=f"select_{slot}_{bank}", reset_less=True) for bank in range(BANKS)]
         m.d.sync += [select.eq(request.bank[bank]) for bank, select in enumerate(selected)]
         line, value = Signal(8 * BANK_BYTES, name=f"line_{slot}"), Signal(8 * self.cfg.dot, name=f"value_{slot}")
         chunk = Signal(exact_log2(BANK_BYTES // self.cfg.dot), name=f"chunk_{slot}", reset_less=True)
         m.d.sync += chunk.eq(request.chunk)
-        m.d.comb += [line.eq(select_one_hot(selected, self.bank.data)), picker.line[slot].eq(line),
+        m.d.comb += [line.eq(select_one_hot(selected, banks)), picker.line[slot].eq(line),
                      value.eq(line.word_select(chunk, 8 * self.cfg.dot))]
         if slot == 0:
             m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))

@@ -43,6 +43,8 @@ class MatrixUnit(Component):
     registers : In(RegisterPort(cfg))
         The thread unit's access to the lanes.
     bank : Out(BankReadPort(cfg))
+    hold : In(1)
+        With ``issue_ahead``: no word of B is read and no step begins.
     stop : In(1)
     o_error : Out(ErrorStream())
     done : Out(1)
@@ -62,7 +64,7 @@ class MatrixUnit(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg
-        super().__init__({
+        super().__init__(({"hold": In(1)} if cfg.issue_ahead else {}) | {
             "i_operation": In(stream.Signature(matrix_operation_layout(cfg))),
             "registers": In(RegisterPort(cfg)),
             "bank": Out(BankReadPort(cfg)),
@@ -94,7 +96,7 @@ class MatrixUnit(Component):
             fetch.offset_grant.eq(lanes.offset_grant),
             lanes.offset_load.eq(fetch.offset_load),
             lanes.step.eq(fetch.step),
-            fetch.pause.eq(lanes.pause),
+            fetch.pause.eq((lanes.pause | self.hold) if self.cfg.issue_ahead else lanes.pause),
             self.done.eq(lanes.done),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(fetch.offset, lanes.offset)]

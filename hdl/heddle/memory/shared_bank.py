@@ -12,7 +12,7 @@ __all__ = ["SharedBank"]
 class SharedBank(Component):
     """``cfg.shared_rows`` words of 16 bytes: one read and one write a cycle, each for the first port that requests.
 
-    Grants are combinational; ``data`` follows two cycles after a read was granted. A write to the row that is read in the same
+    Grants are combinational; ``data`` follows one cycle after a read was granted. A write to the row that is read in the same
     cycle is not granted. See ``SharedMemory``.
 
     Members
@@ -37,18 +37,18 @@ class SharedBank(Component):
                                              attrs={"no_rw_check": 1})   # rows never collide, see below
         # An asynchronous read with a register behind it: synthesis makes the register the block RAM's own.
         read, write = memory.read_port(domain="comb"), memory.write_port(granularity=8)
-        reading = self._arbitrate(m, self.read, 0)
-        memory_word = Signal(8 * BANK_BYTES, reset_less=True)
+        self._arbitrate(m, self.read, 0)
         word = Signal(8 * BANK_BYTES, reset_less=True)
         m.d.comb += [read.addr.eq(self._first(self.read, "row")), self.data.eq(word)]
-        m.d.sync += [memory_word.eq(read.data), word.eq(memory_word)]
+        m.d.sync += word.eq(read.data)
 
         # Block RAM leaves open what a read of a row in the cycle of its write returns, so the write waits.
-        blocked = Signal()
+        blocked, hit = Signal(), Signal(len(self.read))     # each row is compared, then the right one taken: fewer levels
         writing = self._arbitrate(m, self.write, blocked)
         m.d.comb += [
             write.addr.eq(self._first(self.write, "row")),
-            blocked.eq(reading & (write.addr == read.addr)),
+            hit.eq(Cat(port.row == write.addr for port in self.read)),
+            blocked.eq((hit & Cat(port.grant for port in self.read)).any()),
             write.data.eq(self._first(self.write, "data")),
             write.en.eq(self._first(self.write, "mask") & (writing & ~blocked).replicate(BANK_BYTES)),
         ]

@@ -16,10 +16,10 @@ class SharedMemory(Component):
 
     Byte address a lies in bank ``(a // 16) % 8``, row ``a // 128``. In every bank the requesting port with the lowest index
     is granted, combinationally and in the cycle of the request; a port that was not granted keeps its request up.
-    The word that was read stands on ``data`` for one cycle, ``SHARED_READ_LATENCY`` (2) cycles after the grant: one cycle in the
-    memory, one in the register behind it. ``data`` is common to all readers. Throughput: 128 bytes read and 128 bytes written a
-    cycle. A write is visible to reads granted in later cycles; a write to the row that its bank reads in the same cycle is not
-    granted. Reset leaves the contents as they are; at power-up they are zero [S1.13, docs/units/shared_memory.md].
+    The word that was read stands on ``data`` for one cycle, ``SHARED_READ_LATENCY`` (1) cycles after the grant, at the output of the
+    block RAM: each reader keeps what it wants in registers of its own. ``data`` is common to all readers. Throughput: 128 bytes read
+    and 128 bytes written a cycle. A write is visible to reads granted in later cycles; a write to the row that its bank reads in the
+    same cycle is not granted. Reset leaves the contents as they are; at power-up they are zero [S1.13, docs/units/shared_memory.md].
 
     Area: ``cfg.shared_bytes`` of block RAM; a ``readers``-way row multiplexer and a ``writers``-way 16-byte multiplexer per bank.
 

@@ -86,9 +86,12 @@ class AluDatapath(Component):
     Area: one adder and one shifter, about eleven LUTs a bit. Controls out of registers keep it small: synthesis then does
     not look through the decoder. ``result`` is zero when no term of it is taken; ``keep_a`` is left to the owner of ``a``.
     ``choose`` takes a for SEL, else b. ``shifted`` is a shifted right, behind the last bit that was shifted out (bit 0).
+
+    With ``registered`` there is a register between the terms of ``result`` and their selection: it comes a cycle later.
     """
 
-    def __init__(self):
+    def __init__(self, registered=False):
+        self._registered = registered
         super().__init__({
             "control": In(alu_control_layout),
             "a": In(32),
@@ -121,10 +124,18 @@ class AluDatapath(Component):
             first.eq(Mux(control.select, self.choose, less)),
             take_logic.eq(control.take_logic | Mux(first, control.maximum, control.minimum)),
             take_shifted.eq(control.take_shifted | Mux(first, control.minimum, control.maximum)),
-            self.result.eq(select_one_hot((control.take_sum, take_logic, take_shifted, control.take_reversed),
-                                          (total[:32], logic, shifted, shifted[::-1]))),
         ]
+        takes, terms = Cat(control.take_sum, take_logic, take_shifted, control.take_reversed), Cat(total[:32], logic, shifted)
+        if self._registered:
+            takes, terms = self._register(m, takes, "takes"), self._register(m, terms, "terms")
+        sum_term, logic_term, shifted_term = (terms.word_select(index, 32) for index in range(3))
+        m.d.comb += self.result.eq(select_one_hot(takes, (sum_term, logic_term, shifted_term, shifted_term[::-1])))
         return m
+
+    def _register(self, m, value, name):
+        register = Signal(len(value), name=name, reset_less=True)
+        m.d.sync += register.eq(value)
+        return register
 
     def _shift(self, m):
         """a shifted right, bit-reversed before with ``reverse``; below it the last bit that was shifted out."""

@@ -41,8 +41,8 @@ class Gather(Component):
         ``store`` and ``access`` stay while ``occupied`` or ``in_flight``.
     return_slots, return_group, return_place
         The slots whose data stand at ``bank_read.data`` in this cycle, and where (no bank for other slots).
-    occupied, in_flight
-        A group waits for being chosen; requests or data are on their way.
+    occupied, requesting, in_flight
+        A group waits for being chosen; requests are at the ports; requests or data are on their way.
     event_conflicts : Out(1)
         A thread had to wait for a bank in this cycle.
     """
@@ -67,6 +67,7 @@ class Gather(Component):
             "return_group": Out(range(cfg.thread_groups)),
             "return_place": Out(placement_layout).array(slots),
             "occupied": Out(1),
+            "requesting": Out(1),
             "in_flight": Out(1),
             "event_conflicts": Out(1),
         })
@@ -164,7 +165,7 @@ class Gather(Component):
             self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
             self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
         ]
-        self._requesting = (loads | stores).any()
+        m.d.comb += self.requesting.eq((loads | stores).any())
         return loads & self.bank_read.grant
 
     def _write(self, m, rows, chosen):
@@ -214,6 +215,6 @@ class Gather(Component):
             flying.append(now)
         m.d.comb += [
             self.return_slots.eq(now), self.return_group.eq(group),
-            self.in_flight.eq(self._requesting | Cat(flying).any()),
+            self.in_flight.eq(self.requesting | Cat(flying).any()),
         ]
         m.d.comb += [port.eq(place) for port, place in zip(self.return_place, places)]

@@ -185,10 +185,10 @@ class GlobalAccess(Component):
                     m.d.comb += wanted.eq(C(mask, QUAD_BYTES) << offset)
             with m.Default():
                 m.d.comb += wanted.eq(~0)
+        pair = self.access.as_value() == Access.V2.value
         for number in range(4):
             mine = ((self.access == Access.V4) & (self.word == number)) | (
-                (self.access == Access.V2) & (self.word == number % 2)) | (
-                (self.access != Access.V4) & (self.access != Access.V2))
+                pair & (self.word == number % 2)) | ((self.access != Access.V4) & ~pair)
             with m.If(take & mine):
                 m.d.sync += words[number].eq(self.data)
         with m.If(take):

@@ -23,6 +23,9 @@ class LateResults(Component):
     valid, function, unsigned
         A step stands in the slots, with the function and signedness of its operation, which stay
         while ``busy``.
+    buffer, o_buffer, landing_buffer, landing
+        With ``cfg.thread_overlap``: half of the results that the step's, and those that stand at the slots, belong to. Results for
+        ``landing_buffer`` are on their way, so that a first group that is read in this cycle, and then one a cycle, would be too early.
     ready : Out(1)
         The step may leave; always, but for products that have to wait for a multiplier.
     a, b : In(32).array(slots)
@@ -68,6 +71,7 @@ class LateResults(Component):
             "o_words": Out(4),
             "busy": Out(1),
             "event_stalls": Out(1),
+            **({"buffer": In(1), "o_buffer": Out(1), "landing_buffer": In(1), "landing": Out(1)} if cfg.thread_overlap else {}),
         })
 
     def elaborate(self, platform):
@@ -107,7 +111,8 @@ class LateResults(Component):
 
     def _place(self, **more):
         """Slots with a result, their group, and more about it."""
-        return data.StructLayout({"slots": self.slots, "group": self.o_group.shape(), **more})
+        buffer = {"buffer": 1} if self.cfg.thread_overlap else {}
+        return data.StructLayout({"slots": self.slots, "group": self.o_group.shape(), **more, **buffer})
 
     def _follow_products(self, m, multiplies, served):
         """The place of the products that stand at ``product`` in this cycle."""
@@ -116,8 +121,11 @@ class LateResults(Component):
             stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(self.group),
             stages[0].words.eq(self.words), stages[0].last_word.eq(self.last_word),
         ]
+        if self.cfg.thread_overlap:
+            m.d.sync += stages[0].buffer.eq(self.buffer)
         for before, after in zip(stages, stages[1:]):
             m.d.sync += after.eq(before)
+        self._products = stages
         self._multiplying = Cat(stage.slots.any() for stage in stages).any()
         return stages[-1]
 
@@ -136,3 +144,19 @@ class LateResults(Component):
             self.o_words.eq(product.words | self.narrow_show.replicate(4)),
             self.busy.eq(self._multiplying | first.slots.any() | second.slots.any()),
         ]
+        if self.cfg.thread_overlap:
+            m.d.sync += first.buffer.eq(Mux(narrows, self.buffer, product.buffer))
+            m.d.comb += self.o_buffer.eq(Mux(self.narrow_show, second.buffer, product.buffer))
+            self._land(m, first, second)
+
+    def _land(self, m, first, second):
+        """Results come in the order of the groups, so the last one may come ``thread_groups`` - 2 cycles after the first group is read."""
+        early, packing = self.cfg.thread_groups - 2, 2
+        far = [stage for cycles, stage in enumerate((second, first)) if cycles > early]
+        far += [stage for cycles, stage in enumerate(reversed(self._products)) if cycles > early]
+        far_to_pack = [stage for cycles, stage in enumerate(reversed(self._products)) if cycles <= early < cycles + packing]
+
+        def land(stages):
+            return Cat(stage.slots.any() & (stage.buffer == self.landing_buffer) for stage in stages).any()
+
+        m.d.comb += self.landing.eq(land(far) | (self.scale & land(far_to_pack)))

@@ -32,7 +32,8 @@ class OperandWalk(Component):
         The step has a register here: the second of two or the only one that is not first; its number.
     final : Out(1)
         Nothing follows in this step.
-    done : Out(1)
+    last, done : Out(1)
+        Nothing follows behind the present register or step; it has been left.
     """
 
     def __init__(self, cfg):
@@ -51,6 +52,7 @@ class OperandWalk(Component):
             "second": Out(1),
             "number": Out(REGISTER_BITS),
             "final": Out(1),
+            "last": Out(1),
             "done": Out(1),
         })
 
@@ -70,7 +72,7 @@ class OperandWalk(Component):
             need_second.eq(store | (computes & operation.b_is_register)),
             self.second.eq(first_is_over | ~need_first),
             self.needed.eq(~self.second | need_second),
-            self.final.eq(self.second | ~need_second),
+            self.final.eq(self.second | ~need_second), self.last.eq(self.final & steps.last),
             # Vectors begin at a multiple of their length.
             self.number.eq(Mux(~self.second, operation.a | steps.word, Mux(store, operation.c | steps.word, operation.b))),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),

@@ -30,10 +30,12 @@ class SlotArray(Component):
     load, load_a, load_address, group
     keep_buffer : In(1)
         Data of the operation before are still under way.
+    keep_control : In(1)
+        ``load`` does not change what the ALUs do: late results need them.
     leave : In(1)
         Results of ``operation`` are written next.
-    buffer : In(1)
-        Half of the entries that the results of ``operation`` go to.
+    buffer, store_buffer : In(1)
+        Half of the entries that data of loads of ``operation`` go to; that results of ``store_current`` do.
     address, data, compare_result
         By slot.
     banks, place
@@ -44,6 +46,8 @@ class SlotArray(Component):
         See ``Returns``.
     choose, scale, narrow_take, narrow_show, product, a, b
         See ``AluDatapath`` and ``LateResults``.
+    amount, narrow_unsigned
+        Of the late results that are on their way; see ``SlotOperands``.
     narrows
         ``operation`` makes one register out of several.
     entry, word, o
@@ -64,8 +68,10 @@ class SlotArray(Component):
             "load_address": In(1),
             "group": In(range(cfg.thread_groups)),
             "keep_buffer": In(1),
+            "keep_control": In(1),
             "leave": In(1),
             "buffer": In(1),
+            "store_buffer": In(1),
             "address": Out(32).array(slots),
             "data": Out(32).array(slots),
             "compare_result": Out(slots),
@@ -81,6 +87,8 @@ class SlotArray(Component):
             "scale": In(1),
             "narrow_take": In(slots),
             "narrow_show": In(1),
+            "amount": In(5),
+            "narrow_unsigned": In(1),
             "narrows": In(1),
             "product": In(32).array(cfg.slot_multipliers),
             "a": Out(32).array(slots),
@@ -103,7 +111,7 @@ class SlotArray(Component):
         results = Once(f"heddle_thread_slot_result_{cfg.thread_groups}_{cfg.dot}", SlotResult, cfg)
         control, keep_a = self._alu_control(m)
         form, buffer = self._form(m)
-        entry = Cat(self.store_group, Mux(self.store_current, self.buffer, buffer))
+        entry = Cat(self.store_group, Mux(self.store_current, self.store_buffer, buffer))
         for slot in range(self.slots):
             enter = operands.instantiate(m, f"operands_{slot}")
             leave = results.instantiate(m, f"result_{slot}")
@@ -123,8 +131,8 @@ class SlotArray(Component):
                 leave.form.eq(form), leave.result.eq(enter.result | Mux(self.scale, 0, enter.product)),
                 leave.store.eq(self.store[slot]), leave.store_words.eq(self.store_words), leave.store_entry.eq(entry),
                 enter.choose.eq(self.choose[slot]), enter.scale.eq(self.scale), enter.product.eq(self.product[slot % len(self.product)]),
-                enter.amount.eq(operation.c), enter.narrow_take.eq(self.narrow_take[slot]), enter.narrow_show.eq(self.narrow_show),
-                enter.narrow_unsigned.eq(operation.unsigned), self.a[slot].eq(enter.a), self.b[slot].eq(enter.b),
+                enter.amount.eq(self.amount), enter.narrow_take.eq(self.narrow_take[slot]), enter.narrow_show.eq(self.narrow_show),
+                enter.narrow_unsigned.eq(self.narrow_unsigned), self.a[slot].eq(enter.a), self.b[slot].eq(enter.b),
                 leave.entry.eq(self.entry), leave.place.eq(self.word), self.o[slot].eq(leave.o),
             ]
             m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]
@@ -140,7 +148,7 @@ class SlotArray(Component):
             decode.compare.eq(operation.compare), decode.unsigned.eq(operation.unsigned),
             decode.comparing.eq(operation.kind == ThreadKind.COMPARE),
         ]
-        with m.If(self.load):
+        with m.If(self.load & ~self.keep_control):
             m.d.sync += control.eq(decode.control)
             with m.If(~self._computes):
                 m.d.sync += [control[name].eq(0) for name in (

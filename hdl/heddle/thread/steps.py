@@ -21,6 +21,8 @@ class Steps(Component):
     group, slot, word
         The present step.
     last_word : Out(1)
+    last : Out(1)
+        The present step is the last one.
     done : Out(1)
         No step is left.
     """
@@ -38,13 +40,17 @@ class Steps(Component):
             "slot": Out(range(self.slots)),
             "word": Out(2),
             "last_word": Out(1),
+            "last": Out(1),
             "done": Out(1, init=1),
         })
 
     def elaborate(self, platform):
         m = Module()
         last_slot = ~self.serial | (self.slot == self.slots - 1)
-        m.d.comb += self.last_word.eq(self.word == self.words)
+        m.d.comb += [
+            self.last_word.eq(self.word == self.words),
+            self.last.eq(self.last_word & last_slot & (self.group == self.groups - 1)),
+        ]
         with m.If(self.advance):
             m.d.sync += self.word.eq(self.word + 1)
             with m.If(self.last_word):

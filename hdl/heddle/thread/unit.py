@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..config import PREDICATES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
-from ..isa.layout import Access, AluFunction, Space
+from ..isa.layout import Access, AluFunction
 from ..layouts import (
     BankReadPort,
     BankWritePort,
@@ -17,16 +17,16 @@ from ..layouts import (
     ThreadKind,
     thread_operation_layout,
 )
-from ..stream import Queue, link
-from .checks import AddressCheck
-from .gather import Gather
-from .global_access import GlobalAccess
+from ..stream import link
+from .accesses import Accesses, slot_step_layout
+from .entrance import Entrance
 from .late import LateResults
+from .late_operation import LateOperation
 from .operands import OperandWalk
 from .predicates import Predicates
-from .registers import OperandReader, ResultWriter
 from .returns import Returns, destination_words
 from .slot_array import SlotArray
+from .writer import ResultWriter
 
 __all__ = ["ThreadUnit"]
 
@@ -83,20 +83,19 @@ class ThreadUnit(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.queue = self._queue = Queue(thread_operation_layout, cfg.thread_queue)
-        m.submodules.reader = self._reader = OperandReader(cfg)
+        m.submodules.entrance = self._entrance = Entrance(cfg)
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
         m.submodules.steps = self._steps = OperandWalk(cfg)
         m.submodules.slot_array = self._array = SlotArray(cfg)
         m.submodules.late = self._late = LateResults(cfg)
+        m.submodules.late_operation = self._late_operation = LateOperation(cfg)
         m.submodules.returns = self._returns = Returns(cfg)
-        m.submodules.gather = self._gather = Gather(cfg)
-        m.submodules.global_access = self._global = GlobalAccess(cfg)
+        m.submodules.memory = self._memory = Accesses(cfg)
         m.submodules.writer = self._writer = ResultWriter(cfg)
-        link(m, flipped(self.i_operation), self._queue.i)
-        connect(m, self._gather.bank_read, flipped(self.bank_read))
-        connect(m, self._gather.bank_write, flipped(self.bank_write))
-        connect(m, self._global.port, flipped(self.global_port))
+        link(m, flipped(self.i_operation), self._entrance.i)
+        connect(m, self._memory.bank_read, flipped(self.bank_read))
+        connect(m, self._memory.bank_write, flipped(self.bank_write))
+        connect(m, self._memory.port, flipped(self.global_port))
 
         self._declare()
         self._kind(m)
@@ -104,10 +103,9 @@ class ThreadUnit(Component):
         self._connect_slots(m)
         self._step(m)
         self._compute(m)
-        self._check(m)
         self._multiply(m)
-        self._access_shared(m)
-        self._access_global(m)
+        self._hold(m)
+        self._access(m)
         self._results(m)
         self._leave(m)
         self._connect_registers(m)
@@ -121,60 +119,57 @@ class ThreadUnit(Component):
         self._operation = Signal(thread_operation_layout, name="slot_operation", reset_less=True)
         self._active = Signal(cfg.threads, name="slot_active", reset_less=True)
         self._discarded = Signal(name="slot_discarded", reset_less=True)
-        self._failed = Signal(name="slot_failed")
-        self._failed_slot = Signal(range(self.slots), name="failed_slot", reset_less=True)
         self._step_valid = Signal(name="step_valid")
         self._step_taken = Signal(name="step_taken")
-        self._step_group = Signal(range(cfg.thread_groups), name="step_group", reset_less=True)
-        self._step_slot = Signal(range(self.slots), name="step_slot", reset_less=True)
-        self._step_word = Signal(2, name="step_word", reset_less=True)
-        self._step_last_word = Signal(name="step_last_word", reset_less=True)
+        self._slot_step = Signal(slot_step_layout(cfg), name="slot_step", reset_less=True)
         self._step_words = Signal(4, name="step_words")         # that take its result
-        self._step_active = Signal(self.slots, name="step_active", reset_less=True)
         self._load_step = Signal(name="load_step")
-        self._failing = Signal(name="failing")
+        self._skip = Signal(name="skip")                        # operands are taken, but nothing is done with them
+        self._words = Signal(4, name="words_written")           # of the four registers around the destination
         self._buffer = Signal(name="result_buffer")
-        self._global_taken = Signal(name="global_taken")
 
     def _kind(self, m):
         """What kind of operation is in the slot stage."""
         operation = self._operation
         self._is = {kind: Signal(name=f"is_{kind.name.lower()}") for kind in ThreadKind}
         m.d.comb += [signal.eq(operation.kind == kind) for kind, signal in self._is.items()]
-        self._computes, self._accesses, self._is_global = Signal(name="computes"), Signal(name="accesses"), Signal(name="is_global")
+        self._computes, self._accesses = Signal(name="computes"), Signal(name="accesses")
         m.d.comb += [
             self._computes.eq(self._is[ThreadKind.ALU] | self._is[ThreadKind.TID]),
             self._accesses.eq(self._is[ThreadKind.LOAD] | self._is[ThreadKind.STORE]),
-            self._is_global.eq(self._accesses & (operation.space == Space.GLOBAL)),
         ]
 
     def _enter(self, m):
         """An operation goes from the queue to the slot stage; its guard is evaluated."""
-        incoming, predicates = self._queue.o, self._predicates
-        operation, taken, none = incoming.payload, Signal(name="taken"), Signal(name="no_steps")
+        incoming, predicates = self._entrance.o, self._predicates
+        operation, none = incoming.payload, Signal(name="no_steps")
+        taken = self._taken = Signal(name="taken")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
             incoming.ready.eq(~self._valid | leave),
             taken.eq(incoming.valid & incoming.ready),
-            none.eq(self.stop | (operation.kind == ThreadKind.LANE_MASK)),
+            none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
             predicates.start.eq(self.start),
             predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
             predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
-            self._global.clear_error.eq(taken),
+            self._steps.operation.eq(self._operation), self._steps.start.eq(taken), self._steps.none.eq(none),
+            self._steps.cancel.eq(self._memory.failing & (not self.cfg.thread_overlap)),
+            self._entrance.slots_operation.eq(self._operation), self._entrance.stop.eq(self.stop),
+            self._entrance.cancel.eq(self._memory.failing),
         ]
-        for walk in (self._steps, self._reader):
-            m.d.comb += [walk.operation.eq(self._operation), walk.start.eq(taken), walk.none.eq(none), walk.cancel.eq(self._failing)]
+        if self.cfg.thread_overlap:
+            m.d.comb += self._skip.eq(self._memory.failed | self._discarded)
         with m.If(leave):
-            m.d.sync += [self._valid.eq(0), self._failed.eq(0), self._buffer.eq(~self._buffer)]
+            m.d.sync += [self._valid.eq(0), self._buffer.eq(~self._buffer)]
         with m.If(taken):
             m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
                          self._discarded.eq(self.stop)]
 
     def _connect_slots(self, m):
-        port, array, reader, writer = self.registers, self._array, self._reader, self._writer
+        port, array, reader, writer = self.registers, self._array, self._entrance, self._writer
         m.d.comb += [
             array.operation.eq(self._operation), array.group.eq(self._steps.group),
-            array.keep_buffer.eq(writer.pending), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
+            array.keep_buffer.eq(self._late_operation.waiting_for_data), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
             array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
             array.entry.eq(writer.entry), array.word.eq(writer.place),
         ]
@@ -183,25 +178,25 @@ class ThreadUnit(Component):
 
     def _step(self, m):
         """The operands of the next step go into the slots when the last step was taken; results wait for the operation before."""
-        steps, array, store = self._steps, self._array, self._is[ThreadKind.STORE]
+        steps, array, reader, store = self._steps, self._array, self._entrance, self._is[ThreadKind.STORE]
         advance, take = Signal(name="advance"), Signal(name="take_operand")
         m.d.comb += [
-            advance.eq(self._valid & ~steps.done & ~self._failing & (~steps.needed | self._reader.available)
-                       & (~self._step_valid | self._step_taken) & (self._accesses | ~self._writer.pending)),
+            advance.eq(self._valid & ~steps.done & ~self._memory.failing & (~steps.needed | reader.available)
+                       & (~self._step_valid | self._step_taken) & (self._accesses | self._late_operation.may_compute)),
             take.eq(advance & steps.needed),
-            self._reader.take.eq(take), steps.advance.eq(advance),
-            self._load_step.eq(advance & steps.final),
+            reader.take.eq(take), steps.advance.eq(advance),
+            self._load_step.eq(advance & steps.final & ~self._skip),
             array.load.eq(self._load_step),
-            array.load_a.eq(take & (steps.second == store)), array.load_address.eq(take & ~steps.second & self._accesses),
+            array.load_a.eq(take & (steps.second == store)), array.load_address.eq(
+                take & ~steps.second & self._accesses & ~self._skip),
         ]
         with m.If(self._step_taken):
             m.d.sync += self._step_valid.eq(0)
         with m.If(self._load_step):
             groups = [self._active[group * self.slots:(group + 1) * self.slots] for group in range(self.cfg.thread_groups)]
             m.d.sync += [
-                self._step_valid.eq(1), self._step_group.eq(steps.group), self._step_slot.eq(steps.slot),
-                self._step_word.eq(steps.word), self._step_last_word.eq(steps.last_word),
-                self._step_active.eq(select_one_hot(1 << steps.group, groups)),
+                self._step_valid.eq(1), self._slot_step.active.eq(select_one_hot(1 << steps.group, groups)),
+                *(self._slot_step[name].eq(getattr(steps, name)) for name in ("group", "slot", "word", "last_word")),
             ]
 
     def _compute(self, m):
@@ -210,139 +205,127 @@ class ThreadUnit(Component):
         m.d.comb += [
             predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
             predicates.write_predicate.eq(self._operation.dst),
-            predicates.write_group.eq(self._step_group),
-            predicates.write_slots.eq(self._step_active),
+            predicates.write_group.eq(self._slot_step.group),
+            predicates.write_slots.eq(self._slot_step.active),
             predicates.write_value.eq(self._array.compare_result),
-            self._step_taken.eq(Mux(self._accesses & ~self._failing, Mux(
-                self._is_global, self._global_taken, self._gather.ready), self._step_valid & self._late.ready)),
+            self._step_taken.eq(Mux(self._accesses & ~self._memory.failing, self._memory.taken, self._step_valid & self._late.ready)),
         ]
 
     def _multiply(self, m):
         """Products and packed bytes, whose results come later."""
-        late, array, operation = self._late, self._array, self._operation
+        late, array, operation, kept = self._late, self._array, self._operation, self._late_operation
         function = self._function = Signal(AluFunction, name="function")
         self._narrows = Signal(name="narrows")
         m.d.comb += [
             function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
-            self._narrows.eq((function == AluFunction.NARROW) | late.scale),
-            late.valid.eq(self._step_valid), late.function.eq(function),
-            late.unsigned.eq(operation.unsigned), late.group.eq(self._step_group), late.last_word.eq(self._step_last_word),
-            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._step_word, 0b1111)), late.words.eq(self._step_words),
-            array.choose.eq(self._step_active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
+            self._narrows.eq((function == AluFunction.NARROW) | (function == AluFunction.SCALE)),
+            late.function.eq(kept.o_function), late.unsigned.eq(kept.o_unsigned),
+            array.amount.eq(kept.o_amount), array.narrow_unsigned.eq(kept.o_unsigned),
+            late.valid.eq(self._step_valid & (self._computes | (not self.cfg.thread_overlap))),
+            late.group.eq(self._slot_step.group), late.last_word.eq(self._slot_step.last_word),
+            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._slot_step.word, 0b1111)), late.words.eq(self._step_words),
+            array.choose.eq(self._slot_step.active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
             array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
         ]
         for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
             m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
 
-    def _check(self, m):
-        """A wrong address in a group ends the operation before that group."""
-        m.submodules.address_check = check = self._address_check = AddressCheck(self.cfg)
-        operands = list(self._array.address)
-        self._address = Signal(32, name="one_address")      # of the slot that has its turn, or of the one with the error
-        m.d.comb += [port.eq(address) for port, address in zip(check.addresses, operands)]
+    def _hold(self, m):
+        """Operations that meet results of the one before."""
+        kept, memory, late, operation = self._late_operation, self._memory, self._late, self._operation
         m.d.comb += [
-            check.active.eq(self._step_active), check.access.eq(self._operation.access),
-            check.space.eq(self._operation.space), check.address.eq(self._address),
-            self._failing.eq(self._step_valid & self._accesses & check.bad),
-            self._address.eq(select_one_hot(1 << Mux(self._failed, self._failed_slot, self._step_slot), operands)),
+            kept.load.eq(self._load_step & ~self._accesses),
+            kept.function.eq(self._function), kept.unsigned.eq(operation.unsigned), kept.amount.eq(operation.c),
+            kept.leave.eq(self._leaving), kept.buffer.eq(self._buffer), kept.pending.eq(self._writer.pending),
+            kept.requesting.eq(memory.requesting), kept.data_landing.eq(memory.in_flight | self._returns.pending),
+            kept.late_busy.eq(late.busy), self._writer.landing.eq(kept.landing),
+            self._array.keep_control.eq(kept.keep_control & self._accesses),
         ]
-        with m.If(self._failing):
-            m.d.sync += [self._failed.eq(1), self._failed_slot.eq(check.bad_slot)]
+        if not self.cfg.thread_overlap:
+            m.d.comb += self._array.store_buffer.eq(self._buffer)
+            return
+        m.d.comb += [
+            late.buffer.eq(self._buffer), late.landing_buffer.eq(kept.landing_buffer), kept.late_landing.eq(late.landing),
+            self._array.store_buffer.eq(Mux(self._returns.computed, self._buffer, late.o_buffer)),
+        ]
 
-    def _access_shared(self, m):
-        gather = self._gather
-        m.d.comb += [
-            gather.valid.eq(self._step_valid & self._accesses & ~self._is_global & ~self._failing),
-            gather.hold.eq(self._writer.pending),
-            gather.waiting.eq(self._step_active), gather.word.eq(self._step_word), gather.group.eq(self._step_group),
-            gather.store.eq(self._is[ThreadKind.STORE]), gather.access.eq(self._operation.access),
-        ]
-        for slot in range(self.slots):
-            m.d.comb += [gather.address[slot].eq(self._array.address[slot]), gather.data[slot].eq(self._array.data[slot])]
+    def _last_step_taken(self):
+        """With ``thread_overlap`` an operation leaves the slots with its last step, unless the next one needs what the step does."""
+        return ~self._step_valid | (self._computes & self._late.ready)
 
-    def _access_global(self, m):
-        access, operation = self._global, self._operation
-        active = Signal(name="one_active")
+    def _access(self, m):
+        memory, writer = self._memory, self._writer
         m.d.comb += [
-            active.eq(self._step_active.bit_select(self._step_slot, 1)),
-            access.valid.eq(self._step_valid & self._is_global & ~self._failing & active & ~self._writer.pending),
-            self._global_taken.eq(self._step_valid & (~active | (access.valid & access.ready))),
-            access.address.eq(self._address),
-            access.data.eq(select_one_hot(1 << self._step_slot, self._array.data)),
-            access.group.eq(self._step_group), access.slot.eq(self._step_slot),
-            access.word.eq(self._step_word), access.last_word.eq(self._step_last_word),
-            access.store.eq(self._is[ThreadKind.STORE]), access.access.eq(operation.access), access.pc.eq(operation.pc),
+            memory.operation.eq(self._operation), memory.start.eq(self._taken), memory.leave.eq(self._leaving),
+            memory.valid.eq(self._step_valid & self._accesses), memory.step.eq(self._slot_step),
+            memory.hold.eq(writer.pending), memory.hold_shared.eq(self._late_operation.waiting_for_data),
+            memory.hold_errors.eq(self._valid & (memory.failed | memory.error)), writer.same.eq(memory.same),
         ]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip([*memory.address, *memory.data], [*self._array.address, *self._array.data])]
 
     def _results(self, m):
         """What comes from the banks, from global memory or from the ALU is kept for the lanes."""
-        gather, array, late, returns = self._gather, self._array, self._late, self._returns
-        one = self._global
-        one_slot = Signal(self.slots, name="one_slot")
+        memory, array, late, returns = self._memory, self._array, self._late, self._returns
         m.d.comb += [
-            one_slot.bit_select(one.o_slot, 1).eq(one.o_valid),
-            returns.arrived_slots.eq(gather.return_slots | one_slot),
-            returns.arrived_group.eq(Mux(one.o_valid, one.o_group, gather.return_group)),
+            returns.arrived_slots.eq(memory.arrived_slots), returns.arrived_group.eq(memory.arrived_group),
             returns.computed.eq(self._step_valid & self._computes & ~late.takes),
-            returns.group.eq(self._step_group), returns.words.eq(self._step_words),
+            returns.group.eq(self._slot_step.group), returns.words.eq(self._step_words),
             returns.late_slots.eq(late.o_slots), returns.late_group.eq(late.o_group), returns.late_words.eq(late.o_words),
             array.store.eq(returns.store), array.store_group.eq(returns.store_group), array.store_words.eq(returns.store_words),
             array.store_current.eq(returns.store_current),
         ]
         m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data)]
-        m.d.comb += [array.other.eq(one.o_data), array.take_other.eq(one_slot)]
-        for place, returned in zip(array.place, gather.return_place):
-            m.d.comb += [place.bank.eq(returned.bank), place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]
-        m.d.comb += self._writer.landing.eq(gather.in_flight | returns.pending)
+        m.d.comb += [array.other.eq(memory.other), array.take_other.eq(memory.take_other)]
+        m.d.comb += [place.eq(returned) for place, returned in zip(array.place, memory.place)]
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
-        operation, writer, error = self._operation, self._writer, self._global.read_error
+        operation, writer, memory = self._operation, self._writer, self._memory
         selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
-        words = destination_words(operation, self._narrows)
         m.d.comb += [
+            self._words.eq(Mux(writes, destination_words(operation, self._narrows), 0)),
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
-            self._leaving.eq(self._valid & self._steps.done & ~self._step_valid & ~self._gather.occupied
-                             & ~self._global.loading & ~self._late.busy & ~self._reader.arriving & (~writer.valid | writer.complete)),
+            self._leaving.eq(self._valid & self._steps.done & ~memory.occupied & writer.ready
+                             & (self._last_step_taken() if self.cfg.thread_overlap else
+                                ~self._step_valid & ~self._late.busy & ~self._entrance.arriving)),
             writer.take.eq(self._leaving), writer.buffer.eq(self._buffer), writer.register.eq(operation.dst), writer.lanes.eq(
                 self._active | selects.replicate(self.cfg.threads)),
-            writer.words.eq(Mux(writes & ~self._failed & ~error & ~self._discarded, words, 0)),
+            writer.words.eq(Mux(memory.failed | memory.error | self._discarded, 0, self._words)),
         ]
         report = self.o_error.payload
-        m.d.sync += [self.o_error.valid.eq((self._leaving & (self._failed | error)) | self._global.write_error)]
-        with m.If(self._global.write_error):
-            m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(self._global.write_error_pc),
-                         report.operand.eq(self._global.write_error_address)]
+        m.d.sync += [self.o_error.valid.eq((self._leaving & (memory.failed | memory.error)) | memory.write_error)]
+        with m.If(memory.write_error):
+            m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(memory.write_error_pc),
+                         report.operand.eq(memory.write_error_address)]
         with m.Else():
-            m.d.sync += [
-                report.code.eq(Mux(error, ErrorCode.AXI_READ, self._address_check.code)), report.pc.eq(operation.pc),
-                report.operand.eq(Mux(error, self._global.read_error_address, self._address)),
-            ]
-        m.d.comb += self._global.hold_errors.eq(self._valid & (self._failed | error))
+            m.d.sync += [report.code.eq(memory.code), report.pc.eq(operation.pc), report.operand.eq(memory.operand)]
 
     def _connect_registers(self, m):
-        port, reader, writer = self.registers, self._reader, self._writer
+        port, reader, writer = self.registers, self._entrance, self._writer
         for name in ("read", "read_number", "read_group"):
             m.d.comb += getattr(port, name).eq(getattr(reader, name))
         for name in ("return_lanes", "write_product", "write_register", "write_factor", "write_word", "write_parts", "write_lanes"):
             m.d.comb += getattr(port, name).eq(getattr(writer, name))
         m.d.comb += [
             reader.read_grant.eq(port.read_grant), writer.write_grant.eq(port.write_grant),
-            reader.writing.eq(writer.writing), reader.destination.eq(writer.destination),
             reader.factor_write.eq(writer.write_factor),
         ]
+        writing, destination = list(writer.writing), list(writer.destination)
+        if self.cfg.thread_overlap:
+            writing, destination = [*writing, Mux(self._valid, self._words, 0)], [*destination, self._operation.dst]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination])]
 
     def _observe(self, m):
         m.d.sync += [
             self.done.eq(self._writer.complete),
-            self.event_register_stalls.eq(self._reader.event_stalls | self._writer.event_stalls),
-            self.event_thread_bank_conflicts.eq(self._gather.event_conflicts),
+            self.event_register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
+            self.event_thread_bank_conflicts.eq(self._memory.event_conflicts),
             self.event_multiply_stalls.eq(self._late.event_stalls),
             self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
-            self.busy.eq((self._queue.level != 0) | self._valid | self._writer.valid | self.done),
-            self.writes_pending.eq(self._global.writes_pending),
+            self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),
+            self.writes_pending.eq(self._memory.writes_pending),
             self.lane_mask.eq(self._predicates.lane_mask),
         ]
         m.d.comb += [outer.eq(inner) for outer, inner in zip(self.predicates, self._predicates.predicates)]

@@ -1,10 +1,11 @@
 """Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import BANK_BYTES
+from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
@@ -76,14 +77,8 @@ class RequestCheck(Component):
         valid = Signal()
         operation = Signal(copy_operation_layout, reset_less=True)
         is_load = Signal()
-        shared = Signal(32)
-        global_ = Signal(32)
-        ranges = self._range_flags(m)
-        m.d.comb += [
-            is_load.eq(operation.destination_space == Space.SHARED),
-            shared.eq(Mux(is_load, operation.destination, operation.source)),
-            global_.eq(Mux(is_load, operation.source, operation.destination)),
-        ]
+        shared, global_, ranges = self._addresses(m)
+        m.d.comb += is_load.eq(operation.destination_space == Space.SHARED)
         failed = self._verdict(m, operation, shared, global_, ranges)
 
         moves = ranges["some"] & ~failed & ~self.stop
@@ -105,13 +100,16 @@ class RequestCheck(Component):
             m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
         return m
 
-    def _range_flags(self, m):
-        """Checks that need an adder, of the operation that comes in, in registers beside it."""
+    def _addresses(self, m):
+        """The addresses of the operation that comes in, by memory, and checks that need an adder, in registers beside it."""
         shared_bits, global_bits = self.cfg.shared_address_bits, self.cfg.axi_address_bits
         operation = self.i_operation.payload
         load = operation.destination_space == Space.SHARED
-        shared = Mux(load, operation.destination, operation.source)
-        global_ = Mux(load, operation.source, operation.destination)
+        shared, global_ = Signal(32), Signal(32)
+        m.d.comb += [
+            shared.eq(Mux(load, operation.destination, operation.source)),
+            global_.eq(Mux(load, operation.source, operation.destination)),
+        ]
         blocks = operation.blocks[:shared_bits - BLOCK_BITS + 1]
         conditions = {
             "some": operation.blocks.any(),
@@ -123,41 +121,44 @@ class RequestCheck(Component):
             "global_end": global_[BLOCK_BITS:global_bits] + blocks > 1 << (global_bits - BLOCK_BITS),
         }
         flags = {name: Signal(name=f"range_{name}", reset_less=True) for name in conditions}
+        kept = [Signal(32, name=f"{name}_address", reset_less=True) for name in ("shared", "global")]
         with m.If(self.i_operation.ready):
             m.d.sync += [flags[name].eq(condition) for name, condition in conditions.items()]
-        return flags
+            m.d.sync += [kept[0].eq(shared), kept[1].eq(global_)]
+        return *kept, flags
 
     def _verdict(self, m, operation, shared, global_, ranges):
         """The error of the operation on ``o_failure``; returns whether there is one."""
-        failed = Signal(init=1)
-        error = self.o_failure.payload
-        m.d.comb += [failed.eq(1), error.pc.eq(operation.pc), error.code.eq(ErrorCode.UNSUPPORTED)]
+        unsupported, some = Signal(), ranges["some"]
+        field = Signal(max(len(operation[name].as_value()) for name in ("kind", "source_space", "swizzle", "reduction")))
+        m.d.comb += unsupported.eq(1)
         with m.If(operation.kind != CopyKind.COPY_BLOCK):
-            m.d.comb += error.operand.eq(operation.kind)
+            m.d.comb += field.eq(operation.kind)
         with m.Elif(operation.source_space == operation.destination_space):
-            m.d.comb += error.operand.eq(operation.source_space)
+            m.d.comb += field.eq(operation.source_space)
         with m.Elif((operation.swizzle != Swizzle.NONE) & (operation.swizzle != Swizzle.B128)):
-            m.d.comb += error.operand.eq(operation.swizzle)
-        with m.Elif(operation.reduction != Reduction.NONE):
-            m.d.comb += error.operand.eq(operation.reduction)
-        with m.Elif(~ranges["some"]):
-            m.d.comb += failed.eq(0)
-        with m.Elif(shared[:BLOCK_BITS].any()):
-            m.d.comb += [error.code.eq(ErrorCode.MISALIGNED), error.operand.eq(shared)]
-        with m.Elif(global_[:BLOCK_BITS].any()):
-            m.d.comb += [error.code.eq(ErrorCode.MISALIGNED), error.operand.eq(global_)]
+            m.d.comb += field.eq(operation.swizzle)
         with m.Else():
-            m.d.comb += error.code.eq(ErrorCode.OUT_OF_RANGE)
-            with m.If(ranges["shared_start"]):
-                m.d.comb += error.operand.eq(shared)
-            with m.Elif(ranges["shared_end"]):
-                m.d.comb += error.operand.eq(self.cfg.shared_bytes)
-            with m.Elif(ranges["global_start"]):
-                m.d.comb += error.operand.eq(global_)
-            with m.Elif(ranges["global_end"]):
-                m.d.comb += error.operand.eq((1 << self.cfg.axi_address_bits) & 0xFFFFFFFF)
-            with m.Else():
-                m.d.comb += failed.eq(0)
+            m.d.comb += [field.eq(operation.reduction), unsupported.eq(operation.reduction != Reduction.NONE)]
+
+        first, rest = [], ~unsupported & some       # one-hot: the first check that fails
+        for condition in (shared[:BLOCK_BITS].any(), global_[:BLOCK_BITS].any(), *(
+                ranges[name] for name in ("shared_start", "shared_end", "global_start", "global_end"))):
+            first.append(rest & condition)
+            rest = rest & ~condition
+        failed, misaligned, of_shared, of_global = (Signal(name=name) for name in ("failed", "misaligned", "of_shared", "of_global"))
+        m.d.comb += [
+            failed.eq(unsupported | (some & ~rest)),
+            misaligned.eq(first[0] | first[1]), of_shared.eq(first[0] | first[2]), of_global.eq(first[1] | first[4]),
+        ]
+        error = self.o_failure.payload
+        m.d.comb += [
+            error.pc.eq(operation.pc),
+            error.code.eq(Mux(unsupported, ErrorCode.UNSUPPORTED, Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
+            error.operand.eq(select_one_hot(
+                (unsupported, of_shared, of_global, first[3], first[5]),
+                (field, shared, global_, Const(self.cfg.shared_bytes, 32), Const((1 << self.cfg.axi_address_bits) & 0xFFFFFFFF, 32)))),
+        ]
         return failed
 
     def _transfer(self, m, transfer, operation, shared, global_):

@@ -34,17 +34,19 @@ class RowExpander(Component):
         m = Module()
         rest = Signal(row_operation_layout, reset_less=True)
         active = Signal()
-        last = Signal()
+        last = Signal(reset_less=True)      # known ahead: it selects for all registers
         m.d.comb += [
-            last.eq(rest.rows == 1),
             self.o.valid.eq(active & ~self.stop), self.o.payload.eq(rest.first), self.busy.eq(active),
             self.i.ready.eq(self.stop | ~active | (self.o.ready & last)),
         ]
         with m.If(self.i.ready):
-            m.d.sync += [active.eq(self.i.valid & (self.i.payload.rows != 0) & ~self.stop), rest.eq(self.i.payload)]
+            m.d.sync += active.eq(self.i.valid & (self.i.payload.rows != 0) & ~self.stop)
+        with m.If(~active | last):
+            with m.If(self.i.ready):
+                m.d.sync += [rest.eq(self.i.payload), last.eq(self.i.payload.rows == 1)]
         with m.Elif(self.o.ready):
             m.d.sync += [
-                rest.rows.eq(rest.rows - 1),
+                rest.rows.eq(rest.rows - 1), last.eq(rest.rows == 2),
                 rest.first.destination.eq(rest.first.destination + rest.destination_pitch),
                 rest.first.source.eq(rest.first.source + rest.source_pitch),
             ]

@@ -144,7 +144,7 @@ class BeatReader(Component):
             "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
             "valid_units": units, "last": 1, "exchange": exact_log2(units),
         })
-        stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 2)]
+        stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 3)]
         m.d.comb += [
             stages[0].now.eq(now),
             stages[0].complete.eq(complete),
@@ -156,11 +156,18 @@ class BeatReader(Component):
         for before, after in itertools.pairwise(stages):
             m.d.sync += after.eq(before)
 
-        arrived = stages[SHARED_READ_LATENCY]
+        granted, arrived = stages[SHARED_READ_LATENCY], stages[SHARED_READ_LATENCY + 1]
+        kept = []
+        for b in range(BANKS):      # zero where the word does not count, so that an OR joins the banks
+            word = Signal(8 * BANK_BYTES, name=f"bank_{b}", reset_less=True)
+            m.d.sync += word.eq(self.bank_read.data[b])
+            with m.If(~granted.now[b]):
+                m.d.sync += word.eq(0)
+            kept.append(word)
         words = []
         for j in range(units):
             banks = range(j, BANKS, units)
-            word = any_of(Mux(arrived.now[b], self.bank_read.data[b], 0) for b in banks)    # at most one of them is granted for a beat
+            word = any_of(kept[b] for b in banks)       # at most one of them is granted for a beat
             words.append(Cat(word, Cat(arrived.now[b] for b in banks).any()))
         lanes = []
         for j in range(units):

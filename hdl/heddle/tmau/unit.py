@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from ..datapath.gates import any_of
 from ..layouts import (
     BankReadPort,
     BankWritePort,
@@ -11,6 +12,7 @@ from ..layouts import (
     GlobalPort,
     barrier_arrival_layout,
     copy_operation_layout,
+    error_layout,
 )
 from ..stream import Queue, link
 from .arrivals import ArrivalMerge
@@ -113,15 +115,16 @@ class CopyUnit(Component):
         return generator.discarded, (queue.level != 0) | generator.busy
 
     def _errors(self, m, load, store, check):
-        """One error a cycle; those of loads cannot wait."""
+        """One error a cycle; those of loads cannot wait. Registers that are zero but for the one that counts, joined by OR."""
         m.d.comb += [store.ready.eq(~load.valid), check.ready.eq(~load.valid & ~store.valid)]
         m.d.sync += self.o_error.valid.eq(load.valid | store.valid | check.valid)
-        with m.If(load.valid):
-            m.d.sync += self.o_error.payload.eq(load.payload)
-        with m.Elif(store.valid):
-            m.d.sync += self.o_error.payload.eq(store.payload)
-        with m.Else():
-            m.d.sync += self.o_error.payload.eq(check.payload)
+        kept = []
+        for name, failure, others in (("load", load, 0), ("store", store, load.valid), ("check", check, load.valid | store.valid)):
+            kept.append(Signal(error_layout, name=f"{name}_error", reset_less=True))
+            m.d.sync += kept[-1].eq(failure.payload)
+            with m.If(~failure.valid | others):
+                m.d.sync += kept[-1].eq(0)
+        m.d.comb += self.o_error.payload.eq(any_of(error.as_value() for error in kept))
 
     def _count(self, m, *pulses):
         """One pulse on ``done`` for each of ``pulses``, of which several may come in a cycle."""

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.cost import ORDERS, bus_cycles, choose
+from ..kernels.choice import choose_kernel
+from ..kernels.cost import ORDERS, bus_cycles
 from ..kernels.merges import MERGES
-from ..kernels.resident import choose_resident
 from .common import CommandFailed, UsageError, print_rows
 
 __all__ = ["SUITES", "Suite", "add_choice", "gemm_row", "merge_rows", "print_gemm"]
@@ -53,24 +53,16 @@ def _operands(m, n, k, dtype, seed):
 
 
 def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
-    """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``, where the bus and not the
-    multipliers is the
-    limit: cycles that the bus needs at least, of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
+    """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``, where the bus and not the multipliers
+    is the limit: cycles that the bus needs at least, of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
     a, b = _operands(m, n, k, dtype, seed)
     size = np.dtype(dtype).itemsize
-    if b_layout == "kn" or size == 2:
-        if resident or ka not in (None, 1) or kb not in (None, 1):
-            raise UsageError("--ka and --kb must be 1, without --resident, with 16-bit elements or B in rows")
-        ka = kb = 1
     try:
-        choice = choose(device.cfg, m, n, k * size, ka, kb, order)
-        ka, kb, order = choice.ka if not resident else ka, choice.kb if not resident else kb, choice.order
-        if resident:
-            signed = [np.dtype(dtype) == np.int8] * 2
-            merge = choose_resident(device.cfg, m, n, k, *signed, ka, kb, order).merge
-            ka, kb = merge.ka, merge.kb
+        signed = [np.dtype(dtype).kind == "i"] * 2
+        choice = choose_kernel(device.cfg, m, n, k, signed, size, b_layout, ka, kb, order, resident)
     except ValueError as error:
         raise UsageError(str(error)) from None
+    ka, kb, order = choice.ka, choice.kb, choice.order
     start = time.perf_counter()
     c, stats = device.matmul(a, b, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
     seconds = time.perf_counter() - start

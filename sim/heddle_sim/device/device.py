@@ -151,7 +151,8 @@ class Device:
         b_layout : str
             How B lies in global memory: ``"nk"``, each column of K elements together, or ``"kn"``, each row of N [S0.8].
         ka, kb : int or None
-            Threads that share a row, and a dot product (1 to 4) [S0.5-S0.7]; None: what a cost model expects to be fastest.
+            Threads that share a row, and a dot product (1 to 4) [S0.5-S0.7]; None: what a cost model expects to be fastest. With
+            ``b_layout`` "kn" they are 1, and ``resident`` is false.
         order : str, optional
             Loop order of ``mm`` [S0.4]: ``"k-outer"`` (Fig. 6) or ``"column-outer"`` (Fig. 7); the cost model chooses by default.
         resident : bool
@@ -161,9 +162,8 @@ class Device:
         Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
-        from ..kernels.cost import choose
+        from ..kernels.choice import choose_kernel
         from ..kernels.matmul import plan
-        from ..kernels.resident import choose_resident
 
         a, b = _check_operand("a", a), _check_operand("b", b)
         if b_layout not in ("nk", "kn"):
@@ -178,12 +178,10 @@ class Device:
         if k != b_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
             raise ValueError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
-        if b_layout == "kn" or a.dtype.itemsize == 2:
-            ka, kb = _only_plain(ka, kb, resident)
-        choice = choose(self.cfg, m, n, k * a.dtype.itemsize, ka, kb, order)
         signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
+        choice = choose_kernel(self.cfg, m, n, k, signed, a.dtype.itemsize, b_layout, ka, kb, order, resident)
         if resident:
-            return self._matmul_resident(a, b if transpose else b.T, choose_resident(self.cfg, m, n, k, *signed, ka, kb, order))
+            return self._matmul_resident(a, b if transpose else b.T, choice)
         addresses = []
         try:
             for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
@@ -240,12 +238,12 @@ class Device:
                 self.free(address)
 
     def tensordot(self, a, b, axes=1, **options):
-        """``numpy.tensordot`` of 8-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
+        """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
 
         Parameters
         ----------
         a, b : numpy.ndarray
-            ``int8`` or ``uint8``, of one and more dimensions.
+            Types as for ``matmul``, of one and more dimensions.
         axes : int or pair
             1: the last axis of ``a`` with the first of ``b``; or an axis of ``a`` and one of ``b``.
         options
@@ -264,12 +262,12 @@ class Device:
         addresses = []
         try:
             for matrix in (a, b):
-                padded = np.zeros((len(matrix), plan.k_bytes), matrix.dtype)
+                padded = np.zeros((len(matrix), plan.k_bytes // plan.element_bytes), matrix.dtype)
                 padded[:, :matrix.shape[1]] = matrix
                 addresses.append(self.memory.place(padded))
             addresses.append(self.memory.place(plan.lanes))
             addresses.append(self.memory.reserve((plan.m, plan.n), np.int32, fill=UNWRITTEN))
-            figures = [self.run(launch.program, launch.uniform, launch.macs)
+            figures = [self.run(launch.program, launch.uniform, launch.macs, plan.element_bytes)
                        for launch in (plan.load(*addresses[:3]), plan.launch(), plan.store(addresses[3]))]
             return self.memory.matrix(addresses[3], (plan.m, plan.n), np.int32).copy(), figures[1]
         finally:
@@ -308,14 +306,6 @@ def _check_columns(n, bias, requantise):
             raise TypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
         if requantise.per_column and np.shape(requantise.multiplier) != (n,):
             raise ValueError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
-
-
-def _only_plain(ka, kb, resident):
-    """Factors of a product with 16-bit elements or B in rows."""
-    if resident or ka not in (None, 1) or kb not in (None, 1):
-        raise ValueError("ka and kb must be 1, and resident false, with 16-bit elements or b_layout kn, "
-                         f"not ka {ka}, kb {kb}, resident {bool(resident)}")
-    return 1, 1
 
 
 def _uniform_values(uniform):

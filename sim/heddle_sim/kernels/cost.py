@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from .merges import MERGES, Merge
 from .shares import share_out
+from .stream_tiling import StreamTiling
 from .tiling import Tiling, round_up
 
 __all__ = ["ORDERS", "Choice", "bus_cycles", "choose", "estimate"]
@@ -14,6 +15,9 @@ _LATENCY = 70               # of global memory and the way there
 _FIRST_TILE = 150           # start and the lanes' places
 _MERGED = 80                # more instructions for the lanes' places
 _STEP = 100                 # a chunk of a tile: control, waiting for its copies
+_REQUEST = 85               # from the doorbell to the first bytes of A in shared memory
+_STREAM_STEP = 65           # instructions of a tile of few rows
+_RESULTS = 110              # from the last sum in shared memory to the end
 _GAIN = 0.85                # a merge that is expected to gain less is not worth its risk
 
 
@@ -34,14 +38,18 @@ def bus_cycles(cfg, m, n, k):
     return max(-(-(m + n) * pitch // cfg.axi_bytes), -(-m * round_up(4 * n, 16) // cfg.axi_bytes)) / cfg.cores
 
 
-def estimate(cfg, m, n, k, merge, order="k-outer"):
-    """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
+def estimate(cfg, m, n, k, merge, order="k-outer", passes=1):
+    """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus; ``k`` in bytes, ``passes`` as
+    ``Config.passes`` tells them."""
+    streaming = StreamTiling.choose(cfg, m, n, k, merge)
+    if streaming:
+        return _estimate_stream(cfg, streaming, passes)
     tiling = Tiling.choose(cfg, k, merge)
     share = max(share_out(cfg.cores, m, n, merge.rows, cfg.threads), key=lambda part: part.rows * part.columns)
     row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // cfg.threads)
     columns = share.columns / column_blocks
     # A step of Fig. 7 reads the same words; its sums are forwarded: both orders take a cycle a step.
-    step = max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    step = passes * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
     mm = -(-columns // merge.ka) * merge.slices(k) * step
     passes = cfg.thread_groups * merge.vector
     stores = len(merge.stores()) * (passes + _ACCESS_CYCLES)
@@ -57,7 +65,22 @@ def estimate(cfg, m, n, k, merge, order="k-outer"):
     return round(first + row_blocks * column_blocks * each + stores)
 
 
-def choose(cfg, m, n, k, ka=1, kb=1, order=None):
+def _estimate_stream(cfg, tiling, passes):
+    """Of ``StreamingKernel``: the bus is busy from the first byte of A to the last of B, or ``mm`` from the end of the first loads on."""
+    merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
+    tiles = -(-share.columns // tiling.columns)
+    step = passes * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    mm = -(-share.columns // tiles // merge.ka) * merge.slices(tiling.k) * step
+    loads = len(merge.loads(tiling.k)) * (cfg.thread_groups + _ACCESS_CYCLES)
+    stores = len(merge.stores(tiling.columns)) * (cfg.thread_groups * merge.vector + _ACCESS_CYCLES)
+    a, b = (count * tiling.pitch / cfg.axi_bytes for count in (share.rows, share.columns / tiles))
+    bus = _REQUEST + a + tiles * b + mm
+    matrix = _REQUEST + max(a + b, a / len(tiling.parts) + loads) + tiles * mm
+    threads = _REQUEST + a + b + tiles * (stores + _STREAM_STEP)
+    return round(max(bus, matrix, threads) + stores + _RESULTS)
+
+
+def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1):
     """``Choice`` for a product; what is None is chosen for the fewest cycles; the fewer merges where the gain is small.
 
     Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders.
@@ -73,7 +96,7 @@ def choose(cfg, m, n, k, ka=1, kb=1, order=None):
             problem = error
             continue
         for name in ORDERS if order is None else (order,):
-            cycles = estimate(cfg, m, n, k, merge, name)
+            cycles = estimate(cfg, m, n, k, merge, name, passes)
             if best is None or cycles < _GAIN * best.cycles:
                 best = Choice(*factors, name, cycles)
     if best is None:

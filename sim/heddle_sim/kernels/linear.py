@@ -2,7 +2,7 @@
 
 The kernel of ``matmul`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared
 memory; the product registers of a tile begin with the biases instead of zero, which all threads load from there, and ``mm`` adds to
-them. When a tile is complete its registers are requantised where they stand (``requantise``), four columns to a register of bytes,
+them. When a tile is complete it is requantised (``requantise``), four columns to a register of bytes,
 and these are stored: through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
 """
 
@@ -10,14 +10,17 @@ import numpy as np
 from heddle.config import BANK_BYTES
 
 from .launch import Launch
-from .matmul import _UNIFORM, MatmulKernel
+from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
 from .requantise import RequantiseSteps
-from .transfers import C_STAGED
+from .transfers import A_STAGED, B_COPIED, C_STAGED
 
 __all__ = ["plan_linear", "table_for"]
 
-_TABLE_COPIED = 4       # barrier
-_TABLE_SEGMENT, _RESULT_SEGMENT = 4, 5
+_TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
+_BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
+_GRANULE = 16           # product registers that share a token
+_NO_COLUMN = 1 << 16
+_QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
 
 def table_for(cfg, n, bias, requantise):
@@ -40,104 +43,272 @@ def table_for(cfg, n, bias, requantise):
 
 
 class LinearKernel(MatmulKernel):
-    """The program for one shape. Thread predicate p2: rows of the tile that is stored."""
+    """The program for one shape. Thread predicates p2: rows of the tile that is stored; p4, p5: columns of its halves.
+
+    While ``mm`` works on a tile, the thread unit finishes the one before, four columns at a time: requantised, they go to other registers,
+    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and tokens of its own, so
+    that the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
+    """
 
     def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise):
         self.result_bytes = 4 if requantise is None else 1
         self.table_bytes = 0 if table is None else table.nbytes
-        super().__init__(cfg, m, n, k, a_signed, b_signed, reserved=self.table_bytes)
+        # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
+        self.halves = cfg.threads == 2 * _GRANULE and n > _GRANULE
+        # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
+        super().__init__(cfg, m, n, k, a_signed, b_signed, reserved=self.table_bytes, order="column-outer")
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.has_bias, self.own_multipliers = has_bias, requantise is not None and requantise.per_column
         self.row_bytes = 0 if table is None else table.shape[1] * 4
         self.table = cfg.shared_bytes - self.table_bytes
         self.narrow_tile = self.result_bytes * cfg.threads < BANK_BYTES         # narrower than a block of a copy
-        # Four registers for multipliers, then one that is zero, and one with the offset of a row of C.
-        self.factors = 2 * cfg.threads + 4
+        # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
+        self.factors = self.tile_registers() + 4
         self.zero, self.offset_rows = self.factors + 4, self.factors + 5
+        self.bytes = self.tile_registers() + _GRANULE
+        kept = self.tiling.with_all_columns(self.column_blocks, self.table)
+        self.keeps_b = kept is not None
+        self.tiling = kept or self.tiling
+        # While the rows of A in one staging area wait for their registers, the next ones come to another.
+        end = self.tiling.c_stages[1] + self.tiling.rows * self.tiling.c_pitch
+        self.a_stages = (self.tiling.a_stage, end)
+        self.stages_two = self.tiling.chunks == 1 and end + self.tiling.rows * self.tiling.ab_pitch <= self.table
+        if self.halves:
+            self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GRANULE)]
+
+    def tile_registers(self):
+        return 4 * self.cfg.threads if self.halves else super().tile_registers()
+
+    def register_of(self, tile, column):
+        if not self.halves:
+            return super().register_of(tile, column)
+        return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
     def arguments(self, a, b, c, share):
-        own = {"table_end": self.table + 4 * (share.column + share.columns)}
+        own = {"table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
+        if self.keeps_b:
+            blocks = -(-share.columns // self.cfg.threads)
+            own |= {"b_left": blocks, "b_end": blocks * self.tiling.slots[-1] // max(len(self.tiling.slots) - 1, 1)}
         return super().arguments(a, b, c, share) | own
 
+    # -- B, all of whose columns stay in shared memory where there is room ------------------
+
+    def wait_for_b(self):
+        if not self.keeps_b:
+            super().wait_for_b()
+        else:
+            self.text(f"    barrier.wait b{B_COPIED[0]}")
+
+    def issue_b(self, kind):
+        if not self.keeps_b:
+            super().issue_b(kind)
+            return
+        self.text(f"    barrier.expect b{B_COPIED[0]}, {{bytes}}",
+                  f"    copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{B_COPIED[0]}")
+        self.next_slot("{b_to}")
+
+    def next_slot(self, register):
+        if not self.keeps_b:
+            super().next_slot(register)
+        elif self.column_blocks > 1:
+            self.text(f"    uadd {register}, {register}, {self.tiling.slots[1]}", f"    usetp.ge up2, {register}, {{b_end}}",
+                      f"    @up2 umov {register}, {self.tiling.slots[0]}")
+
+    # -- A, in two staging areas where there is room ------------------------------------------
+
+    def issue_a(self, *what):
+        if not self.stages_two:
+            super().issue_a(*what)
+            return
+        first, second = self.a_stages
+        self.expect(None, *what)
+        self.text(f"    usetp.eq up2, {{a_to}}, {first}")
+        for guard, barrier in zip(("@up2", "@!up2"), _A_STAGED):
+            self.text(f"    {guard} barrier.expect b{barrier}, {{bytes}}",
+                      f"    {guard} copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{barrier}")
+        self.text(f"    uxor {{a_to}}, {{a_to}}, {first ^ second}")
+
+    def segment_of_a(self, half):
+        return int(half) if self.stages_two else super().segment_of_a(half)
+
+    def load_a(self, half, last):
+        if self.stages_two:
+            self.text(f"    barrier.wait b{_A_STAGED[half]}")
+        super().load_a(half, last)
+
+    def next_a(self):
+        if not self.stages_two:
+            super().next_a()
+            return
+        self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0")
+        self.load_next_a()
+
+    # -- program ----------------------------------------------------------------------------
+
+    def copy_first(self):
+        if self.table_bytes:
+            self.text(f"    umov {{table}}, {self.table}", f"    barrier.expect b{_TABLE_COPIED}, {self.table_bytes}",
+                      f"    copy_block.shared.global {{table}}, {{table_from}}, {self.table_bytes // BANK_BYTES}, b{_TABLE_COPIED}")
+
+    def lanes(self):
+        if self.stages_two:
+            self.copy_a()
+            self.text(f"    segment.shared.b8.d1 ur1, {self.a_stages[1]}")
+        super().lanes()
+        if self.halves:
+            (predicate, low, _), (_, high, _) = self.column_parts
+            self.text(f"    setp.lt p{predicate}, r{self.column}, {_GRANULE}",
+                      f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
+                      f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GRANULE}")
+
     def begin(self):
-        """The table comes to shared memory; the first two tiles begin with their biases."""
+        """The table is there; the first two tiles begin with their biases."""
         text = self.text
         if self.table_bytes:
-            text(f"    umov {{table}}, {self.table}", f"    barrier.expect b{_TABLE_COPIED}, {self.table_bytes}",
-                 f"    copy_block.shared.global {{table}}, {{table_from}}, {self.table_bytes // BANK_BYTES}, b{_TABLE_COPIED}",
-                 f"    mov r{self.zero}, 0", f"    barrier.wait b{_TABLE_COPIED}")
+            text(f"    mov r{self.zero}, 0", f"    barrier.wait b{_TABLE_COPIED}")
         if self.narrow_tile:
             self.scale_thread_number(self.offset_rows, self.c_pitch)
         if self.has_bias:
-            text("    umov {prev_cols}, {n}")
-            self.point_at_table(0)
-            self.load_bias(0)
-            self.point_at_next_bias("{n}")
-            self.load_bias(1)
+            self.point_at_table(_BIASES, 0, "{n}")
+            self.load_biases(0)
+            self.point_at_next_biases("{n}")
+            self.load_biases(1)
 
-    def point_at_next_bias(self, columns):
-        """The segment of the table begins with the biases of the tile behind the one where ``columns`` are left; changes ``prev_cols``."""
-        self.text(f"    usub {{prev_cols}}, {columns}, {self.cfg.threads}", "    usetp.le up2, {prev_cols}, 0",
-                  "    @up2 umov {prev_cols}, {n}")
-        self.point_at_table(0)
+    def point_at_next_biases(self, columns):
+        """The segment of the biases begins with those of the tile behind the one where ``columns`` are left."""
+        self.text(f"    usub {{bytes}}, {columns}, {self.cfg.threads}", "    usetp.le up2, {bytes}, 0", "    @up2 umov {bytes}, {n}")
+        self.point_at_table(_BIASES, 0, "{bytes}")
 
-    def point_at_table(self, row):
-        """The segment of the table begins at the first of the columns of which ``prev_cols`` are left, in a row of the table."""
-        self.text("    ushl {bytes}, {prev_cols}, 2", "    usub {table}, {table_end}, {bytes}")
+    def point_at_table(self, segment, row, columns):
+        """A segment begins at the first of the columns of which ``columns`` are left, in a row of the table."""
+        self.text(f"    ushl {{bytes}}, {columns}, 2", "    usub {table}, {table_end}, {bytes}")
         if row:
             self.text(f"    uadd {{table}}, {{table}}, {row * self.row_bytes}")
-        self.text(f"    segment.shared.b8.d1 ur{_TABLE_SEGMENT}, {{table}}")
+        self.text(f"    segment.shared.b8.d1 ur{segment}, {{table}}")
 
-    def load_bias(self, tile):
-        for column in range(0, self.used_columns, 4):
-            self.text(f"    ld.v4 r{tile * self.cfg.threads + column}, ur{_TABLE_SEGMENT}:r{self.zero}:{4 * column}")
+    def load_biases(self, tile):
+        self.text(*(self.load_quad(tile, quad) for quad in range(self.used_columns // 4)))
 
-    def multiply(self, tile, half, first=True, last=False):
-        super().multiply(tile, half, first and not self.has_bias, last)
+    def load_quad(self, tile, quad):
+        """Four registers of a tile become the biases of their columns."""
+        return f"    ld.v4 r{self.register_of(tile, 4 * quad)}, ur{_BIASES}:r{self.zero}:{16 * quad}"
 
-    def copy_c(self, tile):
-        if self.steps is None:
-            super().copy_c(tile)
-        else:
-            self.finish_tile(tile)
-            (self.store_rows if self.narrow_tile else self.stage_rows)(tile)
-        if self.has_bias:           # of the tile behind the one that is being multiplied
-            if self.steps is None or self.narrow_tile:
-                self.point_at_next_bias("{cols}")
-            self.load_bias(tile)
+    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+        super().multiply(tile, half, first and not self.has_bias, last, parts)
+
+    def step(self):
+        """The thread unit finishes half a tile, then gets the other half; between them comes the mm of a half whose biases it has loaded
+        before: so it has always something to do."""
+        t, text = self.tiling, self.text
+        if t.chunks > 1 or not self.halves:
+            super().step()
+            return
+        text("step:")
+        self.wait_for_b()
+        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
+        self.next_slot("{slot}")
+        text.select(("up0", "up1"), self.begin_halves)
+        self.copy_next_a()
+        text("    @up3 bra both")
+        text.select(("up0", "up1"), lambda tile, half: self.multiply(tile, half, parts=slice(1, 2)))
+        if len(t.slots) == 3:
+            self.copy_b()
+        text("    bra stored", "store:")
+        text.select(("up0",), lambda tile: self.copy_c(not tile))
+        text("    bra finish", "both:")
+        text.select(("up0", "up1"), lambda tile, half: self.copy_c(
+            not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
+        text("stored:")
+
+    def begin_halves(self, tile, half):
+        """The first mm of a tile, and the first lines that finish the one before."""
+        self.multiply(tile, half, parts=slice(0, 1))
+        first = self.text.label("first")
+        self.text(f"    @!up3 bra {first}", *self.finish_tile(not tile)[:_QUEUED], f"{first}:")
+
+    def same_rows_begin(self):
+        """Where all tiles have the same columns nothing else is to be done."""
+        plain = self.halves and self.tiling.chunks == 1 and self.last_columns == self.cfg.threads
+        return "step" if plain else super().same_rows_begin()
+
+    def copy_c(self, tile, between=None):
+        """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases.
+
+        ``between`` its two halves comes another mm; the first lines have been issued then.
+        """
+        text, lines = self.text, self.finish_tile(tile)
+        if self.own_multipliers:
+            self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
+        if self.has_bias:
+            self.point_at_next_biases("{cols}")
+        if self.keeps_b:
+            self.copy_b()
+        half = self.lines_of_first_half if between else 0
+        if between:
+            text(*lines[_QUEUED:half])
+            between()
+        self.send_and_announce(tile, between is None)
+        # The first lines of the last half wait for the mm of the tile; then its slot of B is free.
+        begins = self.lines_of_first_half + _QUEUED
+        text(*lines[half:begins])
+        if self.tiling.chunks == 1 and not self.keeps_b:
+            self.copy_b()
+        text(*lines[begins:])
+        if self.narrow_tile:
+            text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
+                 f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
+
+    def send_and_announce(self, tile, wait):
+        """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
+        if not self.narrow_tile:
+            self.send_staged(1 - tile, wait)
+            self.text(f"    barrier.wait b{C_STAGED[tile]}", "    umov {staged}, 1")
+            self.announce_rows(tile)
 
     def finish_tile(self, tile):
-        """Requantise a tile in its registers."""
-        t, text, first = self.tiling, self.text, tile * self.cfg.threads
-        loads = None
-        if self.own_multipliers:
-            self.point_at_table(int(self.has_bias))
+        """Lines that requantise and store a tile; those of the first half stand first. The last one writes the last registers, behind
+        all stores. What a line has written is read by one that does not follow at once."""
+        lines, quads = [], self.used_columns // 4
+        self.lines_of_first_half = 0
+        stores, loads = [], []
+        for quad in range(quads):
+            ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GRANULE
+            lines += self.finish_quad(tile, quad) + stores
+            stores = []
+            if self.has_bias:
+                lines += loads
+                loads = [self.load_quad(tile, quad)]
+            if self.steps is not None and not self.narrow_tile and (quad % 4 == 3 or quad == quads - 1):
+                stores = [f"    st.v4 {self.place_of_c(tile)}:{BANK_BYTES * (quad // 4)}, r{self.bytes + 4 * (quad // 4)}"]
+            if ends_part and quad < quads - 1:
+                lines, loads, self.lines_of_first_half = lines + loads, [], len(lines + loads)
+        return lines + stores + (loads if self.has_bias else [f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0"])
 
-            def loads(quad):
-                return f"    ld.v4 r{self.factors}, ur{_TABLE_SEGMENT}:r{self.zero}:{16 * quad}", self.factors
+    def place_of_c(self, tile):
+        """Address of a thread's row of the staging area."""
+        return f"ur{2 + tile}:rf{self.offset_c}"
 
-        lines = list(self.steps.instructions(first, self.used_columns, first, loads))
-        begins = 1 + self.own_multipliers
-        text(*lines[:begins])
-        if t.chunks == 1:
-            self.copy_b()           # this instruction has waited for the mm of the tile: its slot is free
-        text(*lines[begins:])
+    def finish_quad(self, tile, quad):
+        """Four columns to bytes; 32-bit results are stored as they are."""
+        register = self.register_of(tile, 4 * quad)
+        if self.steps is None:
+            return [f"    st.v4 {self.place_of_c(tile)}:{16 * quad}, r{register}"]
+        return list(self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)))
 
-    def stage_rows(self, tile):
-        """Bytes to the staging area, from there to the rows of C."""
-        text, threads = self.text, self.cfg.threads
-        text(f"    barrier.wait b{C_STAGED[tile]}")
-        for block in range(0, self.used_columns, BANK_BYTES):
-            text(f"    st.v4 ur{2 + tile}:rf{self.offset_c}:{block}, r{tile * threads + block // 4}")
-        self.announce_rows(tile)
-        if self.has_bias:           # while the stores are under way
-            self.point_at_next_bias("{cols}")
-        self.send_rows(tile)
+    def load_multipliers(self, quad):
+        """For ``RequantiseSteps.instructions``."""
+        return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
 
-    def store_rows(self, tile):
-        """Bytes of each row from the registers to C."""
-        self.text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
-                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{tile * self.cfg.threads}")
+    def send_staged(self, tile, wait=True):
+        """Send a tile to the rows of C, if one is staged."""
+        none = self.text.label("sent")
+        self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
+        self.send_rows(tile, wait)
+        self.text(f"{none}:")
+
+    def end(self):
+        if not self.narrow_tile:
+            self.text.select(("up0",), lambda tile: self.send_staged(not tile))
 
 
 def plan_linear(cfg, m, n, k, addresses, signed, bias, requantise, table):

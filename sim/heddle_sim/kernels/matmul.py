@@ -1,11 +1,11 @@
 """Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
-A tile of C is ``threads`` rows by ``threads`` columns (with merges fewer rows: ``merges``) and lives in product
-registers; two tiles alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged
-in shared memory and loaded into one half of the factor registers while ``mm`` reads the other half. ``threads``
-columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in
-chunks of k. A finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd
-number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
+Products whose rows fit one tile have a kernel of their own (``streaming``). Here a tile of C is ``threads`` rows by ``threads`` columns
+(with merges fewer rows: ``merges``) and lives in product registers; two tiles alternate, so that one is stored while ``mm`` works on the
+other. A block of rows of A is staged in shared memory and loaded into one half of the factor registers while ``mm`` reads the other half.
+``threads`` columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k.
+A finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd number of 16-byte blocks apart in
+shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
@@ -22,9 +22,11 @@ from .cost import ORDERS
 from .launch import Launch
 from .merges import Merge, write_scaled
 from .shares import begin_share, share_out
+from .stream_tiling import StreamTiling
+from .streaming import StreamingKernel
 from .text import KernelText
 from .tiling import MAX_SLICES, Tiling, round_up
-from .transfers import A_STAGED, B_COPIED, C_STAGED, Transfers
+from .transfers import A_STAGED, C_STAGED, Transfers
 
 __all__ = ["MatmulKernel", "plan"]
 
@@ -33,7 +35,7 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "b_cols", "c_from", "c_from_pitch", "c_to", "c_pitch", "c_blocks", "c_rows",
             "a_left", "a_rows_left", "a_k", "a_n", "b", "b_left", "b_cols_left", "b_k", "slot", "tile", "half", "k_left",
             "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core",
-            "table_from", "table_end", "table", "b_at", "b_low")
+            "table_from", "table_end", "table", "staged", "b_end", "b_at", "b_low")
 _ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
 _B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
 
@@ -62,9 +64,12 @@ class MatmulKernel(Transfers):
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
         self.last_rows, self.last_columns = m % self.merge.rows or self.merge.rows, n % threads or threads
         self.c_pitch = round_up(self.result_bytes * n, BANK_BYTES)
-        self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (2 * threads + index for index in range(5))
+        self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (
+            self.tile_registers() + index for index in range(5))
         self.used_columns = min(threads, round_up(max(share.columns for share in self.shares), 4))     # of a tile, at most
         self.offset_b = cfg.registers - 1
+        # For each mm of a tile: predicate of the threads whose columns it takes, register with the numbers of these, the first of them.
+        self.column_parts = [(1, self.column, 0)]
         self.text = KernelText(_UNIFORM)
 
     def copy_c(self, tile):
@@ -94,9 +99,11 @@ class MatmulKernel(Transfers):
         text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
         self.expect(C_STAGED[tile], "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
 
-    def send_rows(self, tile):
-        """A staged tile to the rows of C."""
-        self.text("    wait.thread", f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
+    def send_rows(self, tile, wait=True):
+        """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
+        if wait:
+            self.text("    wait.thread")
+        self.text(f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
 
     # -- registers --------------------------------------------------------------------------
 
@@ -108,11 +115,15 @@ class MatmulKernel(Transfers):
         nbytes = t.last_chunk if last else t.chunk
         loads, tail = merge.loads(nbytes), merge.tail(nbytes)
         for number, place, access in loads[:-1] if tail else loads:
-            self.text(f"    ld.{access} r{first + number}, ur0:rf{self.offset_a}:{place}")
+            self.text(f"    ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
         if tail:
             number, place, access = loads[-1]
             self.text(*(f"    mov r{first + number + part}, 0" for part in range(t.dot // 4)),
-                      f"    @p2 ld.{access} r{first + number}, ur0:rf{self.offset_a}:{place}")
+                      f"    @p2 ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
+
+    def segment_of_a(self, half):
+        """Segment of the staged rows that go to one half of the factor registers."""
+        return 0
 
     def load_next_a(self, half=None):
         """``load_a`` for the chunk that comes; without ``half``, for the half that up1 names."""
@@ -127,20 +138,33 @@ class MatmulKernel(Transfers):
         else:
             text.select(("up1", "up6"), self.load_a)
 
-    def multiply(self, tile, half, first=True, last=False):
-        """mm over the words of one chunk."""
+    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+        """mm over the words of one chunk, for some of ``column_parts``."""
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
-        guard = "@p1 " if self.last_columns != t.threads else ""
-        for index in range(0, slices, MAX_SLICES):
-            zero = ".z" if first and index == 0 else ""
-            register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
-            self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} r{tile * t.threads}, "
-                      f"{self.b_address(index)}, r{register}")
+        for predicate, _, column in self.column_parts[parts]:
+            guard = f"@p{predicate} " if self.last_columns != t.threads or len(self.column_parts) > 1 else ""
+            for index in range(0, slices, MAX_SLICES):
+                zero = ".z" if first and index == 0 else ""
+                register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
+                self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
+                          f"r{self.register_of(tile, column)}, {self.b_address(index, column)}, r{register}")
 
-    def b_address(self, index):
-        """Address of the columns of B from slice ``index`` of the chunk on."""
-        place = index * self.merge.slice_bytes
+    def choose_columns(self, count):
+        """Columns of a tile before ``count`` exist."""
+        self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
+
+    def tile_registers(self):
+        """Registers of both tiles."""
+        return 2 * self.cfg.threads
+
+    def register_of(self, tile, column):
+        """Product register of a column of a tile."""
+        return tile * self.cfg.threads + column
+
+    def b_address(self, index, column=0):
+        """Address of the columns of B from ``column`` and from slice ``index`` of the chunk on."""
+        place = index * self.merge.slice_bytes + column * self.tiling.ab_pitch
         if self.b_rows:
             place = place // self.element_bytes * self.b_rows.pitch
         return f"ur{_B_SEGMENT}:rf{self.offset_b}:{place}"
@@ -177,6 +201,7 @@ class MatmulKernel(Transfers):
         t, text = self.tiling, self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in self.shares], _ADDRESSES, "finish")
+        self.copy_first()
         self.copy_a()
         self.copy_b()
         if t.chunks == 1:
@@ -184,9 +209,10 @@ class MatmulKernel(Transfers):
         self.lanes()
         text(f"    segment.shared.b8.d1 ur0, {t.a_stage}")
         text(*(f"    segment.shared.b8.d1 ur{2 + tile}, {stage}" for tile, stage in enumerate(t.c_stages)))
-        text(f"    setp.lt p1, r{self.column}, {{n}}",
-             f"    usetp.eq up5, {{k_left}}, {t.chunks}", f"    barrier.wait b{A_STAGED}")
+        self.choose_columns("{n}")
+        text(f"    usetp.eq up5, {{k_left}}, {t.chunks}")
         self.begin()
+        text(f"    barrier.wait b{A_STAGED}")
         self.load_next_a(0)
 
     def lanes(self):
@@ -201,30 +227,39 @@ class MatmulKernel(Transfers):
         if merge.tail(t.last_chunk):
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.last_chunk), scratch)
 
+    def copy_first(self):
+        """Copies of a kernel derived from this one that come before all others."""
+
     def begin(self):
         """What a kernel derived from this one does before the first step."""
+
+    def end(self):
+        """What it does behind the last step."""
 
     def step(self):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
         text("step:")
-        for slot, barrier in zip(t.slots, B_COPIED):
-            text(f"    usetp.eq up2, {{slot}}, {slot}", f"    @up2 barrier.wait b{barrier}")
+        self.wait_for_b()
         text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
         self.next_slot("{slot}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
         text.select(("up0", "up1") + (("up5", "up6") if t.chunks > 1 else ()), self.multiply)
-        if t.chunks == 1 and self.column_blocks > 1:
-            # The first mm of a row block has waited for its A: the staging area is free.
-            text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
-        self.copy_a()
-        text("staged:", "    @up3 bra store")
+        self.copy_next_a()
+        text("    @up3 bra store")
         if len(t.slots) == 3:
             self.copy_b()
         text("    bra stored", "store:")
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
+
+    def copy_next_a(self):
+        """The first mm of a row block has waited for its A: the staging area is free."""
+        if self.tiling.chunks == 1 and self.column_blocks > 1:
+            self.text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
+        self.copy_a()
+        self.text("staged:")
 
     def slot_of_b(self):
         """Uniform register with the shared address of the columns of this step."""
@@ -253,7 +288,7 @@ class MatmulKernel(Transfers):
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
              f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
-             "    usetp.gt up2, {cols}, 0", "    @up2 bra same_rows")
+             "    usetp.gt up2, {cols}, 0", f"    @up2 bra {self.same_rows_begin()}")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")
         text(f"    usub {{rows}}, {{rows}}, {t.rows}", "    usetp.le up4, {rows}, 0", "    @up4 bra store",
@@ -262,18 +297,24 @@ class MatmulKernel(Transfers):
         if t.chunks == 1:
             self.next_a()
         if self.column_blocks > 1 and ragged:
-            text(f"    setp.lt p1, r{self.column}, {{n}}")
+            self.choose_columns("{n}")
         text("    bra load_next", "same_rows:")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uxor {{b_low}}, {{b_low}}, {threads * self.element_bytes}")
         if ragged:
-            text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next",
-                 f"    setp.lt p1, r{self.column}, {self.last_columns}")
+            text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next")
+            self.choose_columns(self.last_columns)
         text("load_next:")
         if t.chunks > 1:
             self.next_a()
             self.copy_b()
-        text("    bra step", "finish:", "    halt")
+        text("    bra step", "finish:")
+        self.end()
+        text("    halt")
+
+    def same_rows_begin(self):
+        """Where the next tile of the same rows begins."""
+        return "same_rows"
 
     def program(self):
         self.prologue()
@@ -287,7 +328,12 @@ def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, elem
 
     A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
     ``c_address``; rows start at multiples of 16 bytes, and the bytes between the end of a row of A or B and the next multiple of 16 are
-    zero. ``ka``, ``kb``: merges; ``order``: loop order of ``mm``, of ``ORDERS``. Returns ``Launch``.
+    zero. ``ka``, ``kb``: merges; ``order``: loop order of ``mm``, of ``ORDERS``. Where one tile has all rows of a core the program is
+    that of ``StreamingKernel``. Returns ``Launch``.
     """
-    kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, 0, ka, kb, order)
+    tiling = None if b_layout == "kn" else StreamTiling.choose(cfg, m, n, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb))
+    if tiling:
+        kernel = StreamingKernel(cfg, tiling, a_signed, b_signed, element_bytes, order)
+    else:
+        kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, 0, ka, kb, order)
     return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)

@@ -90,9 +90,10 @@ class Merge:
         step, a = divmod(thread, self.ka)
         return step // self.vector * self.vector * self.ka + a * self.vector + step % self.vector
 
-    def stores(self):
-        """(register of the tile, first column for position a = 0) of each vector store of a tile."""
-        return [(register, register * self.ka) for register in range(0, self.registers, self.vector)]
+    def stores(self, columns=None):
+        """(register of the tile, first column for position a = 0) of each vector store of a tile of so many columns (all)."""
+        registers = self.registers if columns is None else -(-columns // self.ka)
+        return [(register, register * self.ka) for register in range(0, registers, self.vector)]
 
     def loads(self, nbytes):
         """(32-bit number behind the first factor register, byte of k for b = 0, load modifier) of each load of ``nbytes`` of a row of A."""
@@ -119,14 +120,15 @@ class Merge:
 
     def write_column(self, text, destination, thread, scratch):
         """r``destination`` = column of the tile that the thread fetches."""
-        text(f"    mov r{destination}, r{thread}")
-        if self.vector > 1 and self.ka > 1:
-            ka, vector = self.ka.bit_length() - 1, self.vector.bit_length() - 1
-            text(f"    and r{destination}, r{thread}, {-(self.ka * self.vector)}",
-                 f"    and r{scratch}, r{thread}, {self.ka - 1}", f"    shl r{scratch}, r{scratch}, {vector}",
-                 f"    or r{destination}, r{destination}, r{scratch}",
-                 f"    shr r{scratch}, r{thread}, {ka}", f"    and r{scratch}, r{scratch}, {self.vector - 1}",
-                 f"    or r{destination}, r{destination}, r{scratch}")
+        if self.vector == 1 or self.ka == 1:
+            text(f"    mov r{destination}, r{thread}")
+            return
+        ka, vector = self.ka.bit_length() - 1, self.vector.bit_length() - 1
+        text(f"    and r{destination}, r{thread}, {-(self.ka * self.vector)}",
+             f"    and r{scratch}, r{thread}, {self.ka - 1}", f"    shl r{scratch}, r{scratch}, {vector}",
+             f"    or r{destination}, r{destination}, r{scratch}",
+             f"    shr r{scratch}, r{thread}, {ka}", f"    and r{scratch}, r{scratch}, {self.vector - 1}",
+             f"    or r{destination}, r{destination}, r{scratch}")
 
     def write_result_lanes(self, text, predicate, thread, scratch):
         """p``predicate`` = the lane holds results; nothing is written, and False returned, where all do."""
@@ -150,11 +152,11 @@ class Merge:
 
 
 def write_scaled(text, destination, source, divisor, factor, scratch):
-    """r``destination`` = (r``source`` div ``divisor``) x ``factor``, by shifts and adds; ``divisor`` is a power of two."""
+    """r``destination`` (any register) = (r``source`` div ``divisor``) x ``factor``; ``divisor`` is a power of two."""
     if divisor > 1:
         text(f"    shr r{scratch + 1}, r{source}, {divisor.bit_length() - 1}")
         source = scratch + 1
-    bits = [bit for bit in range(factor.bit_length()) if factor >> bit & 1]
-    text(f"    shl r{destination}, r{source}, {bits[0]}")
-    for bit in bits[1:]:
-        text(f"    shl r{scratch}, r{source}, {bit}", f"    add r{destination}, r{destination}, r{scratch}")
+    if factor & (factor - 1):
+        text(f"    mul r{destination}, r{source}, {factor}")
+    else:
+        text(f"    shl r{destination}, r{source}, {factor.bit_length() - 1}")

@@ -2,12 +2,13 @@
 
 import itertools
 
-from heddle.config import BANK_BYTES, TOKEN_GRANULES
+from heddle.config import BANK_BYTES, BANKS, TOKEN_GRANULES
 
 __all__ = ["HALF_GRANULES", "first_groups", "last_parts", "store_accesses", "store_cycles"]
 
 HALF_GRANULES = TOKEN_GRANULES // 2 - 1     # of the factor registers for one block of A; the last granule has the offsets of B
 _START = 12                                 # from the issue of mm to its first step
+_STARTED = 4                                # from the end of a load to that step, where mm was issued ahead of it
 _PARTS = 5                                  # of the last tile at most: p2 to p6
 _SHORT = 256                                # steps of a tile that are too few to hide the issue of its parts, if these have many mm
 
@@ -25,22 +26,24 @@ def _sizes(slices, block, start, growth):
     return sizes
 
 
-def first_groups(cfg, merge, slices):
+def first_groups(cfg, merge, slices, passes=1):
     """Lengths of the groups of slices in which the first block of A is loaded, each into token granules of its own, so that
     ``mm`` works on one while the next is loaded; ``None`` when there are too few granules."""
     granule = cfg.factor_words // TOKEN_GRANULES
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
-    load, mm = cfg.thread_groups + 7, merge.registers * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    load, mm = cfg.thread_groups + 7, passes * merge.registers * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
     best = None
-    starts = [(1, block - 1), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
+    # An mm that went ahead of its load begins so early that one word would not last until the next load is done.
+    single = min(block, 2) if cfg.issue_ahead else 1
+    starts = [(single, block - single), *((blocks * block,) for blocks in (1, 2, 3, 4, 6))]
     for start, growth in itertools.product(starts, (1, 1.2, 1.35, 1.5, 1.75, 2, 3)):
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
         loaded = done = 0
         for size in sizes:
             used += -(-(first % block + size) // granule)
             # A vector load writes one factor word a cycle.
-            loaded += load - block + 1 if size == 1 else load * -(-(first % block + size) // block)
-            done = max(done, loaded + _START) + size * mm
+            loaded += load - block + size if size < min(3, block) else load * -(-(first % block + size) // block)
+            done = max(done, loaded + (_STARTED if cfg.issue_ahead and not first else _START)) + size * mm
             first += size
         if used <= HALF_GRANULES and (best is None or (done, len(sizes)) < best[0]):
             best = (done, len(sizes)), sizes
@@ -60,7 +63,9 @@ def store_accesses(merge, first, end):
 
 def store_cycles(cfg, merge, first, end):
     """What they take, with the lanes of a row in the same banks."""
-    return sum(cfg.thread_groups * width * min(merge.lanes_a, 2) + 6 for _, width in store_accesses(merge, first, end))
+    groups = cfg.thread_groups
+    passes = max(groups, cfg.threads // BANKS) * min(merge.lanes_a, 2)
+    return sum(passes * width + groups + 6 for _, width in store_accesses(merge, first, end))
 
 
 def last_parts(cfg, merge, registers, slices, multiplies, places):

@@ -75,10 +75,10 @@ class RequantiseSteps:
             for name, value in self.before:
                 yield f"    {name}.v4 r{register}, r{register}, {value}"
             narrow = "u8" if self.unsigned else "s8"
-            if multiplier_load is None and not self.after:
+            if not multiplier_load and not self.after:
                 yield f"    scale.{narrow} r{target + quad}, r{register}, {self.multipliers}, {self.shift}"
                 continue
-            if multiplier_load is None:
+            if not multiplier_load:
                 yield f"    mulh.v4 r{register}, r{register}, {self.multipliers}"
             else:
                 line, factor = multiplier_load(quad)

@@ -52,12 +52,15 @@ class ResidentPlan:
     cfg : Config
         One core.
     m, n, k : int
+        In elements, of ``element_bytes`` (1 or 2).
     a_signed, b_signed : bool
     ka, kb, order
         See ``Device.matmul``.
 
     Attributes
     ----------
+    ka, kb, order
+        As above.
     k_bytes : int
         Row pitch at which A and B (N x K) are to lie in global memory for loading, the rest of each row zero.
     lanes : int32 [2 * threads, 4]
@@ -66,14 +69,15 @@ class ResidentPlan:
     Raises ``ValueError`` when the operands do not fit shared memory or the program the instruction memory.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer"):
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer", element_bytes=1):
         if cfg.cores > 1:
             raise ValueError(f"resident must be used on a configuration of one core, not {cfg.cores}")
-        self.cfg, self.m, self.n, self.k = cfg, m, n, k
+        self.cfg, self.m, self.n, self.k, self.order = cfg, m, n, k, order
+        self.element_bytes, self.passes = element_bytes, cfg.passes(element_bytes)
         self.merge = merge = Merge(cfg.threads, cfg.dot, ka, kb)
-        self.mm = f"mm8{merge.modifiers}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b{ORDERS[order]}"
+        self.mm = f"mm{8 * element_bytes}{merge.modifiers}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b{ORDERS[order]}"
         unit = math.lcm(BANK_BYTES, merge.slice_bytes)
-        self.k_bytes = round_up(k, unit)
+        self.k_bytes = round_up(k * element_bytes, unit)
         self.ab_pitch = odd_pitch(self.k_bytes)
         self.c_pitch = merge.result_pitch(n)
         self.row_blocks, self.column_blocks = -(-m // merge.rows), -(-n // cfg.threads)
@@ -95,7 +99,8 @@ class ResidentPlan:
         self.parts = [(0, self._registers(self.last_columns))]
         if self.chunks == 1:
             multiplies = sum(map(len, self._pieces(_Step(self.row_blocks - 1, self.column_blocks - 1, 0))))
-            self.parts = last_parts(cfg, merge, self.parts[0][1], merge.slices(self.k_bytes), multiplies, (256 - 16) // self.distance - 2)
+            slices = self.passes * merge.slices(self.k_bytes)
+            self.parts = last_parts(cfg, merge, self.parts[0][1], slices, multiplies, (256 - 16) // self.distance - 2)
         self.lanes = self._lanes()
         self._check_length()
 
@@ -128,10 +133,18 @@ class ResidentPlan:
         return table.reshape(2 * threads, 4)
 
     @property
+    def ka(self):
+        return self.merge.ka
+
+    @property
+    def kb(self):
+        return self.merge.kb
+
+    @property
     def cycles(self):
         """What the product takes, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
         merge, slices = self.merge, self.merge.slices(self.k_bytes)
-        step = max(1, -(-merge.ka * merge.kb // self.cfg.fetch_slots))
+        step = self.passes * max(1, -(-merge.ka * merge.kb // self.cfg.fetch_slots))
         columns = (self.column_blocks - 1) * merge.registers + -(-self.last_columns // merge.ka)
         loads = len(merge.loads(self.k_bytes)) * (self.cfg.thread_groups + 6)
         stores = len(merge.stores()) * (self.cfg.thread_groups * merge.vector + 6)
@@ -229,7 +242,7 @@ class ResidentPlan:
     def _pieces(self, step):
         """Slices of a step, in groups that are loaded together: one, or those of ``first_groups`` for the first block of A."""
         slices = self.merge.slices(self._chunk_bytes(step))
-        sizes = first_groups(self.cfg, self.merge, slices) if step.row_block == step.chunk == 0 else None
+        sizes = first_groups(self.cfg, self.merge, slices, self.passes) if step.row_block == step.chunk == 0 else None
         block = 1 if self.merge.kb > 1 else BANK_BYTES // self.cfg.dot
         groups, first, granule = [], 0, 0
         for size in sizes or [slices]:
@@ -248,8 +261,8 @@ class ResidentPlan:
         groups = []
         for pieces in self._pieces(step):
             first, word, length = pieces[0].first, pieces[0].word, sum(piece.length for piece in pieces)
-            if merge.kb == 1 and length == 1:
-                access = {4: "b32", 8: "v2", 16: "v4"}[self.cfg.dot]
+            access = {4: "b32", 8: "v2", 16: "v4"}.get(length * self.cfg.dot)
+            if merge.kb == 1 and access and first % length == 0:
                 groups.append([f"    ld.{access} r{self._factor(half, word)}, ur0:rf{self.offset_a}:{base + first * self.cfg.dot}"])
                 continue
             # A vector load begins at a block: words before the piece come with it.
@@ -292,13 +305,13 @@ class ResidentPlan:
         return lines
 
 
-def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None):
+def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None, element_bytes=1):
     """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``."""
     factors = [(a, b) for a in ((1, 2, 3, 4) if ka is None else (ka,)) for b in ((1, 2, 3, 4) if kb is None else (kb,))]
     best, error = None, None
     for a, b in factors:
         try:
-            plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer")
+            plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer", element_bytes)
         except ValueError as problem:
             error = error or problem
             continue

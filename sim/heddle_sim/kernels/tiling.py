@@ -1,7 +1,7 @@
 """How a product from global memory is cut for a core."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heddle.config import BANK_BYTES, TOKEN_GRANULES
 
@@ -81,6 +81,15 @@ class Tiling:
         return cls(threads, rows, dot, pitch, chunk, chunks, k - (chunks - 1) * chunk, ab_pitch, c_pitch,
                    tuple(slot * index for index in range(slots)),
                    a_stage, (c_stage, c_stage + rows * c_pitch))
+
+    def with_all_columns(self, column_blocks, shared):
+        """With a slot for each block of columns of B, if ``shared`` bytes are enough for them; else None."""
+        slot = self.slots[1]
+        more = (column_blocks - len(self.slots)) * slot
+        if self.chunks > 1 or self.c_stages[1] + self.rows * self.c_pitch + more > shared:
+            return None
+        return replace(self, slots=tuple(slot * index for index in range(column_blocks)), a_stage=self.a_stage + more,
+                       c_stages=tuple(stage + more for stage in self.c_stages))
 
     @property
     def contiguous(self):

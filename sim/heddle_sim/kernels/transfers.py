@@ -55,14 +55,18 @@ class Transfers:
              f"    umin {{a_rows}}, {{a_rows_left}}, {t.rows}")
         if chunked:
             self.chunk_blocks("{a_k}", "{a_blocks}")
-        self.expect(A_STAGED, "{a_rows}", t.rows, self.last_rows, t.chunk, chunked and "up6", round_up(t.last_chunk, BANK_BYTES))
-        text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{A_STAGED}")
+        self.issue_a("{a_rows}", t.rows, self.last_rows, t.chunk, chunked and "up6", round_up(t.last_chunk, BANK_BYTES))
         if chunked:
             self.next_chunk_of("{a_k}", "{a_from}", done)
             text("    usub {a_n}, {a_n}, 1", "    usetp.gt up2, {a_n}, 0", f"    @up2 bra {done}",
                  "    umov {a_n}, {column_blocks}")
         text(f"    uadd {{a_from}}, {{a_from}}, {t.rows * t.pitch}", f"    usub {{a_rows_left}}, {{a_rows_left}}, {t.rows}",
              f"{done}:")
+
+    def issue_a(self, *what):
+        """Copy the next rows of A to their staging area, whose barrier is told (``expect``)."""
+        self.expect(A_STAGED, *what)
+        self.text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{A_STAGED}")
 
     def copy_b(self):
         """Bring the next columns of B into the free slot."""
@@ -93,6 +97,11 @@ class Transfers:
             self.text(f"    usetp.eq up2, {{b_to}}, {slot}", f"    @up2 barrier.expect b{barrier}, {{bytes}}",
                       f"    @up2 copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{barrier}")
         self.next_slot("{b_to}")
+
+    def wait_for_b(self):
+        """The columns of this step are in their slot."""
+        for slot, barrier in zip(self.tiling.slots, B_COPIED):
+            self.text(f"    usetp.eq up2, {{slot}}, {slot}", f"    @up2 barrier.wait b{barrier}")
 
     def next_slot(self, register):
         """Move an address to the next slot of B."""

@@ -10,6 +10,7 @@ from cocotb.triggers import RisingEdge
 from heddle.config import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
 from heddle.isa.layout import Space
 from heddle.layouts import (
+    SHARED_READ_LATENCY,
     barrier_arrival_layout,
     copy_operation_layout,
     error_layout,
@@ -61,7 +62,7 @@ class CopyBench:
         self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
         self.accesses, self.expected_accesses = Counter(), Counter()       # words that banks were granted for
         self.held = {}
-        self.words = [0] * BANKS
+        self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
 
     def port(self, name):
         return getattr(self.dut, name)
@@ -165,14 +166,14 @@ class CopyBench:
         write, taken = dut.bank_write__request.value.to_unsigned(), dut.bank_write__grant.value.to_unsigned()
         if write:
             self.times["bank_write"].append(self.cycle)
-        words, self.words = self.words, [self.random.getrandbits(128) for _ in range(BANKS)]
+        self.words.append([self.random.getrandbits(128) for _ in range(BANKS)])
         for b in range(BANKS):
             if read & granted & 1 << b:
                 address = self.port(f"bank_read__row__{b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
-                self.words[b] = int.from_bytes(self.shared[address:address + BANK_BYTES].tobytes(), "little")
+                self.words[-1][b] = int.from_bytes(self.shared[address:address + BANK_BYTES].tobytes(), "little")
                 self.moved += 1
                 self.accesses["read"] += 1
-            self.port(f"bank_read__data__{b}").value = words[b]
+            self.port(f"bank_read__data__{b}").value = self.words[0][b]
         for b in range(BANKS):
             if write & taken & 1 << b:
                 address = self.port(f"bank_write__row__{b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES

@@ -97,9 +97,9 @@ async def hazards(dut, finish):
 
 @cocotb.test(timeout_time=6, timeout_unit="ms")
 async def kernel(dut):
-    """The program of the matrix product; two shapes."""
+    """The programs of the matrix product; three shapes."""
     bench = await prepared(dut, "bursty", 0.3)
-    for m, n, k in ((7, 9, 15), (17, 20, 40)):
+    for m, n, k in ((7, 9, 15), (17, 20, 40), (33, 20, 40)):
         launch = plan(bench.cfg, m, n, k, 0, 0x4000, 0x8000, True, False)
         await bench.load(launch.program)
         await bench.set_uniform(launch.uniform)
@@ -265,7 +265,8 @@ async def throughput(dut):
     """Cycles from one instruction to the next."""
     bench = await prepared(dut, "none", 0.9)
     hops = [f"hop{index}: bra hop{index + 1}" for index in range(20)]
-    cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1), "uadd": (["uadd ur1, ur1, 1"] * 30, 2),
+    cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1), "uadd": (["uadd ur1, ur2, 1"] * 30, 2),
+             "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, 3),
              "usetp": (["usetp.eq up1, ur1, 1"] * 30, 1), "bra": ([*hops, "hop20: nop"], 4)}
     for name, (lines, cycles) in cases.items():
         await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))

@@ -69,9 +69,11 @@ class FrontBench(Bench):
         super().__init__(dut, FrontEnd(bench_config()), idle_limit=5000)
         self.pause, self.finish_share = pause, finish
         self.hazards = HazardChecker(self.cfg)
+        self._must_hold = False
         self.in_flight = dict.fromkeys(UNITS, 0)
         self.errors, self.instruction_cycles = [], []
         self.waits = []         # of the program that runs, where the model ran it
+        self._busy_before = 0
         self.copies_may_end = True
         self.model = FrontModel(self.cfg)
 
@@ -126,16 +128,31 @@ class FrontBench(Bench):
         refused = [unit for unit, valid, ready in self._offers if valid.value and not ready.value]
         leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
         assert queue == bool(refused), "a queue stall is an operation that its unit does not take"
-        assert leaves + tokens + barrier + len(refused) <= 1, "one reason a cycle"
+        assert leaves + barrier + ("copy" in refused) <= 1, "an instruction leaves, or there is one reason why not"
+        assert tokens + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is at the gate"
+        offered = [unit for unit, valid, _ in self._offers if valid.value]
+        assert "copy" not in offered or not (tokens or len(offered) > 1), "a copy must not pass an operation before it"
         number = len(self.instruction_cycles)
         waits = self.waits[number] if number < len(self.waits) else None        # None: not known
-        if leaves and waits:
-            assert not self._busy() & waits, "wait must wait"
-        if leaves or tokens or barrier or refused:
-            assert (thread, copy) == (tokens or refused == ["thread"], barrier or refused == ["copy"]), "reason of a stall"
-        elif (thread or copy) and waits is not None:
-            assert not thread or waits & 1 << WaitUnit.THREAD.value, "only wait waits without a stall"
-            assert not copy or waits & self._busy() & 1 << WaitUnit.COPY.value, "only wait waits without a stall"
+        busy, self._busy_before = self._busy_before, self._busy()
+        if leaves and waits:        # what it waits for was over a cycle before
+            at_gate = sum(1 << unit.value for unit in (WaitUnit.THREAD, WaitUnit.MATRIX) if tokens or unit.name.lower() in refused)
+            assert not busy & waits, "wait must wait"
+            assert not tokens or at_gate & ~waits, "wait must wait for an operation without tokens"
+            assert tokens or not at_gate & waits, "wait must wait for an operation that its unit refuses"
+        for shown, stalls, unit in ((thread, tokens or "thread" in refused, WaitUnit.THREAD),
+                                    (copy, barrier or "copy" in refused, WaitUnit.COPY)):
+            assert shown or not stalls, "a stall must have a reason"
+            assert not shown or stalls or waits is None or waits & 1 << unit.value, "only wait waits without a stall"
+
+    def _held(self):
+        """The matrix unit must not begin. What was accepted in the cycle before shows only in the next."""
+        if not self.cfg.issue_ahead:
+            return False
+        must, self._must_hold = self._must_hold, self.hazards.must_hold()
+        held = bool(self.dut.matrix_hold.value)
+        assert held or not (must and self._must_hold), "mm must be held until its factor words are written"
+        return held or self._must_hold
 
     def _busy(self):
         """The units that ``wait`` waits for now, a mask."""
@@ -153,8 +170,10 @@ class FrontBench(Bench):
             if dut.event_instructions.value:
                 self.instruction_cycles.append(self.cycle)
                 self.progress()
+            held = self._held()
             for unit in UNITS:
-                ends = self.in_flight[unit] and self.rng.random() < self.finish_share and (unit != "copy" or self.copies_may_end)
+                may_end = {"thread": True, "matrix": not held, "copy": self.copies_may_end}[unit]
+                ends = self.in_flight[unit] and self.rng.random() < self.finish_share and may_end
                 self.in_flight[unit] -= bool(ends)
                 if unit != "copy":
                     getattr(dut, f"{unit}_done").value = int(bool(ends))
@@ -224,8 +243,11 @@ class FrontBench(Bench):
 
     async def drain(self):
         """Wait until all operations are over; the tokens must be free then."""
-        while any(self.in_flight.values()):
+        quiet = 0
+        while quiet < 100 and (any(self.in_flight.values()) or not self.dut.tokens_empty.value):
             await RisingEdge(self.dut.clk)
+            # An operation at the gate is in flight too; its unit may not take it for a while.
+            quiet = 0 if any(self.in_flight.values()) or any(offer.value for _, offer, _ in self._offers) else quiet + 1
             self.progress()
         await self.cycles(4)
         assert self.dut.tokens_empty.value, "tokens must be free when all operations are over"

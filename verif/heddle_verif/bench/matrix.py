@@ -16,7 +16,7 @@ PROFILES = {
     "free": {},
     "banks": {"bank_stall": 0.4},
     "operations": {"operation_stall": 0.8, "access_stall": 0.3},
-    "all": {"bank_stall": 0.2, "operation_stall": 0.4, "access_stall": 0.6},
+    "all": {"bank_stall": 0.2, "operation_stall": 0.4, "access_stall": 0.6, "hold": 0.3},
 }
 
 
@@ -36,6 +36,7 @@ async def random_operations(dut, profile):
     assert bench.conflicts == bench.expected_conflicts
     assert bench.bank_stall == 0 or bench.conflicts
     assert bench.refused, "the register port never had to wait"
+    assert bench.held or not (bench.hold and bench.cfg.issue_ahead)
     bench.finish()
 
 

@@ -27,8 +27,8 @@ class MatrixBench:
     completes. Operations and accesses that are under way at the same time must use different registers.
     """
 
-    def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0):
-        self.dut = dut
+    def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0, hold=0.0):
+        self.dut, self.hold = dut, hold
         self.bank_stall, self.operation_stall, self.access_stall = bank_stall, operation_stall, access_stall
         self.cfg = cfg = bench_config()
         self.random = random.Random(cocotb.RANDOM_SEED)
@@ -47,7 +47,7 @@ class MatrixBench:
         self.expected_reads = []
         self.accepted = self.completed = self.cycle = self.compared = 0
         self.accepted_at = self.done_at = 0
-        self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = 0
+        self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = self.held = 0
         self.blocks = self.blocks_expected = 0
         self.next_access = lambda: None
 
@@ -81,7 +81,7 @@ class MatrixBench:
     # -- control ----------------------------------------------------------------------------
 
     async def start(self):
-        for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant"):
+        for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant", *("hold",) * self.cfg.issue_ahead):
             getattr(self.dut, name).value = 0
         for bank in range(BANKS):
             getattr(self.dut, f"bank__data__{bank}").value = 0
@@ -174,6 +174,9 @@ class MatrixBench:
     def _sample_bank(self):
         request, grant = self.signals("bank__request", "bank__grant")
         assert self.cfg.fetch_slots > 1 or request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
+        if self.cfg.issue_ahead:
+            assert not (self.dut.hold.value and request), "a bank is asked for with hold"
+            self.held += bool(self.dut.hold.value) and bool(self.in_flight)
         words = [None] * BANKS
         for bank in range(BANKS):
             if request & grant & 1 << bank:
@@ -220,6 +223,8 @@ class MatrixBench:
         words = self.data.popleft()
         for bank, word in enumerate(words):
             getattr(self.dut, f"bank__data__{bank}").value = self.random.getrandbits(128) if word is None else word
+        if self.cfg.issue_ahead:
+            self.dut.hold.value = int(self.random.random() < self.hold)
         self.dut.bank__grant.value = sum((self.random.random() >= self.bank_stall) << bank for bank in range(BANKS))
 
     def _sample_done(self):

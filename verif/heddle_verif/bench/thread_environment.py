@@ -10,6 +10,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.config import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, PREDICATES, ROW_BYTES
 from heddle.layouts import (
+    SHARED_READ_LATENCY,
     error_layout,
     read_data_layout,
     read_request_layout,
@@ -63,7 +64,7 @@ class ThreadBench(GlobalMemorySide):
         self.returned = [0] * cfg.threads       # what the lanes keep for a product register
         self.operands = None            # registers that stand at the port after the next edge
         self.waits = False              # a write was refused in the last cycle
-        self.words = [0] * BANKS
+        self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
         self.reads, self.read_beat = deque(), None
         self.write_requests, self.write_beats, self.responses, self.response = deque(), [], deque(), None
         self.errors, self.expected_errors = Counter(), Counter()
@@ -211,13 +212,13 @@ class ThreadBench(GlobalMemorySide):
         read, granted = self._number("bank_read__request"), self._number("bank_read__grant")
         write, taken = self._number("bank_write__request"), self._number("bank_write__grant")
         shared = self.state.shared
-        words, self.words = self.words, [self.random.getrandbits(128) for _ in range(BANKS)]
+        self.words.append([self.random.getrandbits(128) for _ in range(BANKS)])
         for b in range(BANKS):
             if read & granted & 1 << b:
                 address = self._number(f"bank_read__row__{b}") * ROW_BYTES + b * BANK_BYTES
-                self.words[b] = int.from_bytes(shared[address:address + BANK_BYTES].tobytes(), "little")
+                self.words[-1][b] = int.from_bytes(shared[address:address + BANK_BYTES].tobytes(), "little")
                 self.times["bank_read"].append(self.cycle)
-            self.port(f"bank_read__data__{b}").value = words[b]
+            self.port(f"bank_read__data__{b}").value = self.words[0][b]
         for b in range(BANKS):
             if write & taken & 1 << b:
                 address = self._number(f"bank_write__row__{b}") * ROW_BYTES + b * BANK_BYTES

@@ -1,5 +1,8 @@
 """Bench of the register tokens against lists in Python."""
 
+import functools
+import operator
+
 import cocotb
 from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.config import TOKEN_GRANULES
@@ -10,26 +13,48 @@ from heddle_verif.fixture import Bench
 from heddle_verif.payload import pack
 
 GROUPS, GROUP_LIMIT = 4, 31         # of mm
-CYCLES = 4000
+CYCLES = 5000
 
 
 class Model:
-    """What is in flight: tokens of thread instructions, groups of mm with the same product granules; oldest first."""
+    """What is in flight: tokens of thread instructions, groups of mm with the same product granules; oldest first. And the instruction
+    that waits: (token, for_matrix, flag, lanes_only)."""
 
     def __init__(self, cfg):
-        self.depth = cfg.thread_queue + 2
+        self.depth, self.ahead = cfg.thread_queue + 2, cfg.issue_ahead
+        self.awaited = 0                        # factor granules of mm that went ahead of loads
         self.thread, self.matrix = [], []       # (product, factor, flag); [product, factor, count]
+        self.waits, self.is_free = None, False
 
     def joins(self, token):
         return bool(self.matrix) and self.matrix[-1][0] == token["product"] and self.matrix[-1][2] < GROUP_LIMIT
 
-    def free(self, token, for_matrix):
-        def meets(held):
-            return any(entry[0] & token["product"] or entry[1] & token["factor"] for entry in held)
-        if not for_matrix:
-            return not meets(self.matrix) and len(self.thread) < self.depth
-        full = len(self.matrix) == GROUPS and not self.joins(token)
-        return not meets(self.thread) and not any(entry[2] for entry in self.thread) and not full
+    def held(self):
+        """Factor granules of thread instructions."""
+        return functools.reduce(operator.or_, (entry[1] for entry in self.thread), 0)
+
+    def meets(self, token, for_matrix, lanes_only):
+        """The other unit has its registers."""
+        held = self.thread if for_matrix else self.matrix
+        needed = token["factor"] & ~(lanes_only if self.ahead and for_matrix and not self.matrix else 0)
+        return (any(entry[0] & token["product"] or entry[1] & needed for entry in held)
+                or (for_matrix and any(entry[2] for entry in self.thread)))
+
+    def places(self, for_matrix):
+        return GROUPS - len(self.matrix) if for_matrix else self.depth - len(self.thread)
+
+    def free(self, token, for_matrix, _, lanes_only):
+        place = self.places(for_matrix) or (for_matrix and self.joins(token))
+        return not self.meets(token, for_matrix, lanes_only) and bool(place)
+
+    def take(self, item):
+        """What happens at the gate in a cycle in which it is open: ``item`` comes, or None."""
+        other = item and self.waits and self.waits[1] != item[1]
+        if item:
+            after_mm = self.waits and self.waits[1]     # the unit is not empty then
+            meets = self.meets(*item[:2], 0 if after_mm else item[3])
+        self.is_free = bool(item and not other and not meets and self.places(item[1]) >= 2)
+        self.waits = item
 
     def add(self, token, for_matrix, flag):
         if not for_matrix:
@@ -49,49 +74,72 @@ class Model:
             self.matrix.pop(0)
 
 
-@cocotb.test(timeout_time=200, timeout_unit="us")
+@cocotb.test(timeout_time=300, timeout_unit="us")
 @cocotb.parametrize(finish=[0.6, 0.2, 0.02], same=[0.0, 0.7, 0.97])
 async def random_instructions(dut, finish, same):
-    """Instructions are added whenever they may be; ``same``: how often an instruction has the granules of the one before."""
+    """Instructions are taken and added whenever they may be; ``same``: how often an instruction has the granules of the one before."""
     bench = Bench(dut, Tokens(bench_config()))
     await bench.start()
-    rng, model, seen = bench.rng, Model(bench.cfg), {"joined": 0, "refused": 0, "full": 0, "both": 0}
+    rng, model, seen = bench.rng, Model(bench.cfg), dict.fromkeys(("joined", "refused", "full", "both", "at once", "ahead"), 0)
 
     def granules():
         return sum(1 << bit for bit in set(rng.integers(0, TOKEN_GRANULES, int(rng.integers(0, 3))).tolist()))
 
-    token = {"product": granules(), "factor": granules()}
+    token, for_matrix = {"product": granules(), "factor": granules()}, False
     for _ in range(CYCLES):
         if rng.random() >= same:
             token = {"product": granules(), "factor": granules()}
         elif rng.random() < 0.3:
             token = token | {"factor": granules()}
-        for_matrix, flag, clear = bool(rng.random() < 0.5), int(rng.random() < 0.1), int(rng.random() < 0.002)
+        if rng.random() < (0.5 if finish > 0.1 else 0.15):       # several of one unit take all of its places
+            for_matrix = not for_matrix
+        item = token, for_matrix, int(rng.random() < 0.1), int(rng.integers(1 << TOKEN_GRANULES))
+        clear = int(rng.random() < 0.002)
         ends = {False: bool(model.thread) and rng.random() < finish, True: bool(model.matrix) and rng.random() < finish}
-        free = model.free(token, for_matrix)
-        add = int(free and rng.random() < 0.9)
-        dut.token.value, dut.for_matrix.value, dut.writes_predicate.value = pack(token_layout, token), int(for_matrix), flag
-        dut.add.value, dut.clear.value = add, clear
+        add = int(model.is_free and rng.random() < 0.9)
+        is_open = bool(add or not model.waits)
+        take = int(is_open and rng.random() < 0.9)
+        dut.token.value, dut.for_matrix.value, dut.writes_predicate.value = pack(token_layout, token), int(item[1]), item[2]
+        if model.ahead:
+            dut.lanes_only.value = item[3]
+        dut.take.value, dut.add.value, dut.clear.value = take, add, clear
         dut.thread_done.value, dut.matrix_done.value = int(ends[False]), int(ends[True])
         await ReadOnly()
-        found = bool(dut.free.value), bool(dut.thread_empty.value), bool(dut.matrix_empty.value)
-        assert found == (free, not model.thread, not model.matrix), f"{token} {for_matrix}: {found}, {model.thread}, {model.matrix}"
-        seen["joined"] += add and for_matrix and model.joins(token)
-        seen["full"] += len(model.matrix) == GROUPS or len(model.thread) == model.depth
-        seen["refused"] += not free
+        empty = [not held and not (model.waits and model.waits[1] == unit) for unit, held in enumerate((model.thread, model.matrix))]
+        found = [bool(signal.value) for signal in (dut.free, dut.waiting, dut.open, dut.thread_empty, dut.matrix_empty)]
+        expected = [model.is_free, bool(model.waits), is_open, *empty]
+        assert found == expected, f"{model.waits}: {found}, not {expected}; {model.thread}, {model.matrix}"
+        assert not model.is_free or model.free(*model.waits), "free must mean free"
+        if model.ahead:
+            assert bool(dut.matrix_hold.value) == bool(model.awaited & model.held()), f"{model.awaited:#x} {model.thread}"
+            seen["ahead"] += bool(dut.matrix_hold.value)
+            added = model.waits[0]["factor"] if add and model.waits[1] else 0
+            model.awaited = 0 if clear else (model.awaited | added) & model.held()
+        seen["joined"] += bool(add and model.waits[1] and model.joins(model.waits[0]))
+        seen["full"] += not model.places(True) or not model.places(False)
+        seen["refused"] += bool(model.waits) and not model.is_free
         seen["both"] += all(ends.values())
+        seen["at once"] += bool(add and take)
         await RisingEdge(dut.clk)
         bench.progress()
-        if add:
-            model.add(token, for_matrix, flag)
+        added, stays_free = model.waits if add else None, bool(model.waits) and model.free(*model.waits)
+        if is_open:
+            model.take(item if take else None)
+        else:
+            model.is_free = stays_free
+        if added:
+            model.add(*added[:3])
         for matrix, over in ends.items():
             if over:
                 model.done(matrix)
         if clear:
             model.thread.clear()
             model.matrix.clear()
+            model.waits, model.is_free = None, False
     bench.finish()
     assert seen["refused"] > 50
-    assert seen["joined"] > 20 or same == 0, seen
-    assert seen["full"] > 20 or finish > 0.1, seen
-    assert seen["both"] > 20 or finish < 0.1, seen
+    assert seen["at once"] > 50
+    assert seen["ahead"] > 2 or not model.ahead or finish < 0.5, seen
+    assert seen["joined"] > 10 or same == 0, seen
+    assert seen["full"] > 5 or finish > 0.1, seen
+    assert seen["both"] > 5 or finish < 0.1, seen

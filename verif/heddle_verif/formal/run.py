@@ -29,7 +29,7 @@ class RunControlSpec(Component):
     ``start`` lasts one cycle, a cycle after a doorbell outside of a run, and never inside one; ``running`` follows it. A run that has
     ended its program and stays idle is over within ``SETTLE_CYCLES`` + 1 cycles; one with a time limit is over within the limit, the
     grace period and 3 cycles, whatever the units do. ``done`` follows the end and stays until the next start. The first stopping error
-    of a run is the one kept, with its core. The grace period is 6 cycles here.
+    of a run is the one kept, with its core, a cycle after ``failed``. The grace period is 6 cycles here.
 
     Parameters
     ----------
@@ -107,6 +107,8 @@ class RunControlSpec(Component):
         with m.If(accepted):
             m.d.sync += [stopped.eq(0), failed.eq(0)]
         m.d.comb += [Assert(dut.failed == failed), Assert(~dut.running | (dut.stop == stopped))]
-        with m.If(failed):
-            m.d.comb += [Assert(dut.error.as_value() == kept.as_value()), Assert(dut.error_core == kept_core),
-                         Cover(dut.done & (kept.code == ErrorCode.PRODUCT_RANGE))]
+        shown, shown_error, shown_core = Signal(), Signal.like(kept, name="shown_error"), Signal.like(kept_core, name="shown_core")
+        m.d.sync += [shown.eq(failed & ~accepted), shown_error.eq(kept), shown_core.eq(kept_core)]
+        with m.If(shown):
+            m.d.comb += [Assert(dut.error.as_value() == shown_error.as_value()), Assert(dut.error_core == shown_core),
+                         Cover(dut.done & (shown_error.code == ErrorCode.PRODUCT_RANGE))]

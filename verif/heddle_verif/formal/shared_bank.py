@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
+from heddle.layouts import SHARED_READ_LATENCY
 from heddle.memory.shared_bank import SharedBank
 
 __all__ = ["SharedBankSpec"]
@@ -13,8 +14,8 @@ __all__ = ["SharedBankSpec"]
 class SharedBankSpec(Component):
     """At most one read and one write are granted; the lowest port that requests goes first; the row of the granted port is the one read.
 
-    Contents: every bit of a symbolic row keeps what the last granted write with its byte enabled put there, and is on ``data`` two cycles
-    after a granted read of the row. Environment: none, all requests are free.
+    Contents: every bit of a symbolic row keeps what the last granted write with its byte enabled put there, and is on ``data``
+    ``SHARED_READ_LATENCY`` cycles after a granted read of the row. Environment: none, all requests are free.
     """
 
     def __init__(self, readers=3, writers=2, rows=4, bits=range(128)):
@@ -64,8 +65,10 @@ class SharedBankSpec(Component):
             value, enabled = Mux(port.request, port.data[bit], value), Mux(port.request, port.mask[bit // 8], enabled)
         with m.If(write & enabled):
             m.d.sync += stored.eq(value)
-        asked = [Signal(name=f"asked_{bit}_{stage}") for stage in range(2)]
-        values = [Signal(name=f"expected_{bit}_{stage}", reset_less=True) for stage in range(2)]
-        m.d.sync += [asked[0].eq(read), asked[1].eq(asked[0]), values[0].eq(stored), values[1].eq(values[0])]
-        with m.If(asked[1]):
-            m.d.comb += [Assert(dut.data[bit] == values[1]), Cover(values[1])]
+        asked, value = read, stored
+        for stage in range(SHARED_READ_LATENCY):
+            asked_before, asked = asked, Signal(name=f"asked_{bit}_{stage}")
+            value_before, value = value, Signal(name=f"expected_{bit}_{stage}", reset_less=True)
+            m.d.sync += [asked.eq(asked_before), value.eq(value_before)]
+        with m.If(asked):
+            m.d.comb += [Assert(dut.data[bit] == value), Cover(value)]

@@ -1,7 +1,7 @@
 """Register tokens: exclusion of the two units, and that no instruction in flight is lost."""
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.front.tokens import Tokens
@@ -13,43 +13,68 @@ class TokensSpec(Component):
     """Model: for each unit a list of the instructions in flight, with one bit that says whether it uses a symbolic granule.
 
     While an instruction in flight of one unit uses the granule, none of the other unit that uses it is ``free``; an ``mm`` is not free
-    while a thread instruction that writes predicates is in flight; the empty flags are exact; with nothing in flight all is free.
-    Environment: instructions are added when free only and complete in order, at most ``in_flight`` of a unit are under way; two granules of
-    each kind are used (the others are treated alike, bit by bit).
+    while a thread instruction that writes predicates is in flight; the empty flags are exact; what has waited a cycle with nothing in
+    flight is free.
+    With ``ahead`` an ``mm`` may be free while such a thread instruction is in flight, if its lanes alone need the granule and no other
+    ``mm`` is in flight; ``matrix_hold`` stands until the granule is free.
+    Environment: instructions are taken when the gate is open, added when free only and complete in order, at most ``in_flight`` of a
+    unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
     """
 
-    def __init__(self, in_flight):
-        self._in_flight_limit = in_flight
+    def __init__(self, in_flight, ahead=False):
+        self._in_flight_limit, self._ahead = in_flight, ahead
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = Tokens(load_config("tiny").replace(thread_queue=2))
+        m.submodules.dut = dut = Tokens(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead))
         limit = self._in_flight_limit
         granule, is_factor = Signal(), Signal()
         m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
         m.d.comb += [
             dut.token.product.eq(AnySeq(2)), dut.token.factor.eq(AnySeq(2)), dut.for_matrix.eq(AnySeq(1)),
-            dut.writes_predicate.eq(AnySeq(1)), dut.add.eq(dut.free & AnySeq(1)), dut.thread_done.eq(AnySeq(1)),
-            dut.matrix_done.eq(AnySeq(1)), dut.clear.eq(AnySeq(1)),
+            dut.writes_predicate.eq(AnySeq(1)), dut.take.eq(dut.open & AnySeq(1)), dut.add.eq(dut.free & AnySeq(1)),
+            dut.thread_done.eq(AnySeq(1)), dut.matrix_done.eq(AnySeq(1)), dut.clear.eq(AnySeq(1)),
         ]
-        uses = Signal()
-        m.d.comb += uses.eq(Mux(is_factor, dut.token.factor.bit_select(granule, 1), dut.token.product.bit_select(granule, 1)))
+        # The instruction that waits.
+        waiting, uses, for_matrix, writes = Signal(), Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
+        with m.If(dut.open):
+            m.d.sync += [
+                waiting.eq(dut.take & ~dut.clear), for_matrix.eq(dut.for_matrix), writes.eq(dut.writes_predicate),
+                uses.eq(Mux(is_factor, dut.token.factor.bit_select(granule, 1), dut.token.product.bit_select(granule, 1))),
+            ]
+        with m.Elif(dut.clear):
+            m.d.sync += waiting.eq(0)
         units = {}
-        for name, mine, done in (("thread", ~dut.for_matrix, dut.thread_done), ("matrix", dut.for_matrix, dut.matrix_done)):
-            units[name] = self._in_flight(m, name, dut.add & mine, done, uses, dut.writes_predicate, dut.clear)
+        for name, mine, done in (("thread", ~for_matrix, dut.thread_done), ("matrix", for_matrix, dut.matrix_done)):
+            units[name] = self._in_flight(m, name, dut.add & mine, done, uses, writes, dut.clear)
         thread, matrix = units["thread"], units["matrix"]
+        early, hold = Const(0), Const(0)
+        if self._ahead:
+            lanes_only = Signal(reset_less=True)        # of the granule, for the instruction that waits
+            with m.If(dut.open):
+                m.d.sync += lanes_only.eq(is_factor & dut.lanes_only.bit_select(granule, 1))
+            m.d.comb += [
+                dut.lanes_only.eq(AnySeq(2)), Assume(~(dut.matrix_hold & dut.matrix_done)),
+                Assert(~dut.matrix_hold | (thread["count"] != 0)), Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
+            ]
+            early, hold = lanes_only & (matrix["count"] == 0), dut.matrix_hold
+        alone = Signal()        # a cycle before, with nothing in flight, the same instruction waited
+        m.d.sync += alone.eq(waiting & ~dut.add & ~dut.clear & (thread["count"] == 0) & (matrix["count"] == 0))
         with m.If(dut.free):
-            with m.If(dut.for_matrix):
-                m.d.comb += [Assert(~(uses & thread["holds"])), Assert(~thread["writes"])]
+            m.d.comb += Assert(waiting)
+            with m.If(for_matrix):
+                m.d.comb += [Assert(~(uses & thread["holds"]) | early), Assert(~thread["writes"])]
             with m.Else():
                 m.d.comb += Assert(~(uses & matrix["holds"]))
         m.d.comb += [
-            Assert(~(thread["holds"] & matrix["holds"])),
-            Assert(dut.thread_empty == (thread["count"] == 0)), Assert(dut.matrix_empty == (matrix["count"] == 0)),
-            Assert(dut.free | (thread["count"] != 0) | (matrix["count"] != 0)),
-            Cover(uses & thread["holds"] & dut.for_matrix & ~dut.free),
-            Cover(uses & matrix["holds"] & ~dut.for_matrix & ~dut.free),
+            Assert(~(thread["holds"] & matrix["holds"]) | hold),
+            Assert(dut.waiting == waiting), Assert(dut.open == (~waiting | dut.add)), Assert(dut.free | ~alone),
+            Assert(dut.thread_empty == ((thread["count"] == 0) & ~(waiting & ~for_matrix))),
+            Assert(dut.matrix_empty == ((matrix["count"] == 0) & ~(waiting & for_matrix))),
+            Cover(waiting & uses & thread["holds"] & for_matrix & ~dut.free),
+            Cover(waiting & uses & matrix["holds"] & ~for_matrix & ~dut.free),
+            Cover(dut.add & dut.take),
             Cover((matrix["count"] == limit - 1) & (thread["count"] == 2)),
         ]
         return m

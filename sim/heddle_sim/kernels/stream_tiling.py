@@ -1,0 +1,109 @@
+"""How a product of few rows is cut, whose A stays in the factor registers."""
+
+import math
+from dataclasses import dataclass
+
+from heddle.config import BANK_BYTES, TOKEN_GRANULES
+
+from .merges import Merge
+from .shares import share_out
+from .tiling import MAX_SLICES, odd_pitch, round_up
+
+__all__ = ["MAX_SLOTS", "Part", "StreamTiling"]
+
+MAX_SLOTS = 4
+_STEP = 128                 # cycles that a tile should take at least: the instructions of a step, and a store, take fewer
+
+
+@dataclass(frozen=True)
+class Part:
+    """Slices of A that are loaded together: ``first`` slice, their number ``length``, factor ``word`` of the first, and the
+    ``start`` and number ``nbytes`` of the bytes of a row, whole blocks."""
+
+    first: int
+    length: int
+    word: int
+    start: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class StreamTiling:
+    """``shares`` of C (of ``n`` columns) are those of the cores. Lengths along k are bytes; ``pitch`` and ``ab_pitch`` are the distances of
+    rows of A and columns of B in global and in shared memory, ``c_pitch`` that of rows of a tile of ``columns`` columns; ``slots`` (of B),
+    ``a_stage`` and ``c_stages`` are shared addresses. Product registers of slot s begin at ``s * distance``; ``places`` is the first
+    register behind those of all slots.
+    """
+
+    merge: Merge
+    shares: tuple
+    n: int
+    columns: int
+    k: int
+    pitch: int
+    ab_pitch: int
+    c_pitch: int
+    slots: tuple
+    a_stage: int
+    c_stages: tuple
+    parts: tuple
+    distance: int
+
+    @property
+    def places(self):
+        return len(self.slots) * self.distance
+
+    def loads(self, part):
+        """Loads of a part of A, as ``Merge.loads`` has them."""
+        return self.merge.loads(self.k - part.start if part is self.parts[-1] else part.nbytes)
+
+    @property
+    def ragged(self):
+        """The last tile of a core has fewer columns than the others."""
+        return any(share.columns % self.columns for share in self.shares)
+
+    @classmethod
+    def choose(cls, cfg, m, n, k, merge):
+        """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile or A does not fit the factor
+        registers, shared memory, or the program the instruction memory."""
+        shares, parts = share_out(cfg.cores, m, n, merge.rows, cfg.threads), _parts(cfg, k, merge)
+        if max(share.rows for share in shares) > merge.rows or parts is None:
+            return None
+        pitch, columns = round_up(k, BANK_BYTES), cfg.threads
+        ab_pitch = odd_pitch(k)
+        unit = math.lcm(merge.ka * merge.vector, BANK_BYTES // 4)
+        step = merge.slices(k) * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots)) / merge.ka      # of mm for a column
+        for narrow in (unit << shift for shift in range(cfg.threads.bit_length())):
+            if narrow < columns and 4 * narrow >= cfg.axi_bytes and narrow * max(step, pitch / cfg.axi_bytes) >= _STEP:
+                columns = narrow
+        c_pitch = merge.result_pitch(columns + 1)
+        distance = round_up(merge.registers, 256 // TOKEN_GRANULES)     # mm holds the tokens of all that it could write
+        rest = cfg.shared_bytes - merge.rows * (ab_pitch + 2 * c_pitch)
+        slots = min(MAX_SLOTS, rest // (columns * ab_pitch), (256 - 16) // distance)
+        if slots < 2 or _instructions(cfg, merge, k, len(parts), slots, columns) > cfg.instruction_words:
+            return None
+        slot = columns * ab_pitch
+        a_stage = slots * slot
+        c_stage = a_stage + merge.rows * ab_pitch
+        return cls(merge, tuple(shares), n, columns, k, pitch, ab_pitch, c_pitch, tuple(slot * index for index in range(slots)), a_stage,
+                   (c_stage, c_stage + merge.rows * c_pitch), parts, distance)
+
+
+def _instructions(cfg, merge, k, parts, slots, columns):
+    """Of the program, no fewer than it has."""
+    stores = len(merge.stores(columns))
+    loads = len(merge.loads(k)) + cfg.dot // 4
+    return 70 + 32 * (cfg.cores - 1) + loads + 6 * parts + slots * (40 + parts + stores)
+
+
+def _parts(cfg, k, merge):
+    """Parts of A, each in granules of its own, or ``None`` where there are too few of these."""
+    slices, granule = merge.slices(k), cfg.factor_words // TOKEN_GRANULES
+    size = MAX_SLICES
+    words = round_up(size, granule)
+    count = -(-slices // size)
+    if count * words > (TOKEN_GRANULES - 1) * granule:
+        return None
+    nbytes = size * merge.slice_bytes
+    return tuple(Part(size * part, min(size, slices - size * part), words * part, nbytes * part,
+                      min(nbytes, round_up(k, BANK_BYTES) - nbytes * part)) for part in range(count))
