@@ -4,6 +4,7 @@ import pytest
 from heddle import load_config
 from heddle.tmau.box_walk import BoxWalk
 from heddle.tmau.descriptor_cache import DescriptorCache
+from heddle.tmau.load import LoadEngine
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
 from heddle.tmau.tensor_generator import TensorGenerator
@@ -41,3 +42,9 @@ def test_descriptor_cache_parameters(entries):
 def test_tensor_generator(simulator, seed):
     cfg = load_config("tiny")
     run_bench(TensorGenerator(cfg), bench="heddle_verif.bench.tensor_generator", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["tiny", "base"])
+def test_load(name, simulator, seed):
+    cfg = load_config(name).replace(tensors=True)
+    run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)
