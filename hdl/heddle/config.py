@@ -82,6 +82,8 @@ class Config:
         The lanes also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
     transpose : bool
         ``mm`` also takes B with rows of k instead of columns (``.t1``).
+    tensors : bool
+        The copy unit also moves boxes of tensors.
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
@@ -113,6 +115,7 @@ class Config:
     mm16: bool = True
     wide_lanes: bool = False
     transpose: bool = True
+    tensors: bool = False
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():

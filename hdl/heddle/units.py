@@ -21,11 +21,13 @@ def _units():
     from .memory.shared_memory import SharedMemory
     from .thread.alu import Alu
     from .thread.unit import ThreadUnit
+    from .tmau.tensor_generator import TensorGenerator
     from .tmau.unit import CopyUnit
     from .top import Top
     return {
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
         "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
+        "tensor_generator": TensorGenerator,
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "axi_master": AxiMaster, "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }

@@ -1,7 +1,7 @@
 """Address generator of the copy unit: cuts transfers into bursts."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -9,7 +9,7 @@ from ..config import BANK_BYTES, MAX_BURST_BYTES
 from ..layouts import PC_BITS
 from .requests import transfer_layout
 
-__all__ = ["BurstGenerator", "burst_layout", "unit_bytes", "units_per_beat"]
+__all__ = ["BurstGenerator", "Filler", "burst_layout", "unit_bytes", "units_per_beat"]
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 
@@ -21,6 +21,15 @@ def unit_bytes(cfg):
 
 def units_per_beat(cfg):
     return cfg.axi_bytes // unit_bytes(cfg)
+
+
+class Filler(enum.Enum, shape=2):
+    """What elements outside a tensor become: zero, or a NaN of their size."""
+
+    ZERO = 0
+    NAN_16 = 1
+    NAN_32 = 2
+    NAN_64 = 3
 
 
 def burst_layout(cfg):
@@ -43,6 +52,8 @@ def burst_layout(cfg):
         "has_barrier": 1,
         "swizzled": 1,
         "pc": PC_BITS,
+        # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
+        **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler} if cfg.tensors else {}),
     })
 
 

@@ -9,43 +9,26 @@ from amaranth.utils import exact_log2
 from ..config import BANK_BYTES, BANKS
 from ..errors import ErrorCode
 from ..layouts import (
-    PC_BITS,
     BankWritePort,
     ErrorStream,
     barrier_arrival_layout,
     read_data_layout,
     read_request_layout,
 )
+from .fill import FillBeats, filler_word
 from .generator import burst_layout, unit_bytes, units_per_beat
+from .located import located_beat_layout
 from .slots import SlotRing
 from .swizzle import swizzle
 
-__all__ = ["BeatLocator", "BeatWriter", "LoadEngine", "located_beat_layout"]
+__all__ = ["BeatLocator", "BeatWriter", "LoadEngine"]
 
 
 def _slot_layout(cfg):
     """What a slot remembers of its burst."""
     burst = burst_layout(cfg)
-    return data.StructLayout({name: burst[name].shape for name in (
-        "beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzled", "pc")})
-
-
-def located_beat_layout(cfg):
-    """A beat of read data and where it goes: valid unit i goes to unit ``pointer + i`` of shared memory."""
-    slot = _slot_layout(cfg)
-    return data.StructLayout({
-        "data": cfg.axi_data_bits,
-        "pointer": slot["pointer"].shape,
-        "valid_units": units_per_beat(cfg),
-        "tag": cfg.tag_bits,
-        "last": 1,
-        "error": 1,
-        "barrier": 4,
-        "has_barrier": 1,
-        "swizzled": 1,
-        "pc": PC_BITS,
-        "beat_address": slot["beat_address"].shape,
-    })
+    names = ["beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzled", "pc"]
+    return data.StructLayout({name: burst[name].shape for name in names + ["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors})
 
 
 class BeatLocator(Component):
@@ -97,13 +80,28 @@ class BeatLocator(Component):
         units = units_per_beat(self.cfg)
         with m.If(advance):
             m.d.sync += [valid.eq(Cat(self.i.valid, valid[0])), beat.eq(self.i.payload)]
-            m.d.sync += [located[name].eq(beat[name]) for name in ("data", "tag", "last", "error")]
+            m.d.sync += [located[name].eq(beat[name]) for name in ("tag", "last", "error")]
+            m.d.sync += located.data.eq(self._completed(m, beat.data, slot, number) if self.cfg.tensors else beat.data)
             m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzled", "pc", "beat_address")]
             m.d.sync += located.pointer.eq(slot.pointer + number * units)
             for i in range(units):
                 skipped = ((number == 0) & (i < slot.skip_first)) | (beat.last & (units - i <= slot.skip_last))
                 m.d.sync += located.valid_units[i].eq(~skipped)
         return m
+
+    def _completed(self, m, word, slot, number):
+        """The beat with filler for what lies behind the tensor: the last bytes of the burst, of which a beat may have all."""
+        nbytes = self.cfg.axi_bytes
+        left = slot.beats_minus_one - number        # beats behind this one
+        missing = Signal(range(2 * nbytes + 2 * BANK_BYTES))
+        m.d.comb += missing.eq(Mux(slot.missing_bytes == 0, 0, slot.skip_last * unit_bytes(self.cfg) + slot.missing_bytes))
+        here = Signal(range(nbytes + 1), name="missing_here")
+        with m.If(left == 0):
+            m.d.comb += here.eq(Mux(missing > nbytes, nbytes, missing))
+        with m.Elif((left == 1) & (missing > nbytes)):
+            m.d.comb += here.eq(missing - nbytes)
+        filler = filler_word(m, slot.filler, nbytes)
+        return Cat(Mux(nbytes - byte <= here, filler.word_select(byte, 8), word.word_select(byte, 8)) for byte in range(nbytes))
 
     def _slots(self, m, advance):
         """The slot of the beat in the first stage, and the number of the slot of the beat that comes in."""
@@ -310,13 +308,23 @@ class LoadEngine(Component):
         m = Module()
         m.submodules.slots = slots = SlotRing(self.cfg.axi_reads)
         m.submodules.locator = locator = BeatLocator(self.cfg)
+        located, requested, accepted = locator.o, 1, 1
         m.submodules.writer = writer = BeatWriter(self.cfg)
         request = self.read_request
         free = Signal()
         burst = self.i_burst.payload
+        if self.cfg.tensors:
+            m.submodules.filler = filler = FillBeats(self.cfg)
+            connect(m, locator.o, filler.i_beat)
+            located, requested, accepted = filler.o, ~burst.outside, filler.i_burst.ready | ~burst.outside
+            m.d.comb += [
+                filler.i_burst.valid.eq(slots.take & burst.outside),
+                filler.i_burst.payload.burst.eq(burst),
+                filler.i_burst.payload.slot.eq(slots.index),
+            ]
         m.d.comb += [
             free.eq(~request.valid | request.ready),
-            self.i_burst.ready.eq(free & slots.free),
+            self.i_burst.ready.eq(free & slots.free & accepted),
             slots.take.eq(self.i_burst.valid & self.i_burst.ready),
             slots.ends_transfer.eq(burst.ends_transfer),
             slots.finish.eq(writer.finish),
@@ -331,13 +339,13 @@ class LoadEngine(Component):
         ]
         with m.If(free):
             m.d.sync += [
-                request.valid.eq(slots.take),
+                request.valid.eq(slots.take & requested),
                 request.payload.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
                 request.payload.beats_minus_one.eq(burst.beats_minus_one),
                 request.payload.tag.eq(slots.index),
             ]
         connect(m, flipped(self.read_data), locator.i)
-        connect(m, locator.o, writer.i)
+        connect(m, located, writer.i)
         connect(m, writer.bank_write, flipped(self.bank_write))
         connect(m, writer.o_moved, flipped(self.o_moved))
         connect(m, writer.o_failure, flipped(self.o_failure))

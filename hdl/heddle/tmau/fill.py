@@ -1,0 +1,79 @@
+"""Beats for what lies outside a tensor, which no memory is asked for [S1.5]."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..stream import Queue
+from .descriptor import NAN_BITS, TensorFormat
+from .generator import Filler, burst_layout, units_per_beat
+from .located import located_beat_layout
+
+__all__ = ["FillBeats", "filler_word"]
+
+BURSTS_AHEAD = 4
+_ELEMENTS = {Filler.NAN_16: (TensorFormat.F16, 16), Filler.NAN_32: (TensorFormat.F32, 32), Filler.NAN_64: (TensorFormat.F64, 64)}
+
+
+def filler_word(m, filler, nbytes):
+    """``nbytes`` bytes of elements outside a tensor."""
+    word = Signal(8 * nbytes, name="filler_word")
+    with m.Switch(filler):
+        for kind, (format, bits) in _ELEMENTS.items():
+            with m.Case(kind):
+                m.d.comb += word.eq(Cat(Const(NAN_BITS[format], bits) for _ in range(8 * nbytes // bits)))
+    return word
+
+
+class FillBeats(Component):
+    """Puts the beats of bursts outside the tensor among those that come from memory, and before them.
+
+    Combinational from ``i_beat`` and from a queue of ``BURSTS_AHEAD`` bursts; one beat a cycle. Reset drops the bursts that wait.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_burst : In(stream of {"burst": burst_layout(cfg), "slot": range(cfg.axi_reads)})
+        ``skip_first`` is zero.
+    i_beat : In(stream.Signature(located_beat_layout(cfg)))
+    o : Out(stream.Signature(located_beat_layout(cfg)))
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self._burst = data.StructLayout({"burst": burst_layout(cfg), "slot": range(cfg.axi_reads)})
+        super().__init__({
+            "i_burst": In(stream.Signature(self._burst)),
+            "i_beat": In(stream.Signature(located_beat_layout(cfg))),
+            "o": Out(stream.Signature(located_beat_layout(cfg))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.bursts = bursts = Queue(self._burst, BURSTS_AHEAD)
+        waiting, units = bursts.o, units_per_beat(self.cfg)
+        burst, beat = waiting.payload.burst, self.o.payload
+        number = Signal(burst.beats_minus_one.shape())
+        last = Signal()
+        m.d.comb += [
+            bursts.i.valid.eq(self.i_burst.valid), bursts.i.payload.eq(self.i_burst.payload), self.i_burst.ready.eq(bursts.i.ready),
+            last.eq(number == burst.beats_minus_one),
+            self.o.valid.eq(waiting.valid | self.i_beat.valid),
+            self.i_beat.ready.eq(self.o.ready & ~waiting.valid),
+            waiting.ready.eq(self.o.ready & last),
+            beat.eq(self.i_beat.payload),
+        ]
+        with m.If(waiting.valid):
+            m.d.comb += [
+                beat.data.eq(filler_word(m, burst.filler, self.cfg.axi_bytes)),
+                beat.pointer.eq(burst.pointer + number * units),
+                beat.valid_units.eq(Cat(~last | (units - i > burst.skip_last) for i in range(units))),
+                beat.tag.eq(waiting.payload.slot), beat.last.eq(last), beat.error.eq(0),
+                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzled", "pc", "beat_address")),
+            ]
+            with m.If(self.o.ready):
+                m.d.sync += number.eq(Mux(last, 0, number + 1))
+        return m

@@ -1,0 +1,211 @@
+"""Setup of tensor copies: checks a descriptor and a request, and turns them into a box to walk through [S1.4]."""
+
+from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from .box_walk import LOOPS, POSITION_BITS, place_bits
+from .descriptor import Interleave, TensorMode
+from .product import PartialProduct
+from .setup_checks import DimensionChecks, RequestChecks
+from .setup_row import BoxBytes, RowShape
+from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout
+
+__all__ = ["TensorSetup"]
+
+
+class TensorSetup(Component):
+    """Takes a request with its descriptor, checks every rule, and makes a box of it, one dimension a cycle.
+
+    The first broken rule, in the order of ``RULES`` and of the dimensions, goes to ``o_failure`` and the request is
+    dropped; nothing of it is moved. Latency ``max(rank, 2)`` cycles, one more with interleave, to ``o`` or ``o_failure``;
+    the next request is taken when the result has left. ``i.payload`` is read until ``i.ready``. While ``stop`` is high
+    requests are dropped without an error. Reset starts again.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(tensor_request_layout()))
+    o : Out(stream.Signature(box_layout(cfg)))
+    o_failure : Out(stream.Signature(tensor_failure_layout()))
+    stop : In(1)
+    dropped : Out(1)
+        A request ended here: it failed or was dropped.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(tensor_request_layout())),
+            "o": Out(stream.Signature(box_layout(cfg))),
+            "o_failure": Out(stream.Signature(tensor_failure_layout())),
+            "stop": In(1),
+            "dropped": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        request = self.i.payload
+        descriptor = request.descriptor
+        self._pixels, self._slices = pixels, slices = Signal(), Signal()
+        step = Signal(range(LOOPS + 1))
+        loop = Signal(range(LOOPS + 1))     # the loop that is set up; behind the last one the sums come in, then the result
+        begin, done, left = Signal(), Signal(), Signal()
+        m.d.comb += [
+            pixels.eq(descriptor.mode == TensorMode.IM2COL),
+            slices.eq(descriptor.interleave != Interleave.NONE),
+            loop.eq(step + ~slices),
+            begin.eq(step == 0),
+            done.eq((loop > descriptor.rank_minus_one) & (loop > 1) | (loop == LOOPS)),
+        ]
+        finished = Signal()
+        with m.If(left):
+            m.d.sync += [step.eq(0), finished.eq(0)]
+        with m.Elif(self.i.valid & ~done):
+            m.d.sync += step.eq(step + 1)
+        with m.Elif(self.i.valid):
+            m.d.sync += finished.eq(1)
+        box = Signal(box_layout(self.cfg), reset_less=True)
+        m.submodules.row = row = RowShape()
+        m.d.comb += [row.descriptor.eq(descriptor), row.coordinate.eq(request.coordinates[0])]
+        values = self._dimension(m, request, loop)
+        self._loops(m, box, begin, loop, values)
+        self._places(m, begin, loop, done, values, row)
+        failed = self._checks(m, request, begin, loop, done, values, row)
+        self._copy(m, box, request, row)
+        m.d.comb += [
+            self.o.payload.eq(box),
+            self.o.payload.bytes.eq(self._bytes),
+            self.o.valid.eq(finished & ~failed & ~self.stop),
+            self.o_failure.valid.eq(finished & failed & ~self.stop),
+            self.o_failure.payload.pc.eq(request.pc),
+            left.eq(self.i.valid & (self.stop | (finished & Mux(failed, self.o_failure.ready, self.o.ready)))),
+            self.i.ready.eq(left),
+            self.dropped.eq(left & (self.stop | failed)),
+        ]
+        m.d.comb += [loop_out.place.eq(first) for loop_out, first in zip(self.o.payload.walk.loop, self._first_places)]
+        return m
+
+    def _dimension(self, m, request, loop):
+        """The operands of dimension ``loop``, and what follows from them."""
+        descriptor = request.descriptor
+        spatial = Signal()      # a spatial dimension of an im2col tensor
+        images = Signal()       # its outermost one
+        exists = Signal()
+        m.d.comb += [
+            exists.eq(loop <= descriptor.rank_minus_one),
+            images.eq(self._pixels & (loop == descriptor.rank_minus_one)),
+            spatial.eq(self._pixels & exists & ~images & (loop != 0)),
+        ]
+        none, edge = Const(0, 16), Const(0, signed(16))
+        low, high = descriptor.stride_low, descriptor.stride_high
+        slice_blocks = Mux(descriptor.interleave == Interleave.B16, 1, 2)
+        box_of_channels = Mux(self._pixels, descriptor.channels_per_pixel_minus_one, descriptor.box_minus_one[0])
+        fields = {
+            "coordinate": Array(request.coordinates)[loop],
+            "size": Array(descriptor.size_minus_one)[loop] + 1,
+            "box": Mux(exists, Array([box_of_channels, *list(descriptor.box_minus_one)[1:]])[loop] + 1, 1),
+            "step": Mux(exists & ~images & ~(self._pixels & (loop == 0)), Array(descriptor.element_stride_minus_one)[loop] + 1, 1),
+            "lower": Mux(spatial, Array([edge, *descriptor.lower_corner, edge])[loop], 0),
+            "upper": Mux(spatial, Array([edge, *descriptor.upper_corner, edge])[loop], 0),
+            "offset": Mux(spatial, Array([none, *request.offsets, none])[loop], 0),
+            "stride": Mux(self._slices & (loop == 1), slice_blocks, Array([low[0], *low])[loop]),
+            "stride_high": Mux(self._slices & (loop == 1), 0, Array([high[0], *high])[loop]),
+        }
+        values = {"spatial": spatial, "images": images, "exists": exists}
+        for name, value in fields.items():
+            values[name] = Signal.like(value, name=f"dimension_{name}")
+            m.d.comb += values[name].eq(value)
+        for name, value in (
+            ("position", Mux(exists, values["coordinate"] + values["offset"], 0)),
+            ("extent", values["size"] + values["upper"] - values["lower"]),
+            ("left", Mux(spatial, values["size"] + values["upper"] - values["coordinate"], values["box"])),
+            ("back", Mux(spatial, values["lower"] - values["coordinate"], 0)),      # from the first position to the restart
+        ):
+            values[name] = Signal(signed(POSITION_BITS + 1), name=f"dimension_{name}")
+            m.d.comb += values[name].eq(value)
+        return values
+
+    def _loops(self, m, box, begin, loop, values):
+        """Registers of the loop at hand; loops that the tensor lacks are those of one row."""
+        never = (1 << POSITION_BITS - 1) - 1
+        for d, target in enumerate(box.walk.loop):
+            with m.If(loop == d):
+                m.d.sync += [
+                    target.position.eq(values["position"]),
+                    target.left.eq(Mux(values["images"], never, values["left"])),
+                    target.restart.eq(values["position"] + values["back"]),
+                    target.restart_left.eq(Mux(values["images"], never, Mux(values["spatial"], values["extent"], values["box"]))),
+                    target.step.eq(values["step"]),
+                    target.step_blocks.eq(values["stride"] * values["step"]),
+                    target.size_minus_one.eq(Mux(values["exists"], values["size"] - 1, 0)),
+                ]
+            with m.Elif(begin):
+                m.d.sync += [target.position.eq(0), target.left.eq(1), target.restart.eq(0), target.restart_left.eq(1), target.step.eq(1),
+                             target.step_blocks.eq(0), target.size_minus_one.eq(0)]
+
+    def _places(self, m, begin, loop, done, values, row):
+        """Block of the first row: address, row and products of positions and strides; and of the first row after each restart."""
+        bits = place_bits(self.cfg)
+        m.submodules.start = start = PartialProduct(bits)
+        m.submodules.back = back = PartialProduct(bits)
+        total = Signal(bits, reset_less=True)
+        came = Signal()             # the products of a loop came with the last clock
+        number = Signal.like(loop)  # of that loop
+        behind = Signal(data.ArrayLayout(bits, LOOPS), reset_less=True)     # from the first row to a restart, by loop
+        m.d.comb += [
+            start.a.eq(values["position"]), start.b.eq(Mux(values["exists"], values["stride"], 0)),
+            back.a.eq(values["back"]), back.b.eq(values["stride"]),
+        ]
+        m.d.sync += [came.eq(self.i.valid & ~done), number.eq(loop)]
+        with m.If(begin):
+            m.d.sync += total.eq(self.i.payload.descriptor.address[BLOCK_BITS:] + row.first_block)
+            m.d.sync += behind.eq(0)
+        with m.Elif(came):
+            m.d.sync += total.eq(total + start.o)
+            for d in range(1, LOOPS):
+                with m.If(number < d):
+                    m.d.sync += behind[d].eq(behind[d] + back.o)
+        self._first_places = [(total + behind[d])[:bits] for d in range(LOOPS)]
+
+    def _checks(self, m, request, begin, loop, done, values, row):
+        """Whether a rule is broken; the first one is at ``o_failure``."""
+        m.submodules.bytes = nbytes = BoxBytes(self.cfg)
+        m.submodules.dimension_checks = dimensions = DimensionChecks()
+        m.submodules.request_checks = requests = RequestChecks(self.cfg)
+        counting = self.i.valid & ~done
+        m.d.comb += [
+            nbytes.begin.eq(begin), nbytes.enable.eq(counting), nbytes.row_bytes.eq(row.row_bytes),
+            nbytes.box.eq(values["box"]), nbytes.step.eq(values["step"]), nbytes.pixels.eq(self._pixels & (loop == 1)),
+            nbytes.one.eq(self._pixels & (loop > 1)), nbytes.pixels_per_column.eq(request.descriptor.pixels_per_column_minus_one + 1),
+            dimensions.begin.eq(begin), dimensions.enable.eq(counting), dimensions.number.eq(loop),
+            dimensions.odd_stride.eq(values["stride"][0] & values["exists"] & (loop != 1)
+                                     & (request.descriptor.interleave == Interleave.B32)),
+            dimensions.stride.eq(values["stride"] << BLOCK_BITS),
+            dimensions.exists.eq(values["exists"]), dimensions.spatial.eq(values["spatial"]), dimensions.store.eq(request.store),
+            dimensions.spatial_dimensions.eq(request.descriptor.rank_minus_one - 1),
+        ]
+        m.d.comb += [getattr(dimensions, name).eq(values[name]) for name in ("coordinate", "lower", "upper", "offset", "extent", "left")]
+        m.d.comb += [requests.request.eq(request), requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
+                     requests.unaligned.eq(row.unaligned)]
+        first = self.o_failure.payload.violation
+        m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
+        self._bytes = nbytes.bytes
+        return dimensions.failed | requests.failed
+
+    def _copy(self, m, box, request, row):
+        """What goes through unchanged, and the shape of the rows."""
+        with m.If(self.i.valid):
+            m.d.sync += [
+                box.walk.pixels.eq(self._pixels),
+                box.walk.pixels_minus_one.eq(request.descriptor.pixels_per_column_minus_one),
+                box.row_blocks.eq(row.row_bytes >> BLOCK_BITS),
+                box.left_blocks.eq(row.left_blocks),
+                box.inside_bytes.eq(row.inside_bytes),
+                box.shared_block.eq(request.shared_address >> BLOCK_BITS),
+                *(box[name].eq(request.descriptor[name]) for name in ("swizzle", "format", "fill")),
+                *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc")),
+            ]

@@ -1,0 +1,177 @@
+"""The checks of setup: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.lib.wiring import Component, In, Out
+
+from ..errors import ErrorCode
+from ..isa.layout import Swizzle
+from .box_walk import POSITION_BITS
+from .descriptor import (
+    DESCRIPTOR_ALIGNMENT,
+    FLOAT_FORMATS,
+    MAX_RANK,
+    SWIZZLE_BYTES,
+    Fill,
+    Interleave,
+    TensorFormat,
+    TensorMode,
+)
+from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, SHARED_ALIGNMENT, TensorError
+from .setup_row import ROW_BITS
+from .tensor_layouts import NO_VIOLATION, tensor_request_layout, violation_layout
+
+__all__ = ["DimensionChecks", "RequestChecks"]
+
+
+def _first(m, violation, dimension, rules):
+    """``violation`` becomes that of the first rule that is broken; ``rules`` has (error, broken, value) in the order of the table."""
+    m.d.comb += [violation.code.eq(NO_VIOLATION), violation.dimension.eq(dimension)]
+    for error, broken, value in reversed(rules):
+        with m.If(broken):
+            m.d.comb += [violation.code.eq(error.value), violation.value.eq(Value.cast(value))]
+
+
+class DimensionChecks(Component):
+    """Rules of dimensions 1 and up, one dimension a cycle; ``o`` is that of the first rule, of its lowest dimension, so far.
+
+    ``o`` is registered. ``begin`` comes with dimension 1. All inputs but these two are those of dimension ``number``.
+
+    Members
+    -------
+    begin, enable, exists, spatial, store : In(1)
+    odd_stride : In(1), stride : In(32)
+        The stride is no multiple of 32 bytes and has to be.
+    number : In(3), spatial_dimensions : In(3)
+    coordinate : In(signed(32)), lower, upper : In(signed(16)), offset : In(16)
+    extent : In(signed)
+        Of the pixel box.
+    left : In(signed)
+        Elements from the coordinate to its end.
+    o : Out(violation_layout)
+    failed : Out(1)
+    """
+
+    def __init__(self):
+        wide = signed(POSITION_BITS + 1)
+        super().__init__({
+            "begin": In(1), "enable": In(1), "exists": In(1), "spatial": In(1), "store": In(1), "number": In(3),
+            "spatial_dimensions": In(3), "odd_stride": In(1), "stride": In(32), "coordinate": In(signed(32)),
+            "lower": In(signed(16)), "upper": In(signed(16)), "offset": In(16),
+            "extent": In(wide), "left": In(wide), "o": Out(violation_layout), "failed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        wrong = {name: Signal(name=f"wrong_{name}") for name in ("lower", "upper", "offset")}
+        with m.Switch(self.spatial_dimensions):
+            for count, (low, high) in CORNER_LIMITS.items():
+                with m.Case(count):
+                    m.d.comb += [wrong[name].eq((corner < low) | (corner > high))
+                                 for name, corner in (("lower", self.lower), ("upper", self.upper))]
+                    m.d.comb += wrong["offset"].eq(self.offset[COORDINATE_OFFSET_BITS[count]:].any())
+        violation = Signal(violation_layout)
+        _first(m, violation, self.number, [
+            (TensorError.STRIDE_ALIGNMENT, self.odd_stride, self.stride),
+            (TensorError.LOWER_CORNER, self.spatial & wrong["lower"], self.lower),
+            (TensorError.UPPER_CORNER, self.spatial & wrong["upper"], self.upper),
+            (TensorError.PIXEL_BOX, self.spatial & (self.extent < 1), self.extent),
+            (TensorError.COORDINATE_NEGATIVE, self.exists & self.store & (self.coordinate < 0), self.coordinate),
+            (TensorError.COORDINATE_BOX, self.spatial & ((self.coordinate < self.lower) | (self.left < 1)), self.coordinate),
+            (TensorError.OFFSET, self.spatial & (wrong["offset"] | (self.store & self.offset.any())), self.offset),
+            (TensorError.STORE_CORNER, self.spatial & self.store & ((self.lower < 0) | (self.upper > 0)),
+             Mux(self.lower < 0, self.lower, self.upper)),
+        ])
+        with m.If(self.enable & (self.begin | (violation.code < self.o.code))):
+            m.d.sync += self.o.eq(violation)
+        m.d.comb += self.failed.eq(self.o.code != NO_VIOLATION)
+        return m
+
+
+class RequestChecks(Component):
+    """Rules of a request as a whole and of dimension 0; one cycle behind the inputs, but for ``bytes``, which is combinational.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    request : In(tensor_request_layout())
+    row_bytes : In(ROW_BITS), bytes : In(cfg.shared_address_bits + 1)
+        Of the box; more bytes than shared memory has stand for all larger numbers.
+    unaligned : In(1)
+        Rows do not begin at multiples of 16 bytes.
+    o : Out(violation_layout)
+    failed : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "bytes": In(cfg.shared_address_bits + 1),
+            "unaligned": In(1), "o": Out(violation_layout), "failed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        request, descriptor = self.request, self.request.descriptor
+        tile = descriptor.mode == TensorMode.TILE
+        rank = Signal(4)
+        span = Signal(8)
+        no_room = Signal()
+        m.d.comb += [
+            rank.eq(descriptor.rank_minus_one + 1),
+            span.eq(Array(SWIZZLE_BYTES)[descriptor.swizzle]),
+            no_room.eq(request.shared_address + self.bytes > self.cfg.shared_bytes),
+        ]
+        sliced, wide_slices = descriptor.interleave != Interleave.NONE, descriptor.interleave == Interleave.B32
+        uneven = self.row_bytes[:4].any()
+        wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
+        coordinate = request.coordinates[0]
+        violation = Signal(violation_layout)
+        _first(m, violation, 0, [
+            (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
+            (TensorError.DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT), request.descriptor_address),
+            (TensorError.MODE, ~self._is_member(descriptor.mode, TensorMode), descriptor.mode),
+            (TensorError.RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
+            (TensorError.FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
+            (TensorError.INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),
+            (TensorError.SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
+            (TensorError.FILL, (descriptor.fill == Fill.NAN) & ~self._is_member(descriptor.format, FLOAT_FORMATS), descriptor.fill),
+            (TensorError.ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),
+            (TensorError.BOX_ROW, tile & uneven, self.row_bytes),
+            (TensorError.BOX_SPAN, tile & wide, self.row_bytes),
+            (TensorError.CHANNEL_ROW, uneven, self.row_bytes),
+            (TensorError.CHANNEL_SPAN, wide, self.row_bytes),
+            (TensorError.REQUEST_MODE, descriptor.mode != request.mode, request.mode),
+            (TensorError.REQUEST_RANK, descriptor.rank_minus_one != request.rank_minus_one, request.rank_minus_one + 1),
+            (TensorError.COORDINATE_ALIGNMENT, self.unaligned, coordinate),
+            (TensorError.COORDINATE_NEGATIVE, request.store & (coordinate < 0), coordinate),
+            (TensorError.REDUCTION, self._undefined(m), request.reduction),
+            (TensorError.SHARED_ADDRESS, request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(), request.shared_address),
+        ])
+        kept = Signal(violation_layout, reset_less=True)
+        m.d.sync += kept.eq(violation)
+        # The last rule needs the bytes, which come last.
+        m.d.comb += [self.o.eq(kept), self.failed.eq((kept.code != NO_VIOLATION) | no_room)]
+        with m.If(kept.code == NO_VIOLATION):
+            m.d.comb += self.o.code.eq(Mux(no_room, TensorError.SHARED_RANGE.value, NO_VIOLATION))
+            m.d.comb += self.o.value.eq(request.shared_address)
+        return m
+
+    def _outside(self, address, alignment):
+        """``address`` is no multiple of ``alignment`` or lies outside global memory."""
+        return address[:alignment.bit_length() - 1].any() | address[self.cfg.axi_address_bits:].any()
+
+    @staticmethod
+    def _is_member(value, members):
+        return Cat(Value.cast(value) == member.value for member in members).any()
+
+    def _undefined(self, m):
+        """A reduction that the format does not have."""
+        undefined = Signal()
+        with m.Switch(self.request.reduction):
+            for reduction, formats in REDUCTION_FORMATS.items():
+                with m.Case(reduction):
+                    m.d.comb += undefined.eq(~self._is_member(self.request.descriptor.format, formats))
+        return undefined

@@ -1,0 +1,72 @@
+"""Golden model of tensor copies: boxes between global and shared memory [S1.5-S1.9]."""
+
+import numpy as np
+from heddle.isa.layout import Reduction
+from heddle.tmau.descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleave, TensorFormat
+
+from .reductions import reduce_elements
+from .tensor_traversal import swizzled_addresses, traverse
+
+__all__ = ["converted", "load_tensor", "store_tensor"]
+
+_FLUSH = {TensorFormat.F32_FTZ, TensorFormat.TF32_FTZ}
+_SHORT = {TensorFormat.TF32, TensorFormat.TF32_FTZ}
+
+
+def converted(format, elements):
+    """Bytes of elements as a load leaves them: TF32 rounds to 10 bits behind the point, to nearest even; FTZ makes subnormal
+    numbers zero of their sign; all others stay as they are. Infinities and NaNs stay [the arithmetic is our choice]."""
+    if format not in _FLUSH | _SHORT:
+        return elements
+    bits = np.ascontiguousarray(elements).view("<u4")
+    if format in _SHORT:
+        rounded = (bits.astype(np.uint64) + 0xFFF + (bits >> 13 & 1)).astype(np.uint32) & np.uint32(0xFFFF_E000)
+        bits = np.where(bits >> 23 & 0xFF == 0xFF, bits, rounded)
+    if format in _FLUSH:
+        bits = np.where(bits >> 23 & 0xFF, bits, bits & np.uint32(0x8000_0000))
+    return bits.astype("<u4").view(np.uint8)
+
+
+def _places(fields, coordinates, offsets, shared_address):
+    """Addresses of all bytes of a box, (elements, bytes): in global memory, in shared memory; and which elements are inside."""
+    walk = traverse(fields, coordinates, offsets)
+    byte = np.arange(fields.unit_bytes)
+    from_global = fields.address + walk.offsets[:, None] + byte
+    linear = shared_address + np.arange(len(walk.inside))[:, None] * fields.unit_bytes + byte
+    return from_global, swizzled_addresses(linear, fields.swizzle), walk.inside
+
+
+def load_tensor(memory, shared, fields, coordinates, shared_address, offsets=()):
+    """Moves a box from ``memory`` to ``shared`` (uint8 arrays, changed in place); returns the bytes that the barrier is told."""
+    source, target, inside = _places(fields, coordinates, offsets, shared_address)
+    values = np.empty(source.shape, np.uint8)
+    values[inside] = converted(fields.format, memory[source[inside]].reshape(-1)).reshape(-1, fields.unit_bytes)
+    values[~inside] = _filler(fields)
+    shared[target] = values
+    return fields.bytes
+
+
+def _filler(fields):
+    """Bytes of an element (a slice) outside the tensor."""
+    if fields.fill == Fill.ZERO:
+        return np.zeros(fields.unit_bytes, np.uint8)
+    nbytes = FORMAT_BYTES[fields.format]
+    element = np.frombuffer(NAN_BITS[fields.format].to_bytes(nbytes, "little"), np.uint8)
+    return np.tile(element, fields.unit_bytes // nbytes if fields.interleave != Interleave.NONE else 1)
+
+
+def store_tensor(memory, shared, fields, coordinates, shared_address, reduction=Reduction.NONE):
+    """Moves a box from ``shared`` to ``memory`` (changed in place), only what is inside the tensor, combined with what is there where
+    a reduction is given. Elements that lie at one address are stored one after the other."""
+    target, source, inside = _places(fields, coordinates, (0,) * (fields.rank - 2), shared_address)
+    target, values = target[inside], shared[source[inside]]
+    if reduction == Reduction.NONE:
+        memory[target] = values
+        return
+    pending = np.arange(len(target))
+    while len(pending):
+        _, first = np.unique(target[pending, 0], return_index=True)
+        now = pending[first]
+        old = memory[target[now]].reshape(-1)
+        memory[target[now]] = reduce_elements(reduction, fields.format, old, values[now].reshape(-1)).reshape(len(now), -1)
+        pending = np.delete(pending, first)

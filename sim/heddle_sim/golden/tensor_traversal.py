@@ -1,0 +1,72 @@
+"""Golden model of the address generator: which element of a tensor goes to which place of the box."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from heddle.tmau.descriptor import TensorMode
+
+__all__ = ["Traversal", "swizzled_addresses", "traverse"]
+
+
+@dataclass(frozen=True)
+class Traversal:
+    """Elements (with interleave: slices) of a box, one after the other as they lie in shared memory.
+
+    Attributes
+    ----------
+    positions : int64 array (elements, rank)
+        Place in the tensor, dimension 0 first; outside it where ``inside`` is false.
+    offsets : int64 array (elements,)
+        Bytes from the tensor's address, 0 outside the tensor.
+    inside : bool array (elements,)
+    """
+
+    positions: np.ndarray
+    offsets: np.ndarray
+    inside: np.ndarray
+
+
+def traverse(fields, coordinates, offsets=()):
+    """The elements that a request at ``coordinates`` moves, with the im2col ``offsets`` of the spatial dimensions [S1.5, S1.6].
+
+    A box is dense in shared memory, dimension 0 first: what traversal strides skip leaves no holes.
+    """
+    if fields.mode == TensorMode.TILE:
+        positions = _tile(fields, coordinates)
+    else:
+        positions = _pixels(fields, coordinates, offsets)
+    inside = ((positions >= 0) & (positions < np.array(fields.sizes, np.int64))).all(axis=1)
+    places = np.where(inside[:, None], positions, 0) @ np.array(fields.byte_strides, np.int64)
+    return Traversal(positions, np.where(inside, places, 0), inside)
+
+
+def _tile(fields, coordinates):
+    axes = [first + step * np.arange(count, dtype=np.int64) for first, step, count in zip(coordinates, fields.steps, fields.counts)]
+    grid = np.meshgrid(*reversed(axes), indexing="ij")      # the last axis runs fastest
+    return np.stack([axis.reshape(-1) for axis in reversed(grid)], axis=1)
+
+
+def _pixels(fields, coordinates, offsets):
+    """Column of pixels: the pixel box is walked row by row from the coordinates on, into the next images; the offsets move all of it."""
+    spatial = fields.rank - 2
+    pixel, image = list(coordinates[1:1 + spatial]), coordinates[-1]
+    end = [size + upper for size, upper in zip(fields.sizes[1:], fields.upper_corner)]
+    column = []
+    for _ in range(fields.pixels_per_column):
+        column.append([place + offset for place, offset in zip(pixel, offsets)] + [image])
+        for d in range(spatial):
+            pixel[d] += fields.element_strides[1 + d]
+            if pixel[d] < end[d]:
+                break
+            pixel[d] = fields.lower_corner[d]
+        else:
+            image += 1
+    channels = coordinates[0] + np.arange(fields.channels_per_pixel, dtype=np.int64)
+    column = np.array(column, np.int64)
+    return np.column_stack([np.tile(channels, len(column)), np.repeat(column, len(channels), axis=0)])
+
+
+def swizzled_addresses(addresses, swizzle):
+    """Where bytes of shared memory lie: 1, 2 or 3 address bits from 4 on are XORed with as many from 7 on [S1.8]."""
+    mask = (1 << swizzle.value) - 1
+    return addresses ^ ((addresses >> 7 & mask) << 4)

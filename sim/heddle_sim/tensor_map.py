@@ -1,0 +1,162 @@
+"""``TensorMap``: the builder of tensor descriptors, in numpy's order of axes, which checks everything before anything runs."""
+
+from dataclasses import dataclass, replace
+
+import ml_dtypes
+import numpy as np
+from heddle.isa.layout import Swizzle
+from heddle.tmau.descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
+
+from .golden.tensor_checks import descriptor_violations
+from .golden.tensor_fields import TensorFields
+
+__all__ = ["TensorMap", "TensorMapError", "format_of"]
+
+_MODES = {"tile": TensorMode.TILE, "im2col": TensorMode.IM2COL}
+_INTERLEAVES = {"none": Interleave.NONE, "16B": Interleave.B16, "32B": Interleave.B32}
+_SWIZZLES = {"none": Swizzle.NONE, "32B": Swizzle.B32, "64B": Swizzle.B64, "128B": Swizzle.B128}
+_FILLS = {"zero": Fill.ZERO, "nan": Fill.NAN}
+_FORMATS = {
+    "uint8": TensorFormat.U8, "int8": TensorFormat.U8, "uint16": TensorFormat.U16, "int16": TensorFormat.U16,
+    "uint32": TensorFormat.U32, "int32": TensorFormat.S32, "uint64": TensorFormat.U64, "int64": TensorFormat.S64,
+    "float16": TensorFormat.F16, "float32": TensorFormat.F32, "float64": TensorFormat.F64, "bfloat16": TensorFormat.BF16,
+}
+assert np.dtype(ml_dtypes.bfloat16).name in _FORMATS
+
+
+class TensorMapError(ValueError):
+    """A descriptor that breaks rules; ``violations`` has all of them."""
+
+    def __init__(self, violations):
+        self.violations = tuple(violations)
+        super().__init__("; ".join(map(str, violations)))
+
+
+def format_of(dtype):
+    """The tensor format of elements of a numpy type; bytes and 16-bit integers have one for both signs."""
+    try:
+        return _FORMATS[np.dtype(dtype).name]
+    except (KeyError, TypeError):
+        raise TypeError(f"dtype must be one of {', '.join(_FORMATS)}, not {dtype}") from None
+
+
+def _named(name, value, table):
+    if value not in table:
+        raise ValueError(f"{name} must be one of {', '.join(table)}, not {value!r}")
+    return table[value]
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A checked tensor descriptor [S1.2, S1.4].
+
+    Wraps the descriptor's ``fields``, whose dimension 0 is the innermost; ``TensorMap.build`` takes tuples in numpy's order, outermost
+    first. Raises ``TensorMapError`` with *all* rules that are broken, each with field, dimension and value.
+    """
+
+    fields: TensorFields
+
+    def __post_init__(self):
+        violations = descriptor_violations(self.fields)
+        if violations:
+            raise TensorMapError(violations)
+
+    @classmethod
+    def build(cls, shape, dtype, *, box=None, address=0, strides=None, element_strides=None, swizzle="none", interleave="none",
+              fill="zero", mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None):
+        """A descriptor of a tensor of ``shape`` at ``address``.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            Elements of each axis, outermost first; in im2col mode (N, [D, [H,]] W, C). With interleave the last axis counts
+            slices of channels.
+        dtype : numpy type or TensorFormat
+        box : tuple of int
+            Elements of the box along each axis, before traversal strides leave some out. Not in im2col mode.
+        strides : tuple of int, optional
+            Bytes from one to the next of all axes but the last (with interleave: all but the last but one, W), outermost first;
+            dense with rows at multiples of 16 bytes when absent.
+        element_strides : tuple of int, optional
+            Traversal strides of each axis.
+        swizzle : "none", "32B", "64B" or "128B"
+        interleave : "none", "16B" or "32B"
+        fill : "zero" or "nan"
+        mode : "tile" or "im2col"
+        lower_corner, upper_corner : tuple of int
+            Of the pixel box, spatial axes outermost first; im2col only.
+        pixels_per_column, channels_per_pixel : int
+            im2col only.
+        """
+        format = dtype if isinstance(dtype, TensorFormat) else format_of(dtype)
+        tensor_mode, slices = _named("mode", mode, _MODES), _named("interleave", interleave, _INTERLEAVES)
+        rank = len(shape)
+        tile_only, im2col_only = {"box": box}, {"lower_corner": lower_corner, "upper_corner": upper_corner,
+                                                "pixels_per_column": pixels_per_column, "channels_per_pixel": channels_per_pixel}
+        needed, foreign = (tile_only, im2col_only) if tensor_mode == TensorMode.TILE else (im2col_only, tile_only)
+        for name, value in needed.items():
+            if value is None:
+                raise TypeError(f"{name} must be given in mode {mode}")
+        for name, value in foreign.items():
+            if value is not None:
+                raise TypeError(f"{name} must not be given in mode {mode}")
+        spatial = max(0, rank - 2)
+        for name, value, count in (("box", box, rank), ("strides", strides, rank - 1), ("element_strides", element_strides, rank),
+                                   ("lower_corner", lower_corner, spatial), ("upper_corner", upper_corner, spatial)):
+            if value is not None and len(value) != count:
+                raise ValueError(f"{name} must have {count} values for {rank} dimensions, not {len(value)}")
+        if strides is None:
+            strides = _dense(shape, format, slices)
+        return cls(TensorFields(
+            mode=tensor_mode,
+            format=format,
+            address=address,
+            sizes=tuple(reversed(shape)),
+            strides=tuple(reversed(strides)),
+            box=tuple(reversed(box or ())),
+            element_strides=tuple(reversed(element_strides or (1,) * rank)),
+            interleave=slices,
+            swizzle=_named("swizzle", swizzle, _SWIZZLES),
+            fill=_named("fill", fill, _FILLS),
+            lower_corner=tuple(reversed(lower_corner or ())),
+            upper_corner=tuple(reversed(upper_corner or ())),
+            pixels_per_column=pixels_per_column or 1,
+            channels_per_pixel=channels_per_pixel or 1,
+        ))
+
+    @property
+    def bytes(self):
+        """Bytes of the box: what a barrier has to expect."""
+        return self.fields.bytes
+
+    def at(self, address):
+        """The same map of a tensor at another address."""
+        return TensorMap(replace(self.fields, address=address))
+
+    def to_cutensormap(self):
+        """The descriptor's 128 bytes; for tiled tensors in the layout that published tools use."""
+        return self.fields.encode()
+
+    @classmethod
+    def from_cutensormap(cls, descriptor):
+        """The map of 128 bytes in that layout. Raises ``TensorMapError`` for what breaks a rule."""
+        if len(descriptor) != DESCRIPTOR_BYTES:
+            raise ValueError(f"descriptor must have {DESCRIPTOR_BYTES} bytes, not {len(descriptor)}")
+        return cls(TensorFields.decode(bytes(descriptor)))
+
+
+def _dense(shape, format, interleave):
+    """Strides of a tensor without gaps but those that rows need to begin at a multiple of 16 (32) bytes."""
+    if interleave == Interleave.NONE:
+        strides = [-(-shape[-1] * FORMAT_BYTES[format] // 16) * 16] if len(shape) > 1 else []
+        for size in shape[-2:0:-1]:
+            strides.append(strides[-1] * size)
+        return tuple(reversed(strides))
+    # (N, [D,] [H,] W, slices) lies in memory as (N, slices, [D,] [H,] W).
+    images, *spatial, slices = shape
+    strides, pitch = [], {Interleave.B16: 16, Interleave.B32: 32}[interleave]
+    for size in reversed(spatial):
+        pitch *= size
+        strides.append(pitch)       # of what lies outside that axis
+    *inner, of_slices = strides
+    return (of_slices * slices, *reversed(inner), of_slices)

@@ -1,0 +1,82 @@
+"""The golden model of tensor copies against an independent reading of the documents, where its generator is at hand.
+
+``HOPPER_ORACLE`` names its folder; without it the test looks beside the repository and is skipped when nothing is there.
+"""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from heddle.isa.layout import Reduction, Swizzle
+from heddle.tmau.descriptor import Fill, TensorFormat, TensorMode
+from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
+from heddle_sim.golden.tensor_fields import TensorFields
+
+ORACLE = Path(os.environ.get("HOPPER_ORACLE", Path(__file__).resolve().parents[2] / "shared" / "hopper-oracle"))
+FORMATS = {"f32ftz": TensorFormat.F32_FTZ, "tf32ftz": TensorFormat.TF32_FTZ} | {kind.name.lower(): kind for kind in TensorFormat}
+# The reading that agrees with what we chose where the documents are silent: no gaps behind rows that are narrower than the span of a
+# swizzle, and TF32 rounded to nearest even.
+CHOICES = {"documented", "pitch=inner", "mode=tf32_rne", "mode=tf32_rne+pitch=inner", "mode=tf32_rne_ftz", "mode=tf32_rne_ftz+pitch=inner",
+           "ftz", "ftz+pitch=inner"}
+
+
+def _fields(case):
+    rank, im2col = case["rank"], case["enc"] == "im2col"
+    return TensorFields(
+        mode=TensorMode.IM2COL if im2col else TensorMode.TILE, format=FORMATS[case["dtype"]], address=case["base_off"],
+        sizes=tuple(case["gdim"][:rank]), strides=tuple(case["gstride"][:rank - 1]), box=() if im2col else tuple(case["box"][:rank]),
+        element_strides=tuple(case["estride"][:rank]), swizzle=Swizzle(case["swizzle"]), fill=Fill(case["oobfill"]),
+        lower_corner=tuple(case["lower"][:rank - 2]) if im2col else (), upper_corner=tuple(case["upper"][:rank - 2]) if im2col else (),
+        pixels_per_column=case["ppc"] or 1, channels_per_pixel=case["cpp"] or 1)
+
+
+def _load(naive, case):
+    shared = np.full(case["dump_off"] + case["dump_len"], 0xA5, np.uint8)
+    load_tensor(naive.gbuf(), shared, _fields(case), case["coord"][:case["rank"]], case["smem_off"], case["i2off"])
+    return shared[case["dump_off"]:]
+
+
+def _store(naive, case):
+    memory = np.zeros(case["gwin_off"] + case["gwin_len"], np.uint8)
+    memory[case["gwin_off"]:] = naive.fill(case["gfill_mode"], case["gfill_seed"], case["fill_dtype"], case["gwin_len"])
+    shared = np.zeros(case["smem_off"] + case["smem_len"], np.uint8)
+    shared[case["smem_off"]:] = naive.fill(case["sfill_mode"], case["sfill_seed"], case["fill_dtype"], case["smem_len"])
+    reduction = Reduction[(case["redop"] or "none").upper()]
+    store_tensor(memory, shared, _fields(case), case["coord"][:case["rank"]], case["smem_off"], reduction)
+    return memory[case["gwin_off"]:]
+
+
+@pytest.mark.skipif(not (ORACLE / "gen.py").exists(), reason="the oracle's generator is not here; HOPPER_ORACLE names its folder")
+def test_golden_model_agrees_with_the_oracles_reading(tmp_path, monkeypatch):
+    command = [sys.executable, "-B", str(ORACLE / "gen.py"), str(tmp_path), "--seed", "1"]
+    subprocess.run(command, check=True, capture_output=True, timeout=300)
+    cases = [json.loads(line) for line in (tmp_path / "cases.jsonl").read_text().splitlines()]
+    monkeypatch.syspath_prepend(str(ORACLE))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    spec = importlib.util.spec_from_file_location("oracle_naive", ORACLE / "naive.py")
+    naive = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(naive)
+    generator = __import__("gen")
+    compared, different = 0, []
+    for case in cases:
+        case = {**generator.DEFAULTS, **case}
+        run = {"tile_load": _load, "im2col_load": _load, "tile_store": _store, "im2col_store": _store, "tile_reduce": _store,
+               "im2col_reduce": _store}.get(case["op"])
+        if run is None or case["interleave"] or case["cat"].startswith("risky") or case["dtype"] not in FORMATS:
+            continue
+        if case["redop"] and FORMATS[case["dtype"]] not in REDUCTION_FORMATS[Reduction[case["redop"].upper()]]:
+            continue
+        if case["enc"] == "im2col" and case["estride"][case["rank"] - 1] != 1:
+            continue        # the documents have traversal strides for W, H and D and go to the next image by 1; the other reading does not
+        compared += 1
+        name = naive.classify(case, run(naive, case))
+        if name not in CHOICES:
+            different.append((case["id"], case["cat"], case["note"], name))
+    assert compared > 3000
+    assert not different, f"{len(different)} of {compared}: {different[:10]}"

@@ -1,0 +1,50 @@
+"""Units of tensor copies."""
+
+import pytest
+from heddle import load_config
+from heddle.tmau.box_walk import BoxWalk
+from heddle.tmau.descriptor_cache import DescriptorCache
+from heddle.tmau.load import LoadEngine
+from heddle.tmau.row_bursts import RowBursts
+from heddle.tmau.setup import TensorSetup
+from heddle.tmau.tensor_generator import TensorGenerator
+from heddle_sim.harness import run_bench
+
+
+def test_box_walk(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(BoxWalk(cfg), bench="heddle_verif.bench.box_walk", cfg=cfg, simulator=simulator, seed=seed)
+
+
+def test_setup(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(TensorSetup(cfg), bench="heddle_verif.bench.tensor_setup", cfg=cfg, simulator=simulator, seed=seed)
+
+
+def test_row_bursts(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(RowBursts(cfg), bench="heddle_verif.bench.row_bursts", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name, entries", [("tiny", 2), ("large", 8)])
+def test_descriptor_cache(name, entries, simulator, seed):
+    cfg = load_config(name)
+    run_bench(DescriptorCache(cfg, 16, entries), bench="heddle_verif.bench.descriptor_cache", cfg=cfg, simulator=simulator, seed=seed,
+              parameters={"entries": entries})
+
+
+@pytest.mark.parametrize("entries", [1, 3, True, "8"])
+def test_descriptor_cache_parameters(entries):
+    with pytest.raises(ValueError, match="^entries must be a power of two of at least 2, not "):
+        DescriptorCache(load_config("tiny"), 16, entries)
+
+
+def test_tensor_generator(simulator, seed):
+    cfg = load_config("tiny")
+    run_bench(TensorGenerator(cfg), bench="heddle_verif.bench.tensor_generator", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["tiny", "base"])
+def test_load(name, simulator, seed):
+    cfg = load_config(name).replace(tensors=True)
+    run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)

@@ -1,0 +1,162 @@
+"""Bench of the setup of tensor copies, against the golden checks and the golden geometry."""
+
+import cocotb
+import numpy as np
+from cocotb.clock import Clock
+from cocotb.triggers import ClockCycles, RisingEdge
+from heddle.tmau.descriptor import Interleave, TensorMode
+from heddle.tmau.tensor_layouts import box_layout, tensor_failure_layout, tensor_request_layout
+from heddle_sim.golden.tensor_checks import first_violation
+from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_sim.harness import bench_config
+
+from ..pause import PATTERNS, none, pattern
+from ..stream import StreamSink, StreamSource
+from ..tensors import box_of, broken, random_fields, random_request
+
+
+def payload_of(descriptor, request, rest):
+    """The payload of a request with the 128 bytes of its descriptor."""
+    return {
+        "descriptor": int.from_bytes(descriptor, "little"), "descriptor_address": request.descriptor,
+        "descriptor_error": 0, "coordinates": [*request.coordinates, *[0] * (5 - len(request.coordinates))],
+        "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))], "shared_address": request.shared_address, "mode": request.mode,
+        "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store), "reduction": request.reduction, **rest,
+    }
+
+
+def check_box(box, expected, fields):
+    """Compares what matters: nothing is said of restarts of a loop around which there is none, and of loops that do not end."""
+    for name, value in expected.items():
+        if name != "walk":
+            assert box[name] == value, f"{name}: {box[name]}, expected {value}"
+    assert box["walk"]["pixels"] == expected["walk"]["pixels"]
+    pixels = fields.mode == TensorMode.IM2COL
+    assert not pixels or box["walk"]["pixels_minus_one"] == expected["walk"]["pixels_minus_one"]
+    for d, (loop, wanted) in enumerate(zip(box["walk"]["loop"], expected["walk"]["loop"])):
+        exists, images = d < fields.rank and (d or fields.interleave != Interleave.NONE), pixels and d + 1 == fields.rank
+        names = ["position", "left", "step", "size_minus_one"] if not images else ["position", "step", "size_minus_one"]
+        if not images:
+            names += ["restart", "restart_left"]
+        if exists:
+            names += ["step_blocks", "place"]
+        for name in names:
+            assert loop[name] == wanted[name], f"{name} of dimension {d}: {loop[name]}, expected {wanted[name]}"
+        assert not images or loop["left"] > 1 << 32
+
+
+async def _run(dut, cases, rng, source_pause, sink_pauses):
+    cfg = bench_config()
+    Clock(dut.clk, 10, unit="ns").start()
+    dut.stop.value = 0
+    source = StreamSource(dut, "i", tensor_request_layout(), rng=rng, pause=source_pause)
+    boxes = StreamSink(dut, "o", box_layout(cfg), pause=sink_pauses[0])
+    failures = StreamSink(dut, "o_failure", tensor_failure_layout(), pause=sink_pauses[1])
+    dut.rst.value = 1
+    await RisingEdge(dut.clk)
+    dut.rst.value = 0
+    expected, seen = [], set()
+    for number, (fields, request) in enumerate(cases):
+        rest = {"barrier": int(rng.integers(16)), "has_barrier": int(rng.integers(2)), "pc": number}
+        descriptor = fields.encode()
+        source.put(payload_of(descriptor, request, rest))
+        fields = TensorFields.decode(descriptor)
+        violation = first_violation(fields, request, cfg.shared_bytes, cfg.axi_address_bits)
+        expected.append((violation, fields, request, rest))
+        seen.add(violation and violation.error)
+    cycles = 0
+    while boxes.count + failures.count < len(expected):
+        await RisingEdge(dut.clk)
+        cycles += 1
+        assert cycles < 200 * len(expected), f"{boxes.count} boxes and {failures.count} failures of {len(expected)}"
+    await ClockCycles(dut.clk, 10)
+    assert boxes.count + failures.count == len(expected)
+    order = sorted([(box["pc"], None) for box in boxes.received] + [(item["pc"], item["violation"]) for item in failures.received])
+    for (violation, fields, request, _), (pc, got) in zip(expected, order):
+        assert (violation is None) == (got is None), f"request {pc}: {got}, expected {violation}: {fields} {request}"
+    for violation, fields, request, rest in expected:
+        if violation is None:
+            box = boxes.received.pop(0)
+            assert {name: box[name] for name in rest} == rest
+            check_box(box, box_of(cfg, fields, request), fields)
+        else:
+            failure = failures.received.pop(0)
+            assert failure["pc"] == rest["pc"]
+            value = getattr(violation.value, "value", violation.value) & 0xFFFF_FFFF
+            wanted = {"code": violation.error.value, "dimension": violation.dimension or 0, "value": value}
+            assert failure["violation"] == wanted, f"{violation}: {failure}"
+    return cycles, seen
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.parametrize(sink=PATTERNS)
+async def legal_requests(dut, sink):
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg = bench_config()
+    cases = []
+    while len(cases) < 40:
+        fields = random_fields(rng, cfg)
+        if fields.bytes <= cfg.shared_bytes:
+            cases.append((fields, random_request(rng, cfg, fields, store=False)))
+    await _run(dut, cases, rng, pattern("bursty", rng), [pattern(sink, rng) for _ in range(2)])
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def stores(dut):
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg = bench_config()
+    cases = []
+    while len(cases) < 40:
+        fields = random_fields(rng, cfg, mode=TensorMode.TILE)
+        if fields.bytes <= cfg.shared_bytes:
+            cases.append((fields, random_request(rng, cfg, fields, store=True)))
+    await _run(dut, cases, rng, none(), (none(), none()))
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def broken_requests(dut):
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg = bench_config()
+    cases = []
+    for _ in range(300):
+        fields = random_fields(rng, cfg)
+        cases.append(broken(rng, fields, random_request(rng, cfg, fields, store=bool(rng.integers(2)))))
+    _, seen = await _run(dut, cases, rng, none(), (none(), none()))
+    assert len(seen) > 18, f"few rules were broken: {seen}"
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def broken_descriptors(dut):
+    """Random bits of the control word: codes that mean nothing."""
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg = bench_config()
+
+    class Bits:
+        def __init__(self, descriptor):
+            self.descriptor = descriptor
+
+        def encode(self):
+            return self.descriptor
+
+    cases = []
+    for _ in range(150):
+        fields = random_fields(rng, cfg)
+        descriptor = bytearray(fields.encode())
+        byte = int(rng.integers(2))
+        descriptor[8 + byte] ^= int(rng.choice([1, 2, 4, 8, 16, 24, 32, 64, 96, 128] if byte else [1, 2, 4, 8, 16, 32, 64, 128]))
+        cases.append((Bits(bytes(descriptor)), random_request(rng, cfg, fields)))
+    _, seen = await _run(dut, cases, rng, none(), (none(), none()))
+    assert len(seen) > 5, f"few rules were broken: {seen}"
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def a_request_takes_as_many_cycles_as_dimensions(dut):
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg = bench_config()
+    cases = []
+    while len(cases) < 30:
+        fields = random_fields(rng, cfg)
+        if fields.bytes <= cfg.shared_bytes:
+            cases.append((fields, random_request(rng, cfg, fields)))
+    cycles, _ = await _run(dut, cases, rng, none(), (none(), none()))
+    assert cycles <= sum(max(fields.rank, 2) + 1 + (fields.interleave != Interleave.NONE) for fields, _ in cases) + 4
