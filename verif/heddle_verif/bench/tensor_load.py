@@ -83,8 +83,8 @@ class Bench:
         self.bursts.put({
             "beat_address": (global_block * halves - skip) // units, "beats_minus_one": -(-end // units) - 1,
             "pointer": (shared_block * halves - skip) % (cfg.shared_bytes // unit_bytes(cfg)), "skip_first": skip,
-            "skip_last": -end % units, "blocks": blocks, "ends_transfer": 1, "barrier": barrier, "has_barrier": 1, "outside": int(outside), "missing_bytes": missing,
-            "filler": filler})
+            "skip_last": -end % units, "blocks": blocks, "ends_transfer": 1, "barrier": barrier, "has_barrier": 1, "outside": int(outside),
+            "missing_bytes": missing, "filler": filler})
         nbytes = 16 * blocks
         pattern_bytes = np.frombuffer((FILLERS[filler] * nbytes)[:nbytes], np.uint8)
         values = pattern_bytes if outside else self.memory[16 * global_block:16 * global_block + nbytes].copy()
