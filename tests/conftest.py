@@ -16,6 +16,13 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("simulator", metafunc.config.getoption("--sim") or SIMULATORS)
 
 
+@pytest.hookimpl(tryfirst=True)     # before tests are chosen by their marks
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("verilator_nightly") and item.callspec.params.get("simulator") == "verilator":
+            item.add_marker("nightly")
+
+
 @pytest.fixture
 def seed(pytestconfig):
     """Seed of a bench; None lets the harness draw one."""

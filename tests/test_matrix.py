@@ -21,7 +21,8 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("config", ["tiny", "dot8", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
+                                                      for name in ("dot16", "plain", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config != "plain" else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
