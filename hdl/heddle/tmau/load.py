@@ -15,7 +15,7 @@ from ..layouts import (
     read_data_layout,
     read_request_layout,
 )
-from .fill import FillBeats, filler_word
+from .fill import FillBeats, completed
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .located import located_beat_layout
 from .slots import SlotRing
@@ -81,27 +81,13 @@ class BeatLocator(Component):
         with m.If(advance):
             m.d.sync += [valid.eq(Cat(self.i.valid, valid[0])), beat.eq(self.i.payload)]
             m.d.sync += [located[name].eq(beat[name]) for name in ("tag", "last", "error")]
-            m.d.sync += located.data.eq(self._completed(m, beat.data, slot, number) if self.cfg.tensors else beat.data)
+            m.d.sync += located.data.eq(completed(m, self.cfg, beat.data, slot, number) if self.cfg.tensors else beat.data)
             m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzled", "pc", "beat_address")]
             m.d.sync += located.pointer.eq(slot.pointer + number * units)
             for i in range(units):
                 skipped = ((number == 0) & (i < slot.skip_first)) | (beat.last & (units - i <= slot.skip_last))
                 m.d.sync += located.valid_units[i].eq(~skipped)
         return m
-
-    def _completed(self, m, word, slot, number):
-        """The beat with filler for what lies behind the tensor: the last bytes of the burst, of which a beat may have all."""
-        nbytes = self.cfg.axi_bytes
-        left = slot.beats_minus_one - number        # beats behind this one
-        missing = Signal(range(2 * nbytes + 2 * BANK_BYTES))
-        m.d.comb += missing.eq(Mux(slot.missing_bytes == 0, 0, slot.skip_last * unit_bytes(self.cfg) + slot.missing_bytes))
-        here = Signal(range(nbytes + 1), name="missing_here")
-        with m.If(left == 0):
-            m.d.comb += here.eq(Mux(missing > nbytes, nbytes, missing))
-        with m.Elif((left == 1) & (missing > nbytes)):
-            m.d.comb += here.eq(missing - nbytes)
-        filler = filler_word(m, slot.filler, nbytes)
-        return Cat(Mux(nbytes - byte <= here, filler.word_select(byte, 8), word.word_select(byte, 8)) for byte in range(nbytes))
 
     def _slots(self, m, advance):
         """The slot of the beat in the first stage, and the number of the slot of the beat that comes in."""
