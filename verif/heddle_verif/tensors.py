@@ -20,7 +20,7 @@ from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import traverse
 
-__all__ = ["NEVER", "box_of", "broken", "random_fields", "random_request", "rows_of", "walk_of"]
+__all__ = ["NEVER", "box_of", "broken", "legal_cases", "random_fields", "random_request", "rows_of", "walk_of"]
 
 NEVER = (1 << 33) - 1       # rows left in a loop that does not end
 
@@ -184,6 +184,16 @@ def random_request(rng, cfg, fields, store=False, reductions=True):
     room = max(0, cfg.shared_bytes - fields.bytes) // 128
     return TensorRequest(coordinates=tuple(coordinates), shared_address=128 * int(rng.integers(0, room + 1)), mode=fields.mode,
                          offsets=offsets, store=store, reduction=reduction)
+
+
+def legal_cases(rng, cfg, count, store=False, **options):
+    """(fields, request) of ``count`` legal requests whose boxes fit shared memory; ``options`` are those of ``random_fields``."""
+    cases = []
+    while len(cases) < count:
+        fields = random_fields(rng, cfg, **options)
+        if fields.bytes <= cfg.shared_bytes:
+            cases.append((fields, random_request(rng, cfg, fields, store=store)))
+    return cases
 
 
 def broken(rng, fields, request):

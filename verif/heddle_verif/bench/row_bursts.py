@@ -12,7 +12,7 @@ from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import box_of, random_fields, random_request, rows_of
+from ..tensors import box_of, legal_cases, rows_of
 
 
 def bytes_of(fields, request):
@@ -75,30 +75,21 @@ async def _run(dut, cases, rng, pauses):
     return cycles, len(pieces)
 
 
-def _cases(rng, count, **options):
-    cfg, cases = bench_config(), []
-    while len(cases) < count:
-        fields = random_fields(rng, cfg, max_rows=60)
-        if fields.bytes <= cfg.shared_bytes:
-            cases.append((fields, random_request(rng, cfg, fields, **options)))
-    return cases
-
-
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(pauses=PATTERNS)
 async def loads(dut, pauses):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    await _run(dut, _cases(rng, 30), rng, lambda: pattern(pauses, rng))
+    await _run(dut, legal_cases(rng, bench_config(), 30, max_rows=60), rng, lambda: pattern(pauses, rng))
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def stores(dut):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    await _run(dut, _cases(rng, 40, store=True), rng, lambda: pattern("bursty", rng))
+    await _run(dut, legal_cases(rng, bench_config(), 40, store=True, max_rows=60), rng, lambda: pattern("bursty", rng))
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_piece_a_cycle(dut):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    cycles, pieces = await _run(dut, _cases(rng, 40), rng, none)
+    cycles, pieces = await _run(dut, legal_cases(rng, bench_config(), 40, max_rows=60), rng, none)
     assert cycles <= pieces + 5, f"{cycles} cycles for {pieces} pieces"

@@ -12,7 +12,7 @@ from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import box_of, broken, random_fields, random_request
+from ..tensors import box_of, broken, legal_cases, random_fields, random_request
 
 
 def payload_of(descriptor, request, rest):
@@ -92,24 +92,14 @@ async def _run(dut, cases, rng, source_pause, sink_pauses):
 @cocotb.parametrize(sink=PATTERNS)
 async def legal_requests(dut, sink):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    cfg = bench_config()
-    cases = []
-    while len(cases) < 40:
-        fields = random_fields(rng, cfg)
-        if fields.bytes <= cfg.shared_bytes:
-            cases.append((fields, random_request(rng, cfg, fields, store=False)))
+    cases = legal_cases(rng, bench_config(), 40)
     await _run(dut, cases, rng, pattern("bursty", rng), [pattern(sink, rng) for _ in range(2)])
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def stores(dut):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    cfg = bench_config()
-    cases = []
-    while len(cases) < 40:
-        fields = random_fields(rng, cfg, mode=TensorMode.TILE)
-        if fields.bytes <= cfg.shared_bytes:
-            cases.append((fields, random_request(rng, cfg, fields, store=True)))
+    cases = legal_cases(rng, bench_config(), 40, store=True, mode=TensorMode.TILE)
     await _run(dut, cases, rng, none(), (none(), none()))
 
 
@@ -152,11 +142,6 @@ async def broken_descriptors(dut):
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_request_takes_as_many_cycles_as_dimensions(dut):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    cfg = bench_config()
-    cases = []
-    while len(cases) < 30:
-        fields = random_fields(rng, cfg)
-        if fields.bytes <= cfg.shared_bytes:
-            cases.append((fields, random_request(rng, cfg, fields)))
+    cases = legal_cases(rng, bench_config(), 30)
     cycles, _ = await _run(dut, cases, rng, none(), (none(), none()))
     assert cycles <= sum(max(fields.rank, 2) + 1 + (fields.interleave != Interleave.NONE) for fields, _ in cases) + 4
