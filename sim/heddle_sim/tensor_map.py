@@ -10,7 +10,7 @@ from heddle.tmau.descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interle
 from .golden.tensor_checks import descriptor_violations
 from .golden.tensor_fields import TensorFields
 
-__all__ = ["TensorMap", "TensorMapError", "format_of"]
+__all__ = ["FORMAT_NAMES", "TensorMap", "TensorMapError", "format_of"]
 
 _MODES = {"tile": TensorMode.TILE, "im2col": TensorMode.IM2COL}
 _INTERLEAVES = {"none": Interleave.NONE, "16B": Interleave.B16, "32B": Interleave.B32}
@@ -22,6 +22,7 @@ _FORMATS = {
     "float16": TensorFormat.F16, "float32": TensorFormat.F32, "float64": TensorFormat.F64, "bfloat16": TensorFormat.BF16,
 }
 assert np.dtype(ml_dtypes.bfloat16).name in _FORMATS
+FORMAT_NAMES = tuple(_FORMATS)
 
 
 class TensorMapError(ValueError):

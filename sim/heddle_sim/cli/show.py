@@ -1,5 +1,6 @@
-"""Show what exists: configurations, registers, counters, error codes, units, instructions."""
+"""Show what exists: configurations, registers, counters, error codes, units, instructions; or draw where a tensor copy puts its box."""
 
+import argparse
 import json
 
 from heddle import load_config
@@ -9,6 +10,8 @@ from heddle.errors import ERROR_MESSAGES
 from heddle.isa.table import INSTRUCTIONS
 from heddle.registers import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle.units import unit_names
+
+from . import show_tensormap
 
 __all__ = ["add_arguments", "execute"]
 
@@ -74,11 +77,27 @@ SUBJECTS = {
 
 
 def add_arguments(parser):
-    parser.add_argument("subject", choices=SUBJECTS, help="what to show")
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    help_json = "print one JSON object and nothing else"
+    parser.add_argument("--json", action="store_true", help=help_json)
+    subjects = parser.add_subparsers(dest="subject", required=True, metavar="subject")
+    for name in SUBJECTS:
+        subject = subjects.add_parser(name, help=f"all {name}")
+        subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
+    text = show_tensormap.__doc__.strip()
+    subject = subjects.add_parser("tensormap", help=text.splitlines()[0].rstrip("."), description=text,
+                                  formatter_class=argparse.RawDescriptionHelpFormatter)
+    show_tensormap.add_arguments(subject)
+    subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
 
 
 def execute(options):
+    if options.subject == "tensormap":
+        show_tensormap.execute(options)
+        return
+    _table(options)
+
+
+def _table(options):
     rows = list(SUBJECTS[options.subject]())
     if options.json:
         print(json.dumps({"bench": f"show {options.subject}", "config": None, "rows": rows}))

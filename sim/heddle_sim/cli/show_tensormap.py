@@ -1,0 +1,124 @@
+"""Draw where every element of a box of a tensor lands in shared memory, before and after the swizzle.
+
+Rows of 128 bytes of shared memory, a cell for each of the 8 banks of 16 bytes: row and block of the box that lie there. With
+--access the cells that threads read are marked, and the cycles counted that the banks take. Numbers are in numpy's order, outermost
+first: --shape 64 128 is 64 rows of 128 elements.
+"""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+from heddle.tmau.descriptor import TensorFormat
+
+from ..tensor_drawing import access_lines, draw, heading
+from ..tensor_image import ACCESSES, access, tensor_image
+from ..tensor_map import FORMAT_NAMES, TensorMap, TensorMapError
+from ..tensor_svg import svg
+from .common import UsageError, add_config, configuration, positive
+
+__all__ = ["add_arguments", "execute"]
+
+TERMINAL_LINES = 64
+_TENSOR_FORMATS = {kind.name.lower(): kind for kind in (TensorFormat.F32_FTZ, TensorFormat.TF32, TensorFormat.TF32_FTZ)}
+_MAP_OPTIONS = ("box", "strides", "element_strides", "swizzle", "interleave", "fill", "mode", "lower_corner", "upper_corner",
+                "pixels_per_column", "channels_per_pixel")
+
+
+def numbers(text):
+    """Type of an option: numbers with commas or x between them."""
+    return [int(part) for part in re.split("[,x]", text)]
+
+
+def address(text):
+    """Type of an option: a number, also as 0x..."""
+    return int(text, 0)
+
+
+def add_arguments(parser):
+    def tuple_option(name, text, **options):
+        parser.add_argument(name, type=numbers, nargs="+", metavar="N", help=text, **options)
+
+    tuple_option("--shape", "elements of the tensor along each axis; in im2col mode N [D [H]] W C", required=True)
+    parser.add_argument("--dtype", default="uint8", choices=[*FORMAT_NAMES, *_TENSOR_FORMATS], metavar="TYPE",
+                        help=f"element type: {', '.join([*FORMAT_NAMES, *_TENSOR_FORMATS])} (default uint8)")
+    parser.add_argument("--mode", default="tile", choices=["tile", "im2col"], help="default tile")
+    tuple_option("--box", "tile: elements of the box along each axis")
+    tuple_option("--coords", "where the box begins in the tensor (default 0, in im2col mode the lower corner)")
+    tuple_option("--element-strides", "traversal strides: every n-th element along each axis")
+    tuple_option("--strides", "bytes from one to the next of all axes but the last (default dense)")
+    parser.add_argument("--swizzle", default="none", choices=["none", "32B", "64B", "128B"], help="default none")
+    parser.add_argument("--interleave", default="none", choices=["none", "16B", "32B"], help="default none")
+    parser.add_argument("--fill", default="zero", choices=["zero", "nan"], help="what elements outside the tensor become (default zero)")
+    tuple_option("--lower-corner", "im2col: of the pixel box, [D [H]] W")
+    tuple_option("--upper-corner", "im2col: of the pixel box, from the tensor's last pixel on, [D [H]] W")
+    tuple_option("--offsets", "im2col: offsets of the filter position, [D [H]] W")
+    parser.add_argument("--pixels-per-column", type=positive, metavar="N", help="im2col: pixels that one copy moves")
+    parser.add_argument("--channels-per-pixel", type=positive, metavar="N", help="im2col: channels of each of them")
+    parser.add_argument("--address", type=address, default=0, help="of the tensor in global memory (default 0)")
+    parser.add_argument("--smem-address", type=address, default=0, help="of the box in shared memory (default 0)")
+    parser.add_argument("--access", choices=ACCESSES, help="count the cycles of threads that read a block of 16 bytes each: row (one row "
+                        "after the other), column (block --block of row t), diagonal (block t of row t), gather (of rows --rows)")
+    parser.add_argument("--block", type=int, default=0, help="which block of a row threads read (default 0)")
+    tuple_option("--rows", "gather: the row that each thread reads")
+    parser.add_argument("--threads", type=positive, help="that read (default those of the configuration)")
+    parser.add_argument("--lines", type=positive, help=f"rows of shared memory to draw (default {TERMINAL_LINES}, in SVG and JSON all)")
+    parser.add_argument("--svg", metavar="FILE", help="write the drawing as SVG")
+    add_config(parser)
+    # Options never look like numbers here, so that tuples may begin with a minus sign, also with commas.
+    parser._negative_number_matcher = re.compile(r"-\d[\d,x-]*$")
+
+
+def _tuple(value):
+    return None if value is None else tuple(number for part in value for number in part)
+
+
+def _image(options, cfg):
+    given = {name: getattr(options, name) for name in _MAP_OPTIONS}
+    given = {name: _tuple(value) if isinstance(value, list) else value for name, value in given.items()}
+    shape = _tuple(options.shape)
+    tensor = TensorMap.build(shape, _TENSOR_FORMATS.get(options.dtype, options.dtype), address=options.address, **given)
+    coordinates = _tuple(options.coords)
+    if coordinates is None:
+        corner = given["lower_corner"] or (0,) * (len(shape) - 2)
+        coordinates = (0, *corner, 0) if options.mode == "im2col" else (0,) * len(shape)
+    image = tensor_image(tensor, coordinates, options.smem_address, _tuple(options.offsets), shared_bytes=cfg.shared_bytes)
+    return image, coordinates
+
+
+def execute(options):
+    cfg = configuration(options)
+    slots, found = min(cfg.thread_slots, cfg.threads), None
+    try:
+        image, coordinates = _image(options, cfg)
+        if options.access:
+            found = access(image, options.access, threads=options.threads or cfg.threads, slots=slots, block=options.block,
+                           rows=_tuple(options.rows))
+    except TensorMapError as error:
+        hint = " (dimension 0 is the innermost, the last axis)" if any(item.dimension is not None for item in error.violations) else ""
+        raise UsageError(f"{error}{hint}") from None
+    except (TypeError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    if options.svg:
+        Path(options.svg).write_text(svg(image, coordinates, found, slots, options.lines))
+    if options.json:
+        print(json.dumps({"bench": "show tensormap", "config": cfg.name, "rows": _rows(image, found)}))
+        return
+    accessed = () if found is None else np.unique(found.blocks)
+    lines = heading(image, coordinates) + [""] + draw(image, accessed, sys.stdout.isatty(), options.lines or TERMINAL_LINES)
+    if found:
+        lines += ["", *access_lines(image, found, slots)]
+    print("\n".join(lines))
+    if options.svg:
+        print(f"wrote {options.svg}")
+
+
+def _rows(image, found):
+    rows = list(image.elements())
+    if found:
+        rows.append({"kind": "access", "pattern": found.pattern, "threads": len(found.blocks), "blocks": found.blocks.tolist(),
+                     "cycles": found.cycles, "swizzled_cycles": found.swizzled_cycles, "banks": found.banks.tolist(),
+                     "swizzled_banks": found.swizzled_banks.tolist()})
+    return rows
