@@ -9,3 +9,9 @@ write() {       # module, page
 }
 write heddle_sim.isa.documentation docs/isa.md
 write heddle_sim.reference docs/registers.md
+write heddle_sim.tensor_reference docs/tensor-errors.md
+heddle_svg() {  # picture, command
+    .venv/bin/heddle "${@:2}" --svg "$1" >/dev/null
+    echo "wrote $1"
+}
+heddle_svg docs/images/swizzle.svg show tensormap --shape 8 128 --box 8 128 --swizzle 128B --access column

@@ -65,8 +65,9 @@ def heading(image, coordinates):
     ]
     if fields.swizzle != Swizzle.NONE:
         mask = (1 << fields.swizzle.value) - 1
-        lines.append(f"swizzle {swizzle_name(image)}: a block moves to bank XOR ((address / 128) mod {mask + 1}), here from "
-                     f"{int(image.addresses[0]) // ROW_BYTES & mask} on")
+        first = int(image.addresses[0]) // ROW_BYTES & mask
+        lines.append(f"swizzle {swizzle_name(image)}: what was in bank b moves to bank b XOR ((address / 128) mod {mask + 1}); "
+                     f"the first row has {first}")
     return lines
 
 

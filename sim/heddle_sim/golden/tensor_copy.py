@@ -7,7 +7,7 @@ from heddle.tmau.descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleave, Ten
 from .reductions import reduce_elements
 from .tensor_traversal import swizzled_addresses, traverse
 
-__all__ = ["converted", "load_tensor", "store_tensor"]
+__all__ = ["converted", "load_array", "load_tensor", "store_tensor"]
 
 _FLUSH = {TensorFormat.F32_FTZ, TensorFormat.TF32_FTZ}
 _SHORT = {TensorFormat.TF32, TensorFormat.TF32_FTZ}
@@ -44,6 +44,18 @@ def load_tensor(memory, shared, fields, coordinates, shared_address, offsets=())
     values[~inside] = _filler(fields)
     shared[target] = values
     return fields.bytes
+
+
+def load_array(array, tensor, coords, offsets=None, shared_address=0):
+    """The box of a ``TensorMap`` at ``coords`` of an array, tuples in numpy's order: its bytes (uint8) as they lie in shared memory
+    from ``shared_address`` on. Without interleave."""
+    fields = tensor.fields
+    memory = np.zeros(fields.address + fields.tensor_bytes, np.uint8)
+    placed = np.ndarray(array.shape, array.dtype, memory, fields.address, (*reversed(fields.strides), array.itemsize))
+    placed[...] = array
+    shared = np.zeros(shared_address + fields.bytes, np.uint8)
+    load_tensor(memory, shared, fields, tuple(reversed(coords)), shared_address, tuple(reversed(offsets or (0,) * (fields.rank - 2))))
+    return shared[shared_address:]
 
 
 def _filler(fields):

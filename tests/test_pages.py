@@ -1,0 +1,45 @@
+"""What pages of the documentation print is what the commands and the code in them give."""
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from heddle_sim.cli import main
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+COMMAND = re.compile(r"```\n\$ heddle (.*)\n((?:.*\n)*?)```")
+SHOWN = [(page.name, match[1], match[2]) for page in sorted(DOCS.glob("*.md")) for match in COMMAND.finditer(page.read_text())]
+PICTURES = re.findall(r"^heddle_svg (\S+) (.*)$", (ROOT / "scripts" / "docs.sh").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("page, command, output", SHOWN, ids=[f"{page}: {command}" for page, command, _ in SHOWN])
+def test_output_of_commands(page, command, output, capsys):
+    assert main(shlex.split(command)) == 0
+    assert capsys.readouterr().out == output, f"docs/{page}: $ heddle {command}"
+
+
+def test_pictures(tmp_path):
+    assert PICTURES
+    for name, command in PICTURES:
+        assert main([*shlex.split(command), "--svg", str(tmp_path / "picture.svg")]) == 0
+        assert (tmp_path / "picture.svg").read_text() == (ROOT / name).read_text(), "run make docs"
+
+
+@pytest.mark.parametrize("page", ["tensor-copies.md"])
+def test_examples(page):
+    """Blocks of Python with prompts, one after the other in one session."""
+    blocks = re.findall(r"```python\n(>>> .*?)```", (DOCS / page).read_text(), re.DOTALL)
+    assert blocks
+    test = doctest.DocTestParser().get_doctest("\n".join(blocks), {}, page, page, 0)
+    report = []
+    doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=report.append)
+    assert not report, "".join(report)
+
+
+@pytest.mark.parametrize("page", ["swizzle.md", "tensor-copies.md"])
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#:]+)\)", (DOCS / page).read_text()):
+        assert (DOCS / target).exists(), target
