@@ -1,12 +1,13 @@
-"""Error codes of the hardware: one table for RTL, models, device and documentation."""
+"""Error codes of the hardware: one enumeration for RTL, models, device and documentation."""
 
 from amaranth.lib import enum
 
-__all__ = ["ErrorCode", "ERROR_MESSAGES", "STOPPING_ERRORS"]
+__all__ = ["ErrorCode", "STOPPING_ERRORS"]
 
 
-class ErrorCode(enum.Enum, shape=5):
-    """Reported with the program counter of the instruction and one 32-bit operand."""
+class ErrorCode(enum.Enum, shape=7):
+    """Reported with the program counter of the instruction and one 32-bit operand; those of the rules of tensor copies
+    (``heddle.tmau.rules``) also with a dimension. Messages: ``heddle.messages``."""
 
     NONE = 0
     ILLEGAL_INSTRUCTION = 1
@@ -23,24 +24,41 @@ class ErrorCode(enum.Enum, shape=5):
     TRAP = 12
     TIMEOUT = 13
 
+    # A descriptor or a request of a tensor copy breaks a rule; in the order in which they are checked.
+    TENSOR_DESCRIPTOR_ADDRESS = 32
+    TENSOR_MODE = 33
+    TENSOR_RANK = 34
+    TENSOR_FORMAT = 35
+    TENSOR_INTERLEAVE = 36
+    TENSOR_SWIZZLE = 37
+    TENSOR_FILL = 38
+    TENSOR_ADDRESS = 39
+    TENSOR_SIZE = 40
+    TENSOR_STRIDE_ALIGNMENT = 41
+    TENSOR_STRIDE_RANGE = 42
+    TENSOR_BOX = 43
+    TENSOR_BOX_ROW = 44
+    TENSOR_BOX_SPAN = 45
+    TENSOR_ELEMENT_STRIDE = 46
+    TENSOR_LOWER_CORNER = 47
+    TENSOR_UPPER_CORNER = 48
+    TENSOR_PIXEL_BOX = 49
+    TENSOR_PIXELS_PER_COLUMN = 50
+    TENSOR_CHANNELS_PER_PIXEL = 51
+    TENSOR_CHANNEL_ROW = 52
+    TENSOR_CHANNEL_SPAN = 53
+    TENSOR_REQUEST_MODE = 54
+    TENSOR_REQUEST_RANK = 55
+    TENSOR_COORDINATE_ALIGNMENT = 56
+    TENSOR_COORDINATE_NEGATIVE = 57
+    TENSOR_COORDINATE_BOX = 58
+    TENSOR_OFFSET = 59
+    TENSOR_STORE_CORNER = 60
+    TENSOR_REDUCTION = 61
+    TENSOR_SHARED_ADDRESS = 62
+    TENSOR_SHARED_RANGE = 63
+    TENSOR_BYTES = 64
 
-# What the error says to a user; {operand} is the reported operand.
-ERROR_MESSAGES = {
-    ErrorCode.NONE: "no error",
-    ErrorCode.ILLEGAL_INSTRUCTION: "opcode must be a defined instruction, not {operand:#04x}",
-    ErrorCode.ILLEGAL_OPERAND: "a register, segment, predicate or size operand must exist and be aligned, not {operand:#x}",
-    ErrorCode.UNSUPPORTED: "the instruction uses a feature this configuration does not have (field value {operand:#x})",
-    ErrorCode.PROGRAM_COUNTER: "branch target must lie in the instruction memory, not {operand:#x}",
-    ErrorCode.MISALIGNED: "address must be a multiple of the access size, not {operand:#x}",
-    ErrorCode.OUT_OF_RANGE: "address must lie in its memory, not {operand:#x}",
-    ErrorCode.PRODUCT_RANGE: "product registers must end at r255; r{operand} and above were ignored",
-    ErrorCode.AXI_READ: "the memory answered a read of {operand:#x} with an error",
-    ErrorCode.AXI_WRITE: "the memory answered a write to {operand:#x} with an error",
-    ErrorCode.BARRIER_UNDERRUN: "barrier waits for bytes that no copy in flight will bring (barrier b{operand})",
-    ErrorCode.BARRIER_OVERRUN: "more bytes arrived at a barrier than it was told to expect (barrier b{operand})",
-    ErrorCode.TRAP: "trap {operand}",
-    ErrorCode.TIMEOUT: "the program did not end within the {operand} cycles of its time limit",
-}
 
 # Errors that stop the program; the others are reported when it ends [S0.11].
 STOPPING_ERRORS = frozenset(ErrorCode) - {ErrorCode.NONE, ErrorCode.PRODUCT_RANGE}

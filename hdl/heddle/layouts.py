@@ -20,7 +20,8 @@ SHARED_READ_LATENCY = 1     # cycles from a granted bank read to its data
 
 # -- errors ---------------------------------------------------------------------------------
 
-error_layout = data.StructLayout({"code": ErrorCode, "pc": PC_BITS, "operand": 32})
+# ``dimension`` of a tensor, 0 the innermost; 0 where the error has none.
+error_layout = data.StructLayout({"code": ErrorCode, "pc": PC_BITS, "operand": 32, "dimension": 3})
 
 
 def ErrorStream():

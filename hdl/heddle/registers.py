@@ -28,6 +28,7 @@ REGISTERS = {
     "program_address": (0x040, "wo", "next instruction to load"),
     "program_data": (0x044, "wo", "four writes, low word first, load one instruction; the address advances"),
     "error_core": (0x048, "ro", "core that the error comes from"),
+    "error_dimension": (0x04C, "ro", "dimension of the tensor that it is about, 0 the innermost; 0 where it has none"),
 }
 
 CONTROL = {"start": 0}

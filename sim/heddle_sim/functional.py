@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from heddle.config import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
-from heddle.errors import ERROR_MESSAGES, ErrorCode
+from heddle.errors import ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.layouts import PC_BITS
+from heddle.messages import error_message
 
 from .decoded import THREAD_KINDS, Decoder
 from .golden.thread import ThreadState, active_threads, execute
@@ -24,9 +25,9 @@ _HALT = -1          # in place of the next program counter
 class _Stop(Exception):
     """An error that ends the program."""
 
-    def __init__(self, code, operand, pc=None):
+    def __init__(self, code, operand, dimension=0, pc=None):
         super().__init__(code, operand)
-        self.code, self.operand, self.pc = code, operand & _WORD, pc
+        self.code, self.operand, self.dimension, self.pc = code, operand & _WORD, dimension, pc
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,8 @@ class RunResult:
     ----------
     error : ErrorCode
         ``NONE``, the error that stopped the program, or ``PRODUCT_RANGE`` of a program that ended by itself.
-    pc, operand : int
-        Program counter and operand of the error.
+    pc, operand, dimension : int
+        Program counter, operand and dimension of the error.
     instructions : int
         Instructions executed, those with a false guard included.
     counts : dict of str to int
@@ -53,6 +54,7 @@ class RunResult:
     instructions: int
     counts: dict = field(repr=False)
     program: Program = field(repr=False, default=None)
+    dimension: int = 0
 
     @property
     def ok(self):
@@ -61,7 +63,7 @@ class RunResult:
 
     def message(self):
         """One line that says what went wrong and where."""
-        text = ERROR_MESSAGES[self.error].format(operand=self.operand)
+        text = error_message(self.error, self.operand, self.dimension)
         if self.ok:
             return text
         source = self.program.source_line(self.pc) if self.program else ""
@@ -168,11 +170,11 @@ class FunctionalSimulator:
                 executed += 1
         except _Stop as stop:
             pc = (pc if stop.pc is None else stop.pc) & ((1 << PC_BITS) - 1)
-            return self._result(stop.code, pc, stop.operand, executed)
+            return self._result(stop.code, pc, stop.operand, executed, stop.dimension)
         return self._result(*(self._product_error or (ErrorCode.NONE, 0, 0)), executed)
 
-    def _result(self, code, pc, operand, executed):
-        return RunResult(code, pc, operand, executed, dict(self._counts), self._program)
+    def _result(self, code, pc, operand, executed, dimension=0):
+        return RunResult(code, pc, operand, executed, dict(self._counts), self._program, dimension)
 
     def _step(self, pc):
         """Execute the instruction at ``pc``; returns the next program counter."""

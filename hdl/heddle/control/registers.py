@@ -88,7 +88,7 @@ class ControlRegisters(Component):
             "status": Cat(self.running, self.done, self.failed, self.stuck),
             "interrupt": Cat(self._interrupt_enable, self._interrupt_pending),
             "entry": self.entry, "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
-            "error_operand": self.error.operand, "error_core": self.error_core,
+            "error_operand": self.error.operand, "error_core": self.error_core, "error_dimension": self.error.dimension,
         }
         m.d.comb += self.counter_index.eq(self.read_address[2:])
         value = Signal(32)

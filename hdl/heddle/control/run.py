@@ -124,4 +124,5 @@ class RunControl(Component):
             m.d.sync += [
                 self.error.code.eq(error.code.as_value() | Mux(is_late, ErrorCode.TIMEOUT.value, 0)), self.error.pc.eq(error.pc),
                 self.error.operand.eq(error.operand | Mux(is_late, self.timeout, 0)), self.error_core.eq(core),
+                self.error.dimension.eq(error.dimension),
             ]

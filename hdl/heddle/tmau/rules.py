@@ -2,50 +2,11 @@
 
 from dataclasses import dataclass
 
-from amaranth.lib import enum
-
+from ..errors import ErrorCode
 from ..isa.layout import Reduction
 from .descriptor import TensorFormat
 
-__all__ = ["COORDINATE_OFFSET_BITS", "CORNER_LIMITS", "REDUCTION_FORMATS", "RULES", "SHARED_ALIGNMENT", "Rule", "TensorError"]
-
-
-class TensorError(enum.Enum, shape=7):
-    """A rule that a descriptor or a request breaks; above 31 the codes are those of ``ErrorCode``'s tensor errors."""
-
-    DESCRIPTOR_ADDRESS = 32
-    MODE = 33
-    RANK = 34
-    FORMAT = 35
-    INTERLEAVE = 36
-    SWIZZLE = 37
-    FILL = 38
-    ADDRESS = 39
-    SIZE = 40
-    STRIDE_ALIGNMENT = 41
-    STRIDE_RANGE = 42
-    BOX = 43
-    BOX_ROW = 44
-    BOX_SPAN = 45
-    ELEMENT_STRIDE = 46
-    LOWER_CORNER = 47
-    UPPER_CORNER = 48
-    PIXEL_BOX = 49
-    PIXELS_PER_COLUMN = 50
-    CHANNELS_PER_PIXEL = 51
-    CHANNEL_ROW = 52
-    CHANNEL_SPAN = 53
-    REQUEST_MODE = 54
-    REQUEST_RANK = 55
-    COORDINATE_ALIGNMENT = 56
-    COORDINATE_NEGATIVE = 57
-    COORDINATE_BOX = 58
-    OFFSET = 59
-    STORE_CORNER = 60
-    REDUCTION = 61
-    SHARED_ADDRESS = 62
-    SHARED_RANGE = 63
-    BYTES = 64
+__all__ = ["COORDINATE_OFFSET_BITS", "CORNER_LIMITS", "REDUCTION_FORMATS", "RULES", "SHARED_ALIGNMENT", "Rule"]
 
 
 # Of corners of pixels by the number of spatial dimensions: they share 32 bits in the published interface.
@@ -91,38 +52,38 @@ class Rule:
 
 
 RULES = {
-    TensorError.DESCRIPTOR_ADDRESS: Rule("descriptor", "lie in global memory at a multiple of 64"),
-    TensorError.MODE: Rule("mode", "be tile or im2col"),
-    TensorError.RANK: Rule("rank", "be 1 to 5, and at least 3 for im2col and with interleave"),
-    TensorError.FORMAT: Rule("format", "be one of the element types"),
-    TensorError.INTERLEAVE: Rule("interleave", "be none, 16B or 32B"),
-    TensorError.SWIZZLE: Rule("swizzle", "be none, 32B, 64B or 128B, and 32B with interleave 32B"),
-    TensorError.FILL: Rule("fill", "be zero, or nan for floating-point formats"),
-    TensorError.ADDRESS: Rule("address", "lie in global memory at a multiple of 16, of 32 with interleave 32B"),
-    TensorError.SIZE: Rule("size", "be 1 to 2**32 elements", dimension=True, encoded=False),
-    TensorError.STRIDE_ALIGNMENT: Rule("stride", "be a multiple of 16 bytes, of 32 with interleave 32B", dimension=True),
-    TensorError.STRIDE_RANGE: Rule("stride", "be at least 0 and below 2**40 bytes", dimension=True, encoded=False),
-    TensorError.BOX: Rule("box", "be 1 to 256 elements", dimension=True, encoded=False),
-    TensorError.BOX_ROW: Rule("box", "make rows of a multiple of 16 bytes", dimension=True),
-    TensorError.BOX_SPAN: Rule("box", "make rows that fit the span of the swizzle", dimension=True),
-    TensorError.ELEMENT_STRIDE: Rule("element_stride", "be 1 to 8", dimension=True, encoded=False),
-    TensorError.LOWER_CORNER: Rule("lower_corner", "fit 16, 8 or 5 bits with sign, for 1, 2 or 3 spatial dimensions", dimension=True),
-    TensorError.UPPER_CORNER: Rule("upper_corner", "fit 16, 8 or 5 bits with sign, for 1, 2 or 3 spatial dimensions", dimension=True),
-    TensorError.PIXEL_BOX: Rule("size + upper_corner - lower_corner", "be at least 1", dimension=True),
-    TensorError.PIXELS_PER_COLUMN: Rule("pixels_per_column", "be 1 to 1024", encoded=False),
-    TensorError.CHANNELS_PER_PIXEL: Rule("channels_per_pixel", "be 1 to 256", encoded=False),
-    TensorError.CHANNEL_ROW: Rule("channels_per_pixel", "make rows of a multiple of 16 bytes"),
-    TensorError.CHANNEL_SPAN: Rule("channels_per_pixel", "make rows that fit the span of the swizzle"),
-    TensorError.REQUEST_MODE: Rule("mode", "be that of the descriptor"),
-    TensorError.REQUEST_RANK: Rule("rank", "be that of the descriptor"),
-    TensorError.COORDINATE_ALIGNMENT: Rule("coordinate", "begin at a multiple of 16 bytes", dimension=True),
-    TensorError.COORDINATE_NEGATIVE: Rule("coordinate", "be at least 0 in a store", dimension=True),
-    TensorError.COORDINATE_BOX: Rule("coordinate", "lie between the corners of the pixel box", dimension=True),
-    TensorError.OFFSET: Rule("offset", "fit 16, 8 or 5 bits, for 1, 2 or 3 spatial dimensions; and be 0 in a store", dimension=True),
-    TensorError.STORE_CORNER: Rule("corner", "lie inside the tensor in a store", dimension=True),
-    TensorError.REDUCTION: Rule("reduction", "be defined for the format"),
-    TensorError.SHARED_ADDRESS: Rule("shared_address", "be a multiple of 128"),
-    TensorError.SHARED_RANGE: Rule("shared_address", "leave room for the box in shared memory"),
-    TensorError.BYTES: Rule("bytes", "be at most 1048575, what a barrier counts"),
+    ErrorCode.TENSOR_DESCRIPTOR_ADDRESS: Rule("descriptor", "lie in global memory at a multiple of 64"),
+    ErrorCode.TENSOR_MODE: Rule("mode", "be tile or im2col"),
+    ErrorCode.TENSOR_RANK: Rule("rank", "be 1 to 5, and at least 3 for im2col and with interleave"),
+    ErrorCode.TENSOR_FORMAT: Rule("format", "be one of the element types"),
+    ErrorCode.TENSOR_INTERLEAVE: Rule("interleave", "be none, 16B or 32B"),
+    ErrorCode.TENSOR_SWIZZLE: Rule("swizzle", "be none, 32B, 64B or 128B, and 32B with interleave 32B"),
+    ErrorCode.TENSOR_FILL: Rule("fill", "be zero, or nan for floating-point formats"),
+    ErrorCode.TENSOR_ADDRESS: Rule("address", "lie in global memory at a multiple of 16, of 32 with interleave 32B"),
+    ErrorCode.TENSOR_SIZE: Rule("size", "be 1 to 2**32 elements", dimension=True, encoded=False),
+    ErrorCode.TENSOR_STRIDE_ALIGNMENT: Rule("stride", "be a multiple of 16 bytes, of 32 with interleave 32B", dimension=True),
+    ErrorCode.TENSOR_STRIDE_RANGE: Rule("stride", "be at least 0 and below 2**40 bytes", dimension=True, encoded=False),
+    ErrorCode.TENSOR_BOX: Rule("box", "be 1 to 256 elements", dimension=True, encoded=False),
+    ErrorCode.TENSOR_BOX_ROW: Rule("box", "make rows of a multiple of 16 bytes", dimension=True),
+    ErrorCode.TENSOR_BOX_SPAN: Rule("box", "make rows that fit the span of the swizzle", dimension=True),
+    ErrorCode.TENSOR_ELEMENT_STRIDE: Rule("element_stride", "be 1 to 8", dimension=True, encoded=False),
+    ErrorCode.TENSOR_LOWER_CORNER: Rule("lower_corner", "fit 16, 8 or 5 bits with sign, for 1, 2 or 3 spatial dimensions", dimension=True),
+    ErrorCode.TENSOR_UPPER_CORNER: Rule("upper_corner", "fit 16, 8 or 5 bits with sign, for 1, 2 or 3 spatial dimensions", dimension=True),
+    ErrorCode.TENSOR_PIXEL_BOX: Rule("size + upper_corner - lower_corner", "be at least 1", dimension=True),
+    ErrorCode.TENSOR_PIXELS_PER_COLUMN: Rule("pixels_per_column", "be 1 to 1024", encoded=False),
+    ErrorCode.TENSOR_CHANNELS_PER_PIXEL: Rule("channels_per_pixel", "be 1 to 256", encoded=False),
+    ErrorCode.TENSOR_CHANNEL_ROW: Rule("channels_per_pixel", "make rows of a multiple of 16 bytes"),
+    ErrorCode.TENSOR_CHANNEL_SPAN: Rule("channels_per_pixel", "make rows that fit the span of the swizzle"),
+    ErrorCode.TENSOR_REQUEST_MODE: Rule("mode", "be that of the descriptor"),
+    ErrorCode.TENSOR_REQUEST_RANK: Rule("rank", "be that of the descriptor"),
+    ErrorCode.TENSOR_COORDINATE_ALIGNMENT: Rule("coordinate", "begin at a multiple of 16 bytes", dimension=True),
+    ErrorCode.TENSOR_COORDINATE_NEGATIVE: Rule("coordinate", "be at least 0 in a store", dimension=True),
+    ErrorCode.TENSOR_COORDINATE_BOX: Rule("coordinate", "lie between the corners of the pixel box", dimension=True),
+    ErrorCode.TENSOR_OFFSET: Rule("offset", "fit 16, 8 or 5 bits, for 1, 2 or 3 spatial dimensions; and be 0 in a store", dimension=True),
+    ErrorCode.TENSOR_STORE_CORNER: Rule("corner", "lie inside the tensor in a store", dimension=True),
+    ErrorCode.TENSOR_REDUCTION: Rule("reduction", "be defined for the format"),
+    ErrorCode.TENSOR_SHARED_ADDRESS: Rule("shared_address", "be a multiple of 128"),
+    ErrorCode.TENSOR_SHARED_RANGE: Rule("shared_address", "leave room for the box in shared memory"),
+    ErrorCode.TENSOR_BYTES: Rule("bytes", "be at most 1048575, what a barrier counts"),
 }
-assert set(RULES) == set(TensorError)
+assert set(RULES) == {code for code in ErrorCode if code.name.startswith("TENSOR_")}

@@ -16,7 +16,7 @@ from .descriptor import (
     TensorFormat,
     TensorMode,
 )
-from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, SHARED_ALIGNMENT, TensorError
+from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, SHARED_ALIGNMENT
 from .setup_row import ROW_BITS
 from .tensor_layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 
@@ -71,14 +71,14 @@ class DimensionChecks(Component):
                     m.d.comb += wrong["offset"].eq(self.offset[COORDINATE_OFFSET_BITS[count]:].any())
         violation = Signal(violation_layout)
         _first(m, violation, self.number, [
-            (TensorError.STRIDE_ALIGNMENT, self.odd_stride, self.stride),
-            (TensorError.LOWER_CORNER, self.spatial & wrong["lower"], self.lower),
-            (TensorError.UPPER_CORNER, self.spatial & wrong["upper"], self.upper),
-            (TensorError.PIXEL_BOX, self.spatial & (self.extent < 1), self.extent),
-            (TensorError.COORDINATE_NEGATIVE, self.exists & self.store & (self.coordinate < 0), self.coordinate),
-            (TensorError.COORDINATE_BOX, self.spatial & ((self.coordinate < self.lower) | (self.left < 1)), self.coordinate),
-            (TensorError.OFFSET, self.spatial & (wrong["offset"] | (self.store & self.offset.any())), self.offset),
-            (TensorError.STORE_CORNER, self.spatial & self.store & ((self.lower < 0) | (self.upper > 0)),
+            (ErrorCode.TENSOR_STRIDE_ALIGNMENT, self.odd_stride, self.stride),
+            (ErrorCode.TENSOR_LOWER_CORNER, self.spatial & wrong["lower"], self.lower),
+            (ErrorCode.TENSOR_UPPER_CORNER, self.spatial & wrong["upper"], self.upper),
+            (ErrorCode.TENSOR_PIXEL_BOX, self.spatial & (self.extent < 1), self.extent),
+            (ErrorCode.TENSOR_COORDINATE_NEGATIVE, self.exists & self.store & (self.coordinate < 0), self.coordinate),
+            (ErrorCode.TENSOR_COORDINATE_BOX, self.spatial & ((self.coordinate < self.lower) | (self.left < 1)), self.coordinate),
+            (ErrorCode.TENSOR_OFFSET, self.spatial & (wrong["offset"] | (self.store & self.offset.any())), self.offset),
+            (ErrorCode.TENSOR_STORE_CORNER, self.spatial & self.store & ((self.lower < 0) | (self.upper > 0)),
              Mux(self.lower < 0, self.lower, self.upper)),
         ])
         with m.If(self.enable & (self.begin | (violation.code < self.o.code))):
@@ -131,31 +131,32 @@ class RequestChecks(Component):
         violation = Signal(violation_layout)
         _first(m, violation, 0, [
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
-            (TensorError.DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT), request.descriptor_address),
-            (TensorError.MODE, ~self._is_member(descriptor.mode, TensorMode), descriptor.mode),
-            (TensorError.RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
-            (TensorError.FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
-            (TensorError.INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),
-            (TensorError.SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
-            (TensorError.FILL, (descriptor.fill == Fill.NAN) & ~self._is_member(descriptor.format, FLOAT_FORMATS), descriptor.fill),
-            (TensorError.ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),
-            (TensorError.BOX_ROW, tile & uneven, self.row_bytes),
-            (TensorError.BOX_SPAN, tile & wide, self.row_bytes),
-            (TensorError.CHANNEL_ROW, uneven, self.row_bytes),
-            (TensorError.CHANNEL_SPAN, wide, self.row_bytes),
-            (TensorError.REQUEST_MODE, descriptor.mode != request.mode, request.mode),
-            (TensorError.REQUEST_RANK, descriptor.rank_minus_one != request.rank_minus_one, request.rank_minus_one + 1),
-            (TensorError.COORDINATE_ALIGNMENT, self.unaligned, coordinate),
-            (TensorError.COORDINATE_NEGATIVE, request.store & (coordinate < 0), coordinate),
-            (TensorError.REDUCTION, self._undefined(m), request.reduction),
-            (TensorError.SHARED_ADDRESS, request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(), request.shared_address),
+            (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT),
+             request.descriptor_address),
+            (ErrorCode.TENSOR_MODE, ~self._is_member(descriptor.mode, TensorMode), descriptor.mode),
+            (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
+            (ErrorCode.TENSOR_FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
+            (ErrorCode.TENSOR_INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),
+            (ErrorCode.TENSOR_SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
+            (ErrorCode.TENSOR_FILL, (descriptor.fill == Fill.NAN) & ~self._is_member(descriptor.format, FLOAT_FORMATS), descriptor.fill),
+            (ErrorCode.TENSOR_ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),
+            (ErrorCode.TENSOR_BOX_ROW, tile & uneven, self.row_bytes),
+            (ErrorCode.TENSOR_BOX_SPAN, tile & wide, self.row_bytes),
+            (ErrorCode.TENSOR_CHANNEL_ROW, uneven, self.row_bytes),
+            (ErrorCode.TENSOR_CHANNEL_SPAN, wide, self.row_bytes),
+            (ErrorCode.TENSOR_REQUEST_MODE, descriptor.mode != request.mode, request.mode),
+            (ErrorCode.TENSOR_REQUEST_RANK, descriptor.rank_minus_one != request.rank_minus_one, request.rank_minus_one + 1),
+            (ErrorCode.TENSOR_COORDINATE_ALIGNMENT, self.unaligned, coordinate),
+            (ErrorCode.TENSOR_COORDINATE_NEGATIVE, request.store & (coordinate < 0), coordinate),
+            (ErrorCode.TENSOR_REDUCTION, self._undefined(m), request.reduction),
+            (ErrorCode.TENSOR_SHARED_ADDRESS, request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(), request.shared_address),
         ])
         kept = Signal(violation_layout, reset_less=True)
         m.d.sync += kept.eq(violation)
         # The last rule needs the bytes, which come last.
         m.d.comb += [self.o.eq(kept), self.failed.eq((kept.code != NO_VIOLATION) | no_room)]
         with m.If(kept.code == NO_VIOLATION):
-            m.d.comb += self.o.code.eq(Mux(no_room, TensorError.SHARED_RANGE.value, NO_VIOLATION))
+            m.d.comb += self.o.code.eq(Mux(no_room, ErrorCode.TENSOR_SHARED_RANGE.value, NO_VIOLATION))
             m.d.comb += self.o.value.eq(request.shared_address)
         return m
 

@@ -12,7 +12,7 @@ from .descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, d
 __all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "tensor_failure_layout", "tensor_operation_layout",
            "tensor_request_layout", "violation_layout"]
 
-# ``code`` of TensorError; 0 is the innermost dimension; the low 32 bits of the value.
+# ``code`` of ErrorCode; 0 is the innermost dimension; the low 32 bits of the value.
 violation_layout = data.StructLayout({"code": 7, "dimension": 3, "value": 32})
 NO_VIOLATION = 127
 BLOCK_BITS = BANK_BYTES.bit_length() - 1

@@ -6,8 +6,8 @@ import json
 from heddle import load_config
 from heddle.config import preset_names
 from heddle.counters import BREAKDOWN, COUNTERS
-from heddle.errors import ERROR_MESSAGES
 from heddle.isa.table import INSTRUCTIONS
+from heddle.messages import ERROR_MESSAGES
 from heddle.registers import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle.units import unit_names
 

@@ -19,7 +19,7 @@ MARGIN_CYCLES = 1000  # from the end of the hardware's own limits to the interru
 
 @dataclass(frozen=True)
 class Outcome:
-    """End of a run: ``error`` is None or (code, pc, operand, core); ``cycles`` is None where there is no clock."""
+    """End of a run: ``error`` is None or (code, pc, operand, core, dimension); ``cycles`` is None where there is no clock."""
 
     error: tuple | None
     cycles: int | None = None
@@ -65,7 +65,7 @@ class VerilatorBackend:
         self.simulation.write_many(pairs)
         if not self.simulation.run_until_interrupt(timeout_cycles + STUCK_CYCLES + MARGIN_CYCLES):
             self._recover()
-            return Outcome((ErrorCode.TIMEOUT, 0, timeout_cycles, 0))
+            return Outcome((ErrorCode.TIMEOUT, 0, timeout_cycles, 0, 0))
         status = self._read("status")
         outcome = self._outcome(status)
         if status >> STATUS["stuck"] & 1:
@@ -75,7 +75,7 @@ class VerilatorBackend:
     def _outcome(self, status):
         error = None
         if status >> STATUS["error"] & 1:
-            code, *place = (self._read(f"error_{name}") for name in ("code", "pc", "operand", "core"))
+            code, *place = (self._read(f"error_{name}") for name in ("code", "pc", "operand", "core", "dimension"))
             error = ErrorCode(code), *place
         elif not status >> STATUS["done"] & 1:
             raise SimulationError(f"status must say done after the interrupt, not {status:#x}")
@@ -116,7 +116,7 @@ class GoldenBackend:
             )
             stopped = result.error in STOPPING_ERRORS
             if stopped or (error is None and not result.ok):
-                error = result.error, result.pc, result.operand, core
+                error = result.error, result.pc, result.operand, core, result.dimension
             if stopped:
                 break
         return Outcome(error, counters=dict(counters))

@@ -134,9 +134,9 @@ class Device:
         outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles)
         stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
-            code, pc, operand, core = outcome.error
+            code, pc, operand, core, dimension = outcome.error
             core = core if self.cfg.cores > 1 else None
-            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core)
+            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core, dimension=dimension)
         return stats
 
     def matmul(self, a, b, transpose=False, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):

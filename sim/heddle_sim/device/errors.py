@@ -1,6 +1,7 @@
 """Errors of a run, as a user sees them."""
 
-from heddle.errors import ERROR_MESSAGES, ErrorCode
+from heddle.errors import ErrorCode
+from heddle.messages import error_message
 
 __all__ = ["DeviceError", "OutOfMemory"]
 
@@ -16,6 +17,8 @@ class DeviceError(RuntimeError):
         Number of the instruction.
     operand : int
         The offending value (address, register, opcode, barrier, cycles), 32 bits.
+    dimension : int
+        Of the tensor that the error is about, 0 the innermost; 0 where it has none.
     message : str
         The same in words.
     core : int or None
@@ -26,10 +29,10 @@ class DeviceError(RuntimeError):
         Counters of the run up to its end, where the hardware has them.
     """
 
-    def __init__(self, code, pc, operand, source="", stats=None, message=None, core=None):
+    def __init__(self, code, pc, operand, source="", stats=None, message=None, core=None, dimension=0):
         self.code, self.pc, self.operand, self.source, self.stats = ErrorCode(code), pc, operand, source, stats
-        self.core = core
-        self.message = message or ERROR_MESSAGES[self.code].format(operand=operand)
+        self.core, self.dimension = core, dimension
+        self.message = message or error_message(self.code, operand, dimension)
         where = f"instruction {pc}" + (f" ({source})" if source else "")
         where += "" if core is None else f" of core {core}"
         super().__init__(f"{self.code.name} at {where}: {self.message}")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.descriptor import (
     DESCRIPTOR_ALIGNMENT,
@@ -13,7 +14,7 @@ from heddle.tmau.descriptor import (
     TensorFormat,
     TensorMode,
 )
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT, TensorError
+from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT
 
 __all__ = ["TensorRequest", "Violation", "descriptor_violations", "first_violation", "request_violations"]
 
@@ -25,7 +26,7 @@ MAX_BYTES = (1 << 20) - 1
 class Violation:
     """A broken rule: which, in which dimension (0 is the innermost; ``None`` where the rule has none), and the value."""
 
-    error: TensorError
+    error: ErrorCode
     value: object
     dimension: int | None = None
 
@@ -77,120 +78,120 @@ def descriptor_violations(fields, address_bits=64):
 
 def _codes(fields):
     lowest = 3 if fields.mode == TensorMode.IM2COL or fields.interleave != Interleave.NONE else 1
-    for error, value, kind in ((TensorError.MODE, fields.mode, TensorMode), (TensorError.FORMAT, fields.format, TensorFormat),
-                               (TensorError.INTERLEAVE, fields.interleave, Interleave)):
+    for error, value, kind in ((ErrorCode.TENSOR_MODE, fields.mode, TensorMode), (ErrorCode.TENSOR_FORMAT, fields.format, TensorFormat),
+                               (ErrorCode.TENSOR_INTERLEAVE, fields.interleave, Interleave)):
         if not isinstance(value, kind):
             yield Violation(error, value)
     if not lowest <= fields.rank <= MAX_RANK:
-        yield Violation(TensorError.RANK, fields.rank)
+        yield Violation(ErrorCode.TENSOR_RANK, fields.rank)
 
 
 def _swizzle_and_fill(fields):
     if fields.interleave == Interleave.B32 and fields.swizzle != Swizzle.B32:
-        yield Violation(TensorError.SWIZZLE, fields.swizzle)
+        yield Violation(ErrorCode.TENSOR_SWIZZLE, fields.swizzle)
     if fields.fill == Fill.NAN and fields.format not in FLOAT_FORMATS:
-        yield Violation(TensorError.FILL, fields.fill)
+        yield Violation(ErrorCode.TENSOR_FILL, fields.fill)
 
 
 def _place(fields, address_bits):
     alignment = 32 if fields.interleave == Interleave.B32 else ROW_BYTES
     if fields.address % alignment or not 0 <= fields.address < 1 << address_bits:
-        yield Violation(TensorError.ADDRESS, fields.address)
+        yield Violation(ErrorCode.TENSOR_ADDRESS, fields.address)
     for dimension, size in enumerate(fields.sizes):
         if not 1 <= size <= 1 << 32:
-            yield Violation(TensorError.SIZE, size, dimension)
+            yield Violation(ErrorCode.TENSOR_SIZE, size, dimension)
     for number, stride in enumerate(fields.strides):
         dimension = number + (fields.interleave == Interleave.NONE or number > 0)
         if stride % alignment:
-            yield Violation(TensorError.STRIDE_ALIGNMENT, stride, dimension)
+            yield Violation(ErrorCode.TENSOR_STRIDE_ALIGNMENT, stride, dimension)
         if not 0 <= stride < 1 << 40:
-            yield Violation(TensorError.STRIDE_RANGE, stride, dimension)
+            yield Violation(ErrorCode.TENSOR_STRIDE_RANGE, stride, dimension)
     for dimension, step in enumerate(fields.element_strides):
         if not 1 <= step <= 8 and (dimension or fields.interleave != Interleave.NONE):
-            yield Violation(TensorError.ELEMENT_STRIDE, step, dimension)
+            yield Violation(ErrorCode.TENSOR_ELEMENT_STRIDE, step, dimension)
 
 
 def _tile(fields):
     for dimension, size in enumerate(fields.box):
         if not 1 <= size <= 256:
-            yield Violation(TensorError.BOX, size, dimension)
+            yield Violation(ErrorCode.TENSOR_BOX, size, dimension)
     if any(step < 1 for step in fields.steps):
         return
     if fields.interleave == Interleave.NONE:
         if fields.row_bytes % ROW_BYTES:
-            yield Violation(TensorError.BOX_ROW, fields.row_bytes, 0)
+            yield Violation(ErrorCode.TENSOR_BOX_ROW, fields.row_bytes, 0)
         if fields.swizzle != Swizzle.NONE and fields.row_bytes > SWIZZLE_BYTES[fields.swizzle.value]:
-            yield Violation(TensorError.BOX_SPAN, fields.row_bytes, 0)
+            yield Violation(ErrorCode.TENSOR_BOX_SPAN, fields.row_bytes, 0)
     if fields.bytes > MAX_BYTES:
-        yield Violation(TensorError.BYTES, fields.bytes)
+        yield Violation(ErrorCode.TENSOR_BYTES, fields.bytes)
 
 
 def _im2col(fields):
     low, high = CORNER_LIMITS[fields.rank - 2]
-    for error, corner in ((TensorError.LOWER_CORNER, fields.lower_corner), (TensorError.UPPER_CORNER, fields.upper_corner)):
+    for error, corner in ((ErrorCode.TENSOR_LOWER_CORNER, fields.lower_corner), (ErrorCode.TENSOR_UPPER_CORNER, fields.upper_corner)):
         for number, value in enumerate(corner):
             if not low <= value <= high:
                 yield Violation(error, value, 1 + number)
     for number, (size, lower, upper) in enumerate(zip(fields.sizes[1:], fields.lower_corner, fields.upper_corner)):
         if size + upper - lower < 1:
-            yield Violation(TensorError.PIXEL_BOX, size + upper - lower, 1 + number)
+            yield Violation(ErrorCode.TENSOR_PIXEL_BOX, size + upper - lower, 1 + number)
     if not 1 <= fields.pixels_per_column <= 1024:
-        yield Violation(TensorError.PIXELS_PER_COLUMN, fields.pixels_per_column)
+        yield Violation(ErrorCode.TENSOR_PIXELS_PER_COLUMN, fields.pixels_per_column)
     if not 1 <= fields.channels_per_pixel <= 256:
-        yield Violation(TensorError.CHANNELS_PER_PIXEL, fields.channels_per_pixel)
+        yield Violation(ErrorCode.TENSOR_CHANNELS_PER_PIXEL, fields.channels_per_pixel)
     if fields.interleave == Interleave.NONE:
         if fields.row_bytes % ROW_BYTES:
-            yield Violation(TensorError.CHANNEL_ROW, fields.row_bytes)
+            yield Violation(ErrorCode.TENSOR_CHANNEL_ROW, fields.row_bytes)
         if fields.swizzle != Swizzle.NONE and fields.row_bytes > SWIZZLE_BYTES[fields.swizzle.value]:
-            yield Violation(TensorError.CHANNEL_SPAN, fields.row_bytes)
+            yield Violation(ErrorCode.TENSOR_CHANNEL_SPAN, fields.row_bytes)
     if fields.bytes > MAX_BYTES:
-        yield Violation(TensorError.BYTES, fields.bytes)
+        yield Violation(ErrorCode.TENSOR_BYTES, fields.bytes)
 
 
 def request_violations(fields, request, shared_bytes, address_bits=64):
     """All rules that ``request`` breaks for a descriptor that breaks none, in the order of the table, dimensions ascending."""
     found = _descriptor_address(request, address_bits)
     if request.mode != fields.mode:
-        found.append(Violation(TensorError.REQUEST_MODE, request.mode))
+        found.append(Violation(ErrorCode.TENSOR_REQUEST_MODE, request.mode))
     if len(request.coordinates) != fields.rank:
-        found.append(Violation(TensorError.REQUEST_RANK, len(request.coordinates)))
+        found.append(Violation(ErrorCode.TENSOR_REQUEST_RANK, len(request.coordinates)))
     if request.mode == fields.mode and len(request.coordinates) == fields.rank:
         found += _coordinates(fields, request)
     if request.reduction != Reduction.NONE and fields.format not in REDUCTION_FORMATS[request.reduction]:
-        found.append(Violation(TensorError.REDUCTION, request.reduction))
+        found.append(Violation(ErrorCode.TENSOR_REDUCTION, request.reduction))
     if request.shared_address % SHARED_ALIGNMENT:
-        found.append(Violation(TensorError.SHARED_ADDRESS, request.shared_address))
+        found.append(Violation(ErrorCode.TENSOR_SHARED_ADDRESS, request.shared_address))
     elif not 0 <= request.shared_address <= shared_bytes - fields.bytes:
-        found.append(Violation(TensorError.SHARED_RANGE, request.shared_address))
+        found.append(Violation(ErrorCode.TENSOR_SHARED_RANGE, request.shared_address))
     return sorted(found, key=_order)
 
 
 def _descriptor_address(request, address_bits):
     if request.descriptor % DESCRIPTOR_ALIGNMENT or not 0 <= request.descriptor < 1 << address_bits:
-        return [Violation(TensorError.DESCRIPTOR_ADDRESS, request.descriptor)]
+        return [Violation(ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, request.descriptor)]
     return []
 
 
 def _coordinates(fields, request):
     spatial = fields.rank - 2
     if fields.interleave == Interleave.NONE and request.coordinates[0] * fields.unit_bytes % ROW_BYTES:
-        yield Violation(TensorError.COORDINATE_ALIGNMENT, request.coordinates[0], 0)
+        yield Violation(ErrorCode.TENSOR_COORDINATE_ALIGNMENT, request.coordinates[0], 0)
     if request.store:
         for dimension, value in enumerate(request.coordinates):
             if value < 0:
-                yield Violation(TensorError.COORDINATE_NEGATIVE, value, dimension)
+                yield Violation(ErrorCode.TENSOR_COORDINATE_NEGATIVE, value, dimension)
     if fields.mode != TensorMode.IM2COL:
         return
     for dimension in range(1, 1 + spatial):
         lower, upper = fields.lower_corner[dimension - 1], fields.upper_corner[dimension - 1]
         value = request.coordinates[dimension]
         if not lower <= value < fields.sizes[dimension] + upper:
-            yield Violation(TensorError.COORDINATE_BOX, value, dimension)
+            yield Violation(ErrorCode.TENSOR_COORDINATE_BOX, value, dimension)
         offset = request.offsets[dimension - 1] if request.offsets else 0
         if not 0 <= offset < 1 << COORDINATE_OFFSET_BITS[spatial] or (request.store and offset):
-            yield Violation(TensorError.OFFSET, offset, dimension)
+            yield Violation(ErrorCode.TENSOR_OFFSET, offset, dimension)
         if request.store:
             if lower < 0:
-                yield Violation(TensorError.STORE_CORNER, lower, dimension)
+                yield Violation(ErrorCode.TENSOR_STORE_CORNER, lower, dimension)
             elif upper > 0:
-                yield Violation(TensorError.STORE_CORNER, upper, dimension)
+                yield Violation(ErrorCode.TENSOR_STORE_CORNER, upper, dimension)

@@ -1,10 +1,11 @@
 """The page ``docs/isa.md``, generated: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
 
 from heddle.config import FIRST_FACTOR_REGISTER
-from heddle.errors import ERROR_MESSAGES, ErrorCode
+from heddle.errors import ErrorCode
 from heddle.isa import layout
 from heddle.isa.checks import CHECKS, RULES
 from heddle.isa.table import INSTRUCTIONS, Unit
+from heddle.messages import ERROR_MESSAGES
 
 from .fields import FIELDS
 from .modifiers import MODIFIERS, Flags

@@ -18,6 +18,7 @@ from heddle_verif.payload import pack
 
 RUNNING, DONE, ERROR, STUCK = 1, 2, 4, 8
 ENABLE, PENDING = 1, 2
+PARTS = ("code", "pc", "operand", "dimension")
 
 
 class ControlBench(Bench):
@@ -75,11 +76,10 @@ class ControlBench(Bench):
         await self.cycles(3)
 
     async def report(self, *errors):
-        """Errors in one cycle, by source: ``(code, pc, operand)`` or None."""
+        """Errors in one cycle, by source: ``(code, pc, operand, dimension)`` or None."""
         for index, error in enumerate(errors):
             if error:
-                code, pc, operand = error
-                getattr(self.dut, f"i_error__{index}__payload").value = pack(error_layout, {"code": code, "pc": pc, "operand": operand})
+                getattr(self.dut, f"i_error__{index}__payload").value = pack(error_layout, dict(zip(PARTS, error, strict=True)))
             getattr(self.dut, f"i_error__{index}__valid").value = int(error is not None)
         await RisingEdge(self.dut.clk)
         for index in range(len(errors)):
@@ -94,8 +94,8 @@ class ControlBench(Bench):
         self.dut.ended.value = 0
 
     async def error(self):
-        code, pc, operand = [await self.read(f"error_{part}") for part in ("code", "pc", "operand")]
-        return ErrorCode(code), pc, operand
+        code, *rest = [await self.read(f"error_{part}") for part in PARTS]
+        return ErrorCode(code), *rest
 
 
 async def prepared(dut, stalls=0.3):
@@ -198,8 +198,8 @@ async def interrupt(dut):
     bench.finish()
 
 
-PRODUCT = (ErrorCode.PRODUCT_RANGE, 17, 256)
-TRAP, FIRST = (ErrorCode.TRAP, 0xFFF, 0xFFFFFFFF), (ErrorCode.MISALIGNED, 3, 0x1001)
+PRODUCT = (ErrorCode.PRODUCT_RANGE, 17, 256, 0)
+TRAP, FIRST = (ErrorCode.TRAP, 0xFFF, 0xFFFFFFFF, 0), (ErrorCode.TENSOR_BYTES, 3, 0x1001, 5)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -207,7 +207,7 @@ async def errors(dut):
     """The first error counts; one that stops the program replaces one that does not; the next run begins without."""
     bench = await prepared(dut)
     cases = [([(TRAP,)], TRAP, True), ([(FIRST,), (TRAP,)], FIRST, True), ([(PRODUCT,)], PRODUCT, False),
-             ([(PRODUCT,), (None, (ErrorCode.PRODUCT_RANGE, 20, 256))], PRODUCT, False), ([(PRODUCT,), (TRAP,), (FIRST,)], TRAP, True),
+             ([(PRODUCT,), (None, (ErrorCode.PRODUCT_RANGE, 20, 256, 0))], PRODUCT, False), ([(PRODUCT,), (TRAP,), (FIRST,)], TRAP, True),
              ([(FIRST,), (PRODUCT,)], FIRST, True), ([(FIRST, TRAP)], FIRST, True), ([(None, TRAP)], TRAP, True)]
     for reports, expected, stops in cases:
         dut.idle.value = 0
@@ -231,7 +231,7 @@ async def errors(dut):
     await bench.doorbell()
     await bench.end_run()
     assert await bench.read("status") == DONE
-    assert await bench.error() == (ErrorCode.NONE, 0, 0)
+    assert await bench.error() == (ErrorCode.NONE, 0, 0, 0)
     bench.finish()
 
 
@@ -250,7 +250,7 @@ async def time_limits(dut):
         dut.idle.value = 1
         await bench.cycles(12)
         assert await bench.read("status") == DONE | ERROR
-        assert await bench.error() == (ErrorCode.TIMEOUT, 0, limit)
+        assert await bench.error() == (ErrorCode.TIMEOUT, 0, limit, 0)
     await bench.write("timeout", 100)                           # an error before the limit stays
     await bench.doorbell()
     dut.idle.value = 0
@@ -267,7 +267,7 @@ async def time_limits(dut):
     await ClockCycles(dut.clk, 120)
     assert not dut.running.value
     assert await bench.read("status") == DONE | ERROR | STUCK
-    assert await bench.error() == (ErrorCode.TIMEOUT, 0, 100)
+    assert await bench.error() == (ErrorCode.TIMEOUT, 0, 100, 0)
     starts = bench.starts
     await bench.doorbell()
     assert bench.starts == starts
