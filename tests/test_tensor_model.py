@@ -143,14 +143,14 @@ def test_all_violations_are_reported_at_once():
     with pytest.raises(TensorMapError) as error:
         TensorMap.build((4, 4, 0), np.int32, box=(1, 300, 3), address=8, strides=(1 << 41, 24), element_strides=(9, 1, 1), fill="nan")
     assert str(error.value) == (
-        "TENSOR_FILL: fill must be zero, or nan for floating-point formats, not NAN; "
-        "TENSOR_ADDRESS: address must lie in global memory at a multiple of 16, of 32 with interleave 32B, not 8; "
-        "TENSOR_SIZE: size of dimension 0 must be 1 to 2**32 elements, not 0; "
-        "TENSOR_STRIDE_ALIGNMENT: stride of dimension 1 must be a multiple of 16 bytes, of 32 with interleave 32B, not 24; "
-        "TENSOR_STRIDE_RANGE: stride of dimension 2 must be at least 0 and below 2**40 bytes, not 2199023255552; "
-        "TENSOR_BOX: box of dimension 1 must be 1 to 256 elements, not 300; "
-        "TENSOR_BOX_ROW: box of dimension 0 must make rows of a multiple of 16 bytes, not 12; "
-        "TENSOR_ELEMENT_STRIDE: element_stride of dimension 2 must be 1 to 8, not 9")
+        "FILL: fill must be zero, or nan for floating-point formats, not NAN; "
+        "ADDRESS: address must lie in global memory at a multiple of 16, of 32 with interleave 32B, not 8; "
+        "SIZE: size of dimension 0 must be 1 to 2**32 elements, not 0; "
+        "STRIDE_ALIGNMENT: stride of dimension 1 must be a multiple of 16 bytes, of 32 with interleave 32B, not 24; "
+        "STRIDE_RANGE: stride of dimension 2 must be at least 0 and below 2**40 bytes, not 2199023255552; "
+        "BOX: box of dimension 1 must be 1 to 256 elements, not 300; "
+        "BOX_ROW: box of dimension 0 must make rows of a multiple of 16 bytes, not 12; "
+        "ELEMENT_STRIDE: element_stride of dimension 2 must be 1 to 8, not 9")
 
 
 def _slices(array, box, start, steps, fill):

@@ -34,7 +34,7 @@ class Violation:
         rule = RULES[self.error]
         place = "" if self.dimension is None else f" of dimension {self.dimension}"
         value = getattr(self.value, "name", self.value)
-        return f"{self.error.name}: {rule.field}{place} must {rule.text}, not {value}"
+        return f"{self.error.name.removeprefix('TENSOR_')}: {rule.field}{place} must {rule.text}, not {value}"
 
 
 @dataclass(frozen=True, kw_only=True)
