@@ -86,7 +86,7 @@ class Config:
     tensors : bool
         The copy unit also moves boxes of tensors.
     l2_kib : int
-        Second-level cache of the device in KiB, a power of two up to 4096; 0 for none. ``cores`` is then a power of two, and each way
+        Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a power of two, and each way
         of each core's bank has at least two lines of ``LINE_BYTES``.
     l2_ways : int
         Lines of the second-level cache in which an address may be kept (1, 2, 4 or 8).
@@ -174,10 +174,10 @@ class Config:
                 raise ConfigError(f"{name} must be false with {needed} = {getattr(self, needed)}, not True")
         if not self.l2_kib:
             return
-        least = 2 * LINE_BYTES * self.cores * self.l2_ways
-        self._power("l2_kib", max(1, least // 1024), 4096)
         if not _power_of_two(self.cores):
             raise ConfigError(f"l2_kib must be 0 with cores = {self.cores}, not {self.l2_kib}")
+        least = 2 * LINE_BYTES * self.cores * self.l2_ways
+        self._power("l2_kib", max(1, least // 1024), min(4096, 1 << (self.axi_address_bits - 11)))
 
     def _one_of(self, name, allowed):
         if getattr(self, name) not in allowed:

@@ -6,12 +6,14 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.layout import Reduction
 from ..once import Once
-from ..tmau.descriptor import FLOAT_FORMATS, TensorFormat
+from ..tmau.descriptor import TensorFormat
 from .reduce_floats import FLOAT_LATENCY, FloatReducer
 from .reduce_integers import INTEGER_LATENCY, IntegerReducer
 from .reduce_layouts import WORD_BITS, float_control_layout, float_controls, integer_control_layout, integer_controls
 
 __all__ = ["Reducer", "WordReducer", "reducer_latency"]
+
+FLOATS = (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32, TensorFormat.F32_FTZ)
 
 
 def reducer_latency(cfg):
@@ -98,10 +100,8 @@ class Reducer(Component):
         controls = {"integer": self._control(m, "integer", integer_control_layout, integer_controls(reduction, format))}
         if cfg.reduction_floats:
             is_float = Signal(reset_less=True)
-            kinds = [kind for kind in FLOAT_FORMATS if kind in (
-                TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32, TensorFormat.F32_FTZ)]
             with m.If(self.enable):
-                m.d.sync += is_float.eq(Cat(format == kind for kind in kinds).any() & (reduction != Reduction.NONE))
+                m.d.sync += is_float.eq(Cat(format == kind for kind in FLOATS).any() & (reduction != Reduction.NONE))
             controls["floats"] = self._control(m, "floats", float_control_layout, float_controls(reduction, format))
             controls["is_float"] = is_float
         with m.If(self.enable):
