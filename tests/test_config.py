@@ -63,6 +63,9 @@ def test_every_preset_is_known():
         ("thread_queue", "from 2 to 16", 1),
         ("copy_queue", "from 2 to 16", 0),
         ("cores", "from 1 to 16", 0),
+        ("l2_kib", "a power of two from 1 to 4096", 8192),
+        ("l2_kib", "a power of two from 1 to 4096", -1),
+        ("l2_ways", "one of 1, 2, 4, 8", 3),
     ],
 )
 def test_out_of_range(name, rule, bad):
@@ -147,3 +150,12 @@ def test_derived_values(name):
     assert cfg.thread_groups * cfg.thread_slots >= cfg.threads
     assert 1 << cfg.tag_bits >= max(cfg.axi_reads, cfg.axi_writes)
     assert Config(**cfg.as_dict()) == cfg
+
+
+def test_second_level():
+    refuses("reductions must be false with l2_kib = 0, not True", reductions=True)
+    refuses("reduction_floats must be false with reductions = False, not True", l2_kib=16, reduction_floats=True)
+    refuses("l2_kib must be 0 with cores = 3, not 16", l2_kib=16, cores=3)
+    refuses("l2_kib must be a power of two from 8 to 4096, not 4", l2_kib=4, cores=4, l2_ways=8)
+    refuses("l2_kib must be a power of two from 1 to 32, not 64", l2_kib=64, axi_address_bits=16)
+    assert Config(l2_kib=4, cores=4, reductions=True).line_beats == 4

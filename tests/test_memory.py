@@ -33,6 +33,11 @@ def test_arbiter(name, simulator, seed):
     run_bench(GlobalArbiter(cfg), bench="heddle_verif.bench.arbiter", cfg=cfg, simulator=simulator, seed=seed)
 
 
+def test_arbiter_with_second_level(simulator, seed):
+    cfg = load_config("tiny").replace(l2_kib=4, reductions=True)
+    run_bench(GlobalArbiter(cfg), bench="heddle_verif.bench.arbiter", cfg=cfg, simulator=simulator, seed=seed, test_filter="random_traffic")
+
+
 @pytest.mark.parametrize("name", ["tiny", "large"])
 def test_axi_master(name, simulator, seed):
     cfg = load_config(name)

@@ -25,6 +25,7 @@ SEGMENTS = 16
 BARRIERS = 16
 TOKEN_GRANULES = 16
 MAX_BURST_BYTES = 512
+LINE_BYTES = 128
 
 
 class ConfigError(ValueError):
@@ -84,6 +85,15 @@ class Config:
         ``mm`` also takes B with rows of k instead of columns (``.t1``).
     tensors : bool
         The copy unit also moves boxes of tensors.
+    l2_kib : int
+        Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a power of two, and each way
+        of each core's bank has at least two lines of ``LINE_BYTES``.
+    l2_ways : int
+        Lines of the second-level cache in which an address may be kept (1, 2, 4 or 8).
+    reductions : bool
+        Writes to global memory may combine what they bring with what is there, element by element; needs the second-level cache.
+    reduction_floats : bool
+        Also f16, bf16 and f32.
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
@@ -116,6 +126,10 @@ class Config:
     wide_lanes: bool = False
     transpose: bool = True
     tensors: bool = False
+    l2_kib: int = 0
+    l2_ways: int = 4
+    reductions: bool = False
+    reduction_floats: bool = False
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -146,11 +160,24 @@ class Config:
         self._between("cores", 1, 16)
         if self.wide_lanes and not self.mm16:
             raise ConfigError("wide_lanes must be false with mm16 = False, not True")
+        self._check_second_level()
         last = FIRST_FACTOR_REGISTER + self.factor_registers
         if last > 1 << REGISTER_BITS:
             raise ConfigError(
                 f"factor_words must be at most {((1 << REGISTER_BITS) - FIRST_FACTOR_REGISTER) * 4 // self.dot} "
                 f"with dot = {self.dot} (register numbers have {REGISTER_BITS} bits), not {self.factor_words}")
+
+    def _check_second_level(self):
+        self._one_of("l2_ways", (1, 2, 4, 8))
+        for name, needed in (("reductions", "l2_kib"), ("reduction_floats", "reductions")):
+            if getattr(self, name) and not getattr(self, needed):
+                raise ConfigError(f"{name} must be false with {needed} = {getattr(self, needed)}, not True")
+        if not self.l2_kib:
+            return
+        if not _power_of_two(self.cores):
+            raise ConfigError(f"l2_kib must be 0 with cores = {self.cores}, not {self.l2_kib}")
+        least = 2 * LINE_BYTES * self.cores * self.l2_ways
+        self._power("l2_kib", max(1, least // 1024), min(4096, 1 << (self.axi_address_bits - 11)))
 
     def _one_of(self, name, allowed):
         if getattr(self, name) not in allowed:
@@ -298,6 +325,11 @@ class Config:
         return exact_log2(self.instruction_words)
 
     # -- AXI --------------------------------------------------------------------------------
+
+    @property
+    def line_beats(self):
+        """Beats of a line of the second-level cache."""
+        return LINE_BYTES // self.axi_bytes
 
     @property
     def axi_bytes(self):

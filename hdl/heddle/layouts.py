@@ -6,11 +6,12 @@ from amaranth.lib.wiring import In, Out, Signature
 from .config import BANK_BYTES, BANKS, PRODUCT_REGISTERS, REGISTER_BITS
 from .errors import ErrorCode
 from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
+from .tmau.descriptor import TensorFormat
 
 __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
-    "row_operation_layout", "RegisterPort", "read_request_layout", "read_data_layout", "write_request_layout",
+    "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
     "write_data_layout", "write_response_layout", "barrier_arrival_layout",
 ]
 
@@ -61,16 +62,30 @@ def BankWritePort(cfg):
 
 # -- global memory --------------------------------------------------------------------------
 
+def _burst_members(cfg, tag_bits):
+    return {"address": cfg.axi_address_bits, "beats_minus_one": 8, "tag": tag_bits}
+
+
 def read_request_layout(cfg, tag_bits):
-    """A burst of ``beats_minus_one + 1`` beats from a beat-aligned address, never across a multiple of 4 KiB."""
-    return data.StructLayout({"address": cfg.axi_address_bits, "beats_minus_one": 8, "tag": tag_bits})
+    """A burst of ``beats_minus_one + 1`` beats from a beat-aligned address, never across a multiple of 4 KiB.
+
+    Where there is a second-level cache, ``prefetch`` asks for nothing but that it holds the lines: there is no answer.
+    """
+    return data.StructLayout(_burst_members(cfg, tag_bits) | ({"prefetch": 1} if cfg.l2_kib else {}))
 
 
 def read_data_layout(cfg, tag_bits):
     return data.StructLayout({"data": cfg.axi_data_bits, "tag": tag_bits, "last": 1, "error": 1})
 
 
-write_request_layout = read_request_layout
+def write_request_layout(cfg, tag_bits):
+    """A burst, as for reads; with ``cfg.reductions`` what becomes of its bytes together with those of memory.
+
+    ``reduction`` other than NONE combines the elements of ``format``, of which there are whole ones only (all bytes of an element
+    have a strobe, or none). The pair is one of ``REDUCTION_FORMATS``; other pairs are not checked here and write anything.
+    """
+    return data.StructLayout(_burst_members(cfg, tag_bits)
+                             | ({"reduction": Reduction, "format": TensorFormat} if cfg.reductions else {}))
 
 
 def write_data_layout(cfg):
@@ -87,10 +102,20 @@ def GlobalPort(cfg, tag_bits):
     Answers of different tags come in any order, also interleaved; answers of one tag in the order of its requests.
     Write data follow the order of the write requests and may start before or after their request is taken.
     """
+    return _memory_port(cfg, tag_bits, read_request_layout(cfg, tag_bits), write_request_layout(cfg, tag_bits))
+
+
+def MemoryPort(cfg, tag_bits):
+    """A ``GlobalPort`` behind the second level, which takes what is not for memory out of the requests."""
+    plain = data.StructLayout(_burst_members(cfg, tag_bits))
+    return _memory_port(cfg, tag_bits, plain, plain)
+
+
+def _memory_port(cfg, tag_bits, read_request, write_request):
     return Signature({
-        "read_request": Out(stream.Signature(read_request_layout(cfg, tag_bits))),
+        "read_request": Out(stream.Signature(read_request)),
         "read_data": In(stream.Signature(read_data_layout(cfg, tag_bits))),
-        "write_request": Out(stream.Signature(write_request_layout(cfg, tag_bits))),
+        "write_request": Out(stream.Signature(write_request)),
         "write_data": Out(stream.Signature(write_data_layout(cfg))),
         "write_response": In(stream.Signature(write_response_layout(tag_bits))),
     })

@@ -18,6 +18,8 @@ def _units():
     from .memory.arbiter import GlobalArbiter
     from .memory.axi_master import AxiMaster
     from .memory.barriers import Barriers
+    from .memory.l2 import Level2
+    from .memory.reduce import Reducer
     from .memory.shared_memory import SharedMemory
     from .thread.alu import Alu
     from .thread.unit import ThreadUnit
@@ -29,7 +31,8 @@ def _units():
         "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
         "tensor_generator": TensorGenerator,
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
-        "axi_master": AxiMaster, "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
+        "axi_master": AxiMaster, "level2": Level2, "reducer": Reducer,
+        "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }
 
 

@@ -1,6 +1,6 @@
 """Two clients share one port to global memory."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
 
 from ..layouts import GlobalPort
@@ -60,12 +60,10 @@ class GlobalArbiter(Component):
         chosen = Signal(name=f"{name}_chosen")
         m.d.comb += chosen.eq(Mux(Mux(turn, clients[1].valid, clients[0].valid), turn, ~turn))
         selected = [client.payload for client in clients]
-        m.d.comb += [
-            output.valid.eq(Mux(chosen, clients[1].valid, clients[0].valid) & allowed),
-            output.payload.address.eq(Mux(chosen, selected[1].address, selected[0].address)),
-            output.payload.beats_minus_one.eq(Mux(chosen, selected[1].beats_minus_one, selected[0].beats_minus_one)),
-            output.payload.tag.eq(Cat(Mux(chosen, selected[1].tag, selected[0].tag), chosen)),
-        ]
+        m.d.comb += output.valid.eq(Mux(chosen, clients[1].valid, clients[0].valid) & allowed)
+        for field, _ in output.payload.shape():
+            value = Mux(chosen, *(Value.cast(payload[field]) for payload in reversed(selected)))
+            m.d.comb += output.payload[field].eq(Cat(value, chosen) if field == "tag" else value)
         for number, client in enumerate(clients):
             m.d.comb += client.ready.eq(output.ready & allowed & (chosen == number))
         with m.If(output.valid):

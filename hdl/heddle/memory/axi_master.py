@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..layouts import GlobalPort
+from ..layouts import MemoryPort
 from ..stream import Queue, link
 
 __all__ = ["ITEMS", "AxiMaster", "axi_members"]
@@ -43,7 +43,7 @@ class AxiMaster(Component):
 
     Members
     -------
-    i : In(GlobalPort(cfg, cfg.axi_id_bits))
+    i : In(MemoryPort(cfg, cfg.axi_id_bits))
     pending : Out(1)
         A request was taken whose last answer has not been delivered.
     event_read_requests, event_read_beats, event_write_requests, event_write_beats : Out(1)
@@ -55,7 +55,7 @@ class AxiMaster(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
-            "i": In(GlobalPort(cfg, cfg.axi_id_bits)),
+            "i": In(MemoryPort(cfg, cfg.axi_id_bits)),
             "pending": Out(1),
             "event_read_requests": Out(1),
             "event_read_beats": Out(1),

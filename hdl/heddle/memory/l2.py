@@ -3,7 +3,7 @@
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..layouts import GlobalPort
+from ..layouts import GlobalPort, MemoryPort
 
 __all__ = ["Level2"]
 
@@ -23,7 +23,7 @@ class Level2(Component):
     -------
     i : In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
         From the arbiter of each core.
-    o : Out(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
+    o : Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
         To the AXI master of each core.
     """
 
@@ -31,7 +31,7 @@ class Level2(Component):
         self.cfg = cfg
         super().__init__({
             "i": In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores),
-            "o": Out(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores),
+            "o": Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores),
         })
 
     def elaborate(self, platform):

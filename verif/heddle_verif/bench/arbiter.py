@@ -6,7 +6,9 @@ from collections import deque
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_response_layout
+from heddle.isa.layout import Reduction
+from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
+from heddle.tmau.descriptor import TensorFormat
 from heddle_sim.harness import bench_config
 
 CLIENTS = 2
@@ -20,11 +22,11 @@ class ArbiterBench:
         self.random = random.Random(cocotb.RANDOM_SEED)
         self.pauses = pauses        # name of a stream -> probability of a pause
         tag_bits, id_bits = self.cfg.tag_bits, self.cfg.axi_id_bits
-        self.layouts = {"read_request": read_request_layout(self.cfg, tag_bits), "write_request": read_request_layout(self.cfg, tag_bits),
+        self.layouts = {"read_request": read_request_layout(self.cfg, tag_bits), "write_request": write_request_layout(self.cfg, tag_bits),
                         "write_data": write_data_layout(self.cfg), "read_data": read_data_layout(self.cfg, tag_bits),
                         "write_response": write_response_layout(tag_bits)}
         self.memory_layouts = self.layouts | {
-            "read_request": read_request_layout(self.cfg, id_bits), "write_request": read_request_layout(self.cfg, id_bits),
+            "read_request": read_request_layout(self.cfg, id_bits), "write_request": write_request_layout(self.cfg, id_bits),
             "read_data": read_data_layout(self.cfg, id_bits), "write_response": write_response_layout(id_bits)}
         self.send = {(client, name): deque() for client in range(CLIENTS) for name in ("read_request", "write_request", "write_data")}
         self.sent = {key: deque() for key in self.send}         # accepted from a client, not seen at the memory yet
@@ -43,6 +45,8 @@ class ArbiterBench:
         """Queue a request of a client."""
         request = {"address": self.random.getrandbits(self.cfg.axi_address_bits), "beats_minus_one": beats - 1,
                    "tag": self.random.getrandbits(self.cfg.tag_bits)}
+        others = {"prefetch": (0, 1), "reduction": [kind.value for kind in Reduction], "format": [kind.value for kind in TensorFormat]}
+        request |= {field: self.random.choice(others[field]) for field, _ in self.layouts[f"{kind}_request"] if field in others}
         self.send[client, f"{kind}_request"].append(request)
         if kind == "write":
             self.send[client, "write_data"].extend(
@@ -116,7 +120,8 @@ class ArbiterBench:
             return None
         layout = (self.memory_layouts if side is None else self.layouts)[name]
         fields = layout.from_bits(bits)
-        return {field: int(getattr(fields, field)) for field, _ in layout}
+        values = {field: getattr(fields, field) for field, _ in layout}
+        return {field: getattr(value, "value", value) for field, value in values.items()}
 
     def _request(self, name, item):
         client, item["tag"] = item["tag"] >> self.cfg.tag_bits, item["tag"] & (1 << self.cfg.tag_bits) - 1
