@@ -1,0 +1,21 @@
+"""Golden model of convolutions: sums of 8-bit products in numpy."""
+
+import numpy as np
+
+__all__ = ["convolution"]
+
+
+def convolution(x, w, padding, stride, dilation):
+    """y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c], modulo 2**32.
+
+    ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C), integers; ``padding`` pairs (begin, end), ``stride`` and ``dilation`` integers,
+    one for each spatial axis, outermost first. Returns int32 (N, …, K).
+    """
+    spatial = x.ndim - 2
+    padded = np.pad(x.astype(np.int64), ((0, 0), *padding, (0, 0)))
+    sizes = [(padded.shape[1 + d] - (w.shape[1 + d] - 1) * dilation[d] - 1) // stride[d] + 1 for d in range(spatial)]
+    y = np.zeros((x.shape[0], *sizes, w.shape[0]), np.int64)
+    for position in np.ndindex(*w.shape[1:-1]):
+        places = tuple(slice(r * dilation[d], r * dilation[d] + (sizes[d] - 1) * stride[d] + 1, stride[d]) for d, r in enumerate(position))
+        y += padded[:, *places] @ w[:, *position].T.astype(np.int64)
+    return y.astype(np.int32)

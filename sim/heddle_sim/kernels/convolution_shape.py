@@ -1,0 +1,99 @@
+"""The geometry of a convolution, and the tensor descriptors with which its operands are copied."""
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from heddle.config import BANK_BYTES
+from heddle.tmau.rules import COORDINATE_OFFSET_BITS
+
+from ..tensor_map import TensorMap
+from .tiling import round_up
+
+__all__ = ["ConvolutionShape"]
+
+
+@dataclass(frozen=True)
+class ConvolutionShape:
+    """Sizes of x (images, size…, channels), w (outputs, filter…, channels) and y (images, result…, outputs).
+
+    Tuples have one value for each of one to three spatial axes, outermost first; ``padding`` has pairs (begin, end). Raises ``ValueError``.
+    """
+
+    images: int
+    size: tuple
+    channels: int
+    outputs: int
+    filter: tuple
+    padding: tuple
+    stride: tuple
+    dilation: tuple
+
+    def __post_init__(self):
+        for name in ("stride", "dilation"):
+            if min(getattr(self, name)) < 1:
+                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+        if min(self.result) < 1:
+            padded = tuple(size + sum(padding) for size, padding in zip(self.size, self.padding))
+            raise ValueError(f"filters of w must fit the padded size {padded} of x, not have {self.filter} (dilation {self.dilation})")
+        most = (1 << COORDINATE_OFFSET_BITS[self.spatial]) - 1
+        for reach in self.reach:
+            if reach > most:
+                raise ValueError(f"(filter - 1) * dilation must be at most {most} with {self.spatial} spatial axes, not {reach}")
+
+    @property
+    def spatial(self):
+        return len(self.size)
+
+    @property
+    def reach(self):
+        """Pixels from the first to the last position of the filter."""
+        return tuple((count - 1) * step for count, step in zip(self.filter, self.dilation))
+
+    @property
+    def result(self):
+        return tuple((size + sum(padding) - reach - 1) // stride + 1
+                     for size, padding, reach, stride in zip(self.size, self.padding, self.reach, self.stride))
+
+    @property
+    def lower_corner(self):
+        return tuple(-begin for begin, _ in self.padding)
+
+    @property
+    def pixels(self):
+        """Of the result, over all images: rows of the matrix product."""
+        return self.images * prod(self.result)
+
+    @property
+    def positions(self):
+        """Of the filter."""
+        return prod(self.filter)
+
+    @property
+    def macs(self):
+        return self.pixels * self.outputs * self.positions * self.channels
+
+    def maps(self, pixels, row_bytes, columns, result_columns, swizzle):
+        """Descriptors of x, w and y, without addresses: columns of ``pixels`` pixels and boxes of ``columns`` filters with ``row_bytes``
+        channels each, and boxes of the result with ``result_columns`` columns. Rows in memory begin at multiples of 16 bytes."""
+        upper = tuple(end - reach for (_, end), reach in zip(self.padding, self.reach))
+        x = TensorMap.build((self.images, *self.size, self.channels), np.uint8, mode="im2col", element_strides=(1, *self.stride, 1),
+                            lower_corner=self.lower_corner, upper_corner=upper, pixels_per_column=pixels, channels_per_pixel=row_bytes)
+        w = TensorMap.build((self.outputs, *self.filter, self.channels), np.uint8, box=(columns, *(1,) * self.spatial, row_bytes))
+        y = TensorMap.build((self.pixels, self.outputs), np.int32, box=(pixels, result_columns), swizzle=swizzle)
+        return x, w, y
+
+    def operand_shapes(self):
+        """x, w and y as matrices whose rows begin at multiples of 16 bytes: pixels or filter positions by channels, results by outputs."""
+        return ((self.images * prod(self.size), self.channels), (self.outputs * self.positions, self.channels),
+                (self.pixels, self.outputs))
+
+    def row_blocks(self, limit):
+        """How the channels are cut: blocks of 16 bytes of a row in shared memory, an odd number up to ``limit`` (so that rows that lie one
+        behind the other meet different banks), and how many of them hold channels."""
+        blocks = round_up(self.channels, BANK_BYTES) // BANK_BYTES
+        limit -= 1 - limit % 2
+        if blocks <= limit:
+            return blocks | 1, blocks
+        used = -(-blocks // -(-blocks // limit)) | 1
+        return used, used

@@ -1,0 +1,82 @@
+"""Convolutions: the golden model, the geometry, and the program on the functional simulator [S1.16]."""
+
+import math
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim.golden.convolution import convolution
+from heddle_sim.kernels.convolution import ConvolutionKernel
+from heddle_sim.kernels.convolution_shape import ConvolutionShape
+from scipy.signal import correlate
+
+# Shapes of x and w, padding, stride, dilation.
+CASES = {
+    "3 x 3": ((2, 9, 7, 16), (5, 3, 3, 16), 1, 1, 1),
+    "without padding": ((1, 14, 9, 64), (40, 3, 3, 64), 0, 1, 1),
+    "three channels": ((2, 8, 8, 3), (7, 5, 5, 3), 2, 2, 1),
+    "1 x 1, pieces of the channels": ((1, 6, 5, 260), (11, 1, 1, 260), 0, 1, 1),
+    "uneven padding": ((1, 9, 9, 130), (9, 2, 3, 130), ((0, 1), (1, 0)), 1, 1),
+    "dilation": ((2, 7, 7, 16), (4, 3, 3, 16), 2, 1, 2),
+    "one axis": ((3, 20, 16), (12, 3, 16), 1, 2, 2),
+    "three axes": ((1, 5, 4, 6, 8), (6, 2, 3, 2, 8), 1, 2, 1),
+    "one of everything": ((1, 1, 1, 1), (1, 1, 1, 1), 0, 1, 1),
+    "stride and dilation by axis": ((1, 12, 17, 32), (17, 3, 2, 32), (2, 0), (3, 2), (1, 4)),
+}
+
+
+def operands(case, x_dtype=np.int8, w_dtype=np.int8, seed=0):
+    rng = np.random.default_rng(seed)
+    x, w = (rng.integers(np.iinfo(dtype).min, np.iinfo(dtype).max + 1, shape, dtype)
+            for shape, dtype in zip(CASES[case], (x_dtype, w_dtype)))
+    return x, w, *CASES[case][2:]
+
+
+def tuples(spatial, padding, stride, dilation):
+    """What ``Device.conv`` makes of its arguments."""
+    pairs = padding if isinstance(padding, tuple) else (padding,) * spatial
+    return (tuple(pair if isinstance(pair, tuple) else (pair, pair) for pair in pairs),
+            *(value if isinstance(value, tuple) else (value,) * spatial for value in (stride, dilation)))
+
+
+def test_golden_model_equals_scipy():
+    rng = np.random.default_rng(1)
+    x, w = rng.integers(-128, 128, (2, 9, 8, 5), np.int8), rng.integers(-128, 128, (3, 3, 2, 5), np.int8)
+    y = convolution(x, w, ((1, 1), (1, 0)), (1, 1), (1, 1))
+    padded = np.pad(x.astype(np.int64), ((0, 0), (1, 1), (1, 0), (0, 0)))
+    for n, k in np.ndindex(2, 3):
+        assert np.array_equal(y[n, ..., k], correlate(padded[n], w[k].astype(np.int64), "valid", "direct")[..., 0])
+    assert np.array_equal(convolution(x, w, ((1, 1), (1, 0)), (2, 3), (1, 1)), y[:, ::2, ::3])
+    spread = np.zeros((3, 5, 4, 5), np.int8)
+    spread[:, ::2, ::3] = w
+    assert np.array_equal(convolution(x, w, ((0, 0),) * 2, (1, 1), (2, 3)), convolution(x, spread, ((0, 0),) * 2, (1, 1), (1, 1)))
+
+
+def test_rows_have_an_odd_number_of_blocks():
+    """Neighbouring rows then meet different banks; no piece is larger than the limit, all channels have a place."""
+    for channels in (1, 16, 17, 33, 64, 100, 240, 241, 256, 512, 1000):
+        shape = ConvolutionShape(1, (4, 4), channels, 8, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
+        for limit in (1, 2, 7, 15, 16):
+            blocks, used = shape.row_blocks(limit)
+            assert blocks % 2 == 1 and used <= blocks <= limit
+            fewest = math.ceil(math.ceil(channels / 16) / (limit - 1 + limit % 2))
+            assert math.ceil(channels / (16 * used)) == fewest
+
+
+@pytest.mark.parametrize("change, says", [
+    (dict(stride=(0, 1)), "stride must be at least 1, not "),
+    (dict(filter=(7, 3)), "filters of w must fit the padded size (6, 6) of x, not have (7, 3)"),
+    (dict(size=(400, 400), dilation=(129, 1)), "(filter - 1) * dilation must be at most 255 with 2 spatial axes, not 258"),
+])
+def test_wrong_shapes(change, says):
+    good = dict(images=1, size=(4, 4), channels=16, outputs=8, filter=(3, 3), padding=((1, 1),) * 2, stride=(1, 1), dilation=(1, 1))
+    assert ConvolutionShape(**good).result == (4, 4)
+    with pytest.raises(ValueError) as error:
+        ConvolutionShape(**good | change)
+    assert str(error.value).startswith(says)
+
+
+def test_needs_tensors():
+    shape = ConvolutionShape(1, (4, 4), 16, 8, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
+    with pytest.raises(ValueError, match="must have tensors"):
+        ConvolutionKernel(load_config("tiny").replace(tensors=False), shape, True, True)
