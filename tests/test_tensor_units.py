@@ -8,6 +8,7 @@ from heddle.tmau.load import LoadEngine
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
 from heddle.tmau.tensor_generator import TensorGenerator
+from heddle.tmau.unit import CopyUnit
 from heddle_sim.harness import run_bench
 
 
@@ -48,3 +49,17 @@ def test_tensor_generator(simulator, seed):
 def test_load(name, simulator, seed):
     cfg = load_config(name).replace(tensors=True)
     run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)
+
+
+def test_copy_unit(simulator, seed):
+    cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
+    run_bench(CopyUnit(cfg), bench="heddle_verif.bench.tensor_copies", cfg=cfg, simulator=simulator, seed=seed,
+              parameters={"legal": 100, "illegal": 30})
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["tiny", "base", "large"])
+def test_copy_unit_nightly(name, seed):
+    cfg = load_config(name).replace(tensors=True, axi_address_bits=17, shared_memory_kib=32)
+    run_bench(CopyUnit(cfg), bench="heddle_verif.bench.tensor_copies", cfg=cfg, simulator="verilator", seed=seed,
+              parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)

@@ -337,8 +337,8 @@ class Config:
 
     @property
     def tag_bits(self):
-        """Bits of a client's request tag."""
-        return max(ceil_log2(self.axi_reads), ceil_log2(self.axi_writes), 1)
+        """Bits of a client's request tag; the two behind those of the reads are for the halves of a tensor's descriptor."""
+        return max(ceil_log2(self.axi_reads + 2 * self.tensors), ceil_log2(self.axi_writes), 1)
 
     @property
     def axi_id_bits(self):

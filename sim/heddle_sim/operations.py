@@ -128,8 +128,8 @@ def copy_block(state, operation):
     # The usual case, in one step instead of beat by beat.
     shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]
     places = slice(shared, shared + size)
-    if operation.swizzle is Swizzle.B128:
-        places = swizzled(np.arange(shared, shared + size))
+    if operation.swizzle is not Swizzle.NONE:
+        places = swizzled(np.arange(shared, shared + size), operation.swizzle)
     if operation.destination_space is Space.SHARED:
         state.shared[places] = state.memory[memory:memory + size]
     else:

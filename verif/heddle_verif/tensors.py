@@ -9,6 +9,8 @@ from heddle.tmau.descriptor import (
     FLOAT_FORMATS,
     FORMAT_BYTES,
     INTERLEAVE_BYTES,
+    MAX_RANK,
+    MAX_SPATIAL,
     SWIZZLE_BYTES,
     Fill,
     Interleave,
@@ -20,7 +22,7 @@ from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import traverse
 
-__all__ = ["NEVER", "box_of", "broken", "legal_cases", "random_fields", "random_request", "rows_of", "walk_of"]
+__all__ = ["NEVER", "box_of", "broken", "legal_cases", "random_fields", "random_request", "request_members", "rows_of", "walk_of"]
 
 NEVER = (1 << 33) - 1       # rows left in a loop that does not end
 
@@ -52,7 +54,8 @@ def walk_of(cfg, fields, request):
     base = fields.address >> 4
     for d, loop in enumerate(loops):
         loop["place"] = base + sum(restarts[:d]) + sum(starts[d:]) & mask
-    return {"loop": loops, "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
+    inside = all(0 <= loop["position"] <= loop["size_minus_one"] for loop in loops)
+    return {"loop": loops, "inside": int(inside), "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
 
 
 def rows_of(cfg, fields, request):
@@ -184,6 +187,16 @@ def random_request(rng, cfg, fields, store=False, reductions=True):
     room = max(0, cfg.shared_bytes - fields.bytes) // 128
     return TensorRequest(coordinates=tuple(coordinates), shared_address=128 * int(rng.integers(0, room + 1)), mode=fields.mode,
                          offsets=offsets, store=store, reduction=reduction)
+
+
+def request_members(request, **rest):
+    """The members of ``tensor_request_layout`` and ``tensor_operation_layout`` that say what a request wants; ``rest`` has the others."""
+    return {
+        "coordinates": [*request.coordinates, *[0] * (MAX_RANK - len(request.coordinates))],
+        "offsets": [*request.offsets, *[0] * (MAX_SPATIAL - len(request.offsets))],
+        "shared_address": request.shared_address, "mode": request.mode, "rank_minus_one": len(request.coordinates) - 1,
+        "store": int(request.store), "reduction": request.reduction, **rest,
+    }
 
 
 def legal_cases(rng, cfg, count, store=False, **options):

@@ -5,7 +5,8 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..config import BANK_BYTES
-from .generator import burst_layout, units_per_beat
+from .generator import burst_layout, unit_bytes, units_per_beat
+from .swizzle import swizzle_bits
 
 __all__ = ["BeatRequester", "beat_layout"]
 
@@ -19,7 +20,9 @@ def beat_layout(cfg):
         "barrier": 4,
         "arrives": 1,       # with this beat the burst has been read, and a barrier wants to know
         "bytes": 16,        # of the burst
-        "swizzled": 1,
+        "swizzle": swizzle_bits(cfg),
+        # Nothing is read and written; the last bytes of the last valid unit are not written.
+        **({"silent": 1, "missing": range(unit_bytes(cfg) + 1)} if cfg.tensors else {}),
     })
 
 
@@ -55,7 +58,7 @@ class BeatRequester(Component):
         free = Signal()
         beat = self.o.payload
         m.d.comb += [
-            last.eq(number == burst.beats_minus_one),
+            last.eq((number == burst.beats_minus_one) | (burst.outside if self.cfg.tensors else 0)),
             free.eq(~self.o.valid | self.o.ready),
             self.i.ready.eq(free & last),
         ]
@@ -67,11 +70,21 @@ class BeatRequester(Component):
                 beat.barrier.eq(burst.barrier),
                 beat.arrives.eq(last & burst.has_barrier),
                 beat.bytes.eq(burst.blocks * BANK_BYTES),
-                beat.swizzled.eq(burst.swizzled),
+                beat.swizzle.eq(burst.swizzle),
             ]
             for i in range(units):
                 skipped = ((number == 0) & (i < burst.skip_first)) | (last & (units - i <= burst.skip_last))
-                m.d.sync += beat.valid_units[i].eq(~skipped)
+                m.d.sync += beat.valid_units[i].eq(~(skipped | (burst.outside if self.cfg.tensors else 0)))
+            if self.cfg.tensors:
+                m.d.sync += [beat.silent.eq(burst.outside), beat.missing.eq(self._missing(burst, number, last))]
             with m.If(self.i.valid):
                 m.d.sync += number.eq(Mux(last, 0, number + 1))
         return m
+
+    def _missing(self, burst, number, last):
+        """Bytes of the beat's last unit that lie behind the tensor."""
+        missing, unit = burst.missing_bytes, unit_bytes(self.cfg)
+        if unit == BANK_BYTES:
+            return Mux(last, missing, 0)
+        before = number + 1 == burst.beats_minus_one
+        return Mux(last, Mux(missing > unit, unit, missing), Mux(before & (missing > unit), missing - unit, 0))

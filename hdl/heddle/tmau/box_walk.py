@@ -41,6 +41,7 @@ def box_walk_layout(cfg):
     """
     return data.StructLayout({
         "loop": data.ArrayLayout(loop_layout(cfg), LOOPS),
+        "inside": 1,                            # the first row lies inside the tensor as far as the loops say
         "pixels": 1,
         "pixels_minus_one": PIXEL_BITS,
     })
@@ -58,7 +59,8 @@ class BoxWalk(Component):
     takes a step. Tiles and columns of pixels differ only in what their loops start with. A loop's ``place`` follows it as the
     address of the row at which all loops inside it start again, so that one addition a row is enough.
 
-    Latency 2 cycles from ``i`` to the first row; throughput one row a cycle, also from box to box, while ``o.ready`` holds. Outputs are
+    Latency 1 cycle from ``i`` to the first row, 2 to the second of a box that found the walk idle; throughput one row a cycle, also from
+    box to box, while ``o.ready`` holds. Outputs are
     registered. ``stop`` drops the box under way and takes none. Reset drops all rows.
 
     Parameters
@@ -83,7 +85,8 @@ class BoxWalk(Component):
 
     def elaborate(self, platform):
         m = Module()
-        active, free, last = Signal(), Signal(), Signal()
+        active, free, last, single = Signal(), Signal(), Signal(), Signal()
+        ahead, shown = Signal(), Signal()       # the first row goes past the registers of the loops; it did
         box = Signal(box_walk_layout(self.cfg), reset_less=True)
         ends = Signal(LOOPS)        # the loop's row is its last one
         m.d.comb += [
@@ -91,15 +94,23 @@ class BoxWalk(Component):
             last.eq(Mux(box.pixels, (box.pixels_minus_one == 0) & ends[0], ends.all())),
             self.i.ready.eq(~self.stop & (~active | (free & last))),
         ]
-        incoming = self.i.payload
+        incoming, first_ends = self.i.payload, Signal(LOOPS)
+        m.d.comb += [
+            first_ends.eq(Cat(loop.left <= loop.step for loop in incoming.loop)),
+            single.eq(Mux(incoming.pixels, (incoming.pixels_minus_one == 0) & first_ends[0], first_ends.all())),
+            ahead.eq(self.i.valid & self.i.ready & ~active & free),
+        ]
+        m.d.sync += shown.eq(ahead)
         with m.If(self.i.ready):
-            m.d.sync += [active.eq(self.i.valid), box.eq(incoming)]
-            m.d.sync += ends.eq(Cat(loop.left <= loop.step for loop in incoming.loop))
-        with m.Elif(free):
+            m.d.sync += [active.eq(self.i.valid & ~(ahead & single)), box.eq(incoming), ends.eq(first_ends)]
+        with m.Elif(free | shown):
             self._advance(m, box, ends)
         with m.If(self.stop):
             m.d.sync += active.eq(0)
-        self._row(m, box, active & ~self.stop, last, free)
+        self._row(m, box, active & ~shown & ~self.stop, last, free)
+        with m.If(ahead):
+            m.d.sync += [self.o.valid.eq(1), self.o.payload.place.eq(incoming.loop[0].place), self.o.payload.inside.eq(incoming.inside),
+                         self.o.payload.last.eq(single)]
         return m
 
     def _advance(self, m, box, ends):

@@ -1,47 +1,17 @@
 """Beats for what lies outside a tensor, which no memory is asked for [S1.5]."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
 from ..stream import Queue
-from .descriptor import NAN_BITS, TensorFormat
-from .generator import Filler, burst_layout, unit_bytes, units_per_beat
+from .filler import filler_word
+from .generator import burst_layout, units_per_beat
 from .located import located_beat_layout
 
-__all__ = ["FillBeats", "completed"]
+__all__ = ["FillBeats"]
 
 BURSTS_AHEAD = 4
-_ELEMENTS = {Filler.NAN_16: (TensorFormat.F16, 16), Filler.NAN_32: (TensorFormat.F32, 32), Filler.NAN_64: (TensorFormat.F64, 64)}
-
-
-def filler_word(m, filler, nbytes):
-    """``nbytes`` bytes of elements outside a tensor."""
-    word = Signal(8 * nbytes, name="filler_word")
-    with m.Switch(filler):
-        for kind, (format, bits) in _ELEMENTS.items():
-            with m.Case(kind):
-                m.d.comb += word.eq(Cat(Const(NAN_BITS[format], bits) for _ in range(8 * nbytes // bits)))
-    return word
-
-
-def completed(m, cfg, word, slot, number):
-    """A beat of a burst with filler for what lies behind the tensor: the last bytes of the burst, of which a beat may have all.
-
-    ``slot`` has the burst's ``beats_minus_one``, ``skip_last``, ``missing_bytes`` and ``filler``; ``number`` is that of the beat.
-    """
-    nbytes = cfg.axi_bytes
-    left = slot.beats_minus_one - number        # beats behind this one
-    missing = Signal(range(2 * nbytes + 2 * BANK_BYTES))
-    here = Signal(range(nbytes + 1), name="missing_here")
-    m.d.comb += missing.eq(Mux(slot.missing_bytes == 0, 0, slot.skip_last * unit_bytes(cfg) + slot.missing_bytes))
-    with m.If(left == 0):
-        m.d.comb += here.eq(Mux(missing > nbytes, nbytes, missing))
-    with m.Elif((left == 1) & (missing > nbytes)):
-        m.d.comb += here.eq(missing - nbytes)
-    filler = filler_word(m, slot.filler, nbytes)
-    return Cat(Mux(nbytes - byte <= here, filler.word_select(byte, 8), word.word_select(byte, 8)) for byte in range(nbytes))
 
 
 class FillBeats(Component):
@@ -91,7 +61,7 @@ class FillBeats(Component):
                 beat.pointer.eq(burst.pointer + number * units),
                 beat.valid_units.eq(Cat(~last | (units - i > burst.skip_last) for i in range(units))),
                 beat.tag.eq(waiting.payload.slot), beat.last.eq(last), beat.error.eq(0),
-                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzled", "pc", "beat_address")),
+                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address")),
             ]
             with m.If(self.o.ready):
                 m.d.sync += number.eq(Mux(last, 0, number + 1))

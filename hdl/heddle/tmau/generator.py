@@ -8,8 +8,9 @@ from amaranth.utils import exact_log2
 from ..config import BANK_BYTES, MAX_BURST_BYTES
 from ..layouts import PC_BITS
 from .requests import transfer_layout
+from .swizzle import swizzle_bits
 
-__all__ = ["BurstGenerator", "Filler", "burst_layout", "unit_bytes", "units_per_beat"]
+__all__ = ["BurstGenerator", "Filler", "burst_layout", "place_burst", "unit_bytes", "units_per_beat"]
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 
@@ -36,8 +37,8 @@ def burst_layout(cfg):
     """A burst of global memory and where its beats lie in shared memory.
 
     Unit i of beat j belongs to unit ``pointer + j * units_per_beat + i`` of shared memory (modulo its size), except for the
-    first ``skip_first`` units of the first beat and the last ``skip_last`` units of the last one. With ``swizzled`` a
-    block goes to the bank of its number XOR the low bits of its row (``swizzle.py``).
+    first ``skip_first`` units of the first beat and the last ``skip_last`` units of the last one. With ``swizzle`` a
+    block goes to another bank of its row (``swizzle.py``).
     """
     skip_bits = exact_log2(units_per_beat(cfg))
     return data.StructLayout({
@@ -50,11 +51,35 @@ def burst_layout(cfg):
         "ends_transfer": 1,
         "barrier": 4,
         "has_barrier": 1,
-        "swizzled": 1,
+        "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
         # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
         **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler} if cfg.tensors else {}),
     })
+
+
+def place_burst(m, cfg, burst, global_block, shared_block, blocks):
+    """Where a burst of ``blocks`` blocks lies."""
+    m.d.comb += burst.blocks.eq(blocks)
+    beat_blocks = cfg.axi_bytes // BANK_BYTES
+    if beat_blocks == 0:        # two beats make a block
+        m.d.comb += [
+            burst.beat_address.eq(global_block << 1),
+            burst.pointer.eq(shared_block << 1),
+            burst.beats_minus_one.eq((blocks << 1) - 1),
+        ]
+        return
+    shift = exact_log2(beat_blocks)
+    skip = global_block[:shift]
+    end = Signal(range(BURST_BLOCKS + 1), name="end")       # blocks from the first beat's start to the last block's end
+    m.d.comb += [
+        end.eq(blocks + skip),
+        burst.beat_address.eq(global_block[shift:]),
+        burst.pointer.eq(shared_block - skip),
+        burst.beats_minus_one.eq((end - 1) >> shift),
+        burst.skip_first.eq(skip),
+        burst.skip_last.eq(-end),
+    ]
 
 
 class BurstGenerator(Component):
@@ -119,30 +144,11 @@ class BurstGenerator(Component):
     def _burst(self, m, rest, blocks, ends):
         """The burst of the next ``blocks`` blocks of ``rest``."""
         burst = self.o.payload
+        place_burst(m, self.cfg, burst, rest.global_block, rest.shared_block, blocks)
         m.d.comb += [
-            burst.blocks.eq(blocks),
             burst.ends_transfer.eq(ends),
             burst.barrier.eq(rest.barrier),
             burst.has_barrier.eq(rest.has_barrier),
-            burst.swizzled.eq(rest.swizzled),
+            burst.swizzle.eq(rest.swizzle),
             burst.pc.eq(rest.pc),
         ]
-        beat_blocks = self.cfg.axi_bytes // BANK_BYTES
-        if beat_blocks == 0:        # two beats make a block
-            m.d.comb += [
-                burst.beat_address.eq(rest.global_block << 1),
-                burst.pointer.eq(rest.shared_block << 1),
-                burst.beats_minus_one.eq((blocks << 1) - 1),
-            ]
-        else:
-            shift = exact_log2(beat_blocks)
-            skip = rest.global_block[:shift]
-            end = Signal(range(BURST_BLOCKS + 1))       # blocks from the first beat's start to the last block's end
-            m.d.comb += [
-                end.eq(blocks + skip),
-                burst.beat_address.eq(rest.global_block[shift:]),
-                burst.pointer.eq(rest.shared_block - skip),
-                burst.beats_minus_one.eq((end - 1) >> shift),
-                burst.skip_first.eq(skip),
-                burst.skip_last.eq(-end),
-            ]

@@ -1,8 +1,7 @@
 """Back end of the copy unit for loads: read bursts of global memory, written to the banks of shared memory."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
-from amaranth.lib.memory import Memory
+from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
@@ -15,110 +14,13 @@ from ..layouts import (
     read_data_layout,
     read_request_layout,
 )
-from .fill import FillBeats, completed
+from .fill import FillBeats
 from .generator import burst_layout, unit_bytes, units_per_beat
-from .located import located_beat_layout
+from .located import BeatLocator, located_beat_layout
 from .slots import SlotRing
-from .swizzle import swizzle
+from .swizzle import exchange_of, swizzle
 
-__all__ = ["BeatLocator", "BeatWriter", "LoadEngine"]
-
-
-def _slot_layout(cfg):
-    """What a slot remembers of its burst."""
-    burst = burst_layout(cfg)
-    names = ["beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzled", "pc"]
-    return data.StructLayout({name: burst[name].shape for name in names + ["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors})
-
-
-class BeatLocator(Component):
-    """Remembers the bursts under way and finds the place of every beat that comes back.
-
-    Beats of different tags may come interleaved; the beats of a tag come in order. Latency 2 cycles, throughput one beat a
-    cycle; all stages stand still while ``o`` waits. Reset drops the beats under way.
-
-    Parameters
-    ----------
-    cfg : Config
-
-    Members
-    -------
-    burst : In(burst_layout(cfg)), slot : In, remember : In(1)
-        Store ``burst`` for the tag ``slot``.
-    clearing : In(1)
-        After reset, before the first burst: ``slot`` goes through all slots.
-    i : In(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))
-        ``ready`` depends on ``o.ready`` combinationally.
-    o : Out(stream.Signature(located_beat_layout(cfg)))
-    """
-
-    def __init__(self, cfg):
-        self.cfg = cfg
-        super().__init__({
-            "burst": In(burst_layout(cfg)),
-            "slot": In(range(cfg.axi_reads)),
-            "remember": In(1),
-            "clearing": In(1),
-            "i": In(stream.Signature(read_data_layout(cfg, cfg.tag_bits))),
-            "o": Out(stream.Signature(located_beat_layout(cfg))),
-        })
-
-    def elaborate(self, platform):
-        m = Module()
-        advance = Signal()
-        valid = Signal(2)
-        beat = Signal(read_data_layout(self.cfg, self.cfg.tag_bits), reset_less=True)
-        slot, slot_number = self._slots(m, advance)
-        number = self._beat_number(m, advance, slot_number)
-        located = Signal(located_beat_layout(self.cfg), reset_less=True)
-        m.d.comb += [
-            advance.eq(~valid[1] | self.o.ready),
-            self.i.ready.eq(advance),
-            self.o.valid.eq(valid[1]),
-            self.o.payload.eq(located),
-        ]
-        units = units_per_beat(self.cfg)
-        with m.If(advance):
-            m.d.sync += [valid.eq(Cat(self.i.valid, valid[0])), beat.eq(self.i.payload)]
-            m.d.sync += [located[name].eq(beat[name]) for name in ("tag", "last", "error")]
-            m.d.sync += located.data.eq(completed(m, self.cfg, beat.data, slot, number) if self.cfg.tensors else beat.data)
-            m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzled", "pc", "beat_address")]
-            m.d.sync += located.pointer.eq(slot.pointer + number * units)
-            for i in range(units):
-                skipped = ((number == 0) & (i < slot.skip_first)) | (beat.last & (units - i <= slot.skip_last))
-                m.d.sync += located.valid_units[i].eq(~skipped)
-        return m
-
-    def _slots(self, m, advance):
-        """The slot of the beat in the first stage, and the number of the slot of the beat that comes in."""
-        slots = Memory(shape=_slot_layout(self.cfg), depth=self.cfg.axi_reads, init=[], attrs={"no_rw_check": 1})
-        m.submodules.slots = slots
-        write = slots.write_port()
-        read = slots.read_port(domain="comb")
-        slot = Signal(_slot_layout(self.cfg), reset_less=True)
-        slot_number = self.i.payload.tag[:len(read.addr)]
-        m.d.comb += [write.addr.eq(self.slot), write.en.eq(self.remember), read.addr.eq(slot_number)]
-        m.d.comb += [write.data[name].eq(self.burst[name]) for name, _ in _slot_layout(self.cfg)]
-        with m.If(advance):
-            m.d.sync += slot.eq(read.data)
-        return slot, slot_number
-
-    def _beat_number(self, m, advance, slot_number):
-        """Number in its burst of the beat in the first stage; a counter per slot, zero again after the last beat."""
-        numbers = Memory(shape=burst_layout(self.cfg)["beats_minus_one"].shape, depth=self.cfg.axi_reads, init=[])
-        m.submodules.numbers = numbers
-        read = numbers.read_port(domain="comb")
-        write = numbers.write_port()
-        number = Signal(numbers.shape, reset_less=True)
-        m.d.comb += [
-            read.addr.eq(slot_number),
-            write.addr.eq(Mux(self.clearing, self.slot, slot_number)),
-            write.data.eq(Mux(self.clearing | self.i.payload.last, 0, read.data + 1)),
-            write.en.eq(self.clearing | (self.i.valid & advance)),
-        ]
-        with m.If(advance):
-            m.d.sync += number.eq(read.data)
-        return number
+__all__ = ["BeatWriter", "LoadEngine"]
 
 
 class BeatWriter(Component):
@@ -213,7 +115,7 @@ class BeatWriter(Component):
         first_bank = incoming.pointer[halves:][:exact_log2(BANKS)]
         in_row = Cat(first_bank + i < BANKS for i in range(units))
         here, behind = incoming.valid_units & in_row, incoming.valid_units & ~in_row
-        divided = incoming.swizzled & ~incoming.error & here.any() & behind.any()
+        divided = incoming.swizzle.any() & ~incoming.error & here.any() & behind.any()
         m.d.comb += [
             self._split.eq(self.i.valid & divided & ~self._second),
             self._units.eq(Mux(divided, Mux(self._second, behind, here), incoming.valid_units)),
@@ -229,16 +131,16 @@ class BeatWriter(Component):
         m.d.comb += spread.eq(self._units << incoming.pointer[halves:][:exact_log2(BANKS)])
         incoming_row = incoming.pointer[halves + exact_log2(BANKS):]
         only_next = spread[BANKS:].any() & ~spread[:BANKS].any()
-        wanted = swizzle(m, "wanted", spread[:BANKS] | spread[BANKS:], Mux(incoming.swizzled, incoming_row + only_next, 0))
+        wanted = swizzle(m, "wanted", spread[:BANKS] | spread[BANKS:], exchange_of(self.cfg, incoming.swizzle, incoming_row + only_next))
         block = beat.pointer[halves:]
         first_bank = block[:exact_log2(BANKS)]
         row = block[exact_log2(BANKS):]
         next_row = Signal.like(row, name="next_row")
         exchange = Signal(exact_log2(BANKS), name="exchange")
-        m.d.comb += [next_row.eq(row + 1), exchange.eq(Mux(beat.swizzled, Mux(behind, next_row, row), 0))]
+        m.d.comb += [next_row.eq(row + 1), exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(behind, next_row, row)))]
         for b in range(BANKS):
             # A beat covers ``units`` neighbouring banks; those behind the last one lie in the next row.
-            wraps = Mux(beat.swizzled, behind, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
+            wraps = Mux(beat.swizzle.any(), behind, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
             # Neighbouring units go to neighbouring banks: bank b takes unit (b - first_bank) modulo units.
             unit = ((exchange ^ b) - first_bank)[:exact_log2(units)]
             m.d.comb += [
@@ -254,7 +156,7 @@ class LoadEngine(Component):
     """Reads bursts of global memory into shared memory, up to ``cfg.axi_reads`` at a time.
 
     Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
-    ``i_burst`` to the request, 3 from a beat to its bank request. Answers may come in any order of the tags, interleaved beat by beat.
+    ``i_burst`` to the request, none with ``cfg.tensors``; 3 from a beat to its bank request. Answers may come in any order of the tags, interleaved beat by beat.
     A bank conflict holds ``read_data``. Reset forgets all bursts (reset memory as well) [S1.1, docs/units/tmau.md].
 
     Parameters
@@ -308,8 +210,8 @@ class LoadEngine(Component):
                 filler.i_burst.payload.burst.eq(burst),
                 filler.i_burst.payload.slot.eq(slots.index),
             ]
+        self._request(m, request, slots, burst, requested, free)
         m.d.comb += [
-            free.eq(~request.valid | request.ready),
             self.i_burst.ready.eq(free & slots.free & accepted),
             slots.take.eq(self.i_burst.valid & self.i_burst.ready),
             slots.ends_transfer.eq(burst.ends_transfer),
@@ -323,16 +225,33 @@ class LoadEngine(Component):
             self.busy.eq(slots.busy),
             self.event_conflict.eq(writer.event_conflict),
         ]
-        with m.If(free):
-            m.d.sync += [
-                request.valid.eq(slots.take & requested),
-                request.payload.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
-                request.payload.beats_minus_one.eq(burst.beats_minus_one),
-                request.payload.tag.eq(slots.index),
-            ]
         connect(m, flipped(self.read_data), locator.i)
         connect(m, located, writer.i)
         connect(m, writer.bank_write, flipped(self.bank_write))
         connect(m, writer.o_moved, flipped(self.o_moved))
         connect(m, writer.o_failure, flipped(self.o_failure))
         return m
+
+    def _request(self, m, request, slots, burst, requested, free):
+        """The request of the burst that is taken: from a register, or with tensors at once, and from a register if it has to wait."""
+        asked = Signal.like(request.payload, name="asked")
+        m.d.comb += [
+            asked.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
+            asked.beats_minus_one.eq(burst.beats_minus_one),
+            asked.tag.eq(slots.index),
+        ]
+        wanted = slots.take & requested
+        if self.cfg.tensors:
+            waiting = Signal()
+            kept = Signal.like(request.payload, name="kept", reset_less=True)
+            m.d.comb += [
+                free.eq(~waiting), request.valid.eq(waiting | wanted),
+                request.payload.eq(Mux(waiting, kept, asked)),
+            ]
+            m.d.sync += waiting.eq(request.valid & ~request.ready)
+            with m.If(~waiting):
+                m.d.sync += kept.eq(asked)
+            return
+        m.d.comb += free.eq(~request.valid | request.ready)
+        with m.If(free):
+            m.d.sync += [request.valid.eq(wanted), request.payload.eq(asked)]

@@ -9,6 +9,7 @@ from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
+from .swizzle import swizzle_bits, swizzle_field
 
 __all__ = ["RequestCheck", "transfer_layout"]
 
@@ -23,7 +24,7 @@ def transfer_layout(cfg):
         "blocks": cfg.shared_address_bits - BLOCK_BITS + 1,
         "barrier": 4,
         "has_barrier": 1,
-        "swizzled": 1,      # the low bits of the row are XORed to the bank
+        "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
     })
 
@@ -34,7 +35,7 @@ class RequestCheck(Component):
     The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
 
     1. UNSUPPORTED, operand = field value: ``kind``, ``source_space`` (when it equals ``destination_space``), ``swizzle``
-       (32B, 64B), ``reduction``.
+       (32B, 64B, where ``cfg.tensors`` is not set), ``reduction``.
     2. No blocks: the operation completes at once [S1.12].
     3. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes).
     4. OUT_OF_RANGE for shared memory, then for global memory: operand = the address when it lies outside, else the first address
@@ -136,7 +137,7 @@ class RequestCheck(Component):
             m.d.comb += field.eq(operation.kind)
         with m.Elif(operation.source_space == operation.destination_space):
             m.d.comb += field.eq(operation.source_space)
-        with m.Elif((operation.swizzle != Swizzle.NONE) & (operation.swizzle != Swizzle.B128)):
+        with m.Elif(0 if self.cfg.tensors else (operation.swizzle != Swizzle.NONE) & (operation.swizzle != Swizzle.B128)):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(operation.reduction), unsupported.eq(operation.reduction != Reduction.NONE)]
@@ -168,6 +169,6 @@ class RequestCheck(Component):
             transfer.blocks.eq(operation.blocks),
             transfer.barrier.eq(operation.barrier),
             transfer.has_barrier.eq(operation.has_barrier),
-            transfer.swizzled.eq(operation.swizzle == Swizzle.B128),
+            transfer.swizzle.eq(swizzle_field(self.cfg, operation.swizzle)),
             transfer.pc.eq(operation.pc),
         ]

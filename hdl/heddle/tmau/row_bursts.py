@@ -38,8 +38,8 @@ def piece_layout(cfg):
 class RowBursts(Component):
     """One piece a cycle, of one row after the other; a row of one piece takes one cycle, also from box to box.
 
-    Stores have no pieces outside the tensor, unless nothing of the box is inside: then its last piece is one with ``outside``, so that
-    every box has a piece with ``last``. Latency 1 cycle; ``i_row.ready`` depends on ``o.ready`` combinationally; ``o`` is registered.
+    Stores have no pieces outside the tensor but those with a barrier, which counts all bytes, and the last one of a box: every box has a
+    piece with ``last``. Latency 1 cycle; ``i_row.ready`` depends on ``o.ready`` combinationally; ``o`` is registered.
     ``stop`` drops rows and shapes, one of each a cycle. Reset drops all.
 
     Parameters
@@ -97,7 +97,7 @@ class RowBursts(Component):
         m.d.comb += ends.eq(row_ends & row.last)
         with m.If(free):
             m.d.sync += [
-                self.o.valid.eq(taken & ~(shape.store & outside & ~ends)),
+                self.o.valid.eq(taken & ~(shape.store & outside & ~ends & ~shape.has_barrier)),
                 piece.global_block.eq(row.place + begun),
                 piece.shared_block.eq(shared + begun),
                 piece.blocks.eq(blocks),

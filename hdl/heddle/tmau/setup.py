@@ -4,6 +4,8 @@ from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import ErrorCode
+from ..isa.layout import Reduction
 from .box_walk import LOOPS, POSITION_BITS, place_bits
 from .descriptor import Interleave, TensorMode
 from .product import PartialProduct
@@ -25,6 +27,8 @@ class TensorSetup(Component):
     Parameters
     ----------
     cfg : Config
+    reductions : bool
+        Boxes may have a reduction; if not, a request with one that breaks no other rule is UNSUPPORTED.
 
     Members
     -------
@@ -36,8 +40,8 @@ class TensorSetup(Component):
         A request ended here: it failed or was dropped.
     """
 
-    def __init__(self, cfg):
-        self.cfg = cfg
+    def __init__(self, cfg, reductions=True):
+        self.cfg, self.reductions = cfg, reductions
         super().__init__({
             "i": In(stream.Signature(tensor_request_layout())),
             "o": Out(stream.Signature(box_layout(cfg))),
@@ -72,7 +76,7 @@ class TensorSetup(Component):
         m.submodules.row = row = RowShape()
         m.d.comb += [row.descriptor.eq(descriptor), row.coordinate.eq(request.coordinates[0])]
         values = self._dimension(m, request, loop)
-        self._loops(m, box, begin, loop, values)
+        self._loops(m, box, begin, loop, done, values)
         self._places(m, begin, loop, done, values, row)
         failed = self._checks(m, request, begin, loop, done, values, row)
         self._copy(m, box, request, row)
@@ -129,7 +133,7 @@ class TensorSetup(Component):
             m.d.comb += values[name].eq(value)
         return values
 
-    def _loops(self, m, box, begin, loop, values):
+    def _loops(self, m, box, begin, loop, done, values):
         """Registers of the loop at hand; loops that the tensor lacks are those of one row."""
         never = (1 << POSITION_BITS - 1) - 1
         for d, target in enumerate(box.walk.loop):
@@ -146,6 +150,9 @@ class TensorSetup(Component):
             with m.Elif(begin):
                 m.d.sync += [target.position.eq(0), target.left.eq(1), target.restart.eq(0), target.restart_left.eq(1), target.step.eq(1),
                              target.step_blocks.eq(0), target.size_minus_one.eq(0)]
+        inside = ~values["exists"] | ((values["position"] >= 0) & (values["position"] < values["size"]))
+        with m.If(self.i.valid & ~done):
+            m.d.sync += box.walk.inside.eq(inside & (begin | box.walk.inside))
 
     def _places(self, m, begin, loop, done, values, row):
         """Block of the first row: address, row and products of positions and strides; and of the first row after each restart."""
@@ -194,7 +201,11 @@ class TensorSetup(Component):
         first = self.o_failure.payload.violation
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
         self._bytes = nbytes.bytes
-        return dimensions.failed | requests.failed
+        if self.reductions:
+            return dimensions.failed | requests.failed
+        with m.If(~dimensions.failed & ~requests.failed):
+            m.d.comb += [first.code.eq(ErrorCode.UNSUPPORTED), first.dimension.eq(0), first.value.eq(request.reduction)]
+        return dimensions.failed | requests.failed | (request.reduction != Reduction.NONE)
 
     def _copy(self, m, box, request, row):
         """What goes through unchanged, and the shape of the rows."""

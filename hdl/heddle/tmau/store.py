@@ -25,7 +25,7 @@ from ..stream import Queue, link
 from .beats import BeatRequester, beat_layout
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .slots import SlotRing
-from .swizzle import swizzle
+from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatReader", "StoreEngine"]
 
@@ -73,6 +73,7 @@ class BeatReader(Component):
         beat = self.i.payload
         granted = Signal(BANKS)         # banks of this part of the beat that were granted in earlier cycles
         complete = Signal()
+        written = Signal()              # ... and goes to the bus
         allowed = Signal()
         ahead = Signal(range(BEATS_AHEAD + 1))
         wanted, split = self._wanted(m, beat)
@@ -86,14 +87,15 @@ class BeatReader(Component):
             complete.eq(part_read & ~split),
             self.event_conflict.eq(self.bank_read.request != now),
             self.i.ready.eq(complete),
+            written.eq(complete & ~beat.silent if self.cfg.tensors else complete),
         ]
         m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
         with m.If(part_read):
             m.d.sync += self._second.eq(split)
         taken = self.o.valid & self.o.ready
-        with m.If(complete & ~taken):
+        with m.If(written & ~taken):
             m.d.sync += ahead.eq(ahead + 1)
-        with m.If(taken & ~complete):
+        with m.If(taken & ~written):
             m.d.sync += ahead.eq(ahead - 1)
 
         with m.If(complete & beat.arrives):
@@ -104,7 +106,7 @@ class BeatReader(Component):
             ]
         with m.Elif(self.o_moved.ready):
             m.d.sync += self.o_moved.valid.eq(0)
-        self._collect(m, beat, now, complete)
+        self._collect(m, beat, now, written)
         return m
 
     @property
@@ -127,14 +129,14 @@ class BeatReader(Component):
         in_next, split = Signal(name="in_next"), Signal(name="split")
         self._exchange = Signal(exact_log2(BANKS), name="exchange")
         m.d.comb += [
-            split.eq(beat.swizzled & here.any() & behind.any() & ~self._second),
+            split.eq(beat.swizzle.any() & here.any() & behind.any() & ~self._second),
             in_next.eq(behind.any() & (self._second | ~here.any())),
-            self._exchange.eq(Mux(beat.swizzled, Mux(in_next, next_row, row), 0)),
+            self._exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(in_next, next_row, row))),
         ]
         for b in range(BANKS):
-            wraps = Mux(beat.swizzled, in_next, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
+            wraps = Mux(beat.swizzle.any(), in_next, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
             m.d.comb += self.bank_read.row[b].eq(Mux(wraps, next_row, row))
-        part = Mux(beat.swizzled, Mux(in_next, behind, here), here | behind)
+        part = Mux(beat.swizzle.any(), Mux(in_next, behind, here), here | behind)
         return swizzle(m, "wanted", part, self._exchange), split
 
     def _collect(self, m, beat, now, complete):
@@ -142,7 +144,7 @@ class BeatReader(Component):
         units = units_per_beat(self.cfg)
         delayed_layout = data.StructLayout({
             "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
-            "valid_units": units, "last": 1, "exchange": exact_log2(units),
+            "valid_units": units, "last": 1, "exchange": exact_log2(units), **self._missing,
         })
         stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 3)]
         m.d.comb += [
@@ -152,6 +154,7 @@ class BeatReader(Component):
             stages[0].valid_units.eq(beat.valid_units),
             stages[0].last.eq(beat.last),
             stages[0].exchange.eq(self._exchange),
+            *(stages[0][name].eq(beat[name]) for name in self._missing),
         ]
         for before, after in itertools.pairwise(stages):
             m.d.sync += after.eq(before)
@@ -184,7 +187,7 @@ class BeatReader(Component):
     def _output(self, m, finished, lanes):
         cfg = self.cfg
         units = units_per_beat(cfg)
-        layout = data.StructLayout({"data": cfg.axi_data_bits, "valid_units": units, "last": 1})
+        layout = data.StructLayout({"data": cfg.axi_data_bits, "valid_units": units, "last": 1, **self._missing})
         m.submodules.beats = beats = Queue(layout, BEATS_AHEAD)
         if self._halves:
             word = Mux(finished.unit_pointer[0], lanes[8 * unit_bytes(cfg):], lanes[:8 * unit_bytes(cfg)])
@@ -196,12 +199,27 @@ class BeatReader(Component):
             beats.i.payload.data.eq(word),
             beats.i.payload.valid_units.eq(finished.valid_units),
             beats.i.payload.last.eq(finished.last),
+            *(beats.i.payload[name].eq(finished[name]) for name in self._missing),
             self.o.valid.eq(beats.o.valid),
             beats.o.ready.eq(self.o.ready),
             self.o.payload.data.eq(beats.o.payload.data),
             self.o.payload.last.eq(beats.o.payload.last),
-            self.o.payload.strobe.eq(Cat(unit.replicate(unit_bytes(cfg)) for unit in beats.o.payload.valid_units)),
+            self.o.payload.strobe.eq(Cat(self._strobes(beats.o.payload))),
         ]
+
+    @property
+    def _missing(self):
+        """Members of beats with tensors only."""
+        return {"missing": beat_layout(self.cfg)["missing"].shape} if self.cfg.tensors else {}
+
+    def _strobes(self, beat):
+        """Strobes of the units of a beat: all bytes, of the last valid one without those that are missing."""
+        nbytes, units = unit_bytes(self.cfg), list(beat.valid_units)
+        for unit, following in zip(units, [*units[1:], 0]):
+            if self.cfg.tensors:
+                yield Cat(unit & (following | (byte + beat.missing < nbytes)) for byte in range(nbytes))
+            else:
+                yield unit.replicate(nbytes)
 
 
 class StoreEngine(Component):
@@ -254,6 +272,7 @@ class StoreEngine(Component):
         request = self.write_request
         burst = self.i_burst.payload
         free = Signal()
+        outside = burst.outside if self.cfg.tensors else 0
         m.d.comb += [
             free.eq(~request.valid | request.ready),
             self.i_burst.ready.eq(free & slots.free & bursts.i.ready),
@@ -267,7 +286,7 @@ class StoreEngine(Component):
         ]
         with m.If(free):
             m.d.sync += [
-                request.valid.eq(slots.take),
+                request.valid.eq(slots.take & ~outside),
                 request.payload.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
                 request.payload.beats_minus_one.eq(burst.beats_minus_one),
                 request.payload.tag.eq(slots.index),
@@ -277,11 +296,11 @@ class StoreEngine(Component):
         link(m, reader.o, self.write_data)
         link(m, reader.o_moved, self.o_moved)
         connect(m, reader.bank_read, flipped(self.bank_read))
-        self._responses(m, slots)
+        self._responses(m, slots, slots.take & outside)
         return m
 
-    def _responses(self, m, slots):
-        """Free the slot of each response, its error first."""
+    def _responses(self, m, slots, outside):
+        """Free the slot of each response, its error first; and that of a burst that lies outside."""
         layout = data.StructLayout({"beat_address": burst_layout(self.cfg)["beat_address"].shape, "pc": PC_BITS})
         sources = Memory(shape=layout, depth=self.cfg.axi_writes, init=[], attrs={"no_rw_check": 1})
         m.submodules.sources = sources
@@ -291,21 +310,24 @@ class StoreEngine(Component):
         valid = Signal()
         response = Signal(write_response_layout(self.cfg.tag_bits), reset_less=True)
         leaves = Signal()
+        skipped, skipped_index = Signal(), Signal.like(slots.index)
         burst = self.i_burst.payload
+        if self.cfg.tensors:
+            m.d.sync += [skipped.eq(outside), skipped_index.eq(slots.index)]
         m.d.comb += [
             write.addr.eq(slots.index),
             write.en.eq(slots.take),
             write.data.beat_address.eq(burst.beat_address),
             write.data.pc.eq(burst.pc),
             read.addr.eq(self.write_response.payload.tag),
-            leaves.eq(valid & (~response.error | self.o_failure.ready)),
+            leaves.eq(valid & ~skipped & (~response.error | self.o_failure.ready)),
             self.write_response.ready.eq(~valid | leaves),
-            self.o_failure.valid.eq(valid & response.error),
+            self.o_failure.valid.eq(valid & ~skipped & response.error),
             self.o_failure.payload.code.eq(ErrorCode.AXI_WRITE),
             self.o_failure.payload.pc.eq(source.pc),
             self.o_failure.payload.operand.eq(source.beat_address << exact_log2(self.cfg.axi_bytes)),
-            slots.finish.eq(leaves),
-            slots.finish_index.eq(response.tag),
+            slots.finish.eq(leaves | skipped),
+            slots.finish_index.eq(Mux(skipped, skipped_index, response.tag)),
         ]
         with m.If(self.write_response.ready):
             m.d.sync += [valid.eq(self.write_response.valid), response.eq(self.write_response.payload), source.eq(read.data)]

@@ -1,18 +1,36 @@
-"""The 128-byte swizzle of shared memory, seen as an exchange of banks."""
+"""The swizzles of shared memory, seen as an exchange of banks."""
 
-from amaranth.hdl import Cat, Mux, Signal
+from amaranth.hdl import Cat, Mux, Signal, Value
 
 from ..config import BANKS
+from ..isa.layout import Swizzle
 
-__all__ = ["swizzle"]
+__all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field"]
+
+
+def swizzle_bits(cfg):
+    """Bits of the field ``swizzle`` of bursts and beats: the mode, or whether it is that of 128 bytes where there is no other."""
+    return 2 if cfg.tensors else 1
+
+
+def swizzle_field(cfg, mode):
+    """The field of a ``Swizzle`` that the configuration has."""
+    return Value.cast(mode) if cfg.tensors else mode == Swizzle.B128
+
+
+def exchange_of(cfg, field, row):
+    """What the banks of ``row`` are XORed with: its lowest 1, 2 or 3 bits in the modes of 32, 64 and 128 bytes.
+
+    The 16-byte blocks of a row go to the banks of their number XOR this: address bits from 4 on XOR those from 7 on of the final
+    shared address.
+    """
+    if not cfg.tensors:
+        return Mux(field, row, 0)[:3]
+    return row[:3] & Cat(field.any(), field[1], field.all())
 
 
 def swizzle(m, name, values, number):
-    """Bit b of ``values`` moved to bit b XOR the low bits of ``number``.
-
-    The 16-byte blocks of a 128-byte row go to the banks of their number XOR that of the row: address bits 4 to 6 XOR bits 7 to 9 of the
-    final shared address. The exchange is its own inverse.
-    """
+    """Bit b of ``values`` moved to bit b XOR the low bits of ``number``. The exchange is its own inverse."""
     level = 1
     while level < BANKS:
         exchanged = Signal(BANKS, name=f"{name}_by_{level}")

@@ -28,6 +28,12 @@ class TensorGenerator(Component):
     ----------
     cfg : Config
 
+    Parameters
+    ----------
+    cfg : Config
+    reductions : bool
+        As in ``TensorSetup``.
+
     Members
     -------
     i_operation : In(stream.Signature(tensor_operation_layout()))
@@ -43,8 +49,8 @@ class TensorGenerator(Component):
         A descriptor is fetched.
     """
 
-    def __init__(self, cfg):
-        self.cfg = cfg
+    def __init__(self, cfg, reductions=True):
+        self.cfg, self.reductions = cfg, reductions
         super().__init__({
             "i_operation": In(stream.Signature(tensor_operation_layout())),
             "o": Out(stream.Signature(piece_layout(cfg))),
@@ -59,7 +65,7 @@ class TensorGenerator(Component):
         m = Module()
         request = tensor_operation_layout()["request"].shape
         m.submodules.cache = cache = DescriptorCache(self.cfg, request)
-        m.submodules.setup = setup = TensorSetup(self.cfg)
+        m.submodules.setup = setup = TensorSetup(self.cfg, self.reductions)
         m.submodules.walk = walk = BoxWalk(self.cfg)
         m.submodules.shapes = shapes = Queue(row_shape_layout(self.cfg), BOXES_AHEAD)
         m.submodules.bursts = bursts = RowBursts(self.cfg)

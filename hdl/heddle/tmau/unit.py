@@ -1,6 +1,6 @@
 """The copy unit: front end, address generators and back ends."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
@@ -16,10 +16,14 @@ from ..layouts import (
 )
 from ..stream import Queue, link
 from .arrivals import ArrivalMerge
+from .burst_merge import BurstMerge
 from .generator import BurstGenerator
 from .load import LoadEngine
+from .read_share import ReadShare
 from .requests import RequestCheck, transfer_layout
 from .store import StoreEngine
+from .tensor_copies import TensorCopies
+from .tensor_layouts import tensor_operation_layout
 
 __all__ = ["CopyUnit"]
 
@@ -77,7 +81,9 @@ class CopyUnit(Component):
             "busy": Out(1),
             "stop": In(1),
             "event_copy_bank_conflicts": Out(1),
-        })
+        } | ({
+            "i_tensor": In(stream.Signature(tensor_operation_layout())), "invalidate": In(1), "invalidate_address": In(32),
+        } if cfg.tensors else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -86,11 +92,12 @@ class CopyUnit(Component):
         m.submodules.store = store = StoreEngine(self.cfg)
         m.submodules.arrivals = arrivals = ArrivalMerge(self.cfg)
         link(m, self.i_operation, check.i_operation)
-        load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst)
-        store_discarded, store_waiting = self._direction(m, "store", check.o_store, store.i_burst)
-        for engine, names in ((load, ("read_request", "read_data")), (store, ("write_request", "write_data", "write_response"))):
-            for name in names:
-                connect(m, getattr(engine, name), flipped(getattr(self.global_port, name)))
+        tensors = self._tensors(m) if self.cfg.tensors else None
+        load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst, tensors and tensors.o_load)
+        store_discarded, store_waiting = self._direction(m, "store", check.o_store, store.i_burst, tensors and tensors.o_store)
+        self._reads(m, load, tensors)
+        for name in ("write_request", "write_data", "write_response"):
+            connect(m, getattr(store, name), flipped(getattr(self.global_port, name)))
         connect(m, load.bank_write, flipped(self.bank_write))
         connect(m, store.bank_read, flipped(self.bank_read))
         link(m, load.o_moved, arrivals.i_load)
@@ -98,32 +105,62 @@ class CopyUnit(Component):
         link(m, arrivals.o, self.o_arrival)
         m.d.comb += check.stop.eq(self.stop)
         m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict)
-        self._errors(m, load.o_failure, store.o_failure, check.o_failure)
-        counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed)
+        self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []))
+        counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed,
+                               *(tensors.dropped if tensors else []))
         m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
-                                 | self.o_error.valid | counting)
+                                 | self.o_error.valid | counting | (tensors.busy if tensors else 0))
         return m
 
-    def _direction(self, m, name, transfers, bursts):
+    def _tensors(self, m):
+        m.submodules.tensors = tensors = TensorCopies(self.cfg)
+        link(m, self.i_tensor, tensors.i_operation)
+        m.d.comb += [getattr(tensors, name).eq(getattr(self, name)) for name in ("invalidate", "invalidate_address", "stop")]
+        return tensors
+
+    def _reads(self, m, load, tensors):
+        """Reads of bursts, and those of descriptors beside them."""
+        if tensors is None:
+            connect(m, load.read_request, flipped(self.global_port.read_request))
+            connect(m, load.read_data, flipped(self.global_port.read_data))
+            return
+        m.submodules.reads = reads = ReadShare(self.cfg)
+        link(m, load.read_request, reads.i_copy)
+        link(m, reads.o_copy, load.read_data)
+        link(m, tensors.read_request, reads.i_descriptor)
+        link(m, reads.o_descriptor, tensors.read_data)
+        link(m, reads.o_request, self.global_port.read_request)
+        link(m, self.global_port.read_data, reads.i_data)
+
+    def _direction(self, m, name, transfers, bursts, of_tensors):
         """Queue and burst generator of one direction; returns its pulse of a discarded operation and whether any waits."""
         m.submodules[f"{name}_queue"] = queue = Queue(transfer_layout(self.cfg), self.cfg.copy_queue)
         m.submodules[f"{name}_generator"] = generator = BurstGenerator(self.cfg)
         link(m, transfers, queue.i)
         link(m, queue.o, generator.i)
-        link(m, generator.o, bursts)
+        if of_tensors is None:
+            link(m, generator.o, bursts)
+        else:
+            m.submodules[f"{name}_merge"] = merge = BurstMerge(self.cfg)
+            link(m, generator.o, merge.i[0])
+            link(m, of_tensors, merge.i[1])
+            link(m, merge.o, bursts)
         m.d.comb += generator.stop.eq(self.stop)
         return generator.discarded, (queue.level != 0) | generator.busy
 
-    def _errors(self, m, load, store, check):
-        """One error a cycle; those of loads cannot wait. Registers that are zero but for the one that counts, joined by OR."""
-        m.d.comb += [store.ready.eq(~load.valid), check.ready.eq(~load.valid & ~store.valid)]
-        m.d.sync += self.o_error.valid.eq(load.valid | store.valid | check.valid)
-        kept = []
-        for name, failure, others in (("load", load, 0), ("store", store, load.valid), ("check", check, load.valid | store.valid)):
+    def _errors(self, m, *failures):
+        """One error a cycle, the first of ``failures``; those of loads cannot wait. Registers that are zero but for the one that counts,
+        joined by OR."""
+        kept, others = [], Const(0)
+        for name, failure in zip(("load", "store", "check", "tensor"), failures):
+            if failure is not failures[0]:
+                m.d.comb += failure.ready.eq(~others)
             kept.append(Signal(error_layout, name=f"{name}_error", reset_less=True))
             m.d.sync += kept[-1].eq(failure.payload)
             with m.If(~failure.valid | others):
                 m.d.sync += kept[-1].eq(0)
+            others = others | failure.valid
+        m.d.sync += self.o_error.valid.eq(others)
         m.d.comb += self.o_error.payload.eq(any_of(error.as_value() for error in kept))
 
     def _count(self, m, *pulses):

@@ -56,9 +56,10 @@ def check_copy(cfg, operation):
         return ErrorCode.UNSUPPORTED, _number(operation.kind)
     if operation.source_space == operation.destination_space:
         return ErrorCode.UNSUPPORTED, _number(operation.source_space)
-    for field in (operation.swizzle, operation.reduction):
-        if _number(field) != 0 and field is not Swizzle.B128:
-            return ErrorCode.UNSUPPORTED, _number(field)
+    if operation.swizzle not in (Swizzle if cfg.tensors else (Swizzle.NONE, Swizzle.B128)):
+        return ErrorCode.UNSUPPORTED, _number(operation.swizzle)
+    if operation.reduction != Reduction.NONE:
+        return ErrorCode.UNSUPPORTED, _number(operation.reduction)
     if operation.blocks == 0:
         return None
     shared, global_ = _sides(operation)
@@ -73,9 +74,9 @@ def check_copy(cfg, operation):
     return None
 
 
-def swizzled(address):
-    """Where the byte of a shared address (integer or array) lies with the 128-byte swizzle: bits 4 to 6 XOR bits 7 to 9."""
-    return address ^ (address >> 7 & 7) << 4
+def swizzled(address, swizzle=Swizzle.B128):
+    """Where the byte of a shared address (integer or array) lies: 1, 2 or 3 bits from bit 4 on (32B, 64B, 128B) XOR those from 7 on."""
+    return address ^ (address >> 7 & (1 << swizzle.value) - 1) << 4
 
 
 def burst_ranges(cfg, address, size):
@@ -119,8 +120,7 @@ def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
             low, high = max(beat, first), min(beat + cfg.axi_bytes, end)
             start, stop = shared_start + low - global_start, shared_start + high - global_start
             places = np.arange(start, stop)
-            if operation.swizzle is Swizzle.B128:
-                places = swizzled(places)
+            places = swizzled(places, operation.swizzle)
             if load:
                 shared[places] = memory[low:high]
             else:

@@ -62,6 +62,7 @@ class CopyBench:
         self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
         self.accesses, self.expected_accesses = Counter(), Counter()       # words that banks were granted for
         self.held = {}
+        self.allowed = None         # where shared memory may be written, by byte
         self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
 
     def port(self, name):
@@ -83,6 +84,9 @@ class CopyBench:
         for name in ("read_request__ready", "read_data__valid", "write_request__ready", "write_data__ready",
                      "write_response__valid"):
             self.port(f"global_port__{name}").value = 0
+        if self.cfg.tensors:
+            for name in ("i_tensor__valid", "i_tensor__payload", "invalidate", "invalidate_address"):
+                self.port(name).value = 0
         self.dut.bank_read__grant.value = 0
         self.dut.bank_write__grant.value = 0
 
@@ -91,7 +95,7 @@ class CopyBench:
         self.operations.append(operation)
         if golden:
             result = copy_block(self.cfg, operation, self.golden_shared, self.golden_memory, self.fails)
-            self.expected_errors.update((code.value, pc, operand) for code, pc, operand in result.errors)
+            self.expected_errors.update((code.value, pc, operand, 0) for code, pc, operand in result.errors)
             if result.arrived:
                 self.expected_arrivals[operation.barrier] += result.arrived
             if result.bursts:
@@ -99,15 +103,20 @@ class CopyBench:
                 self.expected_accesses[kind] += operation.blocks * max(1, BANK_BYTES // self.cfg.axi_bytes)
                 self.expected_accesses["failed"] += len(failed)
 
+    @property
+    def waiting_operations(self):
+        """Operations that the unit has not taken."""
+        return len(self.operations)
+
     async def idle(self):
         """Wait until everything that was issued is over, then compare all that can be seen with the golden model."""
         waited, before = 0, None
-        while self.operations or self.busy or self.done != self.accepted:
+        while self.waiting_operations or self.busy or self.done != self.accepted:
             await RisingEdge(self.dut.clk)
             state = (self.moved, self.done, self.accepted)
             waited = waited + 1 if state == before else 0
             before = state
-            assert waited < IDLE_LIMIT, f"no progress: {state}, {len(self.operations)} operations left"
+            assert waited < IDLE_LIMIT, f"no progress: {state}, {self.waiting_operations} operations left"
         for _ in range(5):
             await RisingEdge(self.dut.clk)
             assert (self.busy, self.done) == (False, self.accepted), "done without an operation, or busy again"
@@ -182,6 +191,7 @@ class CopyBench:
                 for i in range(BANK_BYTES):
                     if mask >> i & 1:
                         self.shared[address + i] = value[i]
+                assert self.allowed is None or self.allowed[address], f"a write to {address:#x} leaves the range of its copy"
                 self.moved += 1
                 self.accesses["write"] += 1
         for name in ("bank_read", "bank_write"):
@@ -193,7 +203,7 @@ class CopyBench:
         dut = self.dut
         if dut.o_error__valid.value:
             error = error_layout.from_bits(dut.o_error__payload.value.to_unsigned())
-            self.errors[error.code.value, error.pc, error.operand] += 1
+            self.errors[error.code.value, error.pc, error.operand, error.dimension] += 1
         if dut.o_arrival__valid.value:
             arrival = barrier_arrival_layout.from_bits(dut.o_arrival__payload.value.to_unsigned())
             self.arrived[arrival.barrier] += arrival.bytes
@@ -232,7 +242,7 @@ class CopyBench:
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
             assert not self.reads.get(request.tag), "a tag is used twice"
-            assert request.tag < cfg.axi_reads
+            assert request.tag < cfg.axi_reads + 2 * cfg.tensors
             addresses = self._burst(request)
             start = self.cycle + self.random.randint(*stalls.latency)
             self.reads[request.tag] = deque(

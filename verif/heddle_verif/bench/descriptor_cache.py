@@ -4,11 +4,13 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
+from heddle.tmau.descriptor import descriptor_layout
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle_sim.harness import bench_config, bench_parameters
 
 from ..descriptor_memory import DescriptorMemory
 from ..pause import PATTERNS, none, pattern
+from ..payload import pack
 from ..stream import StreamSink, StreamSource
 
 SIZE = 1 << 13
@@ -61,9 +63,6 @@ class Bench:
 
 def word(item):
     """The descriptor as a number."""
-    from heddle.tmau.descriptor import descriptor_layout
-
-    from ..payload import pack
     return item["descriptor"] if isinstance(item["descriptor"], int) else pack(descriptor_layout, item["descriptor"])
 
 
@@ -82,7 +81,6 @@ async def descriptors_are_joined_in_order(dut, source, sink):
 
 def mask(value):
     """The bits that fields of the layout name."""
-    from heddle.tmau.descriptor import descriptor_layout
     bits = sum(((1 << field.width) - 1) << field.offset for _, field in descriptor_layout)
     return value & bits
 

@@ -14,7 +14,7 @@ from heddle_sim.harness import bench_config
 from ..descriptor_memory import DescriptorMemory
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import broken, random_fields, random_request
+from ..tensors import broken, random_fields, random_request, request_members
 from .row_bursts import check_pieces
 
 
@@ -47,12 +47,7 @@ class Bench:
         fields = TensorFields.decode(fields.encode())
         number = len(self.expected)
         self.expected.append((fields, request, first_violation(fields, request, self.cfg.shared_bytes, self.cfg.axi_address_bits)))
-        self.source.put({"address": request.descriptor, "request": {
-            "coordinates": [*request.coordinates, *[0] * (5 - len(request.coordinates))],
-            "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))],
-            "shared_address": request.shared_address,
-            "mode": request.mode, "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store),
-            "reduction": request.reduction, "pc": number}})
+        self.source.put({"address": request.descriptor, "request": request_members(request, pc=number)})
 
     async def finish(self):
         """Waits until everything is over and compares."""
@@ -106,7 +101,7 @@ async def legal_and_broken_requests(dut, pauses):
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def first_piece_and_no_gaps(dut):
-    """The first piece is transferred ``max(rank, 2) + 5`` cycles behind its request; then a piece a cycle, across requests."""
+    """The first piece is transferred ``max(rank, 2) + 4`` cycles behind its request; then a piece a cycle, across requests."""
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
     bench = Bench(dut, rng)
     await bench.start()
@@ -125,7 +120,7 @@ async def first_piece_and_no_gaps(dut):
         while len(bench.pieces.received) == count:
             await RisingEdge(dut.clk)
             cycles += 1
-        assert cycles == max(rank, 2) + 5, f"{cycles} cycles to the first piece of rank {rank}"
+        assert cycles == max(rank, 2) + 4, f"{cycles} cycles to the first piece of rank {rank}"
         await bench.finish()
         if rank < 3:
             continue

@@ -12,17 +12,13 @@ from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
-from ..tensors import box_of, broken, legal_cases, random_fields, random_request
+from ..tensors import box_of, broken, legal_cases, random_fields, random_request, request_members
 
 
 def payload_of(descriptor, request, rest):
     """The payload of a request with the 128 bytes of its descriptor."""
-    return {
-        "descriptor": int.from_bytes(descriptor, "little"), "descriptor_address": request.descriptor,
-        "descriptor_error": 0, "coordinates": [*request.coordinates, *[0] * (5 - len(request.coordinates))],
-        "offsets": [*request.offsets, *[0] * (3 - len(request.offsets))], "shared_address": request.shared_address, "mode": request.mode,
-        "rank_minus_one": len(request.coordinates) - 1, "store": int(request.store), "reduction": request.reduction, **rest,
-    }
+    return {"descriptor": int.from_bytes(descriptor, "little"), "descriptor_address": request.descriptor, "descriptor_error": 0,
+            **request_members(request, **rest)}
 
 
 def check_box(box, expected, fields):
@@ -30,7 +26,7 @@ def check_box(box, expected, fields):
     for name, value in expected.items():
         if name != "walk":
             assert box[name] == value, f"{name}: {box[name]}, expected {value}"
-    assert box["walk"]["pixels"] == expected["walk"]["pixels"]
+    assert [box["walk"][name] for name in ("pixels", "inside")] == [expected["walk"][name] for name in ("pixels", "inside")]
     pixels = fields.mode == TensorMode.IM2COL
     assert not pixels or box["walk"]["pixels_minus_one"] == expected["walk"]["pixels_minus_one"]
     for d, (loop, wanted) in enumerate(zip(box["walk"]["loop"], expected["walk"]["loop"])):

@@ -1,0 +1,69 @@
+"""Tensor copies up to the bursts of the back ends."""
+
+from amaranth.hdl import Module
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..layouts import error_layout, read_data_layout, read_request_layout
+from ..stream import link
+from .generator import burst_layout
+from .piece_bursts import PieceBursts
+from .read_share import DESCRIPTOR_TAG_BITS
+from .tensor_generator import TensorGenerator
+from .tensor_layouts import tensor_operation_layout
+
+__all__ = ["TensorCopies"]
+
+
+class TensorCopies(Component):
+    """Operations on tensors as bursts: the address generator, its pieces as bursts, its failures as errors. Reductions are UNSUPPORTED.
+
+    Latency and throughput are those of ``TensorGenerator``.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_operation : In(stream.Signature(tensor_operation_layout()))
+    o_load, o_store : Out(stream.Signature(burst_layout(cfg)))
+    o_failure : Out(stream.Signature(error_layout))
+        Code of the rule, its dimension, the low 32 bits of the value; held until accepted.
+    read_request, read_data : as in GlobalPort(cfg, DESCRIPTOR_TAG_BITS)
+    invalidate, invalidate_address, stop, dropped, busy : as in ``TensorGenerator``
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_operation": In(stream.Signature(tensor_operation_layout())),
+            "o_load": Out(stream.Signature(burst_layout(cfg))),
+            "o_store": Out(stream.Signature(burst_layout(cfg))),
+            "o_failure": Out(stream.Signature(error_layout)),
+            "read_request": Out(stream.Signature(read_request_layout(cfg, DESCRIPTOR_TAG_BITS))),
+            "read_data": In(stream.Signature(read_data_layout(cfg, DESCRIPTOR_TAG_BITS))),
+            "invalidate": In(1), "invalidate_address": In(32), "stop": In(1), "dropped": Out(2), "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.generator = generator = TensorGenerator(self.cfg, reductions=False)
+        m.submodules.bursts = bursts = PieceBursts(self.cfg)
+        link(m, self.i_operation, generator.i_operation)
+        link(m, generator.o, bursts.i)
+        link(m, bursts.o_load, self.o_load)
+        link(m, bursts.o_store, self.o_store)
+        connect(m, generator.read_request, flipped(self.read_request))
+        connect(m, flipped(self.read_data), generator.read_data)
+        failure, violation = generator.o_failure, generator.o_failure.payload.violation
+        m.d.comb += [
+            self.o_failure.valid.eq(failure.valid), failure.ready.eq(self.o_failure.ready),
+            self.o_failure.payload.code.eq(violation.code),
+            self.o_failure.payload.dimension.eq(violation.dimension),
+            self.o_failure.payload.operand.eq(violation.value),
+            self.o_failure.payload.pc.eq(failure.payload.pc),
+            *(getattr(generator, name).eq(getattr(self, name)) for name in ("invalidate", "invalidate_address", "stop")),
+            self.dropped.eq(generator.dropped), self.busy.eq(generator.busy),
+        ]
+        return m

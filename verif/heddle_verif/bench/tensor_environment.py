@@ -1,0 +1,184 @@
+"""Tensor copies in the bench of the copy unit: descriptors in memory, requests, the golden model."""
+
+from collections import deque
+from dataclasses import replace
+
+import numpy as np
+from cocotb.triggers import RisingEdge
+from heddle.errors import ErrorCode
+from heddle.isa.layout import Reduction, Space, Swizzle
+from heddle.tmau.descriptor import DESCRIPTOR_BYTES, TensorFormat, TensorMode
+from heddle.tmau.tensor_layouts import tensor_operation_layout
+from heddle_sim.golden.copy import CopyOperation
+from heddle_sim.golden.tensor_checks import first_violation
+from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
+from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_sim.golden.tensor_traversal import swizzled_addresses
+
+from ..payload import pack
+from ..tensors import random_fields, random_request, request_members
+from .copy_environment import CopyBench
+
+__all__ = ["FORMATS", "TensorBench", "TensorWorkload"]
+
+FORMATS = [kind for kind in TensorFormat if kind not in (TensorFormat.F32_FTZ, TensorFormat.TF32, TensorFormat.TF32_FTZ)]
+DESCRIPTORS = 24        # in memory, at the beginning
+ROW = 128
+
+
+class TensorBench(CopyBench):
+    """The copy unit with operations on tensors beside those on blocks."""
+
+    def __init__(self, dut, stalls, **options):
+        super().__init__(dut, stalls, **options)
+        self.rng = np.random.default_rng(self.random.getrandbits(32))
+        self.tensor_operations = deque()
+        self.allowed = np.zeros(len(self.shared), bool)
+        self.times["tensor"] = []
+
+    def describe(self, number, fields):
+        """Puts descriptor ``number`` into memory; returns its address."""
+        place = slice(number * DESCRIPTOR_BYTES, (number + 1) * DESCRIPTOR_BYTES)
+        self.memory[place] = self.golden_memory[place] = np.frombuffer(fields.encode(), np.uint8)
+        return place.start
+
+    def issue(self, operation, golden=True):
+        if operation.blocks and golden:
+            shared = operation.destination if operation.destination_space == Space.SHARED else operation.source
+            if operation.destination_space == Space.SHARED and not shared % 16:
+                self._allow(shared, 16 * operation.blocks, operation.swizzle)
+        super().issue(operation, golden)
+
+    def _allow(self, start, nbytes, swizzle):
+        places = swizzled_addresses(np.arange(start, start + nbytes), swizzle)
+        self.allowed[places[places < len(self.allowed)]] = True
+
+    def issue_tensor(self, fields, request, barrier=None, golden=True):
+        """Queue a request for the descriptor that stands in memory at ``request.descriptor``, and execute it on the golden arrays."""
+        pc = self.random.randrange(4096)
+        members = request_members(request, barrier=barrier or 0, has_barrier=int(barrier is not None), pc=pc)
+        self.tensor_operations.append(pack(tensor_operation_layout(), {"address": request.descriptor, "request": members}))
+        if not golden:
+            return
+        fields = TensorFields.decode(fields.encode())
+        violation = first_violation(fields, request, self.cfg.shared_bytes, self.cfg.axi_address_bits)
+        if violation is not None:
+            value = getattr(violation.value, "value", violation.value) & 0xFFFF_FFFF
+            self.expected_errors[violation.error.value, pc, value, violation.dimension or 0] += 1
+        elif request.reduction != Reduction.NONE:
+            self.expected_errors[ErrorCode.UNSUPPORTED.value, pc, request.reduction.value, 0] += 1
+        else:
+            self._execute(fields, request, barrier)
+
+    def _execute(self, fields, request, barrier):
+        where = request.coordinates, request.shared_address
+        if request.store:
+            store_tensor(self.golden_memory, self.golden_shared, fields, *where)
+        else:
+            self._allow(request.shared_address, fields.bytes, fields.swizzle)
+            load_tensor(self.golden_memory, self.golden_shared, fields, *where, request.offsets)
+        if barrier is not None:
+            self.expected_arrivals[barrier] += fields.bytes
+        self.expected_accesses["failed"] += 1       # how often banks are read and written is not counted here
+
+    def _operation(self):
+        super()._operation()
+        dut = self.dut
+        if dut.i_tensor__valid.value and dut.i_tensor__ready.value:
+            self.accepted += 1
+            self.busy = True
+            self.times["tensor"].append(self.cycle)
+            self.tensor_operations.popleft()
+            dut.i_tensor__valid.value = 0
+            dut.i_tensor__payload.value = self.random.getrandbits(tensor_operation_layout().size)
+        elif dut.i_tensor__valid.value:
+            return
+        if self.tensor_operations and not self._pause(self.stalls.operations):
+            dut.i_tensor__payload.value = self.tensor_operations[0]
+            dut.i_tensor__valid.value = 1
+
+    @property
+    def waiting_operations(self):
+        return len(self.operations) + len(self.tensor_operations)
+
+    async def idle(self):
+        await super().idle()
+        self.allowed[:] = False
+
+    async def forget(self):
+        """Make the unit forget all descriptors: others will stand at their addresses."""
+        self.dut.invalidate.value = 1
+        for number in range(DESCRIPTORS):
+            self.dut.invalidate_address.value = number * DESCRIPTOR_BYTES
+            await RisingEdge(self.dut.clk)
+        self.dut.invalidate.value = 0
+
+
+class TensorWorkload:
+    """Requests and block copies whose ranges do not meet within a batch: loads use the lower halves of the memories, stores the upper."""
+
+    def __init__(self, bench):
+        self.bench, self.rng = bench, bench.rng
+
+    async def restart(self):
+        """Begin a batch; nothing may be under way."""
+        await self.bench.forget()
+        shared, memory = self.bench.cfg.shared_bytes, len(self.bench.memory)
+        self.shared = {False: [0, shared // 2], True: [shared // 2, shared]}       # by store: next byte, end
+        self.place = {False: [DESCRIPTORS * DESCRIPTOR_BYTES, memory // 2], True: [memory // 2, memory]}
+        self.described = 0
+
+    def _take(self, space, nbytes):
+        """The start of the next ``nbytes``, or None where there is no room."""
+        start = -(-space[0] // ROW) * ROW
+        if start + nbytes > space[1]:
+            return None
+        space[0] = start + nbytes
+        return start
+
+    def tensor(self, store, **options):
+        """Issue a request that breaks no rule; false when the batch is full."""
+        bench, rng = self.bench, self.rng
+        if self.described == DESCRIPTORS:
+            return False
+        while True:
+            fields = random_fields(rng, bench.cfg, formats=FORMATS, memory_bytes=1 << 14, **options)
+            if store and fields.mode == TensorMode.IM2COL:
+                fields = replace(fields, lower_corner=tuple(max(0, value) for value in fields.lower_corner),
+                                 upper_corner=tuple(min(0, value) for value in fields.upper_corner))
+                if any(size + high - low < 1 for size, low, high in zip(fields.sizes[1:], fields.lower_corner, fields.upper_corner)):
+                    continue
+            request = random_request(rng, bench.cfg, fields, store=store, reductions=False)
+            if fields.bytes <= bench.cfg.shared_bytes // 2 and first_violation(
+                    fields, request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
+                break
+        shared = self._take(self.shared[store], -(-fields.bytes // ROW) * ROW)
+        # Loads may read the same places; what is stored must not meet.
+        space = self.place[store] if store else list(self.place[store])
+        if not store:
+            space[0] += ROW * int(rng.integers(0, (space[1] - space[0] - (1 << 15)) // ROW))
+        base = self._take(space, fields.address % ROW + fields.tensor_bytes)
+        if shared is None or base is None:
+            return False
+        fields = replace(fields, address=base + fields.address % ROW)
+        request = replace(request, shared_address=shared, descriptor=bench.describe(self.described, fields))
+        self.described += 1
+        barrier = int(rng.integers(16)) if rng.random() < 0.6 else None
+        for _ in range(1 if store else int(rng.integers(1, 3))):
+            bench.issue_tensor(fields, request, barrier)
+        return True
+
+    def blocks(self, store):
+        """Issue a copy of blocks; false when the batch is full."""
+        rng = self.rng
+        blocks, near, far = int(rng.integers(0, 40)), int(rng.integers(8)), int(rng.integers(8))
+        shared = self._take(self.shared[store], -(-16 * (blocks + near) // ROW) * ROW)
+        place = self._take(self.place[store], 16 * (blocks + far))
+        if shared is None or place is None:
+            return False
+        shared, place = shared + 16 * near, place + 16 * far
+        spaces = (Space.GLOBAL, Space.SHARED) if store else (Space.SHARED, Space.GLOBAL)
+        self.bench.issue(CopyOperation(
+            *spaces, place if store else shared, shared if store else place, blocks, swizzle=Swizzle(int(rng.integers(4))),
+            barrier=int(rng.integers(16)), has_barrier=int(rng.integers(2)), pc=int(rng.integers(4096))))
+        return True
