@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.config import UNIFORM_REGISTERS
+from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import ErrorCode
 from heddle_sim import Device, DeviceError
 from heddle_sim.device.simulation import MemorySettings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from amaranth.sim import Simulator
 from heddle import load_config
-from heddle.config import SEGMENTS
+from heddle.constants import SEGMENTS
 from heddle.errors import ErrorCode
 from heddle.front.checks import InstructionChecks, failed_operand
 from heddle.isa.checks import CHECKS

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import ErrorCode
 from heddle_sim import Device
 from heddle_sim.cli.main import main

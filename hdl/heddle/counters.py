@@ -1,6 +1,6 @@
 """Performance counters: one table for RTL, device and documentation."""
 
-from .config import BANKS
+from .constants import BANKS
 
 __all__ = ["COUNTERS", "BREAKDOWN", "most_in_a_cycle"]
 

@@ -3,7 +3,7 @@
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
-from .config import BANK_BYTES, BANKS, PRODUCT_REGISTERS, REGISTER_BITS
+from .constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, REGISTER_BITS
 from .errors import ErrorCode
 from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
 from .tmau.descriptor import TensorFormat

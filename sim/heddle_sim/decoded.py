@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from heddle.config import FIRST_FACTOR_REGISTER
+from heddle.constants import FIRST_FACTOR_REGISTER
 from heddle.isa.layout import (
     GUARD_ALWAYS,
     Access,

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
-from heddle.config import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
+from heddle.constants import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.layouts import PC_BITS

@@ -1,7 +1,7 @@
 """Matrix and copy operations of the functional simulator: the golden models, with a fast way for whole operations."""
 
 import numpy as np
-from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Space, Swizzle
 

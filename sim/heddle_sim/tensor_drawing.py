@@ -1,7 +1,7 @@
 """A box in shared memory as text: a line for each row of 128 bytes, a cell for each bank, without and with the swizzle side by side."""
 
 import numpy as np
-from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.layout import Swizzle
 from heddle.tmau.descriptor import FORMAT_BYTES, Interleave, TensorMode
 

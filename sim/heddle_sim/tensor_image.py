@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from heddle.config import BANK_BYTES, BANKS
+from heddle.constants import BANK_BYTES, BANKS
 from heddle.tmau.descriptor import TensorMode
 
 from .golden.bank_access import banks_of, gather_cycles

@@ -2,7 +2,7 @@
 
 from html import escape
 
-from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 
 from .tensor_drawing import access_lines, heading, label, panels
 

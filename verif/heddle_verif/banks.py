@@ -5,7 +5,7 @@ from collections import deque
 import cocotb
 import numpy as np
 from cocotb.triggers import Event, First, RisingEdge, ValueChange
-from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.layouts import SHARED_READ_LATENCY
 
 __all__ = ["BankMemory", "BankRequester"]

@@ -1,7 +1,7 @@
 """Random programs that a device can execute, with results that do not depend on time."""
 
 import numpy as np
-from heddle.config import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, ROW_BYTES, UNIFORM_REGISTERS
+from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, ROW_BYTES, UNIFORM_REGISTERS
 from heddle.isa.layout import ACCESS_BYTES
 from heddle.isa.layout import Access as Width
 

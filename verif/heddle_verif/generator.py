@@ -1,6 +1,6 @@
 """Random legal programs for the front end."""
 
-from heddle.config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
+from heddle.constants import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.isa.layout import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
 
 from .text import Text

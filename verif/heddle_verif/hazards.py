@@ -1,6 +1,6 @@
 """Registers that operations read and write, and the rule that units in flight must not meet in them."""
 
-from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.isa.layout import ACCESS_BYTES, Access, AluFunction
 from heddle.layouts import ThreadKind
 

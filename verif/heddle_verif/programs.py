@@ -2,7 +2,7 @@
 
 import random
 
-from heddle.config import BANK_BYTES, SEGMENTS
+from heddle.constants import BANK_BYTES, SEGMENTS
 from heddle.isa.layout import INSTRUCTION_BITS
 from heddle_sim.isa.assembler import assemble
 from heddle_sim.program import Program

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import PRODUCT_REGISTERS
+from ..constants import PRODUCT_REGISTERS
 
 __all__ = ["PRODUCT_ADDRESS_BITS", "ProductFile"]
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..config import FIRST_FACTOR_REGISTER
+from ..constants import FIRST_FACTOR_REGISTER
 from ..layouts import RegisterPort
 from .layouts import capture_layout, factor_access_layout, product_access_layout
 from .product_file import PRODUCT_ADDRESS_BITS

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import enum
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from ..constants import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from ..datapath.gates import any_of
 from ..errors import ErrorCode
 from ..isa.checks import CHECKS

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, Special, instruction_layout

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..isa.layout import Access, AluFunction, ElementType, Opcode, OperandSource, Special
 from ..layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
 from .decode import THREAD_KINDS, decoded_layout

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..config import UNIFORM_PREDICATES
+from ..constants import UNIFORM_PREDICATES
 from ..errors import ErrorCode
 from ..isa.layout import Opcode, WaitUnit
 from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import TOKEN_GRANULES
+from ..constants import TOKEN_GRANULES
 from ..datapath.gates import any_of
 
 __all__ = ["Tokens", "token_layout"]

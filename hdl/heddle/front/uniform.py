@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import SEGMENTS, UNIFORM_REGISTERS
+from ..constants import SEGMENTS, UNIFORM_REGISTERS
 from ..isa.layout import Space
 
 __all__ = ["UniformState", "segment_layout"]

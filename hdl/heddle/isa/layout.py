@@ -2,7 +2,7 @@
 
 from amaranth.lib import data, enum
 
-from ..config import REGISTER_BITS
+from ..constants import REGISTER_BITS
 
 __all__ = [
     "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "CompareFunction", "Special", "Access", "Space",

@@ -7,7 +7,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import PRODUCT_REGISTERS
+from ..constants import PRODUCT_REGISTERS
 from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..layouts import PC_BITS, ErrorStream

@@ -3,7 +3,7 @@
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
 from ..layouts import PC_BITS
 from .merges import COLUMN_MODES, POSITIONS_A

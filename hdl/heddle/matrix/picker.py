@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from ..datapath.layouts import step_layout
 from .layouts import pick_layout, piece_layout
 

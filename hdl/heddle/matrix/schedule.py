@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.gates import any_of
 from .layouts import slots_layout, word_request_layout
 

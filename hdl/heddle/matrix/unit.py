@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..config import BANKS
+from ..constants import BANKS
 from ..datapath.lane_array import LaneArray
 from ..layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
 from ..stream import Queue, link

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..config import BARRIERS
+from ..constants import BARRIERS
 from ..layouts import barrier_arrival_layout
 
 __all__ = ["Barriers"]

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 
 __all__ = ["SharedBank"]
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In
 
-from ..config import BANKS
+from ..constants import BANKS
 from ..layouts import BankReadPort, BankWritePort
 from ..once import Once
 from .shared_bank import SharedBank

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Space

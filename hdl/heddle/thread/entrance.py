@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import REGISTER_BITS
+from ..constants import REGISTER_BITS
 from ..layouts import ThreadKind, thread_operation_layout
 from ..stream import Queue, link
 from .registers import OPERAND_QUEUE, WORDS, OperandReader, earlier_writes

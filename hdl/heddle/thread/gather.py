@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.gates import select_one_hot
 from ..isa.layout import Access
 from ..layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort

@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import REGISTER_BITS
+from ..constants import REGISTER_BITS
 from ..isa.layout import Access, AluFunction, Space
 from ..layouts import ThreadKind, thread_operation_layout
 from .steps import Steps

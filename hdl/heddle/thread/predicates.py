@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import PREDICATES
+from ..constants import PREDICATES
 from ..datapath.gates import select_one_hot
 
 __all__ = ["Predicates"]

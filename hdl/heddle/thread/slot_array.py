@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..isa.layout import Access, AluFunction
 from ..layouts import ThreadKind, thread_operation_layout
 from ..once import Once

@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.gates import any_of
 from ..isa.layout import Access
 from .alu import AluDatapath, alu_control_layout

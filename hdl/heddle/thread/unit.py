@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..config import PREDICATES
+from ..constants import PREDICATES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Access, AluFunction

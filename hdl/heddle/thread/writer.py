@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_BITS
+from ..constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_BITS
 from .registers import WORDS
 
 __all__ = ["ResultWriter"]

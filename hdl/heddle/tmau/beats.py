@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .swizzle import swizzle_bits
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from .descriptor import MAX_RANK
 
 __all__ = ["LOOPS", "POSITION_BITS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]

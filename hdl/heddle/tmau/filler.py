@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from .descriptor import NAN_BITS, TensorFormat
 from .generator import Filler, unit_bytes
 

@@ -5,7 +5,7 @@ from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES, MAX_BURST_BYTES
+from ..constants import BANK_BYTES, MAX_BURST_BYTES
 from ..layouts import PC_BITS
 from .requests import transfer_layout
 from .swizzle import swizzle_bits

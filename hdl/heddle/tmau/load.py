@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..errors import ErrorCode
 from ..layouts import (
     BankWritePort,

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from .descriptor import Fill
 from .generator import Filler, burst_layout, place_burst
 from .row_bursts import piece_layout

@@ -4,7 +4,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from .box_walk import row_layout
 from .tensor_layouts import box_layout
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from .descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode, descriptor_layout
 
 __all__ = ["ROW_BITS", "BoxBytes", "RowShape", "element_shift"]

@@ -8,7 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from ..config import BANK_BYTES, BANKS
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..layouts import (

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal, Value
 
-from ..config import BANKS
+from ..constants import BANKS
 from ..isa.layout import Swizzle
 
 __all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field"]

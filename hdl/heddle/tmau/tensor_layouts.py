@@ -3,7 +3,7 @@
 from amaranth.hdl import signed
 from amaranth.lib import data
 
-from ..config import BANK_BYTES
+from ..constants import BANK_BYTES
 from ..isa.layout import Reduction
 from ..layouts import PC_BITS
 from .box_walk import box_walk_layout

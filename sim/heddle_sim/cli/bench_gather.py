@@ -1,7 +1,7 @@
 """Gathers of a tile from a plain and from a swizzled layout of shared memory."""
 
 import numpy as np
-from heddle.config import ROW_BYTES
+from heddle.constants import ROW_BYTES
 
 from ..kernels.gather import SLICES, plan_gather
 from .common import CommandFailed, print_rows

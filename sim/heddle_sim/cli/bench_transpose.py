@@ -1,7 +1,7 @@
 """Products with B in rows of n and in columns of k: time, and what the fetch of B reads from shared memory."""
 
 import numpy as np
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 
 from .bench_gemm import gemm_row
 from .common import print_rows

@@ -1,7 +1,8 @@
 """A device with a numpy interface."""
 
 import numpy as np
-from heddle.config import UNIFORM_REGISTERS, Config, load_config
+from heddle.config import Config, load_config
+from heddle.constants import UNIFORM_REGISTERS
 
 from ..isa import assemble
 from ..program import Program

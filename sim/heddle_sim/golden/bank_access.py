@@ -1,7 +1,7 @@
 """Golden model of reads by threads: how many cycles the banks of shared memory take."""
 
 import numpy as np
-from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 
 __all__ = ["banks_of", "gather_cycles"]
 

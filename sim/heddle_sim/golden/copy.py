@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from heddle.config import BANK_BYTES, MAX_BURST_BYTES
+from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle.layouts import CopyKind

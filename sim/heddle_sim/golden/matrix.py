@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from heddle.config import BANK_BYTES, PRODUCT_REGISTERS
+from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 

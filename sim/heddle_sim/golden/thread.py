@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from heddle.config import PREDICATES
+from heddle.constants import PREDICATES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.layouts import ThreadKind

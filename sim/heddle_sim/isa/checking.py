@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from heddle.config import (
+from heddle.constants import (
     BARRIERS,
     FIRST_FACTOR_REGISTER,
     PREDICATES,

@@ -1,6 +1,6 @@
 """The page ``docs/isa.md``, generated: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
 
-from heddle.config import FIRST_FACTOR_REGISTER
+from heddle.constants import FIRST_FACTOR_REGISTER
 from heddle.errors import ErrorCode
 from heddle.isa import layout
 from heddle.isa.checks import CHECKS, RULES

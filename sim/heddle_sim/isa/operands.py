@@ -2,7 +2,7 @@
 
 import re
 
-from heddle.config import FIRST_FACTOR_REGISTER
+from heddle.constants import FIRST_FACTOR_REGISTER
 from heddle.isa.layout import OperandSource, Special
 
 from .fields import FIELDS

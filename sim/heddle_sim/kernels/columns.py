@@ -1,6 +1,6 @@
 """B in rows of k: how tiles of it come to shared memory, for ``mm`` with ``.t1``."""
 
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 
 __all__ = ["RowsOfB"]
 

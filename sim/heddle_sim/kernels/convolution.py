@@ -12,7 +12,7 @@ is free behind it. A finished tile goes to one of two staging areas, swizzled so
 to the result, while ``mm`` works on the next one.
 """
 
-from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
 from .launch import Launch

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 from heddle.tmau.rules import COORDINATE_OFFSET_BITS
 
 from ..tensor_map import TensorMap

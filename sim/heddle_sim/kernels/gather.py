@@ -4,7 +4,7 @@ Rows of 128 bytes lie one behind the other. In the plain layout the pieces that 
 128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
 """
 
-from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 
 from ..isa import assemble
 from .launch import Launch

@@ -7,7 +7,7 @@ and these are stored: through the staging area in rows of 16 bytes, or, where a 
 """
 
 import numpy as np
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 
 from .launch import Launch
 from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel

@@ -14,7 +14,7 @@ Several cores share the tiles out (``shares``): each takes a rectangle of C as i
 arguments of core 0, which the host sets, and changing what is different for itself.
 """
 
-from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
 from ..isa import assemble
 from .columns import RowsOfB

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 
 __all__ = ["MERGES", "Merge"]
 

@@ -2,7 +2,7 @@
 
 import itertools
 
-from heddle.config import BANK_BYTES, BANKS, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, BANKS, TOKEN_GRANULES
 
 __all__ = ["HALF_GRANULES", "first_groups", "last_parts", "store_accesses", "store_cycles"]
 

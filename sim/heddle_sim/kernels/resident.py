@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from heddle.config import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
 from .cost import ORDERS

@@ -11,7 +11,7 @@ The loop is unrolled over the slots, so that addresses, registers and barriers a
 
 import itertools
 
-from heddle.config import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
+from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
 
 from ..isa import assemble
 from .cost import ORDERS

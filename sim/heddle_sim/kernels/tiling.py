@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 
-from heddle.config import BANK_BYTES, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
 from .merges import Merge
 

@@ -1,6 +1,6 @@
 """Copies of A and B from global to shared memory, for kernels that work on tiles."""
 
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 
 from .tiling import round_up
 

@@ -5,7 +5,7 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.config import BARRIERS
+from heddle.constants import BARRIERS
 from heddle.layouts import barrier_arrival_layout
 
 EXPECTED = [0, 1, 16, 512, 0x7FFF_FFFF, 0xFFFF_FFFF]

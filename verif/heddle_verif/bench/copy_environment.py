@@ -7,7 +7,7 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.config import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
 from heddle.isa.layout import Space
 from heddle.layouts import (
     SHARED_READ_LATENCY,

@@ -9,7 +9,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
-from heddle.config import BANKS
+from heddle.constants import BANKS
 from heddle.isa.layout import Space
 from heddle.layouts import BankReadPort, ErrorStream, GlobalPort, copy_operation_layout
 from heddle.memory.arbiter import GlobalArbiter

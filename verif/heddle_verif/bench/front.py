@@ -4,7 +4,7 @@ import itertools
 import random
 
 import cocotb
-from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, SEGMENTS
+from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, SEGMENTS
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space

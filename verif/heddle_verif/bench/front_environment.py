@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle.config import PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from heddle.constants import PREDICATES, SEGMENTS, UNIFORM_REGISTERS
 from heddle.front.fetch import program_write_layout
 from heddle.front.unit import FrontEnd
 from heddle.isa.layout import AluFunction, WaitUnit

@@ -4,7 +4,7 @@ import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.config import PRODUCT_REGISTERS
+from heddle.constants import PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps

@@ -1,7 +1,7 @@
 """Random operations and register accesses for the bench of the matrix unit."""
 
 import numpy as np
-from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.isa.layout import LoopOrder
 from heddle_sim.golden.matrix import MatrixOperation
 

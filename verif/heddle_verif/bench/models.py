@@ -5,7 +5,7 @@ import cocotb
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
-from heddle.config import BANK_BYTES, BANKS
+from heddle.constants import BANK_BYTES, BANKS
 from heddle.layouts import (
     BankReadPort,
     BankWritePort,

@@ -5,7 +5,7 @@ model and returns whether something was granted and whether the access is over.
 """
 
 import numpy as np
-from heddle.config import FIRST_FACTOR_REGISTER
+from heddle.constants import FIRST_FACTOR_REGISTER
 
 __all__ = ["FactorWrite", "ProductWrite", "Read", "Return"]
 

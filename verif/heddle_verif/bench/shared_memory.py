@@ -5,7 +5,7 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.config import BANK_BYTES, BANKS
+from heddle.constants import BANK_BYTES, BANKS
 from heddle.layouts import SHARED_READ_LATENCY
 from heddle_sim.harness import bench_config, bench_parameters
 

@@ -4,7 +4,7 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.config import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.layouts import barrier_arrival_layout, read_data_layout, read_request_layout
 from heddle.tmau.descriptor import NAN_BITS, TensorFormat
 from heddle.tmau.generator import Filler, burst_layout, unit_bytes, units_per_beat

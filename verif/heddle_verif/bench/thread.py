@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.config import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
+from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.layouts import ThreadKind

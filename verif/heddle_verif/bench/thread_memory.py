@@ -1,6 +1,6 @@
 """Global memory around the thread unit in its bench."""
 
-from heddle.config import BANK_BYTES
+from heddle.constants import BANK_BYTES
 
 __all__ = ["GlobalMemorySide"]
 

@@ -1,7 +1,7 @@
 """Random operations for the bench of the thread unit."""
 
 import numpy as np
-from heddle.config import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
+from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.layouts import ThreadKind
 

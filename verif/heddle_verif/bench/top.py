@@ -4,7 +4,7 @@ import itertools
 
 import cocotb
 import numpy as np
-from heddle.config import UNIFORM_REGISTERS
+from heddle.constants import UNIFORM_REGISTERS
 from heddle.control.run import STUCK_CYCLES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode

@@ -4,7 +4,7 @@ from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.config import BANK_BYTES, MAX_BURST_BYTES
+from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.layouts import row_operation_layout
 from heddle.tmau.generator import BurstGenerator, unit_bytes
 from heddle.tmau.requests import transfer_layout

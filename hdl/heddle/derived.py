@@ -1,0 +1,155 @@
+"""Widths and sizes that follow from the parameters."""
+
+from amaranth.utils import ceil_log2, exact_log2
+
+from .constants import FIRST_FACTOR_REGISTER, LINE_BYTES, ROW_BYTES
+
+__all__ = ["DerivedParameters"]
+
+
+class DerivedParameters:
+    """What ``Config`` knows beside its fields; every width of the hardware comes from here."""
+
+    @property
+    def core_bits(self):
+        """Bits of the number of a core, at least one."""
+        return max(ceil_log2(self.cores), 1)
+
+    # -- arithmetic -------------------------------------------------------------------------
+
+    @property
+    def peak_macs_per_cycle(self):
+        """8-bit multiply-accumulates per cycle of the whole device."""
+        return self.cores * self.threads * self.dot
+
+    def peak_macs(self, element_bytes):
+        """Multiply-accumulates per cycle of the whole device with integers of one or two bytes."""
+        return self.peak_macs_per_cycle // (1 if element_bytes == 1 else 2 * self.passes(element_bytes))
+
+    def passes(self, element_bytes):
+        """Steps of the lanes for one factor word of integers of one or two bytes."""
+        return 1 if element_bytes == 1 or self.wide_lanes else 2
+
+    @property
+    def two_passes(self):
+        """``mm16`` multiplies bytes, in two passes."""
+        return self.mm16 and not self.wide_lanes
+
+    @property
+    def thread_bits(self):
+        return exact_log2(self.threads)
+
+    @property
+    def word_bits(self):
+        """Bits of a factor word, and of the word that is broadcast: ``dot`` bytes."""
+        return 8 * self.dot
+
+    @property
+    def sum_bits(self):
+        """Bits of a lane's dot product: ``dot`` products of 9 x 9 bit signed, exact; with ``mm16`` modulo 2^32."""
+        return 32 if self.mm16 else 18 + exact_log2(self.dot)
+
+    @property
+    def element_bits(self):
+        """Bits of an element of B as it is broadcast, signed."""
+        return 17 if self.wide_lanes else 9
+
+    @property
+    def positions(self):
+        """Lanes of the largest group that merges of ``mm`` form."""
+        return min(16, self.threads)
+
+    @property
+    def word_index_bits(self):
+        """Bits of the number of a word of ``dot`` bytes of a column: 16 slices of four words, or of one for each thread."""
+        return 4 + max(2, self.thread_bits)
+
+    @property
+    def fetch_slots(self):
+        """Words of B that are fetched together: no more than the positions of a group."""
+        return min(self.fetch_words, self.positions)
+
+    @property
+    def piece_slots(self):
+        """Rows of transposed B that are fetched together, 16 bytes of each."""
+        return min(self.fetch_slots, self.dot)
+
+    # -- registers --------------------------------------------------------------------------
+
+    @property
+    def numbers_per_word(self):
+        """32-bit register numbers per factor word."""
+        return self.dot // 4
+
+    @property
+    def factor_registers(self):
+        """32-bit register numbers that the factor register file of a lane holds."""
+        return self.factor_words * self.dot // 4
+
+    @property
+    def registers(self):
+        """Register numbers that exist: product registers, then factor registers."""
+        return FIRST_FACTOR_REGISTER + self.factor_registers
+
+    @property
+    def factor_address_bits(self):
+        return exact_log2(self.factor_words)
+
+    @property
+    def thread_groups(self):
+        """Groups of ``thread_slots`` threads that take turns."""
+        return self.threads // min(self.thread_slots, self.threads)
+
+    @property
+    def slot_multipliers(self):
+        """Multipliers that the slots share: at most one for each slot."""
+        return min(self.thread_multipliers, self.thread_slots, self.threads)
+
+    @property
+    def thread_overlap(self):
+        """The thread unit reads registers of the next operation, and writes those of the one before, while it executes one: worth its
+        area where groups are so large that an operation takes few cycles."""
+        return min(self.thread_slots, self.threads) >= 4
+
+    # -- memories ---------------------------------------------------------------------------
+
+    @property
+    def shared_bytes(self):
+        return self.shared_memory_kib * 1024
+
+    @property
+    def shared_address_bits(self):
+        return exact_log2(self.shared_bytes)
+
+    @property
+    def shared_rows(self):
+        return self.shared_bytes // ROW_BYTES
+
+    @property
+    def row_bits(self):
+        return exact_log2(self.shared_rows)
+
+    @property
+    def program_counter_bits(self):
+        return exact_log2(self.instruction_words)
+
+    # -- AXI --------------------------------------------------------------------------------
+
+    @property
+    def line_beats(self):
+        """Beats of a line of the second-level cache."""
+        return LINE_BYTES // self.axi_bytes
+
+    @property
+    def axi_bytes(self):
+        return self.axi_data_bits // 8
+
+    @property
+    def tag_bits(self):
+        """Bits of a client's request tag; the two behind those of the reads are for the halves of a tensor's descriptor."""
+        return max(ceil_log2(self.axi_reads + 2 * self.tensors), ceil_log2(self.axi_writes), 1)
+
+    @property
+    def axi_id_bits(self):
+        """Bits of an AXI ID: a client number (one bit) above the client's tag."""
+        return self.tag_bits + 1
