@@ -156,7 +156,8 @@ class LoadEngine(Component):
     """Reads bursts of global memory into shared memory, up to ``cfg.axi_reads`` at a time.
 
     Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
-    ``i_burst`` to the request, none with ``cfg.tensors``; 3 from a beat to its bank request. Answers may come in any order of the tags, interleaved beat by beat.
+    ``i_burst`` to the request, none with ``cfg.tensors``; 3 from a beat to its bank request. Answers may come in any order of the tags,
+    interleaved beat by beat.
     A bank conflict holds ``read_data``. Reset forgets all bursts (reset memory as well) [S1.1, docs/units/tmau.md].
 
     Parameters

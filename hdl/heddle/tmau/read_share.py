@@ -49,7 +49,8 @@ class ReadShare(Component):
         m.d.comb += [
             chosen.eq(Mux(turn, descriptor.valid, ~copy.valid)),
             request.valid.eq(copy.valid | descriptor.valid),
-            *(request.payload[name].eq(Mux(chosen, descriptor.payload[name], copy.payload[name])) for name in ("address", "beats_minus_one")),
+            *(request.payload[name].eq(Mux(chosen, descriptor.payload[name], copy.payload[name]))
+              for name in ("address", "beats_minus_one")),
             request.payload.tag.eq(Mux(chosen, self.cfg.axi_reads + descriptor.payload.tag, copy.payload.tag)),
             copy.ready.eq(request.ready & ~chosen), descriptor.ready.eq(request.ready & chosen),
         ]
@@ -60,7 +61,8 @@ class ReadShare(Component):
             of_descriptor.eq(answer.payload.tag >= self.cfg.axi_reads),
             answer.ready.eq(Mux(of_descriptor, self.o_descriptor.ready, self.o_copy.ready)),
             self.o_copy.valid.eq(answer.valid & ~of_descriptor), self.o_descriptor.valid.eq(answer.valid & of_descriptor),
-            *(output.payload[name].eq(answer.payload[name]) for output in (self.o_copy, self.o_descriptor) for name in ("data", "last", "error")),
+            *(output.payload[name].eq(answer.payload[name])
+              for output in (self.o_copy, self.o_descriptor) for name in ("data", "last", "error")),
             self.o_copy.payload.tag.eq(answer.payload.tag),
             self.o_descriptor.payload.tag.eq(answer.payload.tag - self.cfg.axi_reads),
         ]

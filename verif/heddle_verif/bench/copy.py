@@ -28,7 +28,8 @@ class Workload:
 
     def restart(self):
         cfg, memory = self.bench.cfg, len(self.bench.memory)
-        self.swizzle = self.random.choice(list(Swizzle) if cfg.tensors else [Swizzle.NONE, Swizzle.B128])     # one for all of a batch: they do not meet
+        # One for all of a batch: they do not meet.
+        self.swizzle = self.random.choice(list(Swizzle) if cfg.tensors else [Swizzle.NONE, Swizzle.B128])
         self.next = {LOAD: [0, 0], STORE: [cfg.shared_bytes // 2, memory // 2]}
         self.end = {LOAD: [cfg.shared_bytes // 2, memory // 2], STORE: [cfg.shared_bytes, memory]}
 

@@ -278,9 +278,9 @@ class CopyBench:
             self._write_burst(self.write_requests.popleft())
         dut.global_port__write_request__ready.value = not self._pause(stalls.requests)
         dut.global_port__write_data__ready.value = not self._pause(stalls.data)
-        if self.response is None and self.responses and not self._pause(stalls.responses):
-            index = self.random.randrange(len(self.responses)) if stalls.reorder else 0
-            self.response, error = self.responses.pop(index)
+        due = [index for index, (cycle, _, _) in enumerate(self.responses) if cycle <= self.cycle]
+        if self.response is None and due and not self._pause(stalls.responses):
+            _, self.response, error = self.responses.pop(self.random.choice(due) if stalls.reorder else due[0])
             bits = self.layouts["write_response"].const({"tag": self.response, "error": error}).as_bits()
             dut.global_port__write_response__payload.value = bits
         dut.global_port__write_response__valid.value = self.response is not None
@@ -294,7 +294,8 @@ class CopyBench:
                 for i in range(self.cfg.axi_bytes):
                     if strobe >> i & 1:
                         self.memory[address + i] = value >> 8 * i & 0xFF
-        self.responses.append((request.tag, any(self.fails(address) for address in addresses)))
+        due = self.cycle + self.random.randint(*self.stalls.latency)
+        self.responses.append((due, request.tag, any(self.fails(address) for address in addresses)))
 
 
 def pack_operation(operation):

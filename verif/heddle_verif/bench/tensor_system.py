@@ -1,0 +1,35 @@
+"""Bench of tensor copies with all that is behind the copy unit: when the first address comes out."""
+
+import cocotb
+from cocotb.triggers import RisingEdge
+from heddle.tmau.tensor_layouts import tensor_operation_layout
+from heddle_sim.golden.tensor_checks import TensorRequest
+from heddle_sim.golden.tensor_fields import TensorFields
+
+from ..tensors import request_members
+from .copy_system import SystemBench
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def tensor_latency(dut):
+    """``max(rank, 2) + 5`` cycles from an operation on a tensor whose descriptor is cached to its address on the AXI pins."""
+    bench = SystemBench(dut, 0.0)
+    await bench.start()
+    operations = bench.source("i_tensor", tensor_operation_layout(), pause="none")
+    for _ in range(max(bench.cfg.axi_reads, bench.cfg.axi_writes)):
+        await RisingEdge(dut.clk)
+    for rank in range(1, 6):
+        fields = TensorFields(sizes=(64, *[8] * (rank - 1)), strides=tuple(64 * 8 ** d for d in range(rank - 1)), box=(64, *[1] * (rank - 1)),
+                              element_strides=(1,) * rank)
+        bench.ram.write(1024 * rank, fields.encode())
+        for cached in (False, True):
+            operations.put({"address": 1024 * rank, "request": request_members(TensorRequest(coordinates=(0,) * rank))})
+            taken = first = None
+            for cycle in range(200):
+                await RisingEdge(dut.clk)
+                if dut.i_tensor__valid.value and dut.i_tensor__ready.value:
+                    taken = cycle
+                if dut.m_axi_arvalid.value and first is None:
+                    first = cycle
+            assert not cached or first - taken == max(rank, 2) + 5, f"rank {rank}: {first - taken} cycles"
+    bench.finish()
