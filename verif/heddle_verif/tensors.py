@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.box_walk import LOOPS, place_bits
+from heddle.tmau.box_walk import FAR, LOOPS, place_bits
 from heddle.tmau.descriptor import (
     FLOAT_FORMATS,
     FORMAT_BYTES,
@@ -24,7 +24,7 @@ from heddle_sim.golden.tensor_traversal import traverse
 
 __all__ = ["NEVER", "box_of", "broken", "legal_cases", "random_fields", "random_request", "request_members", "rows_of", "walk_of"]
 
-NEVER = (1 << 33) - 1       # rows left in a loop that does not end
+NEVER = FAR - 1     # rows left in a loop that does not end
 
 
 def walk_of(cfg, fields, request):
@@ -35,7 +35,8 @@ def walk_of(cfg, fields, request):
     loops, starts, restarts = [], [], []
     for d in range(LOOPS):
         if d >= fields.rank or (d == 0 and fields.interleave == Interleave.NONE):
-            loops.append({"position": 0, "left": 1, "restart": 0, "restart_left": 1, "step": 1, "step_blocks": 0, "size_minus_one": 0})
+            loops.append({"position": 0, "rest": 0, "left": 1, "restart": 0, "restart_rest": 0, "restart_left": 1, "step": 1,
+                          "step_blocks": 0})
             starts.append(0)
             restarts.append(0)
             continue
@@ -47,15 +48,21 @@ def walk_of(cfg, fields, request):
             lower, upper = fields.lower_corner[d - 1], fields.upper_corner[d - 1]
             restart, end = lower + offsets[d], fields.sizes[d] + upper + offsets[d]
             left, restart_left = end - position, end - restart
-        loops.append({"position": position, "left": left, "restart": restart, "restart_left": restart_left, "step": step,
-                      "step_blocks": step * blocks & mask, "size_minus_one": fields.sizes[d] - 1})
+        last = fields.sizes[d] - 1
+        loops.append({"position": _near(position), "rest": _near(last - position), "left": min(left, NEVER), "restart": _near(restart),
+                      "restart_rest": _near(last - restart), "restart_left": min(restart_left, NEVER), "step": step,
+                      "step_blocks": step * blocks & mask})
         starts.append(position * blocks)
         restarts.append(restart * blocks)
     base = fields.address >> 4
     for d, loop in enumerate(loops):
         loop["place"] = base + sum(restarts[:d]) + sum(starts[d:]) & mask
-    inside = all(0 <= loop["position"] <= loop["size_minus_one"] for loop in loops)
+    inside = all(loop["position"] >= 0 and loop["rest"] >= 0 for loop in loops)
     return {"loop": loops, "inside": int(inside), "pixels": int(pixels), "pixels_minus_one": fields.pixels_per_column - 1 if pixels else 0}
+
+
+def _near(distance):
+    return min(max(distance, -FAR), FAR - 1)
 
 
 def rows_of(cfg, fields, request):

@@ -7,10 +7,11 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import BANK_BYTES
 from .descriptor import MAX_RANK
 
-__all__ = ["LOOPS", "POSITION_BITS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
+__all__ = ["FAR", "LOOPS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
 
 LOOPS = MAX_RANK                # dimension 0 is the row, or a loop over slices with interleave
-POSITION_BITS = 34              # 32-bit coordinates with offsets, and a step beyond their ends
+FAR = 1 << 13                   # more than a walk goes in a dimension: 1,023 steps of 8
+_NEAR = signed(15)              # what is farther off, and a walk from there
 PIXEL_BITS = 10
 
 
@@ -20,16 +21,20 @@ def place_bits(cfg):
 
 
 def loop_layout(cfg):
-    """A dimension of a walk: where it is, where it starts again, and how far it goes."""
+    """A dimension of a walk: where it is, where it starts again, and how far it goes.
+
+    Distances from ``FAR`` on stand for all larger ones: a walk does not get there.
+    """
     return data.StructLayout({
-        "position": signed(POSITION_BITS),      # coordinate of the first row
-        "left": POSITION_BITS,                  # elements from there to the end of the box; at least 1
-        "restart": signed(POSITION_BITS),       # the same two for every later pass
-        "restart_left": POSITION_BITS,
+        "position": _NEAR,                      # coordinate of the first row
+        "rest": _NEAR,                          # from there to the last element of the tensor
+        "left": range(FAR),                     # elements from there to the end of the box; at least 1
+        "restart": _NEAR,                       # the same three for every later pass
+        "restart_rest": _NEAR,
+        "restart_left": range(FAR),
         "step": 4,                              # elements from a row to the next, 1 to 8
         "step_blocks": place_bits(cfg),         # the same in blocks of global memory (modulo its size)
         "place": place_bits(cfg),               # block of the row at which all loops inside this one start again
-        "size_minus_one": 32,                   # of the tensor
     })
 
 
@@ -128,18 +133,22 @@ class BoxWalk(Component):
             with m.If(d == stepping):
                 m.d.sync += [
                     loop.position.eq(loop.position + loop.step),
+                    loop.rest.eq(loop.rest - loop.step),
                     loop.left.eq(loop.left - loop.step),
                     ends[d].eq(loop.left <= loop.step << 1),
                 ]
-            with m.Elif(d < stepping):
+            if d == LOOPS - 1:      # there is no loop around it
+                continue
+            with m.If(d < stepping):
                 m.d.sync += [
                     loop.position.eq(loop.restart),
+                    loop.rest.eq(loop.restart_rest),
                     loop.left.eq(loop.restart_left),
                     ends[d].eq(loop.restart_left <= loop.step),
                 ]
 
     def _row(self, m, box, active, last, free):
         row = self.o.payload
-        inside = [(loop.position >= 0) & (loop.position <= loop.size_minus_one) for loop in box.loop]
+        inside = [(loop.position >= 0) & (loop.rest >= 0) for loop in box.loop]
         with m.If(free):
             m.d.sync += [self.o.valid.eq(active), row.place.eq(box.loop[0].place), row.inside.eq(Cat(inside).all()), row.last.eq(last)]

@@ -1,19 +1,32 @@
 """Setup of tensor copies: checks a descriptor and a request, and turns them into a box to walk through [S1.4]."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import ErrorCode
 from ..isa.layout import Reduction
-from .box_walk import LOOPS, POSITION_BITS, place_bits
+from .box_walk import FAR, LOOPS, place_bits
 from .descriptor import Interleave, TensorMode
 from .product import PartialProduct
-from .setup_checks import DimensionChecks, RequestChecks
+from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
 from .setup_row import BoxBytes, RowShape
 from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout
 
 __all__ = ["TensorSetup"]
+
+
+def near(value):
+    """A number of elements, between -FAR and FAR - 1."""
+    bits = FAR.bit_length()
+    negative, fits = value[-1], (value[bits - 1:] == 0) | value[bits - 1:].all()
+    return Cat(Mux(fits, value[:bits - 1], (~negative).replicate(bits - 1)), negative).as_signed()
+
+
+def at_most(value, limit):
+    """A positive number, cut to ``limit``: all of its bits set."""
+    bits = limit.bit_length()
+    return value[:bits] | value[bits:].any().replicate(bits)
 
 
 class TensorSetup(Component):
@@ -34,6 +47,7 @@ class TensorSetup(Component):
     -------
     i : In(stream.Signature(tensor_request_layout()))
     o : Out(stream.Signature(box_layout(cfg)))
+        Combinational from ``i.payload`` where it goes through unchanged.
     o_failure : Out(stream.Signature(tensor_failure_layout()))
     stop : In(1)
     dropped : Out(1)
@@ -72,16 +86,15 @@ class TensorSetup(Component):
             m.d.sync += step.eq(step + 1)
         with m.Elif(self.i.valid):
             m.d.sync += finished.eq(1)
-        box = Signal(box_layout(self.cfg), reset_less=True)
+        loops = Signal(box_layout(self.cfg)["walk"].shape, reset_less=True)
         m.submodules.row = row = RowShape()
         m.d.comb += [row.descriptor.eq(descriptor), row.coordinate.eq(request.coordinates[0])]
         values = self._dimension(m, request, loop)
-        self._loops(m, box, begin, loop, done, values)
+        self._loops(m, loops, begin, loop, done, values)
         self._places(m, begin, loop, done, values, row)
         failed = self._checks(m, request, begin, loop, done, values, row)
-        self._copy(m, box, request, row)
         m.d.comb += [
-            self.o.payload.eq(box),
+            self.o.payload.walk.eq(loops),
             self.o.payload.bytes.eq(self._bytes),
             self.o.valid.eq(finished & ~failed & ~self.stop),
             self.o_failure.valid.eq(finished & failed & ~self.stop),
@@ -90,6 +103,7 @@ class TensorSetup(Component):
             self.i.ready.eq(left),
             self.dropped.eq(left & (self.stop | failed)),
         ]
+        self._copy(m, self.o.payload, request, row)
         m.d.comb += [loop_out.place.eq(first) for loop_out, first in zip(self.o.payload.walk.loop, self._first_places)]
         return m
 
@@ -110,7 +124,7 @@ class TensorSetup(Component):
         box_of_channels = Mux(self._pixels, descriptor.channels_per_pixel_minus_one, descriptor.box_minus_one[0])
         fields = {
             "coordinate": Array(request.coordinates)[loop],
-            "size": Array(descriptor.size_minus_one)[loop] + 1,
+            "last": Array(descriptor.size_minus_one)[loop],
             "box": Mux(exists, Array([box_of_channels, *list(descriptor.box_minus_one)[1:]])[loop] + 1, 1),
             "step": Mux(exists & ~images & ~(self._pixels & (loop == 0)), Array(descriptor.element_stride_minus_one)[loop] + 1, 1),
             "lower": Mux(spatial, Array([edge, *descriptor.lower_corner, edge])[loop], 0),
@@ -123,36 +137,42 @@ class TensorSetup(Component):
         for name, value in fields.items():
             values[name] = Signal.like(value, name=f"dimension_{name}")
             m.d.comb += values[name].eq(value)
-        for name, value in (
-            ("position", Mux(exists, values["coordinate"] + values["offset"], 0)),
-            ("extent", values["size"] + values["upper"] - values["lower"]),
-            ("left", Mux(spatial, values["size"] + values["upper"] - values["coordinate"], values["box"])),
-            ("back", Mux(spatial, values["lower"] - values["coordinate"], 0)),      # from the first position to the restart
-        ):
+        def derived(name, value):
             values[name] = Signal(signed(POSITION_BITS + 1), name=f"dimension_{name}")
             m.d.comb += values[name].eq(value)
+
+        derived("end", values["last"] + values["upper"] + 1)        # of the pixel box: the first position behind it
+        derived("position", Mux(exists, values["coordinate"] + values["offset"], 0))
+        derived("extent", values["end"] - values["lower"])
+        derived("left", Mux(spatial, values["end"] - values["coordinate"], values["box"]))
+        derived("back", Mux(spatial, values["lower"] - values["coordinate"], 0))        # from the first position to the restart
+        derived("restart", Mux(spatial, values["lower"] + values["offset"], values["position"]))
+        # To the last element of the tensor; a dimension that the tensor lacks has one.
+        derived("rest", Mux(exists, values["last"] - values["position"], 0))
+        derived("restart_rest", Mux(exists, values["last"] - values["restart"], 0))
         return values
 
-    def _loops(self, m, box, begin, loop, done, values):
+    def _loops(self, m, loops, begin, loop, done, values):
         """Registers of the loop at hand; loops that the tensor lacks are those of one row."""
-        never = (1 << POSITION_BITS - 1) - 1
-        for d, target in enumerate(box.walk.loop):
-            with m.If(loop == d):
-                m.d.sync += [
-                    target.position.eq(values["position"]),
-                    target.left.eq(Mux(values["images"], never, values["left"])),
-                    target.restart.eq(values["position"] + values["back"]),
-                    target.restart_left.eq(Mux(values["images"], never, Mux(values["spatial"], values["extent"], values["box"]))),
-                    target.step.eq(values["step"]),
-                    target.step_blocks.eq(values["stride"] * values["step"]),
-                    target.size_minus_one.eq(Mux(values["exists"], values["size"] - 1, 0)),
-                ]
-            with m.Elif(begin):
-                m.d.sync += [target.position.eq(0), target.left.eq(1), target.restart.eq(0), target.restart_left.eq(1), target.step.eq(1),
-                             target.step_blocks.eq(0), target.size_minus_one.eq(0)]
-        inside = ~values["exists"] | ((values["position"] >= 0) & (values["position"] < values["size"]))
+        never = FAR - 1
+        now = {
+            **{name: near(values[name]) for name in ("position", "rest", "restart", "restart_rest")},
+            "left": Mux(values["images"], never, at_most(values["left"], never)),
+            "restart_left": Mux(values["images"], never, at_most(Mux(values["spatial"], values["extent"], values["box"]), never)),
+            "step": values["step"],
+            "step_blocks": values["stride"] * values["step"],
+        }
+        for name, value in now.items():
+            kept = Signal(loops.loop[0][name].shape(), name=f"loop_{name}")
+            m.d.comb += kept.eq(value)
+            for d, target in enumerate(loops.loop):
+                with m.If(loop == d):
+                    m.d.sync += target[name].eq(kept)
+                with m.Elif(begin):
+                    m.d.sync += target[name].eq(name in ("left", "restart_left", "step"))
+        inside = (values["position"] >= 0) & (values["rest"] >= 0)
         with m.If(self.i.valid & ~done):
-            m.d.sync += box.walk.inside.eq(inside & (begin | box.walk.inside))
+            m.d.sync += loops.inside.eq(inside & (begin | loops.inside))
 
     def _places(self, m, begin, loop, done, values, row):
         """Block of the first row: address, row and products of positions and strides; and of the first row after each restart."""
@@ -209,14 +229,13 @@ class TensorSetup(Component):
 
     def _copy(self, m, box, request, row):
         """What goes through unchanged, and the shape of the rows."""
-        with m.If(self.i.valid):
-            m.d.sync += [
-                box.walk.pixels.eq(self._pixels),
-                box.walk.pixels_minus_one.eq(request.descriptor.pixels_per_column_minus_one),
-                box.row_blocks.eq(row.row_bytes >> BLOCK_BITS),
-                box.left_blocks.eq(row.left_blocks),
-                box.inside_bytes.eq(row.inside_bytes),
-                box.shared_block.eq(request.shared_address >> BLOCK_BITS),
-                *(box[name].eq(request.descriptor[name]) for name in ("swizzle", "format", "fill")),
-                *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc")),
-            ]
+        m.d.comb += [
+            box.walk.pixels.eq(self._pixels),
+            box.walk.pixels_minus_one.eq(request.descriptor.pixels_per_column_minus_one),
+            box.row_blocks.eq(row.row_bytes >> BLOCK_BITS),
+            box.left_blocks.eq(row.left_blocks),
+            box.inside_bytes.eq(row.inside_bytes),
+            box.shared_block.eq(request.shared_address >> BLOCK_BITS),
+            *(box[name].eq(request.descriptor[name]) for name in ("swizzle", "format", "fill")),
+            *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc")),
+        ]

@@ -5,7 +5,6 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import ErrorCode
 from ..isa.layout import Swizzle
-from .box_walk import POSITION_BITS
 from .descriptor import (
     DESCRIPTOR_ALIGNMENT,
     FLOAT_FORMATS,
@@ -20,7 +19,9 @@ from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, SHA
 from .setup_row import ROW_BITS
 from .tensor_layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 
-__all__ = ["DimensionChecks", "RequestChecks"]
+__all__ = ["POSITION_BITS", "DimensionChecks", "RequestChecks"]
+
+POSITION_BITS = 34              # 32-bit coordinates with offsets, and a step beyond their ends
 
 
 def _first(m, violation, dimension, rules):
