@@ -86,8 +86,8 @@ class Config:
     tensors : bool
         The copy unit also moves boxes of tensors.
     l2_kib : int
-        Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a power of two, and each way
-        of each core's bank has at least two lines of ``LINE_BYTES``.
+        Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a
+        power of two, and each way of each core's bank has at least two lines of ``LINE_BYTES``.
     l2_ways : int
         Lines of the second-level cache in which an address may be kept (1, 2, 4 or 8).
     reductions : bool
