@@ -22,7 +22,7 @@ class Level2(Component):
 
     With it a cache that all cores share, of ``cfg.cores`` banks by line, bank n at AXI master n: reads fill it, writes go to memory and
     drop their line, reductions do both in place [S1.9, S1.11, docs/units/l2.md]. Each port takes and gives one beat a cycle in
-    each direction. A hit answers 8 cycles after its request; answers come in the order of the requests. Memory always has what was answered.
+    each direction; answers come in the order of the requests. Memory always has what was answered.
 
     Parameters
     ----------
