@@ -2,6 +2,7 @@
 
 import pytest
 from heddle import load_config
+from heddle.memory.l2 import Level2
 from heddle.memory.reduce import Reducer
 from heddle_sim.harness import run_bench
 
@@ -11,3 +12,16 @@ def test_reducer(floats, simulator, seed):
     cfg = load_config("tiny").replace(l2_kib=4, reductions=True, reduction_floats=floats)
     run_bench(Reducer(cfg), bench="heddle_verif.bench.reduce", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"beats": 4000 if floats else 1500})
+
+
+CONFIGURATIONS = {
+    "tiny": {"reductions": True},
+    "wide": {"axi_data_bits": 512, "l2_ways": 1},
+    "cores": {"cores": 4, "l2_kib": 8, "reductions": True},
+}
+
+
+@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("wide", "cores"))])
+def test_level2(name, simulator, seed):
+    cfg = load_config("tiny").replace(**{"l2_kib": 4} | CONFIGURATIONS[name])
+    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed)

@@ -35,6 +35,8 @@ class GlobalMemory:
         Least and greatest latency in cycles.
     errors : iterable of range
         Byte addresses whose beats are answered with ``error``; writes to them do nothing.
+    ahead : int
+        Beats of answers that may wait to be offered: 2 for a beat a cycle.
     pause : callable
         Called as ``pause(rng)`` for the pattern of each stream.
 
@@ -46,12 +48,12 @@ class GlobalMemory:
         Requests in the order in which they were taken.
     """
 
-    def __init__(self, dut, name, cfg, tag_bits, rng, *, size=1 << 16, latency=(1, 30), errors=(), pause=bursty):
+    def __init__(self, dut, name, cfg, tag_bits, rng, *, size=1 << 16, latency=(1, 30), errors=(), ahead=1, pause=bursty):
         self.data = rng.integers(0, 256, size, np.uint8)
         self.errors = list(errors)
         self.reads, self.writes = [], []
         self._dut, self._cfg, self._rng, self._latency = dut, cfg, rng, latency
-        self._cycle = 0
+        self._cycle, self._ahead = 0, ahead
         self._read_jobs, self._write_jobs = defaultdict(deque), deque()
         self._responses = defaultdict(deque)
         self._open, self._beats = deque(), deque()
@@ -130,7 +132,7 @@ class GlobalMemory:
             self._cycle += 1
             self._collect_writes()
             tag = self._ready_tag(self._read_jobs)
-            if tag is not None and not self._read_data.queue:
+            if tag is not None and len(self._read_data.queue) < self._ahead:
                 _, address, last = self._read_jobs[tag].popleft()
                 error = self._fails(address)
                 data = 0 if error else int.from_bytes(self.data[address:address + self._cfg.axi_bytes].tobytes(), "little")

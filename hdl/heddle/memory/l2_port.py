@@ -1,0 +1,160 @@
+"""One core's side of the second-level cache: bursts are cut into lines, answers put into the order of the requests."""
+
+from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..layouts import GlobalPort
+from ..stream import Queue
+from .l2_layouts import Level2Sizes, line_ack_layout, line_answer_layout, line_beat_layout, line_read_layout
+
+__all__ = ["Level2Port"]
+
+
+class Level2Port(Component):
+    """Cuts the bursts of a core at lines, sends each part to the bank of its line, and hands on what the banks answer.
+
+    Reads and writes are cut independently, one line and one beat a cycle; 1 cycle from a request to its first line. Answers of reads come
+    in the order of the requests, those of writes too, whatever the banks: up to ``2 * lines`` of each are under way. Beats
+    pass combinationally from the bank whose turn it is; acknowledgements are always taken, so that a bank's writes never wait for
+    another bank. Reset forgets everything [S1.9, docs/units/l2.md].
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    core : In(cfg.core_bits)
+        Number of the core; constant.
+    client : In(GlobalPort(cfg, cfg.axi_id_bits))
+    o_read : Out(stream of line_read_layout(cfg)), read_bank : Out(bank)
+    o_write : Out(stream of line_beat_layout(cfg)), write_bank : Out(bank)
+    i_answer : In(stream of line_answer_layout(cfg)).array(banks)
+    i_ack : In(stream of line_ack_layout(cfg), always ready).array(banks)
+    busy : Out(1)
+        A request is without its last answer, or not yet cut.
+    """
+
+    def __init__(self, cfg):
+        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        banks = self.sizes.banks
+        super().__init__({
+            "core": In(cfg.core_bits),
+            "client": In(GlobalPort(cfg, cfg.axi_id_bits)),
+            "o_read": Out(stream.Signature(line_read_layout(cfg))), "read_bank": Out(max(self.sizes.bank_bits, 1)),
+            "o_write": Out(stream.Signature(line_beat_layout(cfg))), "write_bank": Out(max(self.sizes.bank_bits, 1)),
+            "i_answer": In(stream.Signature(line_answer_layout(cfg))).array(banks),
+            "i_ack": In(stream.Signature(line_ack_layout(cfg), always_ready=True)).array(banks),
+            "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        order = data.StructLayout({"bank": self.sizes.bank_bits, "tag": self.cfg.axi_id_bits, "last": 1})
+        reading, writing = (Signal(name=name) for name in ("reading", "writing"))
+        m.submodules.read_order = read_order = Queue(order, 2 * self.sizes.lines)
+        m.submodules.write_order = write_order = Queue(order, 2 * self.sizes.lines)
+        self._reads(m, read_order, reading)
+        self._writes(m, write_order, writing)
+        self._answers(m, read_order)
+        self._acks(m, write_order)
+        m.d.comb += self.busy.eq(reading | writing | (read_order.level != 0) | (write_order.level != 0))
+        return m
+
+    def _take(self, m, name, requests, valid, done):
+        """Registers with the request that is being cut; ``done``: it is finished. Returns it, and the number of its next beat."""
+        low = exact_log2(self.cfg.axi_bytes)
+        request = Signal(requests.payload.shape(), name=f"{name}_request", reset_less=True)
+        m.d.comb += requests.ready.eq(~valid | done)
+        with m.If(requests.ready):
+            m.d.sync += [valid.eq(requests.valid), request.eq(requests.payload)]
+        return request, request.address[low:]
+
+    def _split(self, place):
+        """The line of a beat within its bank, its bank, and its number within the line."""
+        beat_bits, bank_bits = self.sizes.beat_bits, self.sizes.bank_bits
+        line = place[beat_bits:]
+        return line[bank_bits:], line[:bank_bits] if bank_bits else Const(0, 0), place[:beat_bits]
+
+    def _reads(self, m, order, valid):
+        out = self.o_read
+        done, ends, taken = (Signal(name=f"read_{name}") for name in ("done", "ends", "taken"))
+        request, place = self._take(m, "read", self.client.read_request, valid, done)
+        line, bank, first = self._split(place)
+        room = Signal(self.sizes.beat_bits, name="read_room")       # beats of the line behind the first
+        m.d.comb += [
+            room.eq(~first), ends.eq(request.beats_minus_one <= room),
+            out.valid.eq(valid & order.i.ready),
+            out.payload.line.eq(line), self.read_bank.eq(bank), out.payload.core.eq(self.core), out.payload.first.eq(first),
+            out.payload.last.eq(Mux(ends, first + request.beats_minus_one, ~Const(0, self.sizes.beat_bits))),
+            out.payload.prefetch.eq(request.prefetch),
+            taken.eq(out.valid & out.ready), done.eq(taken & ends),
+            order.i.valid.eq(taken & ~request.prefetch),
+            order.i.payload.bank.eq(bank), order.i.payload.tag.eq(request.tag), order.i.payload.last.eq(ends),
+        ]
+        with m.If(taken & ~ends):
+            m.d.sync += [place.eq(place + room + 1), request.beats_minus_one.eq(request.beats_minus_one - room - 1)]
+
+    def _writes(self, m, order, valid):
+        out, beats = self.o_write, self.client.write_data
+        done, ends, taken = (Signal(name=f"write_{name}") for name in ("done", "ends", "taken"))
+        begins = Signal(init=1)
+        request, place = self._take(m, "write", self.client.write_request, valid, done)
+        line, bank, beat = self._split(place)
+        m.d.comb += [
+            ends.eq((request.beats_minus_one == 0) | beat.all()),
+            out.valid.eq(valid & beats.valid & order.i.ready), beats.ready.eq(valid & out.ready & order.i.ready),
+            out.payload.line.eq(line), self.write_bank.eq(bank), out.payload.core.eq(self.core), out.payload.beat.eq(beat),
+            out.payload.begins.eq(begins), out.payload.ends.eq(ends),
+            out.payload.data.eq(beats.payload.data), out.payload.strobe.eq(beats.payload.strobe),
+            taken.eq(out.valid & out.ready), done.eq(taken & (request.beats_minus_one == 0)),
+            order.i.valid.eq(taken & ends),
+            order.i.payload.bank.eq(bank), order.i.payload.tag.eq(request.tag), order.i.payload.last.eq(request.beats_minus_one == 0),
+        ]
+        if self.cfg.reductions:
+            m.d.comb += [out.payload.reduction.eq(request.reduction), out.payload.format.eq(request.format)]
+        with m.If(taken):
+            m.d.sync += begins.eq(ends)
+            with m.If(~done):
+                m.d.sync += [place.eq(place + 1), request.beats_minus_one.eq(request.beats_minus_one - 1)]
+
+    def _chosen(self, m, name, streams, bank, shape):
+        """``valid`` and payload of the stream of number ``bank``."""
+        valid, payload = Signal(name=f"{name}_valid"), Signal(shape, name=f"{name}_chosen")
+        with m.Switch(bank):
+            for number, port in enumerate(streams):
+                with m.Case(number):
+                    m.d.comb += [valid.eq(port.valid), payload.eq(port.payload)]
+        return valid, payload
+
+    def _answers(self, m, order):
+        out, turn = self.client.read_data, order.o.payload
+        valid, beat = self._chosen(m, "answer", self.i_answer, turn.bank, line_answer_layout(self.cfg))
+        m.d.comb += [
+            out.valid.eq(order.o.valid & valid), order.o.ready.eq(out.valid & out.ready & beat.ends),
+            out.payload.data.eq(beat.data), out.payload.error.eq(beat.error), out.payload.tag.eq(turn.tag),
+            out.payload.last.eq(beat.ends & turn.last),
+        ]
+        for number, port in enumerate(self.i_answer):
+            m.d.comb += port.ready.eq(out.ready & order.o.valid & (turn.bank == number))
+
+    def _acks(self, m, order):
+        """Responses of bursts whose lines are all written. The queues have room for all writes that are under way."""
+        out, turn = self.client.write_response, order.o.payload
+        queues = []
+        for number, port in enumerate(self.i_ack):
+            m.submodules[f"acks_{number}"] = queue = Queue(1, 2 * self.sizes.lines)
+            m.d.comb += [queue.i.valid.eq(port.valid), queue.i.payload.eq(port.payload.error)]
+            queues.append(queue)
+        valid, error = self._chosen(m, "ack", [queue.o for queue in queues], turn.bank, 1)
+        taken, failed = Signal(name="ack_taken"), Signal()
+        m.d.comb += [
+            out.valid.eq(order.o.valid & valid & turn.last), out.payload.tag.eq(turn.tag), out.payload.error.eq(error | failed),
+            taken.eq(order.o.valid & valid & (~turn.last | out.ready)), order.o.ready.eq(taken),
+        ]
+        for number, queue in enumerate(queues):
+            m.d.comb += queue.o.ready.eq(taken & (turn.bank == number))
+        with m.If(taken):
+            m.d.sync += failed.eq((failed | error) & ~turn.last)
