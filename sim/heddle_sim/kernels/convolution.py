@@ -204,6 +204,7 @@ class ConvolutionKernel:
         text = self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(share) for share in self.shares], (), "finish")
+        text(*(f"    invalidate_descriptor {{{name}}}" for name in "xwy"))        # the program before may have used these addresses
         for slot in range(_SLOTS - 1):
             self.copy_operands(slot, _SLOTS + slot)
         text(f"    mov r{self.tid}, %tid")
