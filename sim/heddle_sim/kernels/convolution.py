@@ -6,13 +6,13 @@ channels: a copy in im2col mode brings the input pixels that the tile's pixels m
 thread t loads its row of the former into factor registers, and ``mm`` multiplies them with the latter. Padding, the last
 pixels, channels and outputs need no code: what lies outside a tensor is filled with zeros on its way in and left out on its way out.
 
-Three slots of shared memory hold the operands of a step each. While ``mm`` works on step i, the threads load the rows of step i + 1 into
-the other half of the factor registers, and the copies of step i + 2 are under way. That load waits for ``mm`` of step i - 1, whose slot
-is free behind it. A finished tile goes to one of two staging areas, swizzled so that the threads meet different banks, and from there
-to the result, while ``mm`` works on the next one.
+Four slots of shared memory hold the operands of a step each. While ``mm`` works on step i, the threads load the rows of step i + 1 into
+the other half of the factor registers, and the copies of the next two steps are under way. That load waits for ``mm`` of step i - 1,
+whose slot is then free for the copies of step i + 3. A finished tile goes to one of two staging areas, swizzled so that
+the threads meet different banks, and from there to the result, while ``mm`` works on the next one.
 """
 
-from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 
 from ..isa import assemble
 from .launch import Launch
@@ -23,9 +23,8 @@ from .tiling import MAX_SLICES, round_up
 
 __all__ = ["ConvolutionKernel"]
 
-_SLOTS = 3
-_COPIED, _STAGED = (0, 1, 2), (3, 4)        # barriers of the slots, of the staging areas
-_A_SEGMENT, _B_SEGMENT, _STAGE_SEGMENTS = 0, 1, (2, 3)
+_SLOTS = 4
+_COPIED, _STAGED = (0, 1, 2, 3), (4, 5)     # barriers of the slots, of the staging areas
 _MAX_BOX = 256                              # elements of a box along an axis
 _SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}
 _ROW_BYTES = 128                            # of a box with a swizzle, at most
@@ -34,8 +33,10 @@ _ROW_BYTES = 128                            # of a box with a swizzle, at most
 class ConvolutionKernel:
     """Writes the program for a ``ConvolutionShape``.
 
-    Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 nothing is
-    left but that, up5 first step of a tile, up6 last piece of the channels. Thread predicate p1: columns of the tile.
+    The program is a ring of four blocks, one for each slot; what happens once a tile or once a row of the filter stands behind them, and
+    returns to the block that uniform register ``block`` or ``back`` names. Uniform predicates: up0 tile parity, up2 scratch, up3 a
+    tile waits to be stored, up4 nothing is left but that, up5 first step of a tile, up6 last piece of the channels. Thread
+    predicates: p1 columns of the tile, p2 none. Segment ur0: shared memory.
     """
 
     def __init__(self, cfg, shape, a_signed, b_signed):
@@ -68,34 +69,38 @@ class ConvolutionKernel:
     def _names(self):
         spatial = self.shape.spatial
         return ["x", "w", "y", *(f"x{d}" for d in range(spatial + 2)), *(f"o{d}" for d in range(spatial)),
-                *(f"w{d}" for d in range(spatial + 2)), "y0", "y1", "prev0", "prev1", "a_to", "b_to", "b_at", "slot", "left", "tiles",
-                "steps", "tile", "half", "first_column", "end_column", "columns", "from", "core"]
+                *(f"w{d}" for d in range(spatial + 2)), *(f"a_{slot}" for slot in range(_SLOTS)), *(f"b_{slot}" for slot in range(_SLOTS)),
+                "y0", "y1", "prev0", "prev1", "left", "tiles", "steps", "tile", "first_column", "end_column", "columns", "from", "core",
+                "block", "back"]
+
+    def a_place(self, slot):
+        """Shared address of the pixels of a slot; the weights lie behind them."""
+        return 2 * self.half_bytes * slot
+
+    def b_place(self, slot):
+        return self.a_place(slot) + self.half_bytes
 
     # -- copies -----------------------------------------------------------------------------
 
-    def copy_operands(self):
-        """Bring the operands of the next step into the free slot, if there is one."""
-        text, rank, none = self.text, self.shape.spatial + 2, self.text.label("copied")
-        text("    usetp.le up2, {left}, 0", f"    @up2 bra {none}", "    usub {left}, {left}, 1",
-             f"    uadd {{b_to}}, {{a_to}}, {self.half_bytes}")
-        for slot, barrier in enumerate(_COPIED):
-            text(f"    usetp.eq up2, {{a_to}}, {2 * self.half_bytes * slot}",
-                 f"    @up2 barrier.expect b{barrier}, {2 * self.cfg.threads * self.row_bytes}",
-                 f"    @up2 copy_tensor.im2col.{rank}d.shared.global {{a_to}}, {{x}}, {{x0}}, {{o0}}, b{barrier}",
-                 f"    @up2 copy_tensor.tile.{rank}d.shared.global {{b_to}}, {{w}}, {{w0}}, b{barrier}")
-        self._next_slot("{a_to}")
-        self._next_position(none)
-        text(f"{none}:")
+    def copy_operands(self, slot, number):
+        """Bring the operands of the next step, if there is one, into a slot; ``number`` of this place in the program."""
+        text, rank, count = self.text, self.shape.spatial + 2, self.shape.filter[-1]
+        text("    usetp.le up2, {left}, 0", f"    @up2 bra copied_{number}", "    usub {left}, {left}, 1",
+             f"    barrier.expect b{_COPIED[slot]}, {2 * self.cfg.threads * self.row_bytes}",
+             f"    copy_tensor.im2col.{rank}d.shared.global {{a_{slot}}}, {{x}}, {{x0}}, {{o0}}, b{_COPIED[slot]}",
+             f"    copy_tensor.tile.{rank}d.shared.global {{b_{slot}}}, {{w}}, {{w0}}, b{_COPIED[slot]}", f"    umov {{back}}, {number}")
+        if count > 1:
+            text(f"    uadd {{o0}}, {{o0}}, {self.shape.dilation[-1]}", "    uadd {w1}, {w1}, 1", f"    usetp.ge up2, {{w1}}, {count}",
+                 "    @up2 bra next_row")
+        else:
+            text("    bra next_row")
+        text(f"copied_{number}:")
 
-    def _next_slot(self, register):
-        size = 2 * self.half_bytes
-        self.text(f"    uadd {register}, {register}, {size}", f"    usetp.ge up2, {register}, {_SLOTS * size}",
-                  f"    @up2 umov {register}, 0")
-
-    def _next_position(self, done):
+    def next_row(self):
         """The copies move on: over the filter, then the pieces of the channels, the columns, and the pixels."""
-        text, shape = self.text, self.shape
-        for d, (count, dilation) in enumerate(zip(reversed(shape.filter), reversed(shape.dilation))):
+        text, shape, done = self.text, self.shape, "row_begun"
+        text("next_row:", "    umov {o0}, 0", "    umov {w1}, 0")
+        for d, (count, dilation) in enumerate(zip(reversed(shape.filter[:-1]), reversed(shape.dilation[:-1])), 1):
             if count > 1:
                 text(f"    uadd {{o{d}}}, {{o{d}}}, {dilation}", f"    uadd {{w{1 + d}}}, {{w{1 + d}}}, 1",
                      f"    usetp.lt up2, {{w{1 + d}}}, {count}", f"    @up2 bra {done}",
@@ -108,6 +113,8 @@ class ConvolutionKernel:
             text(f"    uadd {outputs}, {outputs}, {self.cfg.threads}", f"    usetp.lt up2, {outputs}, {{end_column}}",
                  f"    @up2 bra {done}", f"    umov {outputs}, {{first_column}}")
         self._next_pixels()
+        text(f"{done}:")
+        self._return("back", "copied", 2 * _SLOTS - 1)
 
     def _next_pixels(self):
         """``threads`` pixels of the result further: a number whose digits count columns, rows, planes and images."""
@@ -122,47 +129,52 @@ class ConvolutionKernel:
         if rest:
             text(f"    uadd {{x{shape.spatial + 1}}}, {{x{shape.spatial + 1}}}, {rest}")
 
+    def _return(self, register, label, count):
+        """Go on at the label whose number a uniform register holds."""
+        for number in range(count - 1):
+            self.text(f"    usetp.eq up2, {{{register}}}, {number}", f"    @up2 bra {label}_{number}")
+        self.text(f"    bra {label}_{count - 1}")
+
     # -- registers --------------------------------------------------------------------------
 
-    def load_rows(self, half):
-        """Thread t loads its row of the slot that is next."""
-        register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2
-        self.text(*(f"    ld.v4 r{register + 4 * block}, ur{_A_SEGMENT}:r{self.offset_a}:{BANK_BYTES * block}"
+    def _factors(self, slot):
+        """First factor register of the half that a slot uses."""
+        return FIRST_FACTOR_REGISTER + slot % 2 * self.cfg.factor_registers // 2
+
+    def load_rows(self, slot):
+        """Thread t loads its row of a slot, when that has come."""
+        self.text(f"    barrier.wait b{_COPIED[slot]}",
+                  *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{self.a_place(slot) + BANK_BYTES * block}"
                     for block in range(self.used_bytes // BANK_BYTES)))
 
-    def load_next(self):
-        """Wait for the operands of the next step and load its rows into the half that up1 names."""
-        text = self.text
-        for slot, barrier in enumerate(_COPIED):
-            text(f"    usetp.eq up2, {{slot}}, {2 * self.half_bytes * slot}", f"    @up2 barrier.wait b{barrier}")
-        text(f"    segment.shared.b8.d1 ur{_A_SEGMENT}, {{slot}}", f"    uadd {{b_at}}, {{slot}}, {self.half_bytes}")
-        self._next_slot("{slot}")
-        text.select(("up1",), self.load_rows)
+    def multiply(self, slot, tile, first, last=True):
+        """mm over the channels of a piece; ``last`` may have fewer.
 
-    def multiply(self, tile, half, first, last=True):
-        """mm over the channels of a piece; ``last`` may have fewer."""
+        Consecutive ``mm`` on the same product registers hold their tokens together until the last of them is done. One without columns on
+        other registers stands between two steps, so that the half of the first is free for loads while the second is under way.
+        """
         channels = self.shape.channels - (self.pieces - 1) * self.used_bytes if last else self.used_bytes
         slices, dot = -(-channels // self.cfg.dot), self.cfg.dot
         for index in range(0, slices, MAX_SLICES):
             zero = ".z" if first and index == 0 else ""
-            register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * dot // 4
             self.text(f"    {'@p1 ' if self.ragged else ''}mm8{self.signs}.k{min(MAX_SLICES, slices - index)}{zero} "
-                      f"r{tile * self.cfg.threads}, ur{_B_SEGMENT}:rf{self.offset_b}:{index * dot}, r{register}")
+                      f"r{tile * self.cfg.threads}, ur0:rf{self.offset_b}:{self.b_place(slot) + index * dot}, "
+                      f"r{self._factors(slot) + index * dot // 4}")
+        self.text(f"    @p2 mm8{self.signs}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
     def store(self, tile):
         """A finished tile: registers to its staging area, from there to the result."""
-        text, blocks = self.text, self.result_row // BANK_BYTES
+        text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
         text(f"    barrier.wait b{_STAGED[tile]}")
         used = min(self.cfg.threads, round_up(self.shape.outputs, 4)) // 4
         for quad in range(used):
             part, block = divmod(quad, blocks)
-            text(f"    st.v4 ur{_STAGE_SEGMENTS[tile]}:r{self.result_places + block}:{part * self.cfg.threads * self.result_row}, "
+            text(f"    st.v4 ur0:r{self.result_places + block}:{self.stages[tile] + part * part_bytes}, "
                  f"r{tile * self.cfg.threads + 4 * quad}")
         text("    wait.thread", f"    umov {{from}}, {self.stages[tile]}")
         for part in range(-(-used // blocks)):
             if part:
-                text(f"    uadd {{from}}, {{from}}, {self.cfg.threads * self.result_row}",
-                     f"    uadd {{prev0}}, {{prev0}}, {self.result_row // 4}")
+                text(f"    uadd {{from}}, {{from}}, {part_bytes}", f"    uadd {{prev0}}, {{prev0}}, {self.result_row // 4}")
             text(f"    barrier.expect b{_STAGED[tile]}, {self.maps[2].bytes}",
                  f"    copy_tensor.tile.2d.global.shared {{from}}, {{y}}, {{prev0}}, b{_STAGED[tile]}")
 
@@ -172,10 +184,10 @@ class ConvolutionKernel:
         """Names and values of the uniform registers with which a core begins its share."""
         shape, threads = self.shape, self.cfg.threads
         tiles = -(-share.rows // threads) * -(-share.columns // threads)
-        values = {"x0": 0, "w0": 0, "a_to": 0, "slot": 0, "left": tiles * self.steps, "tiles": tiles, "steps": self.steps,
-                  "tile": 0, "half": 0, "y0": share.column, "y1": share.row,
-                  "first_column": share.column, "end_column": share.column + share.columns,
+        values = {"x0": 0, "w0": 0, "left": tiles * self.steps, "tiles": tiles, "steps": self.steps, "tile": 0,
+                  "y0": share.column, "y1": share.row, "first_column": share.column, "end_column": share.column + share.columns,
                   f"w{shape.spatial + 1}": share.column}
+        values |= {f"a_{slot}": self.a_place(slot) for slot in range(_SLOTS)} | {f"b_{slot}": self.b_place(slot) for slot in range(_SLOTS)}
         pixel = share.row
         for d, (count, stride, lower) in enumerate(zip(reversed(shape.result), reversed(shape.stride), reversed(shape.lower_corner))):
             pixel, place = divmod(pixel, count)
@@ -192,17 +204,18 @@ class ConvolutionKernel:
         text = self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(share) for share in self.shares], (), "finish")
-        self.copy_operands()
-        self.copy_operands()
+        text(*(f"    invalidate_descriptor {{{name}}}" for name in "xwy"))        # the program before may have used these addresses
+        for slot in range(_SLOTS - 1):
+            self.copy_operands(slot, _SLOTS + slot)
         text(f"    mov r{self.tid}, %tid")
         write_scaled(text, self.offset_a, self.tid, 1, self.row_bytes, self.scratch)
         text(f"    mov r{self.offset_b}, r{self.offset_a}")
         self._write_result_places()
-        text(*(f"    segment.shared.b8.d1 ur{segment}, {stage}" for segment, stage in zip(_STAGE_SEGMENTS, self.stages)))
+        text("    segment.shared.b8.d1 ur0, 0")
         self._choose_columns()
         text("    usetp.eq up5, {tile}, {tile}")
         self._choose_piece()
-        self.load_next()
+        self.load_rows(0)
 
     def _write_result_places(self):
         """Where the blocks of the row of thread t lie in a staged part: block j at j XOR (row of shared memory), as the swizzle has it."""
@@ -221,33 +234,40 @@ class ConvolutionKernel:
         if self.pieces > 1:
             self.text(f"    usetp.le up6, {{steps}}, {self.shape.positions}")
 
-    def step(self):
-        """One position of the filter and one piece of the channels; behind the first step of a tile the tile before is stored."""
-        text = self.text
-        text("step:", f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {{b_at}}")
-        text.select(("up0", "up1", "up5") + (("up6",) if self.pieces > 1 else ()), self.multiply)
-        text("    @!up3 bra stored", "store:")
-        text.select(("up0",), lambda tile: self.store(not tile))
-        text("    usetp.ne up3, {tile}, {tile}", "    @up4 bra finish", "stored:")
+    def block(self, slot):
+        """A step with the operands of a slot: one position of the filter and one piece of the channels. Behind the first step of a tile the
+        tile before is stored."""
+        text, last = self.text, _SLOTS - 1
+        text(f"step_{slot}:")
+        text.select(("up0", "up5") + (("up6",) if self.pieces > 1 else ()), lambda *chosen: self.multiply(slot, *chosen))
+        text(f"    umov {{block}}, {slot}", "    @up3 bra store", f"stored_{slot}:", "    usetp.ne up5, {tile}, {tile}",
+             "    usub {steps}, {steps}, 1", "    usetp.le up2, {steps}, 0", "    @up2 bra next_tile", f"moved_{slot}:")
+        self._choose_piece()
+        self.load_rows((slot + 1) % _SLOTS)
+        self.copy_operands((slot + last) % _SLOTS, slot)
+        if slot == last:
+            text("    bra step_0")
 
-    def advance(self):
+    def next_tile(self):
         text, threads = self.text, self.cfg.threads
-        text("    usetp.ne up5, {tile}, {tile}", "    usub {steps}, {steps}, 1", "    usetp.gt up2, {steps}, 0", "    @up2 bra load_next",
-             f"    umov {{steps}}, {self.steps}", "    umov {prev0}, {y0}", "    umov {prev1}, {y1}", "    usetp.eq up3, {tile}, {tile}",
-             "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
-             "    usub {tiles}, {tiles}, 1", "    usetp.le up4, {tiles}, 0", "    @up4 bra store")
+        text("next_tile:", f"    umov {{steps}}, {self.steps}", "    umov {prev0}, {y0}", "    umov {prev1}, {y1}",
+             "    usetp.eq up3, {tile}, {tile}", "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1",
+             "    usetp.ne up0, {tile}, 0", "    usub {tiles}, {tiles}, 1", "    usetp.le up4, {tiles}, 0", "    @up4 bra store")
         if self.column_blocks > 1:
             text(f"    uadd {{y0}}, {{y0}}, {threads}", "    usetp.lt up2, {y0}, {end_column}", "    @up2 bra same_pixels")
         text("    umov {y0}, {first_column}", f"    uadd {{y1}}, {{y1}}, {threads}", "same_pixels:")
         self._choose_columns()
-        text("load_next:", "    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0")
-        self._choose_piece()
-        self.load_next()
-        self.copy_operands()
-        text("    bra step", "finish:", "    halt")
+        self._return("block", "moved", _SLOTS)
+        text("store:")
+        text.select(("up0",), lambda tile: self.store(not tile))
+        text("    usetp.ne up3, {tile}, {tile}", "    @up4 bra finish")
+        self._return("block", "stored", _SLOTS)
 
     def program(self):
         self.prologue()
-        self.step()
-        self.advance()
+        for slot in range(_SLOTS):
+            self.block(slot)
+        self.next_row()
+        self.next_tile()
+        self.text("finish:", "    halt")
         return assemble(str(self.text), self.cfg)
