@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..config import LINE_BYTES
+from ..constants import LINE_BYTES
 from ..layouts import MemoryPort
 from ..stream import Queue, link
 from .l2_access import Level2Access

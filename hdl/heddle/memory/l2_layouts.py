@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
-from ..config import LINE_BYTES, Config
+from ..config import Config
+from ..constants import LINE_BYTES
 from ..isa.layout import Reduction
 from ..tmau.descriptor import TensorFormat
 

@@ -6,7 +6,7 @@ from collections import defaultdict, deque
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle.config import LINE_BYTES
+from heddle.constants import LINE_BYTES
 from heddle.isa.layout import Reduction
 from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
 from heddle.memory.l2 import Level2
