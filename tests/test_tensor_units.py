@@ -10,6 +10,7 @@ from heddle.tmau.setup import TensorSetup
 from heddle.tmau.tensor_generator import TensorGenerator
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.harness import run_bench
+from heddle_verif.bench.copy_system import CopySystem
 
 
 def test_box_walk(simulator, seed):
@@ -51,15 +52,34 @@ def test_load(name, simulator, seed):
     run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)
 
 
-def test_copy_unit(simulator, seed):
+def _copy_unit(cfg, bench, simulator, seed, **options):
+    run_bench(CopyUnit(cfg), bench=f"heddle_verif.bench.{bench}", cfg=cfg, simulator=simulator, seed=seed, **options)
+
+
+def test_copy_unit(seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    run_bench(CopyUnit(cfg), bench="heddle_verif.bench.tensor_copies", cfg=cfg, simulator=simulator, seed=seed,
-              parameters={"legal": 100, "illegal": 30})
+    _copy_unit(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 100, "illegal": 30})
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
-def test_copy_unit_nightly(name, seed):
+def test_copy_unit_many(name, seed):
     cfg = load_config(name).replace(tensors=True, axi_address_bits=17, shared_memory_kib=32)
-    run_bench(CopyUnit(cfg), bench="heddle_verif.bench.tensor_copies", cfg=cfg, simulator="verilator", seed=seed,
-              parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)
+    _copy_unit(cfg, "tensor_copies", "verilator", seed, parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)
+
+
+@pytest.mark.parametrize("cases", ["number=(1|17)$", pytest.param(None, marks=pytest.mark.nightly)])
+def test_copy_speed(cases, seed):
+    cfg = load_config("base").replace(tensors=True, axi_address_bits=17, shared_memory_kib=32)
+    _copy_unit(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)
+
+
+@pytest.mark.nightly
+def test_blocks_beside_tensors(seed):
+    cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
+    _copy_unit(cfg, "copy", "verilator", seed)
+
+
+def test_first_address(seed):
+    cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
+    run_bench(CopySystem(cfg), bench="heddle_verif.bench.tensor_system", cfg=cfg, simulator="icarus", seed=seed)

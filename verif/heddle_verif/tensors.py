@@ -116,7 +116,7 @@ def random_fields(rng, cfg, mode=None, formats=None, max_rows=300, memory_bytes=
         rank = int(rng.integers(1 if mode == TensorMode.TILE else 3, 6))
         if rank > 2 and rng.random() < 0.25:
             fields = _slices(rng, mode, format, fill, rank)
-            if fields.rows * fields.row_bytes <= 16 * max_rows:
+            if fields.rows * fields.row_bytes <= 16 * max_rows and fields.tensor_bytes <= memory_bytes:
                 return _somewhere(rng, fields, memory_bytes)
             continue
         row = _row(rng, nbytes, swizzle)

@@ -50,7 +50,7 @@ class ReadShare(Component):
             chosen.eq(Mux(turn, descriptor.valid, ~copy.valid)),
             request.valid.eq(copy.valid | descriptor.valid),
             *(request.payload[name].eq(Mux(chosen, descriptor.payload[name], copy.payload[name]))
-              for name in ("address", "beats_minus_one")),
+              for name, _ in request.payload.shape() if name != "tag"),
             request.payload.tag.eq(Mux(chosen, self.cfg.axi_reads + descriptor.payload.tag, copy.payload.tag)),
             copy.ready.eq(request.ready & ~chosen), descriptor.ready.eq(request.ready & chosen),
         ]

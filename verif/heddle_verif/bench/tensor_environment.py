@@ -73,6 +73,7 @@ class TensorBench(CopyBench):
     def _execute(self, fields, request, barrier):
         where = request.coordinates, request.shared_address
         if request.store:
+            self.unmoved += fields.bytes
             store_tensor(self.golden_memory, self.golden_shared, fields, *where)
         else:
             self._allow(request.shared_address, fields.bytes, fields.swizzle)

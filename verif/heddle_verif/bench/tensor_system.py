@@ -19,8 +19,8 @@ async def tensor_latency(dut):
     for _ in range(max(bench.cfg.axi_reads, bench.cfg.axi_writes)):
         await RisingEdge(dut.clk)
     for rank in range(1, 6):
-        fields = TensorFields(sizes=(64, *[8] * (rank - 1)), strides=tuple(64 * 8 ** d for d in range(rank - 1)), box=(64, *[1] * (rank - 1)),
-                              element_strides=(1,) * rank)
+        fields = TensorFields(sizes=(64, *[8] * (rank - 1)), strides=tuple(64 * 8 ** d for d in range(rank - 1)),
+                              box=(64, *[1] * (rank - 1)), element_strides=(1,) * rank)
         bench.ram.write(1024 * rank, fields.encode())
         for cached in (False, True):
             operations.put({"address": 1024 * rank, "request": request_members(TensorRequest(coordinates=(0,) * rank))})
