@@ -21,7 +21,22 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("wide", "cores"))])
-def test_level2(name, simulator, seed):
+@pytest.mark.verilator_nightly
+def test_level2(simulator, seed):
+    cfg = load_config("tiny").replace(l2_kib=4, reductions=True)
+    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 2})
+
+
+@pytest.mark.verilator_nightly
+def test_level2_of_two_cores(simulator, seed):
+    cfg = load_config("tiny").replace(cores=2, l2_kib=4)
+    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 1},
+              test_filter="random_traffic|pace")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_level2_long(name, simulator, seed):
     cfg = load_config("tiny").replace(**{"l2_kib": 4} | CONFIGURATIONS[name])
-    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 12},
+              timeout_s=800)
