@@ -203,7 +203,8 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        return ((fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)) & (fields.reduction == Reduction.NONE)
+        swizzles = Const(1) if self.cfg.tensors else (fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)
+        return swizzles & (fields.reduction == Reduction.NONE)
 
     def _rule_tensors(self, field):
         return Const(int(self.cfg.tensors))

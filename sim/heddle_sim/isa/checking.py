@@ -174,8 +174,10 @@ def _element_shift(value, word, cfg):
 
 def _plain_copy(value, word, cfg):
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
-    plain = swizzle in (Swizzle.NONE.value, Swizzle.B128.value) and reduction == Reduction.NONE.value
-    return None if plain else "a copy without reduction, and without swizzle or with .128B"
+    swizzles = cfg is None or cfg.tensors or swizzle in (Swizzle.NONE.value, Swizzle.B128.value)
+    if swizzles and reduction == Reduction.NONE.value:
+        return None
+    return "a copy without reduction" + ("" if cfg is None or cfg.tensors else ", and without swizzle or with .128B")
 
 
 def _tensors(value, word, cfg):
