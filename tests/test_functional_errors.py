@@ -118,6 +118,14 @@ TSPECIAL, USPECIAL = {"opcode": Opcode.THREAD_SPECIAL}, {"opcode": Opcode.UNIFOR
 WAIT = {"opcode": Opcode.BARRIER_WAIT}
 SHIFT = "modifiers.segment.element_shift"
 
+RANK = "modifiers.copy.rank_minus_one"
+# A false guard keeps the copies themselves from being made.
+TILE = {"opcode": Opcode.COPY_TENSOR, "modifiers.copy.source": Space.GLOBAL, RANK: 2, "guard": 0}
+PIXELS = TILE | {"modifiers.copy.mode": 1, RANK: 3}
+HINT = {"opcode": Opcode.PREFETCH_TENSOR, RANK: 2}
+BLOCK_HINT = {"opcode": Opcode.PREFETCH_BLOCK, **SOURCES}
+FORGET = {"opcode": Opcode.INVALIDATE_DESCRIPTOR}
+
 # Field values of an instruction, the field at fault, its value, and whether it is illegal with that value.
 BOUNDARIES = [
     (ALU, "dst", LAST, False), (ALU, "dst", LAST + 1, True), (ALU, "a", LAST + 1, True), (ALU, "b_source", 3, True),
@@ -145,6 +153,12 @@ BOUNDARIES = [
     (ROWS, "dst", 62, False), (ROWS, "dst", 63, True), (ROWS, "a", 63, True), (ROWS, "b", 63, True), (ROWS, "b", 62, False),
     (COPY, "dst", 64, True), (COPY, "a", 64, True), (COPY, "b_source", 3, True),
     (COPY | {"b_source": 1}, "b", 64, True),
+    (TILE, "dst", 63, False), (TILE, "dst", 64, True), (TILE, "a", 64, True), (TILE, "b", 61, False), (TILE, "b", 62, True),
+    (TILE, "c", 4095, False), (TILE, RANK, 4, False), (TILE, RANK, 5, True), (TILE, "modifiers.copy.mode", 2, True),
+    (PIXELS, "c", 62, False), (PIXELS, "c", 63, True), (PIXELS, "b", 60, False), (PIXELS, "b", 61, True), (PIXELS, RANK, 1, True),
+    (HINT, "a", 64, True), (HINT, "b", 62, True), (HINT, RANK, 5, True), (HINT | {"modifiers.copy.mode": 1}, "c", 64, True),
+    (BLOCK_HINT, "a", 64, True), (BLOCK_HINT, "b_source", 0, True), (BLOCK_HINT | {"b_source": 1}, "b", 64, True),
+    (FORGET, "a", 63, False), (FORGET, "a", 64, True),
 ]
 
 
@@ -152,8 +166,8 @@ BOUNDARIES = [
 @pytest.mark.parametrize(("fields", "field", "value", "illegal"), BOUNDARIES)
 def test_operand_checks(fields, field, value, illegal, guard):
     """Illegal operands stop the program whatever the guard says; the operand of the error is the field."""
-    word = pack({"guard": guard, **fields, field: value})
-    result = simulator().run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
+    word = pack({"guard": guard} | fields | {field: value})
+    result = simulator(CFG.replace(tensors=True)).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
     if not illegal:
         assert result.ok, result.message()
         return
@@ -165,6 +179,18 @@ def test_every_illegal_operand_check_has_a_case():
     wanted = {(opcode, check.field) for opcode, checks in CHECKS.items() for check in checks
               if check.code is ErrorCode.ILLEGAL_OPERAND}
     assert wanted <= tried, wanted - tried
+
+
+@pytest.mark.parametrize("spaces", [0, 3])
+@pytest.mark.parametrize("reduction", [0, 9])
+def test_unsupported_tensor_copies(spaces, reduction):
+    """Within one memory, an undefined reduction, one into shared memory; and without tensors every copy."""
+    copy = TILE | {"guard": 7, "modifiers.copy.destination": spaces & 1, "modifiers.copy.source": spaces >> 1}
+    to_shared = TILE | {"modifiers.copy.reduction": 1}
+    to_global = TILE | {"modifiers.copy.destination": 1, "modifiers.copy.source": 0, "modifiers.copy.reduction": reduction or 10}
+    for cfg, words in ((CFG.replace(tensors=True), (copy, to_shared, to_global)), (CFG, (TILE, PIXELS, HINT, BLOCK_HINT, FORGET))):
+        for word in map(pack, words):
+            assert_error(simulator(cfg).run(Program([word])), ErrorCode.UNSUPPORTED, 0, FIELDS["modifiers"].get(word))
 
 
 @pytest.mark.parametrize("field", ["element", "kb_destination", "transpose"])

@@ -73,6 +73,9 @@ class Core(Component):
         for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix), (rows.o, copy)):
             connect(m, source, unit.i_operation)
         connect(m, front.o_copy, rows.i)
+        if cfg.tensors:
+            connect(m, front.o_tensor, copy.i_tensor)
+            m.d.comb += [copy.invalidate.eq(front.invalidate), copy.invalidate_address.eq(front.invalidate_address)]
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
             connect(m, source.o_error, flipped(sink))
         connect(m, thread.registers, matrix.registers)

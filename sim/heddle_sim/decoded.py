@@ -18,6 +18,7 @@ from heddle.isa.layout import (
     Swizzle,
 )
 from heddle.layouts import CopyKind, ThreadKind
+from heddle.tmau.descriptor import TensorMode
 
 from .isa.checking import find_violation
 from .isa.fields import FIELDS, opcode_of
@@ -84,6 +85,8 @@ class Decoder:
             decoded.operation = self._matrix(decoded, modifier)
         elif opcode in (Opcode.COPY_BLOCK, Opcode.COPY_ROWS):
             decoded.operation = self._copy(modifier)
+        elif opcode is Opcode.COPY_TENSOR:
+            decoded.operation = self._tensor(modifier)
         return decoded
 
     def _thread(self, decoded, modifier):
@@ -119,3 +122,11 @@ class Decoder:
             source_space=Space(modifier("copy.source")), destination=0, source=0, blocks=0,
             swizzle=Swizzle(modifier("copy.swizzle")), reduction=Reduction(modifier("copy.reduction")),
             barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)
+
+    def _tensor(self, modifier):
+        """A request of ``tensor_operation_layout`` with the address of its descriptor; coordinates and offsets are tuples."""
+        return SimpleNamespace(
+            address=0, coordinates=(), offsets=(), shared_address=0, mode=TensorMode(modifier("copy.mode")),
+            rank_minus_one=modifier("copy.rank_minus_one"), store=int(modifier("copy.destination") == Space.GLOBAL.value),
+            reduction=Reduction(modifier("copy.reduction")), barrier=modifier("copy.barrier"),
+            has_barrier=modifier("copy.has_barrier"), pc=0)

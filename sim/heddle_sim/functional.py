@@ -9,12 +9,14 @@ from heddle.errors import ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.layouts import PC_BITS
 from heddle.messages import error_message
+from heddle.tmau.descriptor import TensorMode
 
 from .decoded import THREAD_KINDS, Decoder
 from .golden.thread import ThreadState, active_threads, execute
 from .integers import ALU, COMPARE, signed
 from .operations import copy_block, multiply
 from .program import Program
+from .tensor_operations import copy_tensor
 
 __all__ = ["FunctionalSimulator", "RunResult"]
 
@@ -265,6 +267,9 @@ class FunctionalSimulator:
     def _execute_copy(self, operation):
         return copy_block(self.state, operation)
 
+    def _execute_tensor(self, operation):
+        return copy_tensor(self.state, operation)
+
     def _address(self, instruction, operation):
         """Base address with the scaled immediate, and element size, of the segment in field b."""
         base, space, shift = self.segments[instruction.b]
@@ -323,3 +328,23 @@ class FunctionalSimulator:
         self._counts["copied_bytes"] += size
         if operation.has_barrier:
             self._count_bytes(operation.barrier, -size)
+
+    def _copy_tensor(self, instruction):
+        operation = instruction.operation
+        rank = operation.rank_minus_one + 1
+        operation.shared_address, operation.address = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
+        operation.coordinates = tuple(signed(int(value)) for value in self.uniform[instruction.b:instruction.b + rank])
+        operation.offsets = ()
+        if operation.mode is TensorMode.IM2COL:
+            operation.offsets = tuple(int(value) & 0xFFFF for value in self.uniform[instruction.c:instruction.c + rank - 2])
+        size, error = self._execute_tensor(operation)
+        if error:
+            raise _Stop(*error)
+        self._counts["copied_bytes"] += size
+        if operation.has_barrier:
+            self._count_bytes(operation.barrier, -size)
+
+    def _prefetch_block(self, instruction):
+        """There is no cache."""
+
+    _prefetch_tensor = _invalidate_descriptor = _prefetch_block

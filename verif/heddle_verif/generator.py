@@ -35,6 +35,8 @@ class ProgramGenerator:
         kinds = {self.uniform_alu: 4, self.uniform_compare: 2, self.uniform_special: 1, self.thread_alu: 4, self.thread_compare: 2,
                  self.thread_special: 1, self.lane_mask: 1, self.segment: 2, self.load: 3, self.store: 3, self.matrix: 5,
                  self.copy_block: 1, self.copy_rows: 1, self.barrier: 1, self.wait: 1, self.nop: 1, self.block: 2, self.loop: 1}
+        if cfg.tensors:
+            kinds |= {self.copy_tensor: 1, self.tensor_hint: 1, self.invalidate_descriptor: 1}
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     # -- structure --------------------------------------------------------------------------
@@ -253,3 +255,26 @@ class ProgramGenerator:
         pairs = [self.random.randrange(0, 30, 2) for _ in range(2)]
         self.text(f"umov ur{rows}, {self.random.choice((0, 1, 2, 3, 7))}",
                   f"{self.guard('up')}copy_rows.{self.spaces()} ur{pairs[0]}, ur{pairs[1]}, ur{rows - 1}{barrier}")
+
+    def tensor_registers(self):
+        """Mode and rank, and the uniform registers of descriptor, coordinates and offsets."""
+        mode = self.random.choice(("tile", "im2col"))
+        rank = self.random.randrange(1 if mode == "tile" else 3, 6)
+        numbers = [self.random.randrange(64), self.random.randrange(65 - rank)]
+        numbers += [self.random.randrange(67 - rank)] if mode == "im2col" else []
+        return f"{mode}.{rank}d", ", ".join(f"ur{number}" for number in numbers)
+
+    def copy_tensor(self):
+        barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
+        form, registers = self.tensor_registers()
+        spaces = self.spaces()
+        reduction = self.random.choice(("", ".add", ".xor")) if spaces.startswith("global") else ""
+        self.text(f"{self.guard('up')}copy_tensor.{form}.{spaces}{reduction} {self.uniform()}, {registers}{barrier}")
+
+    def tensor_hint(self):
+        form, registers = self.tensor_registers()
+        self.text(f"{self.guard('up')}" + self.random.choice((f"prefetch_tensor.{form} {registers}",
+                                                              f"prefetch_block {self.uniform()}, {self.uniform_source()}")))
+
+    def invalidate_descriptor(self):
+        self.text(f"{self.guard('up')}invalidate_descriptor {self.uniform()}")

@@ -22,6 +22,7 @@ from ..isa.layout import (
     Swizzle,
     instruction_layout,
 )
+from ..tmau.descriptor import MAX_RANK, TensorMode
 
 __all__ = ["FailedField", "InstructionChecks", "failed_operand"]
 
@@ -202,7 +203,28 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        return ((fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)) & (fields.reduction == Reduction.NONE)
+        swizzles = Const(1) if self.cfg.tensors else (fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)
+        return swizzles & (fields.reduction == Reduction.NONE)
+
+    def _rule_tensors(self, field):
+        return Const(int(self.cfg.tensors))
+
+    def _rule_tensor_rank(self, field):
+        fields = field.copy
+        exists = fields.rank_minus_one < MAX_RANK
+        return exists & ((fields.mode == TensorMode.TILE) | ((fields.mode == TensorMode.IM2COL) & (fields.rank_minus_one >= 2)))
+
+    def _rule_tensor_copy(self, field):
+        fields = field.copy
+        reduces = (fields.destination == Space.GLOBAL) & _defined(fields.reduction, Reduction)
+        return (fields.destination != fields.source) & ((fields.reduction == Reduction.NONE) | reduces)
+
+    def _rule_coordinates(self, field):
+        return field + self.word.modifiers.copy.rank_minus_one < UNIFORM_REGISTERS
+
+    def _rule_offsets(self, field):
+        fields = self.word.modifiers.copy
+        return (fields.mode != TensorMode.IM2COL) | (field + fields.rank_minus_one < UNIFORM_REGISTERS + 2)
 
     def _rule_shared_segment(self, field):
         return self.segment_space == Space.SHARED

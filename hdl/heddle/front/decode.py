@@ -10,6 +10,7 @@ from ..errors import ErrorCode
 from ..isa.layout import AluFunction, Opcode, OperandSource, Special, instruction_layout
 from ..layouts import PC_BITS, ThreadKind
 from ..thread.alu import AluDecode, alu_control_layout
+from ..tmau.descriptor import MAX_RANK
 from .checks import FailedField, InstructionChecks
 from .fetch import fetched_layout
 from .tokens import token_layout
@@ -24,7 +25,7 @@ THREAD_KINDS = {
 _WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 
-decoded_layout = data.StructLayout({
+_DECODED = {
     "pc": PC_BITS,
     "word": instruction_layout,
     # What the instruction is, so that issue need not look at the operation before it looks at tokens and queues.
@@ -39,14 +40,24 @@ decoded_layout = data.StructLayout({
     "a_value": 32,              # uniform register a; zero for moves and special registers
     "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
     "destination": 32,          # of a copy: uniform register dst
-    "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1
+    "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
     "source_pitch": 32,
-    "rows": 32,                 # 1 except for copy_rows
+    "rows": 32,                 # 1 for copy_block
     "segment": segment_layout,
     "token": token_layout,
     "code": ErrorCode,          # the check that failed, else the error that issue may find
     "field": FailedField,       # of ``word``: the operand of that error
-})
+}
+
+
+def decoded_layout(cfg):
+    """A decoded instruction; where there are tensors, with what a copy of one needs besides."""
+    return data.StructLayout(_DECODED | ({
+        "for_tensor": 1,
+        "invalidates": 1,
+        "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
+        "offsets": data.ArrayLayout(16, 2),         # c + 1, c + 2
+    } if cfg.tensors else {}))
 
 
 def _one_of(opcode, members):
@@ -59,7 +70,8 @@ def _granules(first, last):
 
 
 class Decode(Component):
-    """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three; registered output.
+    """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three, ``copy_tensor`` in as
+    many as it has dimensions, at least two; registered output.
 
     Members
     -------
@@ -79,7 +91,7 @@ class Decode(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
-            "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout)), "hold": In(1), "flush": In(1),
+            "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
             "write": In(1), "write_index": In(6),
             "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
             "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
@@ -90,8 +102,9 @@ class Decode(Component):
         m.submodules.checks = checks = InstructionChecks(self.cfg)
         fetched, decoded = self.i.payload, self.o.payload
         word = fetched.word
-        cycle = Signal(2)                   # of a copy, whose uniform registers are read two at a time
+        cycle = Signal(range(MAX_RANK) if self.cfg.tensors else 2)      # of a copy, whose uniform registers are read two at a time
         copies, many = word.opcode == Opcode.COPY_BLOCK, word.opcode == Opcode.COPY_ROWS
+        tensor = word.opcode == Opcode.COPY_TENSOR if self.cfg.tensors else Const(0)
         take, load, stale = Signal(), Signal(), Signal()
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
@@ -104,19 +117,20 @@ class Decode(Component):
         ]
         # Outside the condition below: what is loaded does not depend on when.
         token = self._token(m, word)
-        control, a_value, b_value = self._operands(m, word, many)
+        control, a_value, b_value = self._operands(m, word, many | tensor)
         code, field = self._error(m, word, fetched.past_end, checks)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
-            m.d.sync += [self.o.valid.eq(~(copies | many)), cycle.eq(copies | many)]
+            m.d.sync += [self.o.valid.eq(~(copies | many | tensor)), cycle.eq(copies | many | tensor)]
         with m.If(load):
             m.d.sync += [
                 decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
                 decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
                 decoded.for_copy.eq(copies | many),
                 decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
-                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_BLOCK, Opcode.COPY_ROWS, *_WAITS))),
+                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_BLOCK, Opcode.COPY_ROWS, *_WAITS))
+                                   & ~tensor),
                 decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
                 decoded.legal.eq(~fetched.past_end & (checks.code == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
@@ -127,18 +141,22 @@ class Decode(Component):
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
+        if self.cfg.tensors:
+            with m.If(load):
+                m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR)]
         self._pairs(m, cycle, word, decoded)
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
 
-    def _operands(self, m, word, many):
-        """Controls of the ALU and its operands, or what takes their place in other instructions."""
+    def _operands(self, m, word, from_uniform):
+        """Controls of the ALU and its operands, or what takes their place in other instructions; b is a uniform register for those of
+        ``from_uniform``."""
         m.submodules.alu_decode = alu = AluDecode()
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
         addressed = _one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
-        uniform = ~special & ~addressed & (many | (word.b_source == OperandSource.UNIFORM))
+        uniform = ~special & ~addressed & (from_uniform | (word.b_source == OperandSource.UNIFORM))
         address = self.segment.base + (word.imm << self.segment.element_shift)[:32]
         m.d.comb += [
             alu.function.eq(Mux(uniform_special, AluFunction.MOV, word.modifiers.alu.function)),
@@ -180,22 +198,28 @@ class Decode(Component):
         return code, field
 
     def _pairs(self, m, cycle, fetched, decoded):
-        """The second and third cycle of a copy: the uniform registers that are still missing. Their numbers are made a cycle before."""
+        """From the second cycle of a copy on: the uniform registers that are still missing. Their numbers are made a cycle before."""
         word = decoded.word
         a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
-        m.d.sync += [
-            a_index.eq(Mux(cycle == 0, fetched.dst, word.dst + 1)),
-            b_index.eq(Mux(cycle == 0, fetched.b, word.a) + 1),
-        ]
+        next_a, before_b, ends = word.dst + 1, word.a, (word.opcode == Opcode.COPY_BLOCK) | (cycle == 2)
+        if self.cfg.tensors:        # the coordinates follow b, the offsets c
+            tensor = word.opcode == Opcode.COPY_TENSOR
+            next_a = Mux(cycle != 1, a_index + 1, Mux(tensor, word.c, word.dst + 1))
+            before_b = Mux(tensor, b_index, word.a)
+            ends = Mux(tensor, cycle >= word.modifiers.copy.rank_minus_one, ends)
+            for index in range(2):
+                with m.If(cycle == 3 + index):
+                    m.d.sync += [decoded.offsets[index].eq(self.a), decoded.coordinates[index].eq(self.b)]
+        m.d.sync += [a_index.eq(Mux(cycle == 0, fetched.dst, next_a)), b_index.eq(Mux(cycle == 0, fetched.b, before_b) + 1)]
         with m.If(cycle != 0):
             m.d.comb += [self.a_index.eq(a_index), self.b_index.eq(b_index)]
+            m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, cycle + 1))]
         with m.If(cycle == 1):
-            last = word.opcode == Opcode.COPY_BLOCK
-            m.d.sync += [decoded.destination.eq(self.a), self.o.valid.eq(last), cycle.eq(Mux(last, 0, 2))]
-            with m.If(~last):
+            m.d.sync += decoded.destination.eq(self.a)
+            with m.If(word.opcode != Opcode.COPY_BLOCK):
                 m.d.sync += decoded.rows.eq(self.b)
         with m.If(cycle == 2):
-            m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b), self.o.valid.eq(1), cycle.eq(0)]
+            m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b)]
 
     def _token(self, m, word):
         """Register granules that the instruction uses; see ``Tokens`` for what is left out."""

@@ -41,7 +41,7 @@ class Gate(Component):
         self.cfg = cfg
         self._part_bits = cfg.numbers_per_word.bit_length() - 1
         super().__init__(({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
-            "i": In(stream.Signature(decoded_layout)),
+            "i": In(stream.Signature(decoded_layout(cfg))),
             "o_thread": Out(stream.Signature(thread_operation_layout)),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
             "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),

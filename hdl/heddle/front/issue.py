@@ -6,9 +6,10 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import UNIFORM_PREDICATES
 from ..errors import ErrorCode
-from ..isa.layout import Opcode, WaitUnit
+from ..isa.layout import Opcode, Space, WaitUnit
 from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import AluDatapath
+from ..tmau.tensor_layouts import tensor_operation_layout
 from .checks import failed_operand
 from .decode import decoded_layout
 from .gate import Gate
@@ -21,8 +22,9 @@ QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting bar
 
 def issue_members(cfg):
     """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
-    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
-        "i": In(stream.Signature(decoded_layout)), "start": In(1), "stop": In(1),
+    tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32)}
+    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | {
+        "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
@@ -62,8 +64,10 @@ class Issue(Component):
         The instruction writes uniform registers or segments: the next one must not read them yet.
     active, ended
         A program runs; it has ended by ``halt`` or by an error of its own.
-    o_thread, o_matrix, o_copy
-        Operations for the units.
+    o_thread, o_matrix, o_copy, o_tensor
+        Operations for the units; copies of tensors only with ``cfg.tensors``.
+    invalidate, invalidate_address
+        A descriptor of a tensor is to be forgotten, in this cycle.
     """
 
     def __init__(self, cfg):
@@ -98,7 +102,8 @@ class Issue(Component):
         # What stands here without being valid may leave: ``leave`` is on the longest paths.
         m.d.comb += self._leave.eq(instruction.at_once | ~instruction.legal | ~self.active | self._passes
                                    | ((instruction.for_thread | instruction.for_matrix) & self._gate.i.ready)
-                                   | (instruction.for_copy & (~self._guarded_before | (self.o_copy.ready & ~self._gate.waiting))))
+                                   | (instruction.for_copy & (~self._guarded_before | (self.o_copy.ready & ~self._gate.waiting)))
+                                   | self._tensor_leaves(instruction))
         m.d.sync += [self._guarded_before.eq(self._guarded), self._passes.eq(0)]
         self._values(m, instruction, word)
         with m.If(~instruction.legal):
@@ -109,6 +114,8 @@ class Issue(Component):
             self._barriers(m, word)
         self._operations(m, instruction)
         self._copy(m, instruction, word)
+        if self.cfg.tensors:
+            self._tensor(m, instruction, word)
         self._state(m)
         return m
 
@@ -120,7 +127,8 @@ class Issue(Component):
             self.tokens_empty.eq(self._gate.thread_empty & self._gate.matrix_empty),
         ]
         # A copy that waits to be taken stays offered, as an operation at the gate does; anything else ends with the program.
-        offering = self.i.payload.for_copy & self.i.valid
+        for_copies = self.i.payload.for_copy | self.i.payload.for_tensor if self.cfg.tensors else self.i.payload.for_copy
+        offering = for_copies & self.i.valid
         with m.If(halted | self._fail | (self.stop & ~offering)):
             m.d.sync += [self.active.eq(0), self.ended.eq(1)]
         with m.If(self.start):
@@ -236,4 +244,29 @@ class Issue(Component):
             first.barrier.eq(fields.barrier), first.has_barrier.eq(fields.has_barrier), first.pc.eq(instruction.pc),
             operation.rows.eq(instruction.rows),
             operation.destination_pitch.eq(instruction.destination_pitch), operation.source_pitch.eq(instruction.source_pitch),
+        ]
+
+    def _tensor_leaves(self, instruction):
+        if not self.cfg.tensors:
+            return Const(0)
+        return instruction.for_tensor & (~self._guarded_before | (self.o_tensor.ready & ~self._gate.waiting))
+
+    def _tensor(self, m, instruction, word):
+        """Copies of tensors, like others; what they read of uniform registers lies in the members of a copy of rows and in further ones."""
+        request, fields = self.o_tensor.payload.request, word.modifiers.copy
+        offered = self._execute & instruction.for_tensor & self._guarded_before & ~self._gate.waiting
+        m.d.comb += self.o_tensor.valid.eq(offered)
+        with m.If(offered & ~self.o_tensor.ready):
+            m.d.comb += [self.event_queue_stalls.eq(1), self.waiting_copy.eq(1)]
+        coordinates = (instruction.b_value, instruction.rows, instruction.source_pitch, *instruction.coordinates)
+        offsets = (instruction.destination_pitch, *instruction.offsets)
+        m.d.comb += [
+            self.o_tensor.payload.address.eq(instruction.a_value), request.shared_address.eq(instruction.destination),
+            *(place.eq(value) for place, value in zip(request.coordinates, coordinates, strict=True)),
+            *(place.eq(value) for place, value in zip(request.offsets, offsets, strict=True)),
+            request.mode.eq(fields.mode), request.rank_minus_one.eq(fields.rank_minus_one),
+            request.store.eq(fields.destination == Space.GLOBAL), request.reduction.eq(fields.reduction),
+            request.barrier.eq(fields.barrier), request.has_barrier.eq(fields.has_barrier), request.pc.eq(instruction.pc),
+            self.invalidate.eq(self._execute & instruction.invalidates & self._guarded),
+            self.invalidate_address.eq(instruction.a_value),
         ]

@@ -2,9 +2,8 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, connect, flipped
 
-from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..stream import link
 from .decode import Decode
 from .fetch import Fetch, program_write_layout
@@ -32,8 +31,8 @@ class FrontEnd(Component):
         Number of the core.
     host_write, host_index, host_data
         The host sets a uniform register while no program runs.
-    o_thread, o_matrix, o_copy, o_error
-        Operations for the units, and errors.
+    o_thread, o_matrix, o_copy, o_tensor, o_error
+        Operations for the units (``o_tensor`` with ``cfg.tensors``), and errors.
 
     The other members are those of ``Issue``.
     """
@@ -41,17 +40,15 @@ class FrontEnd(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         issue = issue_members(cfg)
-        self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()))
+        tensor_outputs = ("invalidate", "invalidate_address") if cfg.tensors else ()
+        self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()), *tensor_outputs)
+        self._streams = ("o_thread", "o_matrix", "o_copy", *(("o_tensor",) if cfg.tensors else ()))
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
-            "o_thread": Out(stream.Signature(thread_operation_layout)),
-            "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
-            "o_copy": Out(stream.Signature(row_operation_layout)),
-            "o_error": Out(ErrorStream()),
             "predicates": In(cfg.threads).array(7),
-        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *self._outputs)})
+        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *self._outputs, *self._streams, "o_error")})
 
     def elaborate(self, platform):
         m = Module()
@@ -63,7 +60,7 @@ class FrontEnd(Component):
         connect(m, flipped(self.i_program), fetch.i_program)
         link(m, fetch.o, decode.i)
         link(m, decode.o, issue.i)
-        for name in ("o_thread", "o_matrix", "o_copy", "o_error"):
+        for name in (*self._streams, "o_error"):
             connect(m, getattr(issue, name), flipped(getattr(self, name)))
         m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in _ISSUE_INPUTS]
         m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in self._outputs]

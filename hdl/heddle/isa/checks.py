@@ -38,7 +38,12 @@ RULES = {
     "transpose": "transpose is 0; or the configuration has it, order is SLICES_OUTER, and ka, kb and lane_sum are 0",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
-    "plain_copy": "copy.swizzle is NONE or B128; copy.reduction is NONE",
+    "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE",
+    "tensors": "of a configuration that has tensors",
+    "tensor_rank": "copy.mode is TILE and the rank 1 to 5, or copy.mode is IM2COL and the rank 3 to 5",
+    "tensor_copy": "copy.destination and copy.source differ; copy.reduction is NONE, or is defined and copy.destination GLOBAL",
+    "coordinates": "at most 64 minus the rank",
+    "offsets": "at most 66 minus the rank where copy.mode is IM2COL",
     "shared_segment": "the segment-table entry lies in shared memory",
 }
 
@@ -58,6 +63,9 @@ class Check:
 _UNIFORM_SOURCE = (Check("b_source", "uniform_source"), Check("b", "source_number"))
 _THREAD_SOURCE = (Check("b_source", "thread_source"), Check("b", "source_number"))
 _ADDRESS = (Check("a", "register"), Check("b", "segment"))
+_TENSORS = Check("modifiers", "tensors", ErrorCode.UNSUPPORTED)
+_TENSOR = (_TENSORS, Check("modifiers", "tensor_rank"))
+_TENSOR_REGISTERS = (Check("a", "uniform"), Check("b", "coordinates"), Check("c", "offsets"))
 
 # In the order in which they are made; the first that fails is the error of the instruction.
 CHECKS = {
@@ -92,5 +100,10 @@ CHECKS = {
                         Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
     Opcode.COPY_ROWS: (Check("dst", "uniform_pair"), Check("a", "uniform_pair"), Check("b", "uniform_pair"),
                        Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
+    Opcode.COPY_TENSOR: (*_TENSOR, Check("modifiers", "tensor_copy", ErrorCode.UNSUPPORTED), Check("dst", "uniform"),
+                         *_TENSOR_REGISTERS),
+    Opcode.PREFETCH_BLOCK: (_TENSORS, Check("a", "uniform"), *_UNIFORM_SOURCE),
+    Opcode.PREFETCH_TENSOR: (*_TENSOR, *_TENSOR_REGISTERS),
+    Opcode.INVALIDATE_DESCRIPTOR: (_TENSORS, Check("a", "uniform")),
 }
 assert set(CHECKS) == set(Opcode)

@@ -3,6 +3,7 @@
 from amaranth.lib import data, enum
 
 from ..constants import REGISTER_BITS
+from ..tmau.descriptor import TensorMode
 
 __all__ = [
     "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "CompareFunction", "Special", "Access", "Space",
@@ -39,6 +40,10 @@ class Opcode(enum.Enum, shape=8):
     MATRIX = 0x30
     COPY_BLOCK = 0x40
     COPY_ROWS = 0x41
+    COPY_TENSOR = 0x42
+    PREFETCH_BLOCK = 0x43
+    PREFETCH_TENSOR = 0x44
+    INVALIDATE_DESCRIPTOR = 0x45
 
 
 class OperandSource(enum.Enum, shape=2):
@@ -193,6 +198,8 @@ copy_fields = data.StructLayout({
     "reduction": Reduction,
     "barrier": 4,
     "has_barrier": 1,
+    "mode": TensorMode,         # of tensors
+    "rank_minus_one": 3,
 })
 
 segment_fields = data.StructLayout({

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from ..tmau.descriptor import TensorMode
 from .layout import Access, AluFunction, CompareFunction, ElementType, Opcode
 
 __all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
@@ -47,8 +48,8 @@ class Operand:
 class Instruction:
     """One row of the table.
 
-    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"segment"``, ``"wait"``, ``"compare"``,
-    ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
+    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"tensor"``, ``"rank"``, ``"segment"``, ``"wait"``,
+    ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
     the mnemonic implies (dotted names reach into the modifiers).
     ``writes``/``reads`` name the fields holding thread registers that are written and read.
     """
@@ -148,6 +149,30 @@ def _matrix():
                           {"modifiers.matrix.element": element}, "matrix")
 
 
+_MODES = {TensorMode.TILE: "a box", TensorMode.IM2COL: "a column of pixels"}
+_TENSOR_DOC = ("a: address of the descriptor, a multiple of 64; b: first of as many uniform registers as the tensor has dimensions, the "
+               "signed coordinates, innermost first")
+_OFFSETS_DOC = "; c: first of two less, the offsets of the spatial dimensions (16 bits each), innermost first"
+
+
+def _tensors():
+    for mode, what in _MODES.items():
+        registers = (Operand("uniform", "a"), Operand("uniform", "b"), Operand("uniform", "c"))[:2 + (mode is TensorMode.IM2COL)]
+        doc, fixed = _TENSOR_DOC + _OFFSETS_DOC * (len(registers) == 3), {"modifiers.copy.mode": mode}
+        yield Instruction(f"copy_tensor.{mode.name.lower()}", Opcode.COPY_TENSOR, Unit.COPY,
+                          (Operand("uniform", "dst"), *registers, Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                          f"Copy {what} of a tensor to (.shared.global) or from (.global.shared) shared memory at dst. {doc}. All bytes of "
+                          "the box are counted at the barrier [S1.2-S1.9].", fixed, "tensor")
+        yield Instruction(f"prefetch_tensor.{mode.name.lower()}", Opcode.PREFETCH_TENSOR, Unit.COPY, registers,
+                          f"Hint that {what} of a tensor will be needed; no effect without a second-level cache. {doc} [S1.11].",
+                          fixed, "rank")
+    yield Instruction("prefetch_block", Opcode.PREFETCH_BLOCK, Unit.COPY, (Operand("uniform", "a"), Operand("uniform_source")),
+                      "Hint that b blocks of 16 bytes from address a will be needed; no effect without a second-level cache [S1.11].")
+    yield Instruction("invalidate_descriptor", Opcode.INVALIDATE_DESCRIPTOR, Unit.COPY, (Operand("uniform", "a"),),
+                      "Forget the descriptor of a tensor at address a: it is read again when it is needed. Before its first use by a "
+                      "program, and after it was changed; wait for the copies with the old one before [S1.3].")
+
+
 INSTRUCTIONS = (
     Instruction("nop", Opcode.NOP, Unit.CONTROL, (), "Nothing."),
     Instruction("halt", Opcode.HALT, Unit.CONTROL, (),
@@ -182,4 +207,5 @@ INSTRUCTIONS = (
                 "One copy_block for each row of a matrix. Operands are pairs of uniform registers: address and pitch in bytes of the "
                 "destination (dst, dst+1) and of the source (a, a+1), blocks of a row and number of rows (b, b+1). Rows are "
                 "checked one by one: those before a wrong one are copied.", modifiers="copy"),
+    *_tensors(),
 )

@@ -11,8 +11,9 @@ class FrontModel(FunctionalSimulator):
     """Runs control and uniform instructions and records the operations of the others instead of executing them.
 
     Thread predicates and the lane mask stay as they are set in ``state``; ``barrier.wait`` never fails. After ``run``,
-    ``thread``, ``matrix`` and ``copy`` hold the operations of each unit in order: namespaces with the fields of its
-    operation layout; ``expected`` the barriers and bytes of ``barrier.expect``; ``waits`` for each instruction the units that it
+    ``thread``, ``matrix``, ``copy`` and ``tensor`` hold the operations of each unit in order: namespaces with the fields of its
+    operation layout; ``invalidated`` the addresses of ``invalidate_descriptor``; ``expected`` the barriers and bytes of
+    ``barrier.expect``; ``waits`` for each instruction the units that it
     waits for, a mask (0: it is no ``wait``, or its guard is false).
     """
 
@@ -23,7 +24,8 @@ class FrontModel(FunctionalSimulator):
 
     def clear(self):
         """Forget what was recorded."""
-        self.thread, self.matrix, self.copy, self.expected, self.waits = [], [], [], [], []
+        self.thread, self.matrix, self.copy, self.tensor = [], [], [], []
+        self.expected, self.invalidated, self.waits = [], [], []
 
     def _step(self, pc):
         self._pc = pc
@@ -41,6 +43,14 @@ class FrontModel(FunctionalSimulator):
     def _execute_copy(self, operation):
         operation.pc = self._pc
         self.copy.append(SimpleNamespace(**vars(operation)))
+
+    def _execute_tensor(self, operation):
+        operation.pc = self._pc
+        self.tensor.append(SimpleNamespace(**vars(operation)))
+        return 0, None
+
+    def _invalidate_descriptor(self, instruction):
+        self.invalidated.append(int(self.uniform[instruction.a]))
 
     def _wait(self, instruction):
         self.waits[-1] = instruction.units

@@ -26,6 +26,7 @@ from heddle.isa.layout import (
     Special,
     Swizzle,
 )
+from heddle.tmau.descriptor import MAX_RANK, TensorMode
 
 from .fields import FIELDS, opcode_of
 
@@ -173,8 +174,47 @@ def _element_shift(value, word, cfg):
 
 def _plain_copy(value, word, cfg):
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
-    plain = swizzle in (Swizzle.NONE.value, Swizzle.B128.value) and reduction == Reduction.NONE.value
-    return None if plain else "a copy without reduction, and without swizzle or with .128B"
+    swizzles = cfg is None or cfg.tensors or swizzle in (Swizzle.NONE.value, Swizzle.B128.value)
+    if swizzles and reduction == Reduction.NONE.value:
+        return None
+    return "a copy without reduction" + ("" if cfg is None or cfg.tensors else ", and without swizzle or with .128B")
+
+
+def _tensors(value, word, cfg):
+    return "absent: the configuration has no tensors" if cfg and not cfg.tensors else None
+
+
+def _tensor(word):
+    """Number of dimensions, and whether the mode is im2col."""
+    mode, rank_minus_one = (_get(word, f"modifiers.copy.{name}") for name in ("mode", "rank_minus_one"))
+    return rank_minus_one + 1, mode == TensorMode.IM2COL.value
+
+
+def _tensor_rank(value, word, cfg):
+    defined = _get(word, "modifiers.copy.mode") in {mode.value for mode in TensorMode}
+    rank, im2col = _tensor(word)
+    least = 3 if im2col else 1
+    return None if defined and least <= rank <= MAX_RANK else f"of rank {least}d to {MAX_RANK}d"
+
+
+def _tensor_copy(value, word, cfg):
+    destination, source, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("destination", "source", "reduction"))
+    if destination == source:
+        return "a copy between shared and global memory"
+    if reduction and destination != Space.GLOBAL.value:
+        return "a copy without reduction into shared memory"
+    return None if reduction in {member.value for member in Reduction} else "a copy with a defined reduction"
+
+
+def _coordinates(value, word, cfg):
+    rank, _ = _tensor(word)
+    return None if value <= UNIFORM_REGISTERS - rank else f"from ur0 to ur{UNIFORM_REGISTERS - rank} with .{rank}d"
+
+
+def _offsets(value, word, cfg):
+    rank, im2col = _tensor(word)
+    last = UNIFORM_REGISTERS + 2 - rank
+    return f"from ur0 to ur{last} with .{rank}d" if im2col and value > last else None
 
 
 _uniform = _below(UNIFORM_REGISTERS, "ur")
@@ -209,6 +249,11 @@ _FUNCTIONS = {
     "transpose": _transpose,
     "merges": _merges,
     "plain_copy": _plain_copy,
+    "tensors": _tensors,
+    "tensor_rank": _tensor_rank,
+    "tensor_copy": _tensor_copy,
+    "coordinates": _coordinates,
+    "offsets": _offsets,
 }
 
 

@@ -50,6 +50,7 @@ _EXECUTION_ERRORS = (
     ("PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"),
     ("UNSUPPORTED", "`copy_block` between two addresses of one memory", "the space"),
     ("AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"),
+    ("TENSOR_…", "`copy_tensor` breaks a rule (`docs/tensor-errors.md`); nothing is moved", "the value, its low 32 bits"),
     ("BARRIER_UNDERRUN", "`barrier.wait`: bytes are missing and no copy is under way", "the barrier"),
     ("BARRIER_OVERRUN", "`barrier.wait`: more bytes arrived than were expected", "the barrier"),
     ("TIMEOUT", "the run took longer than its limit (program counter 0)", "the limit"),
@@ -128,8 +129,9 @@ def _modifier_rows(group):
 def _modifiers():
     yield "## Modifiers"
     yield ""
-    yield "In any order, except that `copy_block` names the destination first. The core executes `mm` with `.t1` only"
-    yield "without merges and with slices outermost, and copies with `.128B` or no swizzle and no reduction; the others are encoded and"
+    yield "In any order, except that copies name the destination first. The core executes `mm` with `.t1` only"
+    yield "without merges and with slices outermost, `copy_block` and `copy_rows` without reduction, and without swizzle or with `.128B`"
+    yield "(any in a configuration with tensors), and `copy_tensor` with a reduction to global memory only; the others are encoded and"
     yield "raise UNSUPPORTED. With `.t1`, B lies in rows of k: thread n's address is that of the first element of column n, and"
     yield "uniform register `ur4` of address `ur4:rf290:imm` holds the distance of the rows, in elements of the segment: a multiple of"
     yield "16 bytes below the size of shared memory."

@@ -99,6 +99,20 @@ def _vector():
                   _flag("modifiers.alu.vector", "", "v4"), "")
 
 
+def _spaces():
+    return (Choice("destination", "destination space", _enumeration(Space, _COPY + "destination"), None),
+            Choice("source", "source space", _enumeration(Space, _COPY + "source"), None))
+
+
+def _reduction():
+    return Choice("reduction", "combine with the destination", _optional(Reduction, _COPY + "reduction"), "")
+
+
+def _tensor_rank():
+    return Choice("rank", "dimensions of the tensor", {f"{rank}d": {_COPY + "rank_minus_one": rank - 1} for rank in range(1, 6)},
+                  None, shown=True)
+
+
 # Modifier group of the instruction table to its decisions, in canonical order.
 MODIFIERS = {
     "": (),
@@ -116,12 +130,13 @@ MODIFIERS = {
                {f"d{rank}": {_SEGMENT + "rank": rank - 1} for rank in range(1, 6)}, "d1", shown=True),
     ),
     "copy": (
-        Choice("destination", "destination space", _enumeration(Space, _COPY + "destination"), None),
-        Choice("source", "source space", _enumeration(Space, _COPY + "source"), None),
+        *_spaces(),
         Choice("swizzle", "swizzle of the shared-memory address",
                _optional(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B"), ""),
-        Choice("reduction", "combine with the destination", _optional(Reduction, _COPY + "reduction"), ""),
+        _reduction(),
     ),
+    "tensor": (_tensor_rank(), *_spaces(), _reduction()),
+    "rank": (_tensor_rank(),),
     "matrix": (
         Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),
         Choice("kb", "threads that share a dot product; d: the thread that receives it", _kb(), "kb1"),

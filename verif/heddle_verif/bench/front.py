@@ -18,6 +18,7 @@ from heddle_verif.programs import random_program
 
 from .front_environment import FrontBench
 
+OF_TENSORS = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR}
 GOOD = "mov r3, 5\numov ur9, 77\nmov r4, ur9\nmm8.sa.sb r16, ur12:rf300:0, r256\nhalt"
 NUMBERS = (6, 7, 15, 16, 62, 63, 64, 254, 255, 256, 257, 4095)
 
@@ -38,7 +39,7 @@ async def random_programs(dut, pause, finish):
         text = random_program(bench.rng, bench.cfg, 150, executable=False)
         await bench.load(assemble("trap 1\n" * entry + text, bench.cfg))
         assert (await bench.run(entry)).ok
-    bench.end(thread=200, matrix=20, copy=3)
+    bench.end(thread=200, matrix=20, copy=3, **{"tensor": 3, "invalidate": 1} if bench.cfg.tensors else {})
     assert bench.hazards.compared > (0 if finish > 0.1 else 20)
 
 
@@ -47,7 +48,7 @@ def changed_words(bench, count):
     program = assemble(random_program(bench.rng, bench.cfg, count, executable=False), bench.cfg)
     fixed = FIELDS["opcode"].mask << FIELDS["opcode"].offset | FIELDS["imm"].mask << FIELDS["imm"].offset
     # Copies of any number of rows take too long; the model has no %cycle.
-    skipped = {Opcode.BRANCH, Opcode.HALT, Opcode.TRAP, Opcode.COPY_BLOCK, Opcode.COPY_ROWS, Opcode.THREAD_SPECIAL,
+    skipped = {Opcode.BRANCH, Opcode.HALT, Opcode.TRAP, Opcode.COPY_BLOCK, Opcode.COPY_ROWS, Opcode.COPY_TENSOR, Opcode.THREAD_SPECIAL,
                Opcode.UNIFORM_SPECIAL}
     for word in program.words:
         if FIELDS["opcode"].get(word) in {opcode.value for opcode in skipped}:
@@ -111,6 +112,8 @@ def words_of(opcode, rng):
     """Endless words of an opcode with one field, and sometimes the source of b, away from legal values."""
     first = FIRST_FACTOR_REGISTER if opcode is Opcode.MATRIX else 0
     special = FIELDS["modifiers"].get(pack({"modifiers.alu.special": int(opcode is Opcode.UNIFORM_SPECIAL)}))
+    if opcode in OF_TENSORS:        # im2col, 4 dimensions, to shared memory
+        special = FIELDS["modifiers"].get(pack({"modifiers.copy.source": 1, "modifiers.copy.mode": 1, "modifiers.copy.rank_minus_one": 3}))
     for field in itertools.cycle(("dst", "a", "b", "c", "b_source", "modifiers")):
         values = {"guard": int(rng.integers(8)), "guard_negate": int(rng.integers(2)), "dst": 0, "a": first, "b": 0, "c": first,
                   "b_source": int(rng.integers(3)), "modifiers": special, "imm": int(rng.integers(1 << 32))}
@@ -150,6 +153,8 @@ async def violations(dut):
     bench = await prepared(dut, "bursty", 0.5)
     for opcode, checks in CHECKS.items():
         for check in checks:
+            if opcode in OF_TENSORS and bench.cfg.tensors != (check.rule != "tensors"):
+                continue        # holds, or another check fails before it
             word, segment = violating(bench.cfg, opcode, check, bench.rng)
             before = () if segment is None else (f"segment.global.b8.d1 ur{segment}, 0",)
             result = await fails(bench, word, before)

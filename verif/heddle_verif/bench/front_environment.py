@@ -8,6 +8,8 @@ from heddle.front.fetch import program_write_layout
 from heddle.front.unit import FrontEnd
 from heddle.isa.layout import AluFunction, WaitUnit
 from heddle.layouts import ThreadKind, error_layout, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from heddle.tmau.descriptor import TensorMode
+from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.bench_process import bench_config
 from heddle_sim.golden.front import FrontModel
 from heddle_sim.isa import assemble
@@ -17,6 +19,7 @@ from heddle_verif.hazards import HazardChecker
 from heddle_verif.scoreboard import Scoreboard
 
 UNITS = ("thread", "matrix", "copy")
+COPIES = ("copy", "tensor")         # what the signal ``copy_busy`` stands for
 END_LIMIT = 60_000      # cycles of a program
 WORD = 0xFFFFFFFF
 
@@ -47,11 +50,23 @@ def matrix_item(operation, cfg):
     return item if cfg.transpose else {name: value for name, value in item.items() if name not in ("transpose", "pitch")}
 
 
+def tensor_item(operation):
+    """A copy of a tensor with the coordinates and offsets that it has."""
+    request = operation["request"]
+    rank, pixels = request["rank_minus_one"] + 1, request["mode"] == TensorMode.IM2COL
+    return {"address": operation["address"], **request, "coordinates": tuple(request["coordinates"][:rank]),
+            "offsets": tuple(request["offsets"][:rank - 2]) if pixels else ()}
+
+
 def rows_of(operation):
     """The copies that a row operation stands for."""
     first = operation["first"]
     for row in range(operation["rows"]):
         yield first | {end: first[end] + row * operation[f"{end}_pitch"] & WORD for end in ("destination", "source")}
+
+
+def _signal_of(unit):
+    return "copy" if unit in COPIES else unit
 
 
 class FrontBench(Bench):
@@ -70,7 +85,8 @@ class FrontBench(Bench):
         self.pause, self.finish_share = pause, finish
         self.hazards = HazardChecker(self.cfg)
         self._must_hold = False
-        self.in_flight = dict.fromkeys(UNITS, 0)
+        self.units = UNITS + ("tensor",) * self.cfg.tensors
+        self.in_flight = dict.fromkeys(self.units, 0)
         self.errors, self.instruction_cycles = [], []
         self.waits = []         # of the program that runs, where the model ran it
         self._busy_before = 0
@@ -80,11 +96,13 @@ class FrontBench(Bench):
     async def start(self):
         await super().start()
         cfg, dut = self.cfg, self.dut
-        shapes = {"thread": thread_operation_layout, "matrix": matrix_operation_layout(cfg), "copy": row_operation_layout}
-        self.scoreboards = {unit: Scoreboard(f"o_{unit}", strict=True) for unit in UNITS}
+        shapes = {"thread": thread_operation_layout, "matrix": matrix_operation_layout(cfg), "copy": row_operation_layout,
+                  "tensor": tensor_operation_layout()}
+        self.scoreboards = {unit: Scoreboard(f"o_{unit}", strict=True) for unit in self.units}
         self.scoreboards["expect"] = Scoreboard("expect", strict=True)
+        self.scoreboards["invalidate"] = Scoreboard("invalidate", strict=True)
         self.sinks = {unit: self.sink(f"o_{unit}", shapes[unit], pause=self.pause, on_item=getattr(self, f"_take_{unit}"))
-                      for unit in UNITS}
+                      for unit in self.units}
         self.monitor("o_error", error_layout, self.errors.append)
         self.program = self.source("i_program", program_write_layout(cfg), pause="none")
         self.model.state.predicates[:] = self.rng.integers(0, 2, (PREDICATES, cfg.threads)).astype(bool)
@@ -95,7 +113,7 @@ class FrontBench(Bench):
         dut.barrier_complete.value = 1
         dut.core.value = 0
         self.barriers = "random"
-        self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in UNITS]
+        self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in self.units]
         self._shown = [dut.event_instructions, dut.event_token_stalls, dut.event_queue_stalls, dut.event_barrier_stalls,
                        dut.waiting_thread, dut.waiting_copy]
         cocotb.start_soon(self._units())
@@ -114,23 +132,29 @@ class FrontBench(Bench):
         self.scoreboards["copy"].observe(*rows_of(operation))
         self._accept("copy", operation)
 
+    def _take_tensor(self, operation):
+        self.scoreboards["tensor"].observe(tensor_item(operation))
+        self._accept("tensor", operation)
+
     def _accept(self, unit, operation):
-        if unit != "copy":
+        if unit not in COPIES:
             self.hazards.accept(unit, operation)
         self.in_flight[unit] += 1
-        getattr(self.dut, f"{unit}_busy").value = 1
+        getattr(self.dut, f"{_signal_of(unit)}_busy").value = 1
 
     def _observe(self):
         """What the front end shows besides its operations: bytes expected at barriers, stalls and reasons, when ``wait`` leaves."""
         dut = self.dut
         if dut.expect.value:
             self.scoreboards["expect"].observe((int(dut.barrier.value), int(dut.expect_bytes.value)))
-        refused = [unit for unit, valid, ready in self._offers if valid.value and not ready.value]
+        if self.cfg.tensors and dut.invalidate.value:
+            self.scoreboards["invalidate"].observe(int(dut.invalidate_address.value))
+        refused = [_signal_of(unit) for unit, valid, ready in self._offers if valid.value and not ready.value]
         leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
         assert queue == bool(refused), "a queue stall is an operation that its unit does not take"
         assert leaves + barrier + ("copy" in refused) <= 1, "an instruction leaves, or there is one reason why not"
         assert tokens + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is at the gate"
-        offered = [unit for unit, valid, _ in self._offers if valid.value]
+        offered = [_signal_of(unit) for unit, valid, _ in self._offers if valid.value]
         assert "copy" not in offered or not (tokens or len(offered) > 1), "a copy must not pass an operation before it"
         number = len(self.instruction_cycles)
         waits = self.waits[number] if number < len(self.waits) else None        # None: not known
@@ -171,16 +195,18 @@ class FrontBench(Bench):
                 self.instruction_cycles.append(self.cycle)
                 self.progress()
             held = self._held()
-            for unit in UNITS:
-                may_end = {"thread": True, "matrix": not held, "copy": self.copies_may_end}[unit]
+            for unit in self.units:
+                may_end = {"thread": True, "matrix": not held}.get(unit, self.copies_may_end)
                 ends = self.in_flight[unit] and self.rng.random() < self.finish_share and may_end
                 self.in_flight[unit] -= bool(ends)
-                if unit != "copy":
+                if unit not in COPIES:
                     getattr(dut, f"{unit}_done").value = int(bool(ends))
                     if ends:
                         self.hazards.done(unit)
-                if self.in_flight[unit] or self.rng.random() < 0.3:
-                    getattr(dut, f"{unit}_busy").value = int(bool(self.in_flight[unit]))
+            for unit in UNITS:
+                working = any(self.in_flight[part] for part in (COPIES if unit == "copy" else (unit,)) if part in self.units)
+                if working or self.rng.random() < 0.3:
+                    getattr(dut, f"{unit}_busy").value = int(working)
             dut.writes_pending.value = int(self.rng.random() < 0.3)
             if self.barriers == "random":       # a barrier completes before the front end gives up
                 zeros = 0 if zeros == 5 or self.rng.random() < 0.3 else zeros + 1
@@ -221,6 +247,9 @@ class FrontBench(Bench):
         self.scoreboards["thread"].expect(*(thread_item(vars(operation)) for operation in self.model.thread))
         self.scoreboards["matrix"].expect(*(matrix_item(vars(operation), self.cfg) for operation in self.model.matrix))
         self.scoreboards["copy"].expect(*(vars(operation) for operation in self.model.copy))
+        if self.cfg.tensors:
+            self.scoreboards["tensor"].expect(*(vars(operation) for operation in self.model.tensor))
+        self.scoreboards["invalidate"].expect(*self.model.invalidated)
         self.scoreboards["expect"].expect(*self.model.expected)
         self.waits = self.model.waits
         return result

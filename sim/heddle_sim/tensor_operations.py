@@ -1,0 +1,43 @@
+"""Tensor copies of the functional simulator: descriptors in global memory, checks as hardware makes them, the golden models."""
+
+from heddle.errors import ErrorCode
+from heddle.tmau.descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
+
+from .golden.tensor_checks import TensorRequest, first_violation
+from .golden.tensor_copy import load_tensor, store_tensor
+from .golden.tensor_fields import TensorFields
+from .golden.tensor_traversal import traverse
+
+__all__ = ["copy_tensor"]
+
+
+def copy_tensor(state, operation):
+    """Execute one ``copy_tensor`` (fields of a tensor operation as attributes) on a ``ThreadState``.
+
+    The descriptor is read from memory each time: unlike hardware, nothing remembers an old one. Returns the bytes that a barrier is told
+    and the first error, (code, operand, dimension) or ``None``. Of a box that reaches beyond the end of memory nothing is moved, and its
+    error has the address of the first beat that does not exist; hardware moves the other beats and names the burst.
+    """
+    address, limit = operation.address, len(state.memory)
+    aligned = address % DESCRIPTOR_ALIGNMENT == 0 and address < 1 << state.cfg.axi_address_bits
+    if aligned and address + DESCRIPTOR_BYTES > limit:
+        return 0, (ErrorCode.AXI_READ, address, 0)
+    fields = TensorFields.decode(state.memory[address:address + DESCRIPTOR_BYTES].tobytes() if aligned else bytes(DESCRIPTOR_BYTES))
+    request = TensorRequest(
+        coordinates=operation.coordinates, shared_address=operation.shared_address, mode=operation.mode, offsets=operation.offsets,
+        store=bool(operation.store), reduction=operation.reduction, descriptor=address)
+    if violation := first_violation(fields, request, state.cfg.shared_bytes, state.cfg.axi_address_bits):
+        value = getattr(violation.value, "value", violation.value)
+        return 0, (violation.error, value & 0xFFFFFFFF, violation.dimension or 0)
+    offsets = operation.offsets if operation.offsets else (0,) * (fields.rank - 2)
+    walk = traverse(fields, operation.coordinates, offsets)
+    places = fields.address + walk.offsets[walk.inside]
+    beyond = places[places + fields.unit_bytes > limit]
+    if len(beyond):
+        beat = int(beyond[0]) & 0xFFFFFFFF & -state.cfg.axi_bytes
+        return 0, (ErrorCode.AXI_WRITE if operation.store else ErrorCode.AXI_READ, beat, 0)
+    if operation.store:
+        store_tensor(state.memory, state.shared, fields, operation.coordinates, operation.shared_address, operation.reduction)
+    else:
+        load_tensor(state.memory, state.shared, fields, operation.coordinates, operation.shared_address, offsets)
+    return fields.bytes, None
