@@ -137,6 +137,13 @@ def test_colours_on_a_terminal_only():
     assert len(plain) == len(coloured) == 2 + 5 and len(draw(image, limit=2)) == 2 + 2 + 1
 
 
+def test_pictures_stand_below_each_other_on_a_narrow_terminal():
+    image = tensor_image(TensorMap.build((8, 64), np.int8, box=(8, 64), swizzle="64B"), (0, 0), shared_bytes=1024)
+    beside, below = draw(image, columns=120), draw(image, columns=60)
+    assert len(beside) == 2 + 4 and len(below) == 2 * (2 + 4) and max(map(len, below)) < 60
+    assert [line.split()[1:] for line in beside[2:]] == [a.split()[1:] + b.split()[1:] for a, b in zip(below[2:6], below[8:])]
+
+
 def test_svg(capsys, tmp_path):
     path = tmp_path / "box.svg"
     code, out, _ = call(capsys, *TILE_32_ROWS, "--swizzle", "128B", "--access", "column", "--svg", str(path))

@@ -11,6 +11,7 @@ _COLOURS = (223, 159, 157, 229, 183, 216, 152, 194)         # of the 256 of a te
 _OUTSIDE = "\x1b[38;5;244m"
 _ACCESSED = "\x1b[1;4m"
 _END = "\x1b[0m"
+_GAP = " " * 4
 
 
 class Panel:
@@ -91,38 +92,40 @@ def label(image, block):
     return f"{block // image.row_blocks}.{block % image.row_blocks}{mark}"
 
 
-def draw(image, accessed=(), colour=False, limit=None):
-    """Lines of the picture, ``limit`` rows of shared memory at most. Blocks in ``accessed`` are in brackets."""
+def draw(image, accessed=(), colour=False, limit=None, columns=None):
+    """Lines of the picture, ``limit`` rows of shared memory at most. Blocks in ``accessed`` are in brackets.
+
+    Pictures stand side by side, or one below the other where that would take more than ``columns``.
+    """
     accessed = {int(block) for block in accessed}
     pictures = panels(image)
+    width = max(len(label(image, block)) for block in range(len(image.addresses))) + 2 * bool(accessed) + 1
     rows = len(pictures[0].cells)
     shown = rows if limit is None else min(rows, limit)
-    width = max(len(label(image, block)) for block in range(len(image.addresses))) + 2 * bool(accessed) + 1
-    address_width = len(f"{pictures[0].first + ROW_BYTES * rows:#06x}")
-    gap = " " * 4
-
-    def cell(block):
-        text = label(image, block)
-        text = f"[{text}]" if block in accessed else text
-        text = text.center(width)
-        if not colour or block < 0:
-            return text
-        if image.filled[block] == BANK_BYTES:
-            code = _OUTSIDE
-        else:
-            code = f"\x1b[38;5;16;48;5;{_COLOURS[block // image.row_blocks % len(_COLOURS)]}m"
-        return (_ACCESSED if block in accessed else "") + code + text + _END
-
-    inner = BANKS * width
-    lines = [(" " * (address_width + 2) + gap.join(panel.title.ljust(inner) for panel in pictures)).rstrip()]
-    banks = "".join(f"b{bank}".center(width) for bank in range(BANKS))
-    lines.append(("address".ljust(address_width + 2)[:address_width + 2] + gap.join([banks] * len(pictures))).rstrip())
-    for row in range(shown):
-        address = f"{pictures[0].first + ROW_BYTES * row:#06x}".ljust(address_width + 2)
-        lines.append((address + gap.join("".join(map(cell, panel.cells[row])) for panel in pictures)).rstrip())
+    address_width = len(f"{pictures[0].first + ROW_BYTES * rows:#06x}") + 2
+    together = columns is None or address_width + len(pictures) * (BANKS * width + len(_GAP)) <= columns
+    lines = []
+    for group in [pictures] if together else [[picture] for picture in pictures]:
+        lines.append((" " * address_width + _GAP.join(panel.title.ljust(BANKS * width) for panel in group)).rstrip())
+        banks = "".join(f"b{bank}".center(width) for bank in range(BANKS))
+        lines.append(("address".ljust(address_width)[:address_width] + _GAP.join([banks] * len(group))).rstrip())
+        for row in range(shown):
+            cells = _GAP.join("".join(_cell(image, block, block in accessed, width, colour) for block in panel.cells[row])
+                              for panel in group)
+            lines.append((f"{pictures[0].first + ROW_BYTES * row:#06x}".ljust(address_width) + cells).rstrip())
     if shown < rows:
         lines.append(f"and {rows - shown:,} more rows of {ROW_BYTES} bytes (--lines {rows} shows all)")
     return lines
+
+
+def _cell(image, block, accessed, width, colour):
+    text = label(image, block)
+    text = (f"[{text}]" if accessed else text).center(width)
+    if not colour or block < 0:
+        return text
+    outside = image.filled[block] == BANK_BYTES
+    code = _OUTSIDE if outside else f"\x1b[38;5;16;48;5;{_COLOURS[block // image.row_blocks % len(_COLOURS)]}m"
+    return (_ACCESSED if accessed else "") + code + text + _END
 
 
 def access_lines(image, found, slots):

@@ -6,7 +6,9 @@ first: --shape 64 128 is 64 rows of 128 elements.
 """
 
 import json
+import os
 import re
+import shutil
 import sys
 from pathlib import Path
 
@@ -107,7 +109,10 @@ def execute(options):
         print(json.dumps({"bench": "show tensormap", "config": cfg.name, "rows": _rows(image, found)}))
         return
     accessed = () if found is None else np.unique(found.blocks)
-    lines = heading(image, coordinates) + [""] + draw(image, accessed, sys.stdout.isatty(), options.lines or TERMINAL_LINES)
+    terminal = sys.stdout.isatty()
+    columns = shutil.get_terminal_size().columns if terminal else None
+    colour = terminal and not os.environ.get("NO_COLOR")
+    lines = heading(image, coordinates) + [""] + draw(image, accessed, colour, options.lines or TERMINAL_LINES, columns)
     if found:
         lines += ["", *access_lines(image, found, slots)]
     print("\n".join(lines))
