@@ -70,6 +70,10 @@ class Config(DerivedParameters):
         ``mm`` also takes B with rows of k instead of columns (``.t1``).
     tensors : bool
         The copy unit also moves boxes of tensors.
+    tensor_im2col : bool
+        Not only in tile mode.
+    tensor_floats : bool
+        Loads of tensors also round to TF32 and flush subnormal numbers.
     l2_kib : int
         Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a
         power of two, and each way of each core's bank has at least two lines of ``LINE_BYTES``.
@@ -111,6 +115,8 @@ class Config(DerivedParameters):
     wide_lanes: bool = False
     transpose: bool = True
     tensors: bool = False
+    tensor_im2col: bool = True
+    tensor_floats: bool = True
     l2_kib: int = 0
     l2_ways: int = 4
     reductions: bool = False

@@ -6,11 +6,14 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
+from ..isa.layout import Reduction
 from ..layouts import PC_BITS
+from .conversion import conversion_members
+from .descriptor import TensorFormat
 from .requests import transfer_layout
 from .swizzle import swizzle_bits
 
-__all__ = ["BurstGenerator", "Filler", "burst_layout", "place_burst", "unit_bytes", "units_per_beat"]
+__all__ = ["BurstGenerator", "Filler", "burst_layout", "place_burst", "reduction_members", "unit_bytes", "units_per_beat"]
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 
@@ -31,6 +34,11 @@ class Filler(enum.Enum, shape=2):
     NAN_16 = 1
     NAN_32 = 2
     NAN_64 = 3
+
+
+def reduction_members(cfg):
+    """Of a store: how its elements are combined with those of memory."""
+    return {"reduction": Reduction, "format": TensorFormat} if cfg.tensors and cfg.reductions else {}
 
 
 def burst_layout(cfg):
@@ -55,6 +63,7 @@ def burst_layout(cfg):
         "pc": PC_BITS,
         # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
         **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler} if cfg.tensors else {}),
+        **conversion_members(cfg), **reduction_members(cfg),
     })
 
 

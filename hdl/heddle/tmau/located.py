@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from ..layouts import PC_BITS, read_data_layout
+from .conversion import conversion_members, converted
 from .filler import completed
 from .generator import burst_layout, units_per_beat
 from .swizzle import swizzle_bits
@@ -35,7 +36,8 @@ def _slot_layout(cfg):
     """What a slot remembers of its burst."""
     burst = burst_layout(cfg)
     names = ["beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzle", "pc"]
-    return data.StructLayout({name: burst[name].shape for name in names + ["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors})
+    names += [*["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors, *conversion_members(cfg)]
+    return data.StructLayout({name: burst[name].shape for name in names})
 
 
 class BeatLocator(Component):
@@ -88,13 +90,21 @@ class BeatLocator(Component):
         with m.If(advance):
             m.d.sync += [valid.eq(Cat(self.i.valid, valid[0])), beat.eq(self.i.payload)]
             m.d.sync += [located[name].eq(beat[name]) for name in ("tag", "last", "error")]
-            m.d.sync += located.data.eq(completed(m, self.cfg, beat.data, slot, number) if self.cfg.tensors else beat.data)
+            m.d.sync += located.data.eq(self._data(m, beat.data, slot, number))
             m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address")]
             m.d.sync += located.pointer.eq(slot.pointer + number * units)
             for i in range(units):
                 skipped = ((number == 0) & (i < slot.skip_first)) | (beat.last & (units - i <= slot.skip_last))
                 m.d.sync += located.valid_units[i].eq(~skipped)
         return m
+
+    def _data(self, m, data, slot, number):
+        """Bytes of a beat as they are written."""
+        if not self.cfg.tensors:
+            return data
+        if conversion_members(self.cfg):
+            data = converted(m, data, slot.rounds, slot.flushes)
+        return completed(m, self.cfg, data, slot, number)
 
     def _slots(self, m, advance):
         """The slot of the beat in the first stage, and the number of the slot of the beat that comes in."""

@@ -6,8 +6,9 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
+from .conversion import convert
 from .descriptor import Fill
-from .generator import Filler, burst_layout, place_burst
+from .generator import Filler, burst_layout, place_burst, reduction_members
 from .row_bursts import piece_layout
 from .setup_row import element_shift
 
@@ -47,9 +48,11 @@ class PieceBursts(Component):
         m.d.comb += [
             burst.ends_transfer.eq(piece.last),
             burst.filler.eq(Mux(piece.fill == Fill.NAN, element_shift(m, piece.format), Filler.ZERO.value)),
-            *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes")),
+            *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes",
+                                                     *reduction_members(self.cfg))),
             self.i.ready.eq(Mux(piece.store, self.o_store.ready, self.o_load.ready)),
         ]
+        convert(m, self.cfg, burst, piece.format)
         for bursts, wanted in ((self.o_load, ~piece.store), (self.o_store, piece.store)):
             m.d.comb += [bursts.valid.eq(self.i.valid & wanted), bursts.payload.eq(burst)]
         return m

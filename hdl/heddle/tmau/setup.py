@@ -1,13 +1,14 @@
 """Setup of tensor copies: checks a descriptor and a request, and turns them into a box to walk through [S1.4]."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import ErrorCode
 from ..isa.layout import Reduction
 from .box_walk import FAR, LOOPS, place_bits
-from .descriptor import Interleave, TensorMode
+from .conversion import CONVERTED_FORMATS
+from .descriptor import Interleave, TensorFormat, TensorMode
 from .product import PartialProduct
 from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
 from .setup_row import BoxBytes, RowShape
@@ -40,8 +41,8 @@ class TensorSetup(Component):
     Parameters
     ----------
     cfg : Config
-    reductions : bool
-        Boxes may have a reduction; if not, a request with one that breaks no other rule is UNSUPPORTED.
+    reducible : collection of TensorFormat
+        Formats that the hardware behind can reduce. A request with another one that breaks no rule is UNSUPPORTED.
 
     Members
     -------
@@ -54,8 +55,8 @@ class TensorSetup(Component):
         A request ended here: it failed or was dropped.
     """
 
-    def __init__(self, cfg, reductions=True):
-        self.cfg, self.reductions = cfg, reductions
+    def __init__(self, cfg, reducible=tuple(TensorFormat)):
+        self.cfg, self.reducible = cfg, frozenset(reducible)
         super().__init__({
             "i": In(stream.Signature(tensor_request_layout())),
             "o": Out(stream.Signature(box_layout(cfg))),
@@ -73,7 +74,7 @@ class TensorSetup(Component):
         loop = Signal(range(LOOPS + 1))     # the loop that is set up; behind the last one the sums come in, then the result
         begin, done, left = Signal(), Signal(), Signal()
         m.d.comb += [
-            pixels.eq(descriptor.mode == TensorMode.IM2COL),
+            pixels.eq(descriptor.mode == TensorMode.IM2COL if self.cfg.tensor_im2col else 0),
             slices.eq(descriptor.interleave != Interleave.NONE),
             loop.eq(step + ~slices),
             begin.eq(step == 0),
@@ -221,11 +222,21 @@ class TensorSetup(Component):
         first = self.o_failure.payload.violation
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
         self._bytes = nbytes.bytes
-        if self.reductions:
-            return dimensions.failed | requests.failed
+        unsupported, value = self._unsupported(request)
         with m.If(~dimensions.failed & ~requests.failed):
-            m.d.comb += [first.code.eq(ErrorCode.UNSUPPORTED), first.dimension.eq(0), first.value.eq(request.reduction)]
-        return dimensions.failed | requests.failed | (request.reduction != Reduction.NONE)
+            m.d.comb += [first.code.eq(ErrorCode.UNSUPPORTED), first.dimension.eq(0), first.value.eq(value)]
+        return dimensions.failed | requests.failed | unsupported
+
+    def _unsupported(self, request):
+        """Whether the request wants what the hardware lacks, and the value of the field that says so."""
+        def one_of(formats):
+            return Cat(request.descriptor.format == format for format in formats).any()
+
+        reduces = (request.reduction != Reduction.NONE) & one_of(format for format in TensorFormat if format not in self.reducible)
+        converts = ~request.store & one_of(() if self.cfg.tensor_floats else CONVERTED_FORMATS)
+        pixels = 0 if self.cfg.tensor_im2col else request.mode == TensorMode.IM2COL
+        value = Mux(reduces, Value.cast(request.reduction), Mux(converts, Value.cast(request.descriptor.format), Value.cast(request.mode)))
+        return reduces | converts | pixels, value
 
     def _copy(self, m, box, request, row):
         """What goes through unchanged, and the shape of the rows."""

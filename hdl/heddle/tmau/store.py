@@ -23,7 +23,7 @@ from ..layouts import (
 )
 from ..stream import Queue, link
 from .beats import BeatRequester, beat_layout
-from .generator import burst_layout, unit_bytes, units_per_beat
+from .generator import burst_layout, reduction_members, unit_bytes, units_per_beat
 from .slots import SlotRing
 from .swizzle import exchange_of, swizzle
 
@@ -290,6 +290,7 @@ class StoreEngine(Component):
                 request.payload.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
                 request.payload.beats_minus_one.eq(burst.beats_minus_one),
                 request.payload.tag.eq(slots.index),
+                *(request.payload[name].eq(burst[name]) for name in reduction_members(self.cfg)),
             ]
         link(m, bursts.o, requester.i)
         link(m, requester.o, reader.i)

@@ -6,17 +6,24 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..layouts import error_layout, read_data_layout, read_request_layout
 from ..stream import link
+from .descriptor import FLOAT_FORMATS, TensorFormat
 from .generator import burst_layout
 from .piece_bursts import PieceBursts
 from .read_share import DESCRIPTOR_TAG_BITS
 from .tensor_generator import TensorGenerator
 from .tensor_layouts import tensor_operation_layout
 
-__all__ = ["TensorCopies"]
+__all__ = ["TensorCopies", "reducible_formats"]
+
+
+def reducible_formats(cfg):
+    """Formats that the second level reduces."""
+    return [format for format in TensorFormat if cfg.reductions and (cfg.reduction_floats or format not in FLOAT_FORMATS)]
 
 
 class TensorCopies(Component):
-    """Operations on tensors as bursts: the address generator, its pieces as bursts, its failures as errors. Reductions are UNSUPPORTED.
+    """Operations on tensors as bursts: the address generator, its pieces as bursts, its failures as errors. Reductions are
+    UNSUPPORTED without ``cfg.reductions``, of floats without ``cfg.reduction_floats``.
 
     Latency and throughput are those of ``TensorGenerator``.
 
@@ -48,7 +55,7 @@ class TensorCopies(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.generator = generator = TensorGenerator(self.cfg, reductions=False)
+        m.submodules.generator = generator = TensorGenerator(self.cfg, reducible_formats(self.cfg))
         m.submodules.bursts = bursts = PieceBursts(self.cfg)
         link(m, self.i_operation, generator.i_operation)
         link(m, generator.o, bursts.i)

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..layouts import read_data_layout, read_request_layout
 from ..stream import Queue, link
 from .box_walk import BoxWalk
+from .descriptor import TensorFormat
 from .descriptor_cache import DescriptorCache
 from .row_bursts import RowBursts, piece_layout, row_shape_layout
 from .setup import TensorSetup
@@ -31,7 +32,7 @@ class TensorGenerator(Component):
     Parameters
     ----------
     cfg : Config
-    reductions : bool
+    reducible
         As in ``TensorSetup``.
 
     Members
@@ -49,8 +50,8 @@ class TensorGenerator(Component):
         A descriptor is fetched.
     """
 
-    def __init__(self, cfg, reductions=True):
-        self.cfg, self.reductions = cfg, reductions
+    def __init__(self, cfg, reducible=tuple(TensorFormat)):
+        self.cfg, self.reducible = cfg, reducible
         super().__init__({
             "i_operation": In(stream.Signature(tensor_operation_layout())),
             "o": Out(stream.Signature(piece_layout(cfg))),
@@ -65,7 +66,7 @@ class TensorGenerator(Component):
         m = Module()
         request = tensor_operation_layout()["request"].shape
         m.submodules.cache = cache = DescriptorCache(self.cfg, request)
-        m.submodules.setup = setup = TensorSetup(self.cfg, self.reductions)
+        m.submodules.setup = setup = TensorSetup(self.cfg, self.reducible)
         m.submodules.walk = walk = BoxWalk(self.cfg)
         m.submodules.shapes = shapes = Queue(row_shape_layout(self.cfg), BOXES_AHEAD)
         m.submodules.bursts = bursts = RowBursts(self.cfg)

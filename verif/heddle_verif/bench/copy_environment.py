@@ -8,7 +8,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
-from heddle.isa.layout import Space
+from heddle.isa.layout import Reduction, Space
 from heddle.layouts import (
     SHARED_READ_LATENCY,
     barrier_arrival_layout,
@@ -17,10 +17,12 @@ from heddle.layouts import (
     read_data_layout,
     read_request_layout,
     write_data_layout,
+    write_request_layout,
     write_response_layout,
 )
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import copy_block
+from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.harness import bench_config
 
 from heddle_verif.checks import check_streams
@@ -50,7 +52,7 @@ class CopyBench:
         self.shared = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
         self.golden_memory, self.golden_shared = self.memory.copy(), self.shared.copy()
         self.layouts = {"read_request": read_request_layout(cfg, cfg.tag_bits), "read_data": read_data_layout(cfg, cfg.tag_bits),
-                        "write_request": read_request_layout(cfg, cfg.tag_bits), "write_data": write_data_layout(cfg),
+                        "write_request": write_request_layout(cfg, cfg.tag_bits), "write_data": write_data_layout(cfg),
                         "write_response": write_response_layout(cfg.tag_bits)}
         self.operations, self.accepted, self.done = deque(), 0, 0
         self.reads, self.read_beats = {}, None          # tag -> queue of (ready cycle, beat); the beat that is offered
@@ -292,11 +294,18 @@ class CopyBench:
         for address, (value, strobe, last) in zip(addresses, beats, strict=True):
             assert last == (address == addresses[-1]), "last beat is marked wrongly"
             if not self.fails(address):
-                for i in range(self.cfg.axi_bytes):
-                    if strobe >> i & 1:
-                        self.memory[address + i] = value >> 8 * i & 0xFF
+                self._write_beat(request, address, value, np.array([strobe >> i & 1 for i in range(self.cfg.axi_bytes)], bool))
         due = self.cycle + self.random.randint(*self.stalls.latency)
         self.responses.append((due, request.tag, any(self.fails(address) for address in addresses)))
+
+
+    def _write_beat(self, request, address, value, enabled):
+        data = np.frombuffer(value.to_bytes(self.cfg.axi_bytes, "little"), np.uint8)
+        place = self.memory[address:address + self.cfg.axi_bytes]
+        if self.cfg.reductions and request.reduction != Reduction.NONE:
+            place[enabled] = reduce_elements(request.reduction, request.format, place[enabled], data[enabled])
+        else:
+            place[enabled] = data[enabled]
 
 
 def pack_operation(operation):

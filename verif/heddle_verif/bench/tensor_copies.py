@@ -10,7 +10,7 @@ from heddle_sim.harness import bench_parameters
 
 from ..tensors import broken, random_fields, random_request
 from .copy import PROFILES
-from .tensor_environment import DESCRIPTORS, FORMATS, TensorBench, TensorWorkload
+from .tensor_environment import DESCRIPTORS, TensorBench, TensorWorkload
 
 
 async def begin(dut, stalls, **options):
@@ -47,7 +47,7 @@ async def illegal_requests(dut):
     while failures < wanted:
         await work.restart()
         while work.described < DESCRIPTORS - 1 and failures < wanted:
-            fields = random_fields(rng, cfg, formats=FORMATS, max_rows=40, memory_bytes=1 << 14)
+            fields = random_fields(rng, cfg, max_rows=40, memory_bytes=1 << 14)
             fields, request = broken(rng, fields, random_request(rng, cfg, fields, store=bool(rng.integers(2))))
             address = bench.describe(work.described, fields)
             request = replace(request, descriptor=request.descriptor or address)

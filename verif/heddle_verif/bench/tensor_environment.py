@@ -7,7 +7,8 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Space, Swizzle
-from heddle.tmau.descriptor import DESCRIPTOR_BYTES, TensorFormat, TensorMode
+from heddle.tmau.descriptor import DESCRIPTOR_BYTES, TensorMode
+from heddle.tmau.tensor_copies import reducible_formats
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.golden.copy import CopyOperation
 from heddle_sim.golden.tensor_checks import first_violation
@@ -19,9 +20,8 @@ from ..payload import pack
 from ..tensors import random_fields, random_request, request_members
 from .copy_environment import CopyBench
 
-__all__ = ["FORMATS", "TensorBench", "TensorWorkload"]
+__all__ = ["DESCRIPTORS", "TensorBench", "TensorWorkload"]
 
-FORMATS = [kind for kind in TensorFormat if kind not in (TensorFormat.F32_FTZ, TensorFormat.TF32, TensorFormat.TF32_FTZ)]
 DESCRIPTORS = 24        # in memory, at the beginning
 ROW = 128
 
@@ -32,9 +32,20 @@ class TensorBench(CopyBench):
     def __init__(self, dut, stalls, **options):
         super().__init__(dut, stalls, **options)
         self.rng = np.random.default_rng(self.random.getrandbits(32))
+        self._special_floats()
         self.tensor_operations = deque()
         self.allowed = np.zeros(len(self.shared), bool)
         self.times["tensor"] = []
+
+    def _special_floats(self):
+        """Half of the words of memory are 32-bit floats that round, overflow, are subnormal, infinite or no numbers."""
+        words = self.memory.view("<u4")
+        fractions = np.array([0, 0xFFF, 0x1000, 0x1001, 0x3000, 0x3FF000, 0x7FE000, 0x7FF000, 0x7FFFFF], np.uint32)
+        fractions = self.rng.choice(fractions, len(words))
+        exponents = self.rng.choice(np.array([0, 1, 127, 254, 255], np.uint32), len(words))
+        chosen = self.rng.random(len(words)) < 0.5
+        words[chosen] = (words & np.uint32(1 << 31) | exponents << np.uint32(23) | fractions)[chosen]
+        self.golden_memory[:] = self.memory
 
     def describe(self, number, fields):
         """Puts descriptor ``number`` into memory; returns its address."""
@@ -65,7 +76,7 @@ class TensorBench(CopyBench):
         if violation is not None:
             value = getattr(violation.value, "value", violation.value) & 0xFFFF_FFFF
             self.expected_errors[violation.error.value, pc, value, violation.dimension or 0] += 1
-        elif request.reduction != Reduction.NONE:
+        elif request.reduction != Reduction.NONE and fields.format not in reducible_formats(self.cfg):
             self.expected_errors[ErrorCode.UNSUPPORTED.value, pc, request.reduction.value, 0] += 1
         else:
             self._execute(fields, request, barrier)
@@ -74,7 +85,7 @@ class TensorBench(CopyBench):
         where = request.coordinates, request.shared_address
         if request.store:
             self.unmoved += fields.bytes
-            store_tensor(self.golden_memory, self.golden_shared, fields, *where)
+            store_tensor(self.golden_memory, self.golden_shared, fields, *where, request.reduction)
         else:
             self._allow(request.shared_address, fields.bytes, fields.swizzle)
             load_tensor(self.golden_memory, self.golden_shared, fields, *where, request.offsets)
@@ -143,13 +154,13 @@ class TensorWorkload:
         if self.described == DESCRIPTORS:
             return False
         while True:
-            fields = random_fields(rng, bench.cfg, formats=FORMATS, memory_bytes=1 << 14, **options)
+            fields = random_fields(rng, bench.cfg, memory_bytes=1 << 14, **options)
             if store and fields.mode == TensorMode.IM2COL:
                 fields = replace(fields, lower_corner=tuple(max(0, value) for value in fields.lower_corner),
                                  upper_corner=tuple(min(0, value) for value in fields.upper_corner))
                 if any(size + high - low < 1 for size, low, high in zip(fields.sizes[1:], fields.lower_corner, fields.upper_corner)):
                     continue
-            request = random_request(rng, bench.cfg, fields, store=store, reductions=False)
+            request = random_request(rng, bench.cfg, fields, store=store, reductions=bench.cfg.reductions)
             if fields.bytes <= bench.cfg.shared_bytes // 2 and first_violation(
                     fields, request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
                 break
