@@ -3,7 +3,7 @@
 from heddle.errors import ErrorCode
 from heddle.tmau.descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
 
-from .golden.tensor_checks import TensorRequest, first_violation
+from .golden.tensor_checks import TensorRequest, first_violation, understood, unsupported_value
 from .golden.tensor_copy import load_tensor, store_tensor
 from .golden.tensor_fields import TensorFields
 from .golden.tensor_traversal import traverse
@@ -26,9 +26,11 @@ def copy_tensor(state, operation):
     request = TensorRequest(
         coordinates=operation.coordinates, shared_address=operation.shared_address, mode=operation.mode, offsets=operation.offsets,
         store=bool(operation.store), reduction=operation.reduction, descriptor=address)
-    if violation := first_violation(fields, request, state.cfg.shared_bytes, state.cfg.axi_address_bits):
+    if violation := first_violation(understood(state.cfg, fields), request, state.cfg.shared_bytes, state.cfg.axi_address_bits):
         value = getattr(violation.value, "value", violation.value)
         return 0, (violation.error, value & 0xFFFFFFFF, violation.dimension or 0)
+    if (lacking := unsupported_value(state.cfg, fields, request)) is not None:
+        return 0, (ErrorCode.UNSUPPORTED, lacking, 0)
     offsets = operation.offsets if operation.offsets else (0,) * (fields.rank - 2)
     walk = traverse(fields, operation.coordinates, offsets)
     places = fields.address + walk.offsets[walk.inside]

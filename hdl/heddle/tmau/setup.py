@@ -234,9 +234,7 @@ class TensorSetup(Component):
 
         reduces = (request.reduction != Reduction.NONE) & one_of(format for format in TensorFormat if format not in self.reducible)
         converts = ~request.store & one_of(() if self.cfg.tensor_floats else CONVERTED_FORMATS)
-        pixels = 0 if self.cfg.tensor_im2col else request.mode == TensorMode.IM2COL
-        value = Mux(reduces, Value.cast(request.reduction), Mux(converts, Value.cast(request.descriptor.format), Value.cast(request.mode)))
-        return reduces | converts | pixels, value
+        return reduces | converts, Mux(reduces, Value.cast(request.reduction), Value.cast(request.descriptor.format))
 
     def _copy(self, m, box, request, row):
         """What goes through unchanged, and the shape of the rows."""

@@ -116,6 +116,7 @@ class RequestChecks(Component):
     def elaborate(self, platform):
         m = Module()
         request, descriptor = self.request, self.request.descriptor
+        modes = TensorMode if self.cfg.tensor_im2col else (TensorMode.TILE,)
         tile = descriptor.mode == TensorMode.TILE
         rank = Signal(4)
         span = Signal(8)
@@ -134,7 +135,7 @@ class RequestChecks(Component):
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
             (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT),
              request.descriptor_address),
-            (ErrorCode.TENSOR_MODE, ~self._is_member(descriptor.mode, TensorMode), descriptor.mode),
+            (ErrorCode.TENSOR_MODE, ~self._is_member(descriptor.mode, modes), descriptor.mode),
             (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
             (ErrorCode.TENSOR_FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
             (ErrorCode.TENSOR_INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),

@@ -1,9 +1,10 @@
 """Golden model of the checks of tensor copies: every rule of ``heddle.tmau.rules`` that a descriptor or a request breaks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Swizzle
+from heddle.tmau.conversion import CONVERTED_FORMATS
 from heddle.tmau.descriptor import (
     DESCRIPTOR_ALIGNMENT,
     FLOAT_FORMATS,
@@ -16,7 +17,8 @@ from heddle.tmau.descriptor import (
 )
 from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT
 
-__all__ = ["TensorRequest", "Violation", "descriptor_violations", "first_violation", "request_violations"]
+__all__ = ["TensorRequest", "Violation", "descriptor_violations", "first_violation", "request_violations", "understood",
+           "unsupported_value"]
 
 ROW_BYTES = 16
 MAX_BYTES = (1 << 20) - 1
@@ -62,6 +64,20 @@ def first_violation(fields, request, shared_bytes, address_bits):
     else:
         found += request_violations(fields, request, shared_bytes, address_bits)
     return min(found, key=_order, default=None)
+
+
+def unsupported_value(cfg, fields, request):
+    """Of a request that breaks no rule: the value of the field that wants what the configuration lacks (UNSUPPORTED), or ``None``."""
+    if request.reduction != Reduction.NONE and not (cfg.reductions and (cfg.reduction_floats or fields.format not in FLOAT_FORMATS)):
+        return request.reduction.value
+    if not (request.store or cfg.tensor_floats) and fields.format in CONVERTED_FORMATS:
+        return fields.format.value
+    return None
+
+
+def understood(cfg, fields):
+    """``fields`` as the configuration sees them: without im2col its code is not one of a mode."""
+    return fields if cfg.tensor_im2col or fields.mode != TensorMode.IM2COL else replace(fields, mode=TensorMode.IM2COL.value)
 
 
 def descriptor_violations(fields, address_bits=64):

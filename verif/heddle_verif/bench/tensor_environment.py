@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction, Space, Swizzle
+from heddle.isa.layout import Space, Swizzle
 from heddle.tmau.descriptor import DESCRIPTOR_BYTES, TensorMode
-from heddle.tmau.tensor_copies import reducible_formats
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.golden.copy import CopyOperation
-from heddle_sim.golden.tensor_checks import first_violation
+from heddle_sim.golden.tensor_checks import first_violation, understood, unsupported_value
 from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
@@ -72,12 +71,12 @@ class TensorBench(CopyBench):
         if not golden:
             return
         fields = TensorFields.decode(fields.encode())
-        violation = first_violation(fields, request, self.cfg.shared_bytes, self.cfg.axi_address_bits)
+        violation = first_violation(understood(self.cfg, fields), request, self.cfg.shared_bytes, self.cfg.axi_address_bits)
         if violation is not None:
             value = getattr(violation.value, "value", violation.value) & 0xFFFF_FFFF
             self.expected_errors[violation.error.value, pc, value, violation.dimension or 0] += 1
-        elif request.reduction != Reduction.NONE and fields.format not in reducible_formats(self.cfg):
-            self.expected_errors[ErrorCode.UNSUPPORTED.value, pc, request.reduction.value, 0] += 1
+        elif (lacking := unsupported_value(self.cfg, fields, request)) is not None:
+            self.expected_errors[ErrorCode.UNSUPPORTED.value, pc, lacking, 0] += 1
         else:
             self._execute(fields, request, barrier)
 
@@ -162,7 +161,7 @@ class TensorWorkload:
                     continue
             request = random_request(rng, bench.cfg, fields, store=store, reductions=bench.cfg.reductions)
             if fields.bytes <= bench.cfg.shared_bytes // 2 and first_violation(
-                    fields, request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
+                    understood(bench.cfg, fields), request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
                 break
         shared = self._take(self.shared[store], -(-fields.bytes // ROW) * ROW)
         # Loads may read the same places; what is stored must not meet.
