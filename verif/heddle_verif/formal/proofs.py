@@ -5,6 +5,7 @@ import sys
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .copy import BurstGeneratorSpec, RowExpanderSpec
+from .level2 import LineJoinSpec, LookupSpec
 from .prove import Proof, ProofFailure, run_proof
 from .run import RunControlSpec
 from .shared_bank import SharedBankSpec
@@ -34,6 +35,10 @@ PROOFS = {proof.name: proof for proof in (
           unbounded="pdr"),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
     Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=16, unbounded="pdr", nightly=True, limit_s=800),
+    Proof(name="level2_join", make=LineJoinSpec, says="lines stay together, nothing lost, every stream in its turn", bounded=6, cover=8,
+          unbounded="pdr"),
+    Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
+          bounded=5, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
           unbounded="pdr"),
     Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",

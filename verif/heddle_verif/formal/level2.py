@@ -1,0 +1,138 @@
+"""Second-level cache: the decisions of a bank, and the way of lines into it."""
+
+from amaranth.asserts import AnyConst, AnySeq
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
+from amaranth.lib.wiring import Component
+from heddle import load_config
+from heddle.memory.l2_join import LineJoin
+from heddle.memory.l2_lookup import Level2Lookup
+
+from .contract import any_stream, require
+
+__all__ = ["LineJoinSpec", "LookupSpec"]
+
+
+class LookupSpec(Component):
+    """Whatever line is looked at: it is asked of memory only while no write to it is pending; no plain write to it goes out while a
+    reduction of it is pending; it is a hit only while it is in the place of the hit; a line that comes in is asked of memory once.
+
+    Every read that is taken becomes one access, in order; a write one write. The outputs keep to the rules of streams. Environment:
+    inputs keep to the rules, no more writes are answered than were made.
+    """
+
+    def __init__(self):
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = load_config("tiny").replace(axi_address_bits=16, axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
+        m.submodules.dut = dut = Level2Lookup(cfg)
+        for name in ("i_read", "i_write"):
+            any_stream(m, getattr(dut, name), name)
+        for name in ("o_access", "o_fill", "o_write"):
+            m.d.comb += getattr(dut, name).ready.eq(AnySeq(1))
+        line = Signal(dut.sizes.line_bits)
+        m.d.comb += [line.eq(AnyConst(len(line))), dut.clear.eq(AnySeq(1)), dut.answered.eq(AnySeq(1))]
+        sent = {name: Signal(name=f"{name}_sent") for name in ("access", "fill", "write")}
+        for name, value in sent.items():
+            port = getattr(dut, f"o_{name}")
+            m.d.comb += value.eq(port.valid & port.ready)
+        self._pending(m, dut, sent, line)
+        self._place(m, dut, sent, line)
+        self._each_once(m, dut, sent)
+        return m
+
+    def _pending(self, m, dut, sent, line):
+        """One write of the line, any one, from when it goes out until it is answered."""
+        count, ahead = Signal(8), Signal(8)
+        tracked, reduces = Signal(), Signal()
+        mine = dut.o_fill.payload == line       # of what is being looked up
+        m.d.comb += Assume(~dut.answered | (count != 0))
+        m.d.sync += count.eq(count + sent["write"] - dut.answered)
+        m.d.comb += [Assert(count <= dut.sizes.lines), Cover(count == 3)]
+        with m.If(tracked):
+            m.d.comb += [Assert(~(sent["fill"] & mine)), Assert(~(sent["write"] & mine & reduces & ~dut.o_write.payload.reduces)),
+                         Cover(reduces & sent["access"] & mine)]
+            with m.If(dut.answered):
+                m.d.sync += [ahead.eq(ahead - 1), tracked.eq(ahead != 0)]
+        with m.Elif(sent["write"] & mine & AnySeq(1)):
+            m.d.sync += [tracked.eq(1), reduces.eq(dut.o_write.payload.reduces), ahead.eq(count - dut.answered)]
+
+    def _place(self, m, dut, sent, line):
+        """Where the line is, as its fills, the fills of its place and the writes to it say."""
+        here, cleared, place = Signal(), Signal(), Signal(dut.sizes.place_bits)
+        with m.If(dut.clear):
+            m.d.sync += cleared.eq(1)       # it may be gone
+        access, mine = dut.o_access.payload, dut.o_fill.payload == line
+        with m.If(sent["access"]):
+            with m.If(mine & ~access.fills):
+                m.d.comb += [Assert(here), Assert(place == access.place), Cover(access.reduces)]
+            with m.If(access.fills):
+                m.d.comb += Assert(~(mine & here) | cleared)
+                with m.If(mine):
+                    m.d.sync += [here.eq(1), cleared.eq(dut.clear), place.eq(access.place)]
+                with m.Elif(place == access.place):
+                    m.d.sync += here.eq(0)
+        m.d.comb += Assert(sent["fill"] == (sent["access"] & access.fills))
+        with m.If(sent["write"] & mine & ~dut.o_write.payload.reduces):
+            m.d.sync += here.eq(0)
+
+    def _each_once(self, m, dut, sent):
+        """Requests inside: at most one; an answer and a write for each."""
+        reads, writes = Signal(2), Signal(2)
+        entering = {name: Signal(name=f"{name}_enters") for name in ("read", "write")}
+        for name, value in entering.items():
+            port = getattr(dut, f"i_{name}")
+            m.d.comb += value.eq(port.valid & port.ready)
+        m.d.comb += entering["read"].eq(dut.i_read.valid & dut.i_read.ready & ~dut.i_read.payload.prefetch)
+        answered = sent["access"] & dut.o_access.payload.answers
+        m.d.sync += [reads.eq(reads + entering["read"] - answered), writes.eq(writes + entering["write"] - sent["write"])]
+        kept, kept_write = (Signal(len(Cat(port.payload.first, port.payload.last, port.payload.core)), name=f"kept_{name}", reset_less=True)
+                            for name, port in (("read", dut.i_read), ("write", dut.i_write)))
+        for name, register, port, out, leaves in (("read", kept, dut.i_read, dut.o_access, answered),
+                                                  ("write", kept_write, dut.i_write, dut.o_write, sent["write"])):
+            with m.If(entering[name]):
+                m.d.sync += register.eq(Cat(port.payload.first, port.payload.last, port.payload.core))
+            with m.If(leaves):
+                m.d.comb += Assert(Cat(out.payload.first, out.payload.last, out.payload.core) == register)
+        m.d.comb += [Assert(reads <= 1), Assert(writes <= 1), Assert(~answered | (reads != 0)), Assert(~sent["write"] | (writes != 0)),
+                     Cover(answered & entering["read"])]
+
+
+class LineJoinSpec(Component):
+    """Items of one line leave together; none is lost or changed; every stream that waits gets its turn.
+
+    Environment: streams keep to the rules.
+    """
+
+    def __init__(self, count=3):
+        self._count = count
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.dut = dut = LineJoin(4, self._count)
+        numbers = range(self._count)
+        for number, port in enumerate(dut.i):
+            any_stream(m, port, f"i_{number}")
+            m.d.comb += [Assume(port.payload[:2] == number), dut.ends[number].eq(port.payload[2])]
+        m.d.comb += dut.o.ready.eq(AnySeq(1))
+        require(m, dut.o, "o")
+        chosen = dut.o.payload[:2]
+        taken = Signal()
+        m.d.comb += taken.eq(dut.o.valid & dut.o.ready)
+        within, before = Signal(), Signal(2)
+        with m.If(taken):
+            m.d.comb += Assert(~within | (chosen == before))
+            m.d.sync += [within.eq(~dut.o.payload[2]), before.eq(chosen)]
+        for number, port in enumerate(dut.i):
+            passed = Signal(range(self._count + 1), name=f"passed_{number}")     # lines of others that began while this one waited
+            mine = dut.o.valid & (chosen == number)
+            m.d.comb += [Assert((port.valid & port.ready) == (taken & (chosen == number))),
+                         Assert(~mine | (port.valid & (dut.o.payload == port.payload))), Assert(passed < self._count)]
+            with m.If(~port.valid | mine):
+                m.d.sync += passed.eq(0)
+            with m.Elif(taken & dut.o.payload[2]):
+                m.d.sync += passed.eq(passed + 1)
+        m.d.comb += [Cover(taken & (chosen == number)) for number in numbers]
+        return m
