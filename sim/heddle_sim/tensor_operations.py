@@ -1,7 +1,8 @@
 """Tensor copies of the functional simulator: descriptors in global memory, checks as hardware makes them, the golden models."""
 
 from heddle.errors import ErrorCode
-from heddle.tmau.descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
+from heddle.isa.layout import Reduction
+from heddle.tmau.descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, FLOAT_FORMATS
 
 from .golden.tensor_checks import TensorRequest, first_violation
 from .golden.tensor_copy import load_tensor, store_tensor
@@ -29,6 +30,9 @@ def copy_tensor(state, operation):
     if violation := first_violation(fields, request, state.cfg.shared_bytes, state.cfg.axi_address_bits):
         value = getattr(violation.value, "value", violation.value)
         return 0, (violation.error, value & 0xFFFFFFFF, violation.dimension or 0)
+    floats = fields.format in FLOAT_FORMATS
+    if operation.reduction is not Reduction.NONE and not (state.cfg.reduction_floats if floats else state.cfg.reductions):
+        return 0, (ErrorCode.UNSUPPORTED, operation.reduction.value, 0)
     offsets = operation.offsets if operation.offsets else (0,) * (fields.rank - 2)
     walk = traverse(fields, operation.coordinates, offsets)
     places = fields.address + walk.offsets[walk.inside]
