@@ -65,7 +65,16 @@ class TensorMap:
     @classmethod
     def build(cls, shape, dtype, *, box=None, address=0, strides=None, element_strides=None, swizzle="none", interleave="none",
               fill="zero", mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None):
-        """A descriptor of a tensor of ``shape`` at ``address``.
+        """A descriptor of a tensor of ``shape`` at ``address``; the parameters are those of ``fields_of``."""
+        return cls(cls.fields_of(
+            shape, dtype, box=box, address=address, strides=strides, element_strides=element_strides, swizzle=swizzle,
+            interleave=interleave, fill=fill, mode=mode, lower_corner=lower_corner, upper_corner=upper_corner,
+            pixels_per_column=pixels_per_column, channels_per_pixel=channels_per_pixel))
+
+    @staticmethod
+    def fields_of(shape, dtype, *, box=None, address=0, strides=None, element_strides=None, swizzle="none", interleave="none",
+                  fill="zero", mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None):
+        """The fields of a descriptor, of which nothing is checked but that all have a value for every axis.
 
         Parameters
         ----------
@@ -108,7 +117,7 @@ class TensorMap:
                 raise ValueError(f"{name} must have {count} values for {rank} dimensions, not {len(value)}")
         if strides is None:
             strides = _dense(shape, format, slices)
-        return cls(TensorFields(
+        return TensorFields(
             mode=tensor_mode,
             format=format,
             address=address,
@@ -123,7 +132,7 @@ class TensorMap:
             upper_corner=tuple(reversed(upper_corner or ())),
             pixels_per_column=pixels_per_column or 1,
             channels_per_pixel=channels_per_pixel or 1,
-        ))
+        )
 
     @property
     def bytes(self):

@@ -13,6 +13,7 @@ from .errors import DeviceError
 from .memory import GlobalMemory
 from .simulation import MemorySettings
 from .stats import Stats
+from .tensors import TensorAccess
 
 __all__ = ["Device", "SIMULATORS"]
 
@@ -20,7 +21,7 @@ SIMULATORS = ("verilator", "golden")
 UNWRITTEN = 0xA5  # what results hold before the kernel has written them
 
 
-class Device:
+class Device(TensorAccess):
     """One device with its global memory; a context manager.
 
     Parameters
@@ -45,6 +46,8 @@ class Device:
     cfg : Config
     memory : GlobalMemory
         ``allocate``/``free``, ``write``, ``read``, and the raw ``memory.bytes``.
+
+    Copies of tensors and blocks (``copy_tensor``, ``store_tensor`` …) are described at ``TensorAccess``.
     """
 
     def __init__(

@@ -17,8 +17,8 @@ from heddle.tmau.descriptor import (
 )
 from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT
 
-__all__ = ["TensorRequest", "Violation", "descriptor_violations", "first_violation", "request_violations", "understood",
-           "unsupported_value"]
+__all__ = ["TensorRequest", "Violation", "all_violations", "descriptor_violations", "first_violation", "request_violations",
+           "understood", "unsupported_value"]
 
 ROW_BYTES = 16
 MAX_BYTES = (1 << 20) - 1
@@ -58,12 +58,18 @@ def _order(violation):
 
 def first_violation(fields, request, shared_bytes, address_bits):
     """The violation that hardware reports, or ``None``: the first in the order of the table and of the dimensions."""
+    return next(iter(all_violations(fields, request, shared_bytes, address_bits)), None)
+
+
+def all_violations(fields, request, shared_bytes, address_bits=64):
+    """All rules that a request and its descriptor break, in the order of the table, dimensions ascending; after a wrong rank or code only
+    those that do not depend on it."""
     found = descriptor_violations(fields, address_bits)
     if any(_codes(fields)):
         found += _descriptor_address(request, address_bits)
     else:
         found += request_violations(fields, request, shared_bytes, address_bits)
-    return min(found, key=_order, default=None)
+    return sorted(found, key=_order)
 
 
 def unsupported_value(cfg, fields, request):

@@ -1,0 +1,259 @@
+"""Copies of tensors on a device: arrays in numpy's order of axes, bytes as they lie in shared memory."""
+
+from dataclasses import replace
+
+import numpy as np
+from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.isa.layout import Reduction, Swizzle
+from heddle.tmau.descriptor import INTERLEAVE_BYTES, MAX_RANK, Interleave, TensorMode
+
+from ..golden.tensor_checks import TensorRequest, all_violations
+from ..kernels.tensor_copy import block_copy, block_prefetch, tensor_copy, tensor_prefetch
+from ..tensor_map import TensorMap, TensorMapError
+
+__all__ = ["TensorAccess"]
+
+_REDUCTIONS = {None: Reduction.NONE} | {kind.name.lower(): kind for kind in Reduction if kind.value}
+ANY_BYTES = 1 << 32
+_SWIZZLES = ("none", "32B", "64B", "128B")
+
+
+class _Placed:
+    """An array in global memory with its descriptor, from ``__enter__`` to ``__exit__``, and the request for one box of it.
+
+    With interleave the array of channels-last pixels lies in slices: (images, slices, [planes, [rows,]] columns, bytes of a slice).
+    """
+
+    def __init__(self, device, array, coords, options, *, offsets=None, smem_address=0, store=False, reduction=Reduction.NONE, check=True,
+                 shared_bytes=None):
+        self.device, self.array = device, _checked_array(array)
+        self.slice_bytes = INTERLEAVE_BYTES.get({"16B": Interleave.B16, "32B": Interleave.B32}.get(options.get("interleave")))
+        shape = array.shape
+        if self.slice_bytes:
+            shape = (*shape[:-1], self._slices())
+        self.fields = TensorMap.fields_of(shape, array.dtype, **options)
+        rank, pixels = array.ndim, self.fields.mode == TensorMode.IM2COL
+        if offsets is not None and not pixels:
+            raise TypeError("offsets must not be given in mode tile")
+        offsets = (0,) * (rank - 2) if offsets is None and pixels else offsets or ()
+        self.request = TensorRequest(
+            coordinates=_integers("coords", coords, rank), offsets=_integers("offsets", offsets, rank - 2 if pixels else 0),
+            shared_address=smem_address, mode=self.fields.mode, store=store, reduction=reduction)
+        cfg = device.cfg
+        if check:
+            if violations := all_violations(self.fields, self.request, shared_bytes or cfg.shared_bytes, cfg.axi_address_bits):
+                raise TensorMapError(violations)
+            wanted = "reduction_floats" if array.dtype.kind not in "iu" else "reductions"
+            if reduction is not Reduction.NONE and not getattr(cfg, wanted):
+                raise ValueError(f"reduce must be None in configuration {cfg.name} ({wanted} is false), not {reduction.name.lower()!r}")
+        # With a swizzle the last bytes of a box may lie anywhere in their row of shared memory.
+        whole_rows = self.fields.swizzle != Swizzle.NONE
+        self.image_bytes = min(-(-self.fields.bytes // ROW_BYTES) * ROW_BYTES if whole_rows else self.fields.bytes, cfg.shared_bytes)
+
+    def _slices(self):
+        nbytes, last = self.array.itemsize * self.array.shape[-1], self.array.ndim - 1
+        if self.array.ndim < 3 or nbytes % self.slice_bytes:
+            raise ValueError(f"array must have at least 3 axes with interleave, and slices of {self.slice_bytes} bytes in axis {last}, "
+                             f"not shape {self.array.shape} of {self.array.dtype}")
+        return nbytes // self.slice_bytes
+
+    def _image(self):
+        """The array as a matrix of rows that lie one after the other in global memory."""
+        if not self.slice_bytes:
+            return self.array.reshape(-1, self.array.shape[-1])
+        pixels = np.ascontiguousarray(self.array).view(np.uint8).reshape(*self.array.shape[:-1], -1, self.slice_bytes)
+        return np.moveaxis(pixels, -2, 1).reshape(-1, self.slice_bytes)
+
+    def __enter__(self):
+        memory, self._addresses = self.device.memory, []
+        try:
+            self._matrix = self._image()
+            self.address = self.reserve(memory.place(self._matrix))
+            descriptor = np.frombuffer(self._descriptor(), np.uint8)
+            place = self.reserve(memory.allocator.allocate(descriptor.size))
+            memory.write(place, descriptor)
+        except Exception:
+            self.__exit__()
+            raise
+        self.request = replace(self.request, descriptor=place)
+        return self
+
+    def __exit__(self, *exception):
+        for address in self._addresses:
+            self.device.free(address)
+
+    def reserve(self, address):
+        """``address`` is freed at the end."""
+        self._addresses.append(address)
+        return address
+
+    def _descriptor(self):
+        return replace(self.fields, address=self.address).encode()
+
+    def result(self):
+        """The array as it lies in memory now."""
+        now = self.device.memory.matrix(self.address, self._matrix.shape, self._matrix.dtype)
+        if not self.slice_bytes:
+            return now.copy().reshape(self.array.shape)
+        images, *spatial, _ = self.array.shape
+        slices = np.moveaxis(now.reshape(images, -1, *spatial, self.slice_bytes), 1, -2)
+        return np.ascontiguousarray(slices).reshape(images, *spatial, -1).view(self.array.dtype)
+
+
+def _checked_array(array):
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"array must be a numpy array, not {type(array).__name__}")
+    if not 1 <= array.ndim <= MAX_RANK:
+        raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
+    return array
+
+
+def _integers(name, values, count):
+    """``values`` innermost first, as requests have them."""
+    values = tuple(values)
+    if len(values) != count:
+        raise ValueError(f"{name} must have {count} values, not {len(values)}")
+    for value in values:
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(1 << 31) <= value < 1 << 31:
+            raise ValueError(f"{name} must be integers of 32 bits, not {value!r}")
+    return tuple(int(value) for value in reversed(values))
+
+
+class TensorAccess:
+    """The part of ``Device`` that copies boxes of tensors and blocks; core 0 of the device does it.
+
+    Tuples have a value for each axis of the array, outermost first, as in numpy. In im2col mode the array is
+    (images, [planes, [rows,]] columns, channels), and corners and offsets have a value for each of its axes but the first and the last.
+    With ``interleave`` it has the same axes (at least three), lies in global memory in slices of 16 or 32 bytes of channels,
+    and ``box`` and ``coords`` count slices along the last axis: with int8 elements and "32B", ``box=(1, 8, 8, 2)`` of an array of shape
+    (4, 8, 8, 64) has all 64 channels. Rows (the last axis) begin at multiples of 16 bytes in global memory.
+    """
+
+    def copy_tensor(self, array, *, box=None, coords, element_strides=None, swizzle="none", interleave="none", fill="zero", mode="tile",
+                    lower_corner=None, upper_corner=None, offsets=None, pixels_per_column=None, channels_per_pixel=None, smem_address=0,
+                    check=True):
+        """Load a box of an array into shared memory [S1.2-S1.8].
+
+        Parameters
+        ----------
+        array : numpy.ndarray
+            1 to 5 axes; int8 to int64, uint8 to uint64, float16, float32, float64 or ``ml_dtypes.bfloat16``.
+        box, element_strides : tuple of int
+            Elements of the box, of which every ``element_strides``-th is copied. No box in mode "im2col".
+        coords : tuple of int
+            Where the box begins; it may lie outside the array on every side.
+        swizzle, interleave, fill, mode : str
+            "none", "32B", "64B" or "128B"; "none", "16B" or "32B"; "zero" or "nan"; "tile" or "im2col".
+        lower_corner, upper_corner, offsets, pixels_per_column, channels_per_pixel
+            Of mode "im2col" only: the pixel box, the position of the filter (default 0), the size of a column of pixels.
+        smem_address : int
+            Where the box begins in shared memory, a multiple of 128.
+        check : bool
+            False: what breaks a rule is left to the device, which ends with ``DeviceError``.
+
+        Returns ``(image, stats)``: the uint8 bytes of the box as they lie in shared memory from ``smem_address`` on (with a swizzle
+        whole rows of 128 bytes, zero where the box does not reach), and the counters of the copy alone.
+        Raises ``TensorMapError``, a ``ValueError``, with all rules that the arguments break (``docs/tensor-errors.md``).
+        """
+        options = _options(box, element_strides, swizzle, interleave, fill, mode, lower_corner, upper_corner, pixels_per_column,
+                           channels_per_pixel)
+        self._needs_tensors()
+        with _Placed(self, array, coords, options, offsets=offsets, smem_address=smem_address, check=check) as placed:
+            image = placed.reserve(self.memory.reserve((1, placed.image_bytes), np.uint8, fill=0))
+            if placed.image_bytes != placed.fields.bytes:
+                self._launch(block_copy(self.cfg, smem_address, image, placed.image_bytes, to_shared=True))
+            stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
+            return self._bring_out(smem_address, image, placed.image_bytes), stats
+
+    def store_tensor(self, image, array, *, coords, box=None, reduce=None, element_strides=None, swizzle="none", interleave="none",
+                     mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None, smem_address=0,
+                     check=True):
+        """Store a box from shared memory into an array [S1.9]; parameters as for ``copy_tensor``, and
+
+        Parameters
+        ----------
+        image : numpy.ndarray
+            uint8, one axis: the bytes of the box as they lie in shared memory, such as ``copy_tensor`` returns.
+        reduce : str, optional
+            Combine with what is there: "add", "min", "max", "inc", "dec", "and", "or" or "xor", where the type has it.
+
+        Returns ``(new, stats)``: the array afterwards (``array`` itself does not change), and the counters of the copy alone. What lies
+        outside the array is left out.
+        """
+        if reduce not in _REDUCTIONS:
+            raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(_REDUCTIONS)[1:]))}, not {reduce!r}")
+        options = _options(box, element_strides, swizzle, interleave, "zero", mode, lower_corner, upper_corner, pixels_per_column,
+                           channels_per_pixel)
+        self._needs_tensors()
+        with _Placed(self, array, coords, options, smem_address=smem_address, store=True, reduction=_REDUCTIONS[reduce],
+                     check=check) as placed:
+            if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (placed.image_bytes,):
+                raise ValueError(f"image must be a uint8 array of {placed.image_bytes} bytes, not {getattr(image, 'dtype', type(image))} "
+                                 f"of shape {getattr(image, 'shape', None)}")
+            source = placed.reserve(self.memory.place(image[None]))
+            self._launch(block_copy(self.cfg, smem_address, source, placed.image_bytes, to_shared=True))
+            stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
+            return placed.result(), stats
+
+    def prefetch_tensor(self, array, *, box=None, coords, element_strides=None, interleave="none", mode="tile", lower_corner=None,
+                        upper_corner=None, offsets=None, pixels_per_column=None, channels_per_pixel=None, check=True):
+        """Hint that a box will be needed [S1.11]; parameters as for ``copy_tensor``. Returns ``stats``. Without a second-level cache that
+        listens to it the hint has no effect."""
+        options = _options(box, element_strides, "none", interleave, "zero", mode, lower_corner, upper_corner, pixels_per_column,
+                           channels_per_pixel)
+        self._needs_tensors()
+        with _Placed(self, array, coords, options, offsets=offsets, check=check, shared_bytes=ANY_BYTES) as placed:
+            return self._launch(tensor_prefetch(self.cfg, placed.request))
+
+    def copy_block(self, array, *, swizzle="none", smem_address=0):
+        """Load the bytes of an array, a multiple of 16, into shared memory without a descriptor [S1.12].
+
+        ``swizzle``: "none" or "128B", any where the configuration has tensors. Returns ``(image, stats)`` like ``copy_tensor``.
+        """
+        array = _checked_array(array)
+        if swizzle not in _SWIZZLES:
+            raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
+        nbytes = array.nbytes
+        if nbytes == 0 or nbytes % BANK_BYTES:
+            raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
+        size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
+        if smem_address % (ROW_BYTES if size != nbytes else BANK_BYTES) or not 0 <= smem_address <= self.cfg.shared_bytes - size:
+            raise ValueError(f"smem_address must be a multiple of {BANK_BYTES} (with a swizzle of {ROW_BYTES}) that leaves {size} bytes of "
+                             f"{self.cfg.shared_bytes}, not {smem_address}")
+        source = self.memory.place(np.ascontiguousarray(array).view(np.uint8).reshape(1, nbytes))
+        try:
+            image = self.memory.reserve((1, size), np.uint8, fill=0)
+            try:
+                if size != nbytes:
+                    self._launch(block_copy(self.cfg, smem_address, image, size, to_shared=True))
+                stats = self._launch(block_copy(self.cfg, smem_address, source, nbytes, to_shared=True, swizzle=swizzle))
+                return self._bring_out(smem_address, image, size), stats
+            finally:
+                self.free(image)
+        finally:
+            self.free(source)
+
+    def prefetch_block(self, address, nbytes):
+        """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11]. Returns ``stats``."""
+        if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
+            raise ValueError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
+        self._needs_tensors()
+        return self._launch(block_prefetch(self.cfg, address, nbytes))
+
+    def _needs_tensors(self):
+        if not self.cfg.tensors:
+            raise ValueError(f"configuration {self.cfg.name} must have tensors (tensors is false)")
+
+    def _launch(self, launch):
+        return self.run(launch.program, launch.uniform)
+
+    def _bring_out(self, smem_address, image, nbytes):
+        """``nbytes`` bytes of shared memory, by way of global memory at ``image``."""
+        self._launch(block_copy(self.cfg, smem_address, image, nbytes, to_shared=False))
+        return self.memory.read(image, (nbytes,), np.uint8)
+
+
+def _options(box, element_strides, swizzle, interleave, fill, mode, lower_corner, upper_corner, pixels_per_column, channels_per_pixel):
+    return {"box": box, "element_strides": element_strides, "swizzle": swizzle, "interleave": interleave, "fill": fill, "mode": mode,
+            "lower_corner": lower_corner, "upper_corner": upper_corner, "pixels_per_column": pixels_per_column,
+            "channels_per_pixel": channels_per_pixel}

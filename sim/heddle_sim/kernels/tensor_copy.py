@@ -1,0 +1,82 @@
+"""Programs of single copies: a box of a tensor, or blocks of 16 bytes, between global and the shared memory of core 0."""
+
+from heddle.constants import BANK_BYTES
+from heddle.tmau.descriptor import TensorMode
+
+from ..isa import assemble
+from .launch import Launch
+from .text import KernelText
+
+__all__ = ["block_copy", "block_prefetch", "tensor_copy", "tensor_prefetch"]
+
+
+def _first_core(text, emit):
+    """The program of ``emit``, for core 0; the others end at once."""
+    text("    umov {core}, %core", "    usetp.ne up0, {core}, 0", "    @up0 bra end")
+    emit()
+    text("end:", "    halt")
+
+
+class _TensorText:
+    """What programs about a tensor have in common: names of registers, form of the instruction, values.
+
+    The coordinates lie in neighbouring registers, innermost first, and so do the offsets.
+    """
+
+    def __init__(self, request):
+        rank, pixels = len(request.coordinates), request.mode == TensorMode.IM2COL
+        coordinates, offsets = [f"c{d}" for d in range(rank)], [f"o{d}" for d in range(rank - 2)] if pixels else []
+        names = ["core", "shared", "descriptor", "bytes", *coordinates, *offsets]
+        self.text = KernelText(names)
+        self.form = f"{request.mode.name.lower()}.{rank}d"
+        self.operands = "{descriptor}, {c0}" + ", {o0}" * pixels
+        values = {"shared": request.shared_address, "descriptor": request.descriptor}
+        values |= dict(zip(coordinates, request.coordinates)) | dict(zip(offsets, request.offsets))
+        self.uniform = {number: values.get(name, 0) for number, name in enumerate(names)}
+        self.uniform_bytes = names.index("bytes")
+
+    def launch(self, cfg, emit):
+        _first_core(self.text, emit)
+        return Launch(assemble(str(self.text), cfg), self.uniform)
+
+
+def tensor_copy(cfg, request, nbytes):
+    """``copy_tensor`` of a box of ``nbytes`` bytes as a ``TensorRequest`` says; a load waits at a barrier for its bytes."""
+    program = _TensorText(request)
+    program.uniform[program.uniform_bytes] = nbytes
+    reduction = f".{request.reduction.name.lower()}" if request.reduction.value else ""
+
+    def emit():
+        # The descriptor was written by the host: a copy of what lay at its address before must not be used.
+        program.text("    invalidate_descriptor {descriptor}")
+        if request.store:
+            program.text(f"    copy_tensor.{program.form}.global.shared{reduction} {{shared}}, {program.operands}", "    wait.copy")
+        else:
+            program.text("    barrier.expect b0, {bytes}",
+                         f"    copy_tensor.{program.form}.shared.global {{shared}}, {program.operands}, b0", "    barrier.wait b0")
+    return program.launch(cfg, emit)
+
+
+def tensor_prefetch(cfg, request):
+    """``prefetch_tensor`` of a box."""
+    program = _TensorText(request)
+
+    def emit():
+        program.text("    invalidate_descriptor {descriptor}", f"    prefetch_tensor.{program.form} {program.operands}")
+    return program.launch(cfg, emit)
+
+
+def block_copy(cfg, shared_address, global_address, nbytes, to_shared, swizzle="none"):
+    """``copy_block`` of a multiple of 16 bytes."""
+    text = KernelText(["core", "shared", "global", "blocks"])
+    spaces, operands = (".shared.global", "{shared}, {global}") if to_shared else (".global.shared", "{global}, {shared}")
+    swizzled = "" if swizzle == "none" else f".{swizzle}"
+    _first_core(text, lambda: text(f"    copy_block{spaces}{swizzled} {operands}, {{blocks}}", "    wait.copy"))
+    return Launch(assemble(str(text), cfg), {1: shared_address, 2: global_address, 3: nbytes // BANK_BYTES})
+
+
+def block_prefetch(cfg, address, nbytes):
+    """``prefetch_block`` of a multiple of 16 bytes."""
+    text = KernelText(["core", "global", "blocks"])
+    _first_core(text, lambda: text("    prefetch_block {global}, {blocks}"))
+    return Launch(assemble(str(text), cfg), {1: address, 2: nbytes // BANK_BYTES})
