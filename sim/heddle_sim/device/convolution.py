@@ -63,8 +63,8 @@ def convolve(device, x, w, padding=0, stride=1, dilation=1):
         For all spatial axes, or for each of them; strides up to 8.
 
     Returns ``(y, stats)``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of filters
-    at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not fit together,
-    ``TensorMapError`` for what a descriptor cannot say.
+    at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not fit
+    together, ``TensorMapError`` for what a descriptor cannot say.
     """
     shape = _shape(x, w, padding, stride, dilation)
     kernel = ConvolutionKernel(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
