@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 from heddle import load_config
+from heddle_sim.device import Device
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import ConvolutionKernel
 from heddle_sim.kernels.convolution_shape import ConvolutionShape
@@ -80,3 +81,44 @@ def test_needs_tensors():
     shape = ConvolutionShape(1, (4, 4), 16, 8, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
     with pytest.raises(ValueError, match="must have tensors"):
         ConvolutionKernel(load_config("tiny").replace(tensors=False), shape, True, True)
+
+
+@pytest.fixture(scope="module", params=["tiny", "base", "large"])
+def device(request):
+    with Device(load_config(request.param).replace(tensors=True), "golden", memory_bytes=1 << 20) as device:
+        yield device
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_program_equals_numpy(case, device):
+    for x_dtype, w_dtype in ((np.int8, np.int8), (np.uint8, np.int8)):
+        x, w, *rest = operands(case, x_dtype, w_dtype)
+        y, stats = device.conv(x, w, *rest)
+        expected = convolution(x, w, *tuples(x.ndim - 2, *rest))
+        assert y.dtype == np.int32 and y.shape == expected.shape
+        assert np.array_equal(y, expected)
+        assert stats.macs == y.size * w[0].size
+    assert device.memory.allocator.used == 0
+
+
+def test_several_cores_share_the_pixels():
+    cfg = load_config("tiny").replace(tensors=True, cores=3)
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device:
+        for case in ("3 x 3", "without padding", "one of everything"):
+            x, w, *rest = operands(case)
+            assert np.array_equal(device.conv(x, w, *rest)[0], convolution(x, w, *tuples(x.ndim - 2, *rest)))
+
+
+@pytest.mark.parametrize("arguments, error, says", [
+    ((np.zeros((1, 4, 4, 2), np.int16), np.zeros((1, 3, 3, 2), np.int8)), TypeError, "x must be an array of int8 or uint8, not int16"),
+    ((np.zeros((4, 4), np.int8), np.zeros((3, 3), np.int8)), ValueError, "x and w must have the same 3 to 5 dimensions, not 2 and 2"),
+    ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 3), np.int8)), ValueError,
+     "w must have the 2 channels of x as its last axis, not 3"),
+    ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 2), np.int8), -1), ValueError, "padding must be at least 0, not -1"),
+    ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 2), np.int8), 0, (1, 1, 1)), ValueError,
+     "stride must be an integer, or 2 of them, not (1, 1, 1)"),
+])
+def test_wrong_arguments(arguments, error, says, device):
+    with pytest.raises(error) as found:
+        device.conv(*arguments)
+    assert str(found.value) == says

@@ -47,7 +47,25 @@ def _shape(x, w, padding, stride, dilation):
 
 
 def convolve(device, x, w, padding=0, stride=1, dilation=1):
-    """See ``Device.conv``."""
+    """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16].
+
+    Parameters
+    ----------
+    device : Device
+        Of a configuration with ``tensors``.
+    x : numpy.ndarray
+        ``int8`` or ``uint8``, shape (N, [D, [H,]] W, C): images, one to three spatial axes, channels.
+    w : numpy.ndarray
+        ``int8`` or ``uint8``, shape (K, [T, [R,]] S, C): filters.
+    padding : int or tuple
+        Zeros around each image: for all axes, for each spatial axis, or a pair (begin, end) for each.
+    stride, dilation : int or tuple
+        For all spatial axes, or for each of them; strides up to 8.
+
+    Returns ``(y, stats)``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of filters
+    at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not fit
+    together, ``TensorMapError`` for what a descriptor cannot say.
+    """
     shape = _shape(x, w, padding, stride, dilation)
     kernel = ConvolutionKernel(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
     memory, addresses = device.memory, []

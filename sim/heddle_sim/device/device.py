@@ -241,6 +241,12 @@ class Device(TensorAccess):
             for address in addresses:
                 self.free(address)
 
+    def conv(self, x, w, padding=0, stride=1, dilation=1):
+        """Convolution of 8-bit integers, loaded by the tensor copy unit: see ``convolution.convolve`` [S1.16]."""
+        from .convolution import convolve
+
+        return convolve(self, x, w, padding, stride, dilation)
+
     def tensordot(self, a, b, axes=1, **options):
         """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
 
