@@ -1,0 +1,86 @@
+"""Copies of tensors on the generated hardware and on the functional simulator: shared memory, global memory and errors must be equal."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle.isa.layout import Reduction
+from heddle.tmau.descriptor import TensorMode
+from heddle_sim.device import Device, DeviceError
+from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
+from heddle_verif.tensors import broken, legal_cases, random_fields, random_request
+
+from .test_fuzz import differing, settings
+
+CFG = load_config("tiny").replace(name="tiny_tensors", tensors=True)
+MEMORY_BYTES = 1 << 17
+TENSOR_BYTES = MEMORY_BYTES - (1 << 15)         # behind them a descriptor, and shared memory as it is brought out
+DESCRIPTOR, IMAGE = TENSOR_BYTES, MEMORY_BYTES - CFG.shared_bytes
+
+
+def pair(rng):
+    memory = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
+    devices = (Device(CFG, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=1_000_000),
+               Device(CFG, "golden", memory_bytes=MEMORY_BYTES))
+    for device in devices:
+        device.memory.bytes[:] = memory
+    return devices
+
+
+def outcome(device, fields, request):
+    """The error of a copy, or None; afterwards shared memory lies in global memory."""
+    start, error = request.descriptor if request.descriptor % 64 == 0 and request.descriptor < TENSOR_BYTES + 4096 else DESCRIPTOR, None
+    device.write(start, np.frombuffer(fields.encode(), np.uint8))
+    try:
+        launch = tensor_copy(CFG, request, TensorFields.decode(fields.encode()).bytes)
+        device.run(launch.program, launch.uniform)
+    except DeviceError as problem:
+        error = problem.code, problem.pc, problem.operand, problem.dimension
+    launch = block_copy(CFG, 0, IMAGE, CFG.shared_bytes, to_shared=False)
+    device.run(launch.program, launch.uniform)
+    return error
+
+
+def compare(cases, rng):
+    """Every case on both; returns the codes of the errors."""
+    codes = []
+    device, golden = pair(rng)
+    with device, golden:
+        for each in (device, golden):       # what shared memory holds at first
+            launch = block_copy(CFG, 0, 0, CFG.shared_bytes, to_shared=True)
+            each.run(launch.program, launch.uniform)
+        for fields, request in cases:
+            found, expected = outcome(device, fields, request), outcome(golden, fields, request)
+            assert found == expected, f"{found}, not {expected}: {fields} {request}"
+            codes.append(expected and expected[0])
+            assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
+                f"{differing(device.memory.bytes, golden.memory.bytes)}: {fields} {request}")
+    return codes
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("store", [False, True])
+def test_legal_requests(store, count, seed):
+    rng = np.random.default_rng(seed + store)
+    cases = [(fields, replace(request, descriptor=DESCRIPTOR, reduction=Reduction.NONE))
+             for fields, request in legal_cases(rng, CFG, count, store=store, memory_bytes=TENSOR_BYTES)]
+    assert compare(cases, rng).count(None) > count // 2         # some break a rule of the swizzle or of stores
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.nightly)])
+def test_broken_requests(count, seed):
+    """The same code, operand and dimension; what is legal all the same does the same."""
+    rng, cases = np.random.default_rng(seed), []
+    while len(cases) < count:
+        fields = random_fields(rng, CFG, memory_bytes=TENSOR_BYTES)
+        request = replace(random_request(rng, CFG, fields, store=bool(rng.integers(2))), descriptor=DESCRIPTOR)
+        fields, request = broken(rng, fields, request)
+        rank, pixels = len(request.coordinates), request.mode is TensorMode.IM2COL
+        # Instructions of im2col have three coordinates; nothing is read behind the end of memory, where the hardware moves a part.
+        if rank >= (3 if pixels else 1) and fields.address + fields.tensor_bytes <= TENSOR_BYTES:
+            offsets = (*request.offsets, 0, 0, 0)[:rank - 2] if pixels else ()
+            cases.append((fields, replace(request, offsets=offsets)))
+    codes = compare(cases, rng)
+    assert len({code for code in codes if code}) > 8, codes
