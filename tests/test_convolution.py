@@ -122,3 +122,16 @@ def test_wrong_arguments(arguments, error, says, device):
     with pytest.raises(error) as found:
         device.conv(*arguments)
     assert str(found.value) == says
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("latency, jitter", [(20, 0), (100, 150)])
+def test_hardware_equals_numpy(latency, jitter):
+    """Cycle by cycle: nothing is overwritten before it was read, whenever memory answers."""
+    cfg = load_config("tiny").replace(tensors=True)
+    with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=400_000) as device:
+        for case in CASES:
+            x, w, *rest = operands(case, x_dtype=np.uint8)
+            y, stats = device.conv(x, w, *rest)
+            assert np.array_equal(y, convolution(x, w, *tuples(x.ndim - 2, *rest))), case
+            assert stats.cycles > 0 and 0 < stats.utilization <= 1
