@@ -1,23 +1,52 @@
 """Second-level cache: the decisions of a bank, and the way of lines into it."""
 
+from unittest import mock
+
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
+from heddle.memory import l2_lookup
 from heddle.memory.l2_join import LineJoin
-from heddle.memory.l2_lookup import Level2Lookup
+from heddle.memory.l2_layouts import Level2Sizes
+from heddle.memory.l2_pending import PendingWrites
 
 from .contract import any_stream, require
 
-__all__ = ["LineJoinSpec", "LookupSpec"]
+__all__ = ["LineJoinSpec", "LookupSpec", "PendingWritesSpec"]
+
+
+class _Sizes(Level2Sizes):
+    lines = 2
+
+
+class _FourSizes(Level2Sizes):
+    lines = 4
+
+
+class _PendingWrites(PendingWrites):
+    """With another number of entries."""
+
+    def __init__(self, cfg, sizes=_Sizes):
+        super().__init__(cfg)
+        self.sizes = sizes(cfg)
+
+
+class _Lookup(l2_lookup.Level2Lookup):
+    """With two pending writes."""
+
+    def elaborate(self, platform):
+        with mock.patch.object(l2_lookup, "PendingWrites", _PendingWrites):
+            return super().elaborate(platform)
 
 
 class LookupSpec(Component):
     """Whatever line is looked at: it is asked of memory only while no write to it is pending; no plain write to it goes out while a
-    reduction of it is pending; it is a hit only while it is in the place of the hit; a line that comes in is asked of memory once.
+    reduction of it is pending; it is a hit only while it is in the place of the hit; without ``clear`` it is not asked of memory
+    again until then.
 
     Every read that is taken becomes one access, in order; a write one write. The outputs keep to the rules of streams. Environment:
-    inputs keep to the rules, no more writes are answered than were made.
+    inputs keep to the rules, no more writes are answered than were made. The unit has ``_Sizes.lines`` pending writes.
     """
 
     def __init__(self):
@@ -26,7 +55,7 @@ class LookupSpec(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = load_config("tiny").replace(axi_address_bits=16, axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
-        m.submodules.dut = dut = Level2Lookup(cfg)
+        m.submodules.dut = dut = _Lookup(cfg)
         for name in ("i_read", "i_write"):
             any_stream(m, getattr(dut, name), name)
         for name in ("o_access", "o_fill", "o_write"):
@@ -44,12 +73,12 @@ class LookupSpec(Component):
 
     def _pending(self, m, dut, sent, line):
         """One write of the line, any one, from when it goes out until it is answered."""
-        count, ahead = Signal(8), Signal(8)
+        count, ahead = Signal(range(_Sizes.lines + 2)), Signal(range(_Sizes.lines + 2))
         tracked, reduces = Signal(), Signal()
         mine = dut.o_fill.payload == line       # of what is being looked up
         m.d.comb += Assume(~dut.answered | (count != 0))
         m.d.sync += count.eq(count + sent["write"] - dut.answered)
-        m.d.comb += [Assert(count <= dut.sizes.lines), Cover(count == 3)]
+        m.d.comb += [Assert(count <= _Sizes.lines), Cover(count == _Sizes.lines)]
         with m.If(tracked):
             m.d.comb += [Assert(~(sent["fill"] & mine)), Assert(~(sent["write"] & mine & reduces & ~dut.o_write.payload.reduces)),
                          Cover(reduces & sent["access"] & mine)]
@@ -60,17 +89,16 @@ class LookupSpec(Component):
 
     def _place(self, m, dut, sent, line):
         """Where the line is, as its fills, the fills of its place and the writes to it say."""
-        here, cleared, place = Signal(), Signal(), Signal(dut.sizes.place_bits)
-        with m.If(dut.clear):
-            m.d.sync += cleared.eq(1)       # it may be gone
+        here, quiet, place = Signal(), Signal(), Signal(dut.sizes.place_bits)
+        m.d.comb += [quiet.eq(AnyConst(1)), Assume(~quiet | ~dut.clear)]       # without ``clear`` no line is lost
         access, mine = dut.o_access.payload, dut.o_fill.payload == line
         with m.If(sent["access"]):
             with m.If(mine & ~access.fills):
                 m.d.comb += [Assert(here), Assert(place == access.place), Cover(access.reduces)]
             with m.If(access.fills):
-                m.d.comb += Assert(~(mine & here) | cleared)
+                m.d.comb += Assert(~(mine & here & quiet))
                 with m.If(mine):
-                    m.d.sync += [here.eq(1), cleared.eq(dut.clear), place.eq(access.place)]
+                    m.d.sync += [here.eq(1), place.eq(access.place)]
                 with m.Elif(place == access.place):
                     m.d.sync += here.eq(0)
         m.d.comb += Assert(sent["fill"] == (sent["access"] & access.fills))
@@ -135,4 +163,39 @@ class LineJoinSpec(Component):
             with m.Elif(taken & dut.o.payload[2]):
                 m.d.sync += passed.eq(passed + 1)
         m.d.comb += [Cover(taken & (chosen == number)) for number in numbers]
+        return m
+
+
+class PendingWritesSpec(Component):
+    """Any line that was pushed is reported, as write or reduction, until it is popped, and leaves behind those pushed before it.
+
+    Environment: pushes only while there is room, pops only while something is pending. The ring has four entries.
+    """
+
+    def __init__(self):
+        super().__init__({})
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = load_config("tiny").replace(axi_address_bits=16, axi_reads=2, axi_writes=2, cores=8, l2_kib=8, reductions=True)
+        m.submodules.dut = dut = _PendingWrites(cfg, _FourSizes)
+        limit = dut.sizes.lines
+        count, ahead = Signal(range(limit + 2)), Signal(range(limit + 2))
+        tracked, reduces, line = Signal(), Signal(), Signal(dut.sizes.line_bits, reset_less=True)
+        for member in (dut.push, dut.pop, dut.reduces, dut.line):
+            m.d.comb += member.eq(AnySeq(len(member)))
+        m.d.comb += [
+            Assume(~dut.push | dut.free), Assume(~dut.pop | ~dut.empty),
+            Assert(dut.empty == (count == 0)), Assert(dut.free == (count != limit)), Cover(count == limit),
+        ]
+        m.d.sync += count.eq(count + dut.push - dut.pop)
+        with m.If(tracked):
+            with m.If(dut.line == line):
+                m.d.comb += [Assert(Mux(reduces, dut.reduced, dut.written)), Cover(dut.reduced & dut.written)]
+            with m.If(dut.pop):
+                m.d.sync += [ahead.eq(ahead - 1), tracked.eq(ahead != 0)]
+        with m.Elif(dut.push & AnySeq(1)):
+            m.d.sync += [tracked.eq(1), reduces.eq(dut.reduces), line.eq(dut.line), ahead.eq(count - dut.pop)]
+        with m.If(count == 0):
+            m.d.comb += Assert(~dut.reduced & ~dut.written)
         return m

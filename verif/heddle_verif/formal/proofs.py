@@ -5,7 +5,7 @@ import sys
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .copy import BurstGeneratorSpec, RowExpanderSpec
-from .level2 import LineJoinSpec, LookupSpec
+from .level2 import LineJoinSpec, LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .run import RunControlSpec
 from .shared_bank import SharedBankSpec
@@ -36,6 +36,8 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
     Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=16, unbounded="pdr", nightly=True, limit_s=800),
     Proof(name="level2_join", make=LineJoinSpec, says="lines stay together, nothing lost, every stream in its turn", bounded=6, cover=8,
+          unbounded="pdr"),
+    Proof(name="level2_pending", make=PendingWritesSpec, says="every pending line is reported until its turn to leave", bounded=5, cover=12,
           unbounded="pdr"),
     Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
           bounded=5, cover=14, unbounded="pdr"),
