@@ -3,7 +3,7 @@
 from unittest import mock
 
 from amaranth.asserts import AnyConst, AnySeq
-from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.memory import l2_lookup
@@ -15,29 +15,26 @@ from .contract import any_stream, require
 
 __all__ = ["LineJoinSpec", "LookupSpec", "PendingWritesSpec"]
 
-
-class _Sizes(Level2Sizes):
-    lines = 2
+PENDING = 2     # writes of the look-up's proof
 
 
-class _FourSizes(Level2Sizes):
-    lines = 4
+class Sized(Elaboratable):
+    """A unit with other sizes than those of its configuration, so that a proof has few states. Has the unit's members."""
 
+    def __init__(self, make, **sizes):
+        self._sizes = sizes
+        with self._patched():
+            self._unit = make()
 
-class _PendingWrites(PendingWrites):
-    """With another number of entries."""
+    def _patched(self):
+        return mock.patch.multiple(Level2Sizes, **self._sizes)
 
-    def __init__(self, cfg, sizes=_Sizes):
-        super().__init__(cfg)
-        self.sizes = sizes(cfg)
-
-
-class _Lookup(l2_lookup.Level2Lookup):
-    """With two pending writes."""
+    def __getattr__(self, name):
+        return getattr(self._unit, name)
 
     def elaborate(self, platform):
-        with mock.patch.object(l2_lookup, "PendingWrites", _PendingWrites):
-            return super().elaborate(platform)
+        with self._patched():
+            return Fragment.get(self._unit, platform)
 
 
 class LookupSpec(Component):
@@ -46,7 +43,7 @@ class LookupSpec(Component):
     again until then.
 
     Every read that is taken becomes one access, in order; a write one write. The outputs keep to the rules of streams. Environment:
-    inputs keep to the rules, no more writes are answered than were made. The unit has ``_Sizes.lines`` pending writes.
+    inputs keep to the rules, no more writes are answered than were made. The unit has two sets of two places for eight lines, and two pending writes: no property depends on the numbers.
     """
 
     def __init__(self):
@@ -54,8 +51,8 @@ class LookupSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg = load_config("tiny").replace(axi_address_bits=16, axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
-        m.submodules.dut = dut = _Lookup(cfg)
+        cfg = load_config("tiny").replace(axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
+        m.submodules.dut = dut = Sized(lambda: l2_lookup.Level2Lookup(cfg), lines=PENDING, line_bits=3)
         for name in ("i_read", "i_write"):
             any_stream(m, getattr(dut, name), name)
         for name in ("o_access", "o_fill", "o_write"):
@@ -73,19 +70,21 @@ class LookupSpec(Component):
 
     def _pending(self, m, dut, sent, line):
         """One write of the line, any one, from when it goes out until it is answered."""
-        count, ahead = Signal(range(_Sizes.lines + 2)), Signal(range(_Sizes.lines + 2))
+        pushed, popped, place = (Signal(range(2 * PENDING), name=name) for name in ("pushed", "popped", "ring_place"))
+        count, ahead = Signal(range(2 * PENDING)), Signal(range(2 * PENDING))
         tracked, reduces = Signal(), Signal()
         mine = dut.o_fill.payload == line       # of what is being looked up
-        m.d.comb += Assume(~dut.answered | (count != 0))
-        m.d.sync += count.eq(count + sent["write"] - dut.answered)
-        m.d.comb += [Assert(count <= _Sizes.lines), Cover(count == _Sizes.lines)]
+        m.d.comb += [count.eq(pushed - popped), ahead.eq(place - popped), Assume(~dut.answered | (count != 0))]
+        m.d.sync += [pushed.eq(pushed + sent["write"]), popped.eq(popped + dut.answered)]
+        m.d.comb += [Assert(count <= PENDING), Cover(count == PENDING)]
         with m.If(tracked):
-            m.d.comb += [Assert(~(sent["fill"] & mine)), Assert(~(sent["write"] & mine & reduces & ~dut.o_write.payload.reduces)),
+            m.d.comb += [Assert(ahead < count), Assert(~(sent["fill"] & mine)),
+                         Assert(~(sent["write"] & mine & reduces & ~dut.o_write.payload.reduces)),
                          Cover(reduces & sent["access"] & mine)]
             with m.If(dut.answered):
-                m.d.sync += [ahead.eq(ahead - 1), tracked.eq(ahead != 0)]
+                m.d.sync += tracked.eq(ahead != 0)
         with m.Elif(sent["write"] & mine & AnySeq(1)):
-            m.d.sync += [tracked.eq(1), reduces.eq(dut.o_write.payload.reduces), ahead.eq(count - dut.answered)]
+            m.d.sync += [tracked.eq(1), reduces.eq(dut.o_write.payload.reduces), place.eq(pushed)]
 
     def _place(self, m, dut, sent, line):
         """Where the line is, as its fills, the fills of its place and the writes to it say."""
@@ -169,7 +168,8 @@ class LineJoinSpec(Component):
 class PendingWritesSpec(Component):
     """Any line that was pushed is reported, as write or reduction, until it is popped, and leaves behind those pushed before it.
 
-    Environment: pushes only while there is room, pops only while something is pending. The ring has four entries.
+    Environment: pushes only while there is room, pops only while something is pending. The ring has four entries of one bit.
+    The place of a line in the ring is that of the push it came with; the pop of that place must be the pop of the line.
     """
 
     def __init__(self):
@@ -177,25 +177,27 @@ class PendingWritesSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg = load_config("tiny").replace(axi_address_bits=16, axi_reads=2, axi_writes=2, cores=8, l2_kib=8, reductions=True)
-        m.submodules.dut = dut = _PendingWrites(cfg, _FourSizes)
-        limit = dut.sizes.lines
-        count, ahead = Signal(range(limit + 2)), Signal(range(limit + 2))
+        cfg, limit = load_config("tiny").replace(l2_kib=2, reductions=True), 4
+        m.submodules.dut = dut = Sized(lambda: PendingWrites(cfg), lines=limit, line_bits=1)
+        pushed, popped, place = (Signal(range(2 * limit), name=name) for name in ("pushed", "popped", "place"))     # modulo 2 * limit
         tracked, reduces, line = Signal(), Signal(), Signal(dut.sizes.line_bits, reset_less=True)
         for member in (dut.push, dut.pop, dut.reduces, dut.line):
             m.d.comb += member.eq(AnySeq(len(member)))
+        count, ahead = Signal(range(2 * limit)), Signal(range(2 * limit))
         m.d.comb += [
+            count.eq(pushed - popped), ahead.eq(place - popped),
             Assume(~dut.push | dut.free), Assume(~dut.pop | ~dut.empty),
-            Assert(dut.empty == (count == 0)), Assert(dut.free == (count != limit)), Cover(count == limit),
+            Assert(dut.empty == (count == 0)), Assert(dut.free == (count != limit)), Assert(count <= limit), Cover(count == limit),
         ]
-        m.d.sync += count.eq(count + dut.push - dut.pop)
+        m.d.sync += [pushed.eq(pushed + dut.push), popped.eq(popped + dut.pop)]
         with m.If(tracked):
+            m.d.comb += Assert(ahead < count)
             with m.If(dut.line == line):
                 m.d.comb += [Assert(Mux(reduces, dut.reduced, dut.written)), Cover(dut.reduced & dut.written)]
             with m.If(dut.pop):
-                m.d.sync += [ahead.eq(ahead - 1), tracked.eq(ahead != 0)]
+                m.d.sync += tracked.eq(ahead != 0)
         with m.Elif(dut.push & AnySeq(1)):
-            m.d.sync += [tracked.eq(1), reduces.eq(dut.reduces), line.eq(dut.line), ahead.eq(count - dut.pop)]
+            m.d.sync += [tracked.eq(1), reduces.eq(dut.reduces), line.eq(dut.line), place.eq(pushed)]
         with m.If(count == 0):
             m.d.comb += Assert(~dut.reduced & ~dut.written)
         return m
