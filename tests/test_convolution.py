@@ -124,12 +124,11 @@ def test_wrong_arguments(arguments, error, says, device):
     assert str(found.value) == says
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("latency, jitter", [(20, 0), (100, 150)])
 def test_hardware_equals_numpy(latency, jitter):
     """Cycle by cycle: nothing is overwritten before it was read, whenever memory answers."""
-    cfg = load_config("tiny").replace(tensors=True)
-    with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=400_000) as device:
+    cfg = load_config("tiny").replace(name="tiny_tensors", tensors=True)
+    with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=1_000_000) as device:
         for case in CASES:
             x, w, *rest = operands(case, x_dtype=np.uint8)
             y, stats = device.conv(x, w, *rest)

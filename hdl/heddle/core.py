@@ -40,6 +40,8 @@ class Core(Component):
         Errors of the units in the order of ``ERROR_SOURCES``.
     global_port
         To global memory.
+    addressed
+        An address of this core stands on its AXI port.
     event_<counter>, reason_<reason>
         For the performance counters; the counters of the AXI master are not among them.
     """
@@ -54,6 +56,7 @@ class Core(Component):
             "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
             "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
+            "addressed": In(1),
         } | {f"event_{name}": Out(range(most_in_a_cycle(name) + 1)) for name in CORE_EVENTS}
             | {f"reason_{name}": Out(1) for name in CORE_REASONS})
 
@@ -92,6 +95,8 @@ class Core(Component):
 
         self._control(m, front, thread, matrix, copy, rows, barriers)
         self._observe(m, front, thread, matrix, copy)
+        if cfg.tensors:
+            self._copy_start(m, copy)
         return m
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers):
@@ -129,3 +134,12 @@ class Core(Component):
             self.reason_copy_wait.eq(front.waiting_copy), self.reason_thread.eq(front.waiting_thread),
             self.reason_drain.eq(front.ended),
         ]
+
+    def _copy_start(self, m, copy):
+        """Counts from the first operation of an idle copy unit to an address, or to its end where it needs none."""
+        starting, worked = Signal(), Signal()
+        m.d.sync += [
+            worked.eq(copy.busy),
+            starting.eq(Mux(worked, starting & ~self.addressed, copy.busy | (copy.i_operation.valid & copy.i_operation.ready))),
+        ]
+        m.d.comb += self.event_copy_start_cycles.eq(starting)

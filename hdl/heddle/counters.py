@@ -36,6 +36,7 @@ COUNTERS = {
     "write_beats": "AXI write beats",
     "multiply_stalls": "cycles the thread unit waited for its multipliers",
     "thread_shared_cycles": "cycles in which a thread access asked for banks of shared memory",
+    "copy_start_cycles": "with tensors: cycles from an operation that an idle copy unit takes to an address on the AXI port",
 }
 
 

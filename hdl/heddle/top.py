@@ -82,7 +82,7 @@ class Top(Component):
         for number, prefix in enumerate(axi_prefixes(self.cfg)):
             core = core_type.instantiate(m, f"core_{number}")
             m.submodules[f"axi_master_{number}"] = master = AxiMaster(self.cfg)
-            m.d.comb += core.core.eq(number)
+            m.d.comb += [core.core.eq(number), core.addressed.eq(master.m_axi_arvalid | master.m_axi_awvalid)]
             self._through(m, master, axi_members(self.cfg), prefix)
             cores.append(core)
             masters.append(master)

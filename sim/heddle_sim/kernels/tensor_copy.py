@@ -7,7 +7,7 @@ from ..isa import assemble
 from .launch import Launch
 from .text import KernelText
 
-__all__ = ["block_copy", "block_prefetch", "tensor_copy", "tensor_prefetch"]
+__all__ = ["block_copy", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
 
 
 def _first_core(text, emit):
@@ -23,10 +23,10 @@ class _TensorText:
     The coordinates lie in neighbouring registers, innermost first, and so do the offsets.
     """
 
-    def __init__(self, request):
+    def __init__(self, request, more=()):
         rank, pixels = len(request.coordinates), request.mode == TensorMode.IM2COL
         coordinates, offsets = [f"c{d}" for d in range(rank)], [f"o{d}" for d in range(rank - 2)] if pixels else []
-        names = ["core", "shared", "descriptor", "bytes", *coordinates, *offsets]
+        names = ["core", "shared", "descriptor", "bytes", *coordinates, *offsets, *more]
         self.text = KernelText(names)
         self.form = f"{request.mode.name.lower()}.{rank}d"
         self.operands = "{descriptor}, {c0}" + ", {o0}" * pixels
@@ -54,6 +54,33 @@ def tensor_copy(cfg, request, nbytes):
         else:
             program.text("    barrier.expect b0, {bytes}",
                          f"    copy_tensor.{program.form}.shared.global {{shared}}, {program.operands}, b0", "    barrier.wait b0")
+    return program.launch(cfg, emit)
+
+
+def repeated_copies(cfg, request, nbytes, places, count):
+    """A first copy, which brings the descriptor, and when it is over ``count`` copies of the same box back to back, between global
+    memory and one of ``places`` in shared memory after the other."""
+    names = [f"place{number}" for number in range(len(places))]
+    program = _TensorText(request, ["all_bytes", *names])
+    first = max(program.uniform) + 1 - len(places)
+    program.uniform |= {program.uniform_bytes: nbytes, first - 1: count * nbytes}
+    program.uniform |= {first + number: place for number, place in enumerate(places)}
+
+    def copies(chosen, total):
+        if not chosen:
+            return
+        if request.store:
+            program.text(*(f"    copy_tensor.{program.form}.global.shared {{{place}}}, {program.operands}" for place in chosen),
+                         "    wait.copy")
+            return
+        program.text(f"    barrier.expect b0, {{{total}}}",
+                     *(f"    copy_tensor.{program.form}.shared.global {{{place}}}, {program.operands}, b0" for place in chosen),
+                     "    barrier.wait b0", "    wait.copy")
+
+    def emit():
+        program.text("    invalidate_descriptor {descriptor}")
+        copies(names[:1], "bytes")
+        copies([names[number % len(names)] for number in range(count)], "all_bytes")
     return program.launch(cfg, emit)
 
 

@@ -1,0 +1,142 @@
+"""Copies of tensors: what they reach of the bus, and how soon their first address is there."""
+
+import numpy as np
+
+from ..golden.tensor_copy import load_tensor, store_tensor
+from ..kernels.copy_cases import QUICK, copy_sweep
+from ..kernels.tensor_copy import block_copy, repeated_copies
+from .common import CommandFailed, print_rows
+
+__all__ = ["copy_aims", "copy_row", "copy_rows", "print_copy"]
+
+PLACES = 4              # boxes in shared memory, if they fit
+PERIOD = 1024           # bytes after which swizzles begin anew
+FEW = 4                 # requests of the shorter of two runs
+BEATS = 2048            # by how much the longer one is longer, about
+MOST_REQUESTS = 200
+PROGRAM = 40            # instructions of the program beside the copies
+
+
+def copy_aims(case):
+    """``(aim, start_aim)``: least beats a cycle of those that the rows need, most cycles from a request to its first address."""
+    aim = 0.95 if case.store or case.pixels else 0.9 if case.row == 32 else 0.97
+    return aim, 8 if case.rank <= 3 else 10
+
+
+def copy_rows(device, seed, check, quick=False, progress=None):
+    """A benchmark row for each point of the sweep, or of a small one."""
+    cases = QUICK if quick else copy_sweep()
+    cases = [case for case in cases if device.cfg.tensor_im2col or not case.pixels]
+    progress.stage("copies", len(cases))
+    rows = []
+    for case in cases:
+        rows.append(copy_row(device, case, seed, check))
+        progress.step()
+    return rows
+
+
+def copy_row(device, case, seed, check):
+    """Copies a box again and again, back to back, and counts.
+
+    From the hardware's counters of two runs of which one has more requests: ``beats`` and ``cycles`` of these requests,
+    ``beats_per_cycle``, ``bytes_per_cycle``, ``bus_fraction`` (bytes of the rows, of what the bus could carry), ``limit`` (the largest
+    such fraction: rows that are shorter than a beat leave the rest of it unused), ``idle_per_request`` (cycles without a beat). From
+    those of a run with one request and one with none: ``start_cycles``, from the request to its address on the AXI pins with the
+    descriptor cached, and ``request_cycles``, until the program goes on behind it. Raises ``CommandFailed`` when anything was copied wrong.
+    """
+    cfg = device.cfg
+    rows = case.rows(cfg.shared_bytes)
+    with _Operands(device, case, rows, seed) as operands:
+        more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), MOST_REQUESTS, cfg.instruction_words - PROGRAM - FEW)
+        before, one, few, many = (operands.run(count, check) for count in (0, 1, FEW, FEW + more))
+    parameters = {
+        "direction": "store" if case.store else "load", "mode": "im2col" if case.pixels else "tile", "rank": case.rank, "row_bytes": case.row,
+        "swizzle": case.swizzle.name[1:] + "B" if case.swizzle.value else "none",
+        "stride": case.stride, "rows": rows, "requests": more, "seed": seed, "simulator": device.simulator,
+    }
+    return parameters | _figures(case, cfg, rows, more, before, one, few, many) | {"checked": bool(check)}
+
+
+def _figures(case, cfg, rows, requests, before, one, few, many):
+    aim, start_aim = copy_aims(case)
+    row = dict.fromkeys(("beats", "cycles", "beats_per_cycle", "bytes_per_cycle", "bus_fraction", "idle_per_request", "start_cycles",
+                         "request_cycles", "met", "counters"))
+    row |= {"limit": case.limit(cfg.axi_bytes), "aim": aim, "start_aim": start_aim}
+    if many.cycles is None:
+        return row
+    counted = {name: many.counters[name] - few.counters[name] for name in many.counters}
+    beats, cycles = counted["write_beats" if case.store else "read_beats"], many.cycles - few.cycles
+    nbytes = requests * rows * case.row
+    start = one.counters["copy_start_cycles"] - before.counters["copy_start_cycles"]
+    return row | {
+        "beats": beats, "cycles": cycles, "beats_per_cycle": beats / cycles, "bytes_per_cycle": nbytes / cycles,
+        "bus_fraction": nbytes / cycles / cfg.axi_bytes, "idle_per_request": (cycles - beats) / requests, "start_cycles": start,
+        "request_cycles": one.cycles - before.cycles, "met": beats / cycles >= aim and start <= start_aim, "counters": counted,
+    }
+
+
+class _Operands:
+    """A tensor, its descriptor and boxes of it in shared memory, from ``__enter__`` to ``__exit__``."""
+
+    def __init__(self, device, case, rows, seed):
+        self.device, self.case, self.rows = device, case, rows
+        self.generator = np.random.default_rng(seed)
+
+    def __enter__(self):
+        device, self._addresses = self.device, []
+        size = self.case.fields(self.rows, 0).tensor_bytes
+        tensor, descriptor, self.image = (self._reserve(nbytes) for nbytes in (size, 128, device.cfg.shared_bytes))
+        self.fields = self.case.fields(self.rows, tensor)
+        device.write(descriptor, np.frombuffer(self.fields.encode(), np.uint8))
+        pitch = -(-self.fields.bytes // PERIOD) * PERIOD
+        self.places = [number * pitch for number in range(min(PLACES, device.cfg.shared_bytes // pitch))]
+        self.request = self.case.request(descriptor)
+        return self
+
+    def _reserve(self, nbytes):
+        self._addresses.append(self.device.allocate(nbytes))
+        return self._addresses[-1]
+
+    def __exit__(self, *exception):
+        for address in self._addresses:
+            self.device.free(address)
+
+    def run(self, count, check):
+        """A run with ``count`` copies after the first one; compares memory and shared memory with the golden model."""
+        device, fields = self.device, self.fields
+        # The same at each place: there is no order between bursts of stores.
+        pitch = self.places[-1] // (len(self.places) - 1) if len(self.places) > 1 else device.cfg.shared_bytes
+        shared = np.resize(self.generator.integers(0, 256, pitch, np.uint8), device.cfg.shared_bytes)
+        device.write(self.image, shared)
+        device.write(fields.address, self.generator.integers(0, 256, fields.tensor_bytes, np.uint8))
+        memory = device.memory.bytes.copy() if check else None
+        self._blocks(to_shared=True)
+        launch = repeated_copies(device.cfg, self.request, fields.bytes, self.places, count)
+        stats = device.run(launch.program, launch.uniform)
+        if check:
+            self._blocks(to_shared=False)
+            self._compare(memory, shared, count)
+        return stats
+
+    def _blocks(self, to_shared):
+        launch = block_copy(self.device.cfg, 0, self.image, self.device.cfg.shared_bytes, to_shared)
+        self.device.run(launch.program, launch.uniform)
+
+    def _compare(self, memory, shared, count):
+        for place in self.places[:max(count, 1)]:
+            if self.case.store:
+                store_tensor(memory, shared, self.fields, self.request.coordinates, place)
+            else:
+                load_tensor(memory, shared, self.fields, self.request.coordinates, place, self.request.offsets)
+        memory[self.image:self.image + len(shared)] = shared
+        found = self.device.memory.bytes
+        if not np.array_equal(found, memory):
+            place = np.flatnonzero(found != memory)[0]
+            raise CommandFailed(f"byte {place:#x} of memory must be {memory[place]}, not {found[place]} ({self.case.name}, {count} copies); "
+                                "please report it")
+
+
+def print_copy(options, cfg, rows):
+    print_rows(options, "copy", cfg.name, rows, dict.fromkeys(
+        ("direction", "mode", "rank", "row_bytes", "swizzle", "stride", "beats_per_cycle", "bytes_per_cycle", "bus_fraction", "limit",
+         "idle_per_request", "start_cycles", "request_cycles", "aim", "met", "checked")))
