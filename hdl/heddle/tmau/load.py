@@ -14,6 +14,7 @@ from ..layouts import (
     read_data_layout,
     read_request_layout,
 )
+from .burst_request import request_burst
 from .fill import FillBeats
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .located import BeatLocator, located_beat_layout
@@ -199,8 +200,6 @@ class LoadEngine(Component):
         m.submodules.locator = locator = BeatLocator(self.cfg)
         located, requested, accepted = locator.o, 1, 1
         m.submodules.writer = writer = BeatWriter(self.cfg)
-        request = self.read_request
-        free = Signal()
         burst = self.i_burst.payload
         if self.cfg.tensors:
             m.submodules.filler = filler = FillBeats(self.cfg)
@@ -211,7 +210,7 @@ class LoadEngine(Component):
                 filler.i_burst.payload.burst.eq(burst),
                 filler.i_burst.payload.slot.eq(slots.index),
             ]
-        self._request(m, request, slots, burst, requested, free)
+        free = request_burst(m, self.cfg, self.read_request, burst, slots.index, slots.take & requested)
         m.d.comb += [
             self.i_burst.ready.eq(free & slots.free & accepted),
             slots.take.eq(self.i_burst.valid & self.i_burst.ready),
@@ -232,27 +231,3 @@ class LoadEngine(Component):
         connect(m, writer.o_moved, flipped(self.o_moved))
         connect(m, writer.o_failure, flipped(self.o_failure))
         return m
-
-    def _request(self, m, request, slots, burst, requested, free):
-        """The request of the burst that is taken: from a register, or with tensors at once, and from a register if it has to wait."""
-        asked = Signal.like(request.payload, name="asked")
-        m.d.comb += [
-            asked.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
-            asked.beats_minus_one.eq(burst.beats_minus_one),
-            asked.tag.eq(slots.index),
-        ]
-        wanted = slots.take & requested
-        if self.cfg.tensors:
-            waiting = Signal()
-            kept = Signal.like(request.payload, name="kept", reset_less=True)
-            m.d.comb += [
-                free.eq(~waiting), request.valid.eq(waiting | wanted),
-                request.payload.eq(Mux(waiting, kept, asked)),
-            ]
-            m.d.sync += waiting.eq(request.valid & ~request.ready)
-            with m.If(~waiting):
-                m.d.sync += kept.eq(asked)
-            return
-        m.d.comb += free.eq(~request.valid | request.ready)
-        with m.If(free):
-            m.d.sync += [request.valid.eq(wanted), request.payload.eq(asked)]

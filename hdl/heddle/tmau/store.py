@@ -23,7 +23,8 @@ from ..layouts import (
 )
 from ..stream import Queue, link
 from .beats import BeatRequester, beat_layout
-from .generator import burst_layout, reduction_members, unit_bytes, units_per_beat
+from .burst_request import request_burst
+from .generator import burst_layout, unit_bytes, units_per_beat
 from .slots import SlotRing
 from .swizzle import exchange_of, swizzle
 
@@ -226,8 +227,8 @@ class StoreEngine(Component):
     """Writes bursts of shared memory to global memory, up to ``cfg.axi_writes`` at a time.
 
     Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
-    ``i_burst`` to the request. Bytes of partial first and last beats that do not belong to the transfer have no strobe. Reset forgets
-    all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
+    ``i_burst`` to the request, none with ``cfg.tensors``. Bytes of partial first and last beats that do not belong to the transfer have
+    no strobe. Reset forgets all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
 
     Parameters
     ----------
@@ -269,12 +270,10 @@ class StoreEngine(Component):
         m.submodules.bursts = bursts = Queue(burst_layout(self.cfg), BURSTS_AHEAD)
         m.submodules.requester = requester = BeatRequester(self.cfg)
         m.submodules.reader = reader = BeatReader(self.cfg)
-        request = self.write_request
         burst = self.i_burst.payload
-        free = Signal()
         outside = burst.outside if self.cfg.tensors else 0
+        free = request_burst(m, self.cfg, self.write_request, burst, slots.index, slots.take & ~outside)
         m.d.comb += [
-            free.eq(~request.valid | request.ready),
             self.i_burst.ready.eq(free & slots.free & bursts.i.ready),
             slots.take.eq(self.i_burst.valid & self.i_burst.ready),
             slots.ends_transfer.eq(burst.ends_transfer),
@@ -284,14 +283,6 @@ class StoreEngine(Component):
             self.busy.eq(slots.busy | self.o_moved.valid),
             self.event_conflict.eq(reader.event_conflict),
         ]
-        with m.If(free):
-            m.d.sync += [
-                request.valid.eq(slots.take & ~outside),
-                request.payload.address.eq(burst.beat_address << exact_log2(self.cfg.axi_bytes)),
-                request.payload.beats_minus_one.eq(burst.beats_minus_one),
-                request.payload.tag.eq(slots.index),
-                *(request.payload[name].eq(burst[name]) for name in reduction_members(self.cfg)),
-            ]
         link(m, bursts.o, requester.i)
         link(m, requester.o, reader.i)
         link(m, reader.o, self.write_data)

@@ -50,8 +50,8 @@ def copy_row(device, case, seed, check):
         more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), MOST_REQUESTS, cfg.instruction_words - PROGRAM - FEW)
         before, one, few, many = (operands.run(count, check) for count in (0, 1, FEW, FEW + more))
     parameters = {
-        "direction": "store" if case.store else "load", "mode": "im2col" if case.pixels else "tile", "rank": case.rank, "row_bytes": case.row,
-        "swizzle": case.swizzle.name[1:] + "B" if case.swizzle.value else "none",
+        "direction": "store" if case.store else "load", "mode": "im2col" if case.pixels else "tile", "rank": case.rank,
+        "row_bytes": case.row, "swizzle": case.swizzle.name[1:] + "B" if case.swizzle.value else "none",
         "stride": case.stride, "rows": rows, "requests": more, "seed": seed, "simulator": device.simulator,
     }
     return parameters | _figures(case, cfg, rows, more, before, one, few, many) | {"checked": bool(check)}
@@ -132,8 +132,8 @@ class _Operands:
         found = self.device.memory.bytes
         if not np.array_equal(found, memory):
             place = np.flatnonzero(found != memory)[0]
-            raise CommandFailed(f"byte {place:#x} of memory must be {memory[place]}, not {found[place]} ({self.case.name}, {count} copies); "
-                                "please report it")
+            raise CommandFailed(f"byte {place:#x} of memory must be {memory[place]}, not {found[place]} ({self.case.name}, {count} "
+                                "copies); please report it")
 
 
 def print_copy(options, cfg, rows):
