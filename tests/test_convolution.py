@@ -33,6 +33,10 @@ def operands(case, x_dtype=np.int8, w_dtype=np.int8, seed=0):
     return x, w, *CASES[case][2:]
 
 
+def options(values):
+    return dict(zip(("pads", "strides", "dilations"), values))
+
+
 def tuples(spatial, padding, stride, dilation):
     """What ``Device.conv`` makes of its arguments."""
     pairs = padding if isinstance(padding, tuple) else (padding,) * spatial
@@ -65,9 +69,9 @@ def test_rows_have_an_odd_number_of_blocks():
 
 
 @pytest.mark.parametrize("change, says", [
-    (dict(stride=(0, 1)), "stride must be at least 1, not "),
+    (dict(stride=(0, 1)), "strides must be at least 1, not "),
     (dict(filter=(7, 3)), "filters of w must fit the padded size (6, 6) of x, not have (7, 3)"),
-    (dict(size=(400, 400), dilation=(129, 1)), "(filter - 1) * dilation must be at most 255 with 2 spatial axes, not 258"),
+    (dict(size=(400, 400), dilation=(129, 1)), "(filter - 1) * dilations must be at most 255 with 2 spatial axes, not 258"),
 ])
 def test_wrong_shapes(change, says):
     good = dict(images=1, size=(4, 4), channels=16, outputs=8, filter=(3, 3), padding=((1, 1),) * 2, stride=(1, 1), dilation=(1, 1))
@@ -93,7 +97,7 @@ def device(request):
 def test_program_equals_numpy(case, device):
     for x_dtype, w_dtype in ((np.int8, np.int8), (np.uint8, np.int8)):
         x, w, *rest = operands(case, x_dtype, w_dtype)
-        y, stats = device.conv(x, w, *rest)
+        y, stats = device.conv(x, w, **options(rest))
         expected = convolution(x, w, *tuples(x.ndim - 2, *rest))
         assert y.dtype == np.int32 and y.shape == expected.shape
         assert np.array_equal(y, expected)
@@ -106,21 +110,54 @@ def test_several_cores_share_the_pixels():
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         for case in ("3 x 3", "without padding", "one of everything"):
             x, w, *rest = operands(case)
-            assert np.array_equal(device.conv(x, w, *rest)[0], convolution(x, w, *tuples(x.ndim - 2, *rest)))
+            assert np.array_equal(device.conv(x, w, **options(rest))[0], convolution(x, w, *tuples(x.ndim - 2, *rest)))
+
+
+def by_groups(x, w, group=1, pads=(0, 0, 0, 0), strides=(1, 1), dilations=(1, 1)):
+    """Channels first, by the golden model."""
+    x, w = np.moveaxis(x, 1, -1), np.moveaxis(w, 1, -1)
+    parts = [convolution(*part, tuple(zip(pads[:2], pads[2:])), strides, dilations)
+             for part in zip(np.split(x, group, axis=-1), np.split(w, group))]
+    return np.moveaxis(np.concatenate(parts, axis=-1), -1, 1)
+
+
+@pytest.mark.parametrize("channels, outputs, filters, options", [
+    (8, 6, (3, 3), dict(pads=(1, 0, 2, 1), strides=(2, 1), group=2)),
+    (5, 3, (2, 3), dict(pads=(0, 0, 1, 1), dilations=(2, 1))),
+    (4, 4, (3, 1), dict(group=4)),
+])
+def test_channels_first_and_groups(channels, outputs, filters, options, device):
+    rng = np.random.default_rng(channels)
+    x = rng.integers(0, 256, (2, channels, 7, 6), np.uint8)
+    w = rng.integers(0, 256, (outputs, channels // options.get("group", 1), *filters), np.uint8)
+    y, stats = device.conv(x, w, layout="NCHW", **options)
+    assert np.array_equal(y, by_groups(x, w, **options))
+    assert stats.macs == y.size * w[0].size
+    assert device.memory.allocator.used == 0
+
+
+X, W = np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 2), np.int8)
 
 
 @pytest.mark.parametrize("arguments, error, says", [
     ((np.zeros((1, 4, 4, 2), np.int16), np.zeros((1, 3, 3, 2), np.int8)), TypeError, "x must be an array of int8 or uint8, not int16"),
     ((np.zeros((4, 4), np.int8), np.zeros((3, 3), np.int8)), ValueError, "x and w must have the same 3 to 5 dimensions, not 2 and 2"),
     ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 3), np.int8)), ValueError,
-     "w must have the 2 channels of x as its last axis, not 3"),
-    ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 2), np.int8), -1), ValueError, "padding must be at least 0, not -1"),
-    ((np.zeros((1, 4, 4, 2), np.int8), np.zeros((1, 3, 3, 2), np.int8), 0, (1, 1, 1)), ValueError,
-     "stride must be an integer, or 2 of them, not (1, 1, 1)"),
+     "w must have 2 channels as x, not 3"),
+    ((X, W, dict(pads=-1)), ValueError, "pads must be at least 0, not -1"),
+    ((X, W, dict(pads=(1, 1, 1))), ValueError, "pads must be an integer, or 2 of them, not (1, 1, 1)"),
+    ((X, W, dict(pads=((1, 1), (1, 1), (1, 1)))), ValueError, "pads must have 2 pairs, not 3"),
+    ((X, W, dict(strides=(1, 1, 1))), ValueError, "strides must be an integer, or 2 of them, not (1, 1, 1)"),
+    ((X, W, dict(group=2)), ValueError, "w must have 2 channels as x, divided by 2 groups, not 2"),
+    ((X, W[..., :1], dict(group=2)), ValueError, "w must have a multiple of 2 outputs (group), not 1"),
+    ((X, W, dict(group=0)), ValueError, "group must be an integer of at least 1, not 0"),
+    ((X, W, dict(layout="CHWN")), ValueError, "layout must be one of NHWC, NCHW, not 'CHWN'"),
+    ((X, W, dict(method="fft")), ValueError, "method must be one of im2col, not 'fft'"),
 ])
 def test_wrong_arguments(arguments, error, says, device):
+    x, w, *options = arguments
     with pytest.raises(error) as found:
-        device.conv(*arguments)
+        device.conv(x, w, **(options[0] if options else {}))
     assert str(found.value) == says
 
 
@@ -131,6 +168,6 @@ def test_hardware_equals_numpy(latency, jitter):
     with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=1_000_000) as device:
         for case in CASES:
             x, w, *rest = operands(case, x_dtype=np.uint8)
-            y, stats = device.conv(x, w, *rest)
+            y, stats = device.conv(x, w, **options(rest))
             assert np.array_equal(y, convolution(x, w, *tuples(x.ndim - 2, *rest))), case
             assert stats.cycles > 0 and 0 < stats.utilization <= 1

@@ -1,5 +1,8 @@
 """Convolutions on a device: operands and descriptors to global memory, a run, the result back."""
 
+from functools import reduce
+from operator import add
+
 import numpy as np
 
 from ..kernels.convolution import ConvolutionKernel
@@ -8,6 +11,8 @@ from ..kernels.convolution_shape import ConvolutionShape
 __all__ = ["convolve"]
 
 UNWRITTEN = 0xA5
+LAYOUTS = ("NHWC", "NCHW")
+METHODS = ("im2col",)
 
 
 def _per_axis(name, value, spatial):
@@ -18,20 +23,36 @@ def _per_axis(name, value, spatial):
     return tuple(int(item) for item in values)
 
 
-def _pairs(padding, spatial):
+def _pairs(pads, spatial):
     """(begin, end) for every spatial axis."""
-    if not isinstance(padding, (int, np.integer)) and any(isinstance(item, (tuple, list)) for item in padding):
-        pairs = tuple(_per_axis("padding", item, 2) for item in padding)
-        if len(pairs) != spatial:
-            raise ValueError(f"padding must have {spatial} pairs, not {len(pairs)}")
-    else:
-        pairs = tuple((item, item) for item in _per_axis("padding", padding, spatial))
-    if min(min(pair) for pair in pairs) < 0:
-        raise ValueError(f"padding must be at least 0, not {padding!r}")
-    return pairs
+    if not isinstance(pads, (int, np.integer)):
+        pads = tuple(pads)
+        if any(isinstance(item, (tuple, list)) for item in pads):
+            if len(pads) != spatial:
+                raise ValueError(f"pads must have {spatial} pairs, not {len(pads)}")
+            pads = [_per_axis("pads", item, 2)[edge] for edge in (0, 1) for item in pads]
+    if isinstance(pads, (int, np.integer)) or len(pads) != 2 * spatial:
+        pads = _per_axis("pads", pads, spatial) * 2
+    values = _per_axis("pads", pads, 2 * spatial)
+    if min(values) < 0:
+        raise ValueError(f"pads must be at least 0, not {min(values)}")
+    return tuple(zip(values[:spatial], values[spatial:]))
 
 
-def _shape(x, w, padding, stride, dilation):
+def _shape(x, w, pads, strides, dilations, group):
+    """Of the convolution of one group; ``x`` and ``w`` are channels-last."""
+    channels = x.shape[-1]
+    if channels != group * w.shape[-1]:
+        raise ValueError(f"w must have {channels} channels as x" + (f", divided by {group} groups" if group > 1 else "") +
+                         f", not {w.shape[-1]}")
+    if w.shape[0] % group:
+        raise ValueError(f"w must have a multiple of {group} outputs (group), not {w.shape[0]}")
+    spatial = x.ndim - 2
+    return ConvolutionShape(x.shape[0], x.shape[1:-1], w.shape[-1], w.shape[0] // group, w.shape[1:-1], _pairs(pads, spatial),
+                            _per_axis("strides", strides, spatial), _per_axis("dilations", dilations, spatial))
+
+
+def _check(x, w, group, layout, method):
     for name, array in (("x", x), ("w", w)):
         if not isinstance(array, np.ndarray) or array.dtype not in (np.int8, np.uint8):
             raise TypeError(f"{name} must be an array of int8 or uint8, not {getattr(array, 'dtype', type(array).__name__)}")
@@ -39,14 +60,14 @@ def _shape(x, w, padding, stride, dilation):
         raise ValueError(f"x and w must have the same 3 to 5 dimensions, not {x.ndim} and {w.ndim}")
     if 0 in x.shape or 0 in w.shape:
         raise ValueError(f"x and w must have no empty axis, not shapes {x.shape} and {w.shape}")
-    if x.shape[-1] != w.shape[-1]:
-        raise ValueError(f"w must have the {x.shape[-1]} channels of x as its last axis, not {w.shape[-1]}")
-    spatial = x.ndim - 2
-    return ConvolutionShape(x.shape[0], x.shape[1:-1], x.shape[-1], w.shape[0], w.shape[1:-1], _pairs(padding, spatial),
-                            _per_axis("stride", stride, spatial), _per_axis("dilation", dilation, spatial))
+    if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or group < 1:
+        raise ValueError(f"group must be an integer of at least 1, not {group!r}")
+    for name, value, known in (("layout", layout, LAYOUTS), ("method", method, METHODS)):
+        if value not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 
-def convolve(device, x, w, padding=0, stride=1, dilation=1):
+def convolve(device, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="NHWC", method="im2col"):
     """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16].
 
     Parameters
@@ -56,17 +77,34 @@ def convolve(device, x, w, padding=0, stride=1, dilation=1):
     x : numpy.ndarray
         ``int8`` or ``uint8``, shape (N, [D, [H,]] W, C): images, one to three spatial axes, channels.
     w : numpy.ndarray
-        ``int8`` or ``uint8``, shape (K, [T, [R,]] S, C): filters.
-    padding : int or tuple
-        Zeros around each image: for all axes, for each spatial axis, or a pair (begin, end) for each.
-    stride, dilation : int or tuple
+        ``int8`` or ``uint8``, shape (K, [T, [R,]] S, C / group): filters.
+    strides, dilations : int or tuple
         For all spatial axes, or for each of them; strides up to 8.
+    pads : int or tuple
+        Zeros around each image: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all ends.
+    group : int
+        Output k sees the channels of group k div (K / group) only; a run each.
+    layout : str
+        "NHWC" as above, or "NCHW": x (N, C, [D, [H,]] W), w (K, C / group, [T, [R,]] S) and the result (N, K, …), which the host rearranges
+        before and after the run.
+    method : str
+        "im2col": the copy unit makes the rows of the matrix product while it loads.
 
     Returns ``(y, stats)``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of filters
     at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not fit
     together, ``TensorMapError`` for what a descriptor cannot say.
     """
-    shape = _shape(x, w, padding, stride, dilation)
+    _check(x, w, group, layout, method)
+    if layout == "NCHW":
+        x, w = (np.ascontiguousarray(np.moveaxis(array, 1, -1)) for array in (x, w))
+    shape = _shape(x, w, pads, strides, dilations, group)
+    runs = [_run(device, shape, *operands) for operands in zip(np.split(x, group, axis=-1), np.split(w, group))]
+    y, stats = np.concatenate([y for y, _ in runs], axis=-1), reduce(add, (stats for _, stats in runs))
+    return (np.ascontiguousarray(np.moveaxis(y, -1, 1)) if layout == "NCHW" else y), stats
+
+
+def _run(device, shape, x, w):
+    """The convolution of one group."""
     kernel = ConvolutionKernel(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
     memory, addresses = device.memory, []
     try:

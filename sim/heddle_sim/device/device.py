@@ -241,11 +241,15 @@ class Device(TensorAccess):
             for address in addresses:
                 self.free(address)
 
-    def conv(self, x, w, padding=0, stride=1, dilation=1):
-        """Convolution of 8-bit integers, loaded by the tensor copy unit: see ``convolution.convolve`` [S1.16]."""
+    def conv(self, x, w, **options):
+        """Convolution of 8-bit integers, loaded by the tensor copy unit [S1.16]: ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C).
+
+        ``options``: ``strides``, ``pads``, ``dilations``, ``group``, ``layout``, ``method``, as in ``convolution.convolve``.
+        Returns ``(y, stats)``.
+        """
         from .convolution import convolve
 
-        return convolve(self, x, w, padding, stride, dilation)
+        return convolve(self, x, w, **options)
 
     def tensordot(self, a, b, axes=1, **options):
         """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].

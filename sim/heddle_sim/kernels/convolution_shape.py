@@ -32,14 +32,14 @@ class ConvolutionShape:
     def __post_init__(self):
         for name in ("stride", "dilation"):
             if min(getattr(self, name)) < 1:
-                raise ValueError(f"{name} must be at least 1, not {getattr(self, name)}")
+                raise ValueError(f"{name}s must be at least 1, not {getattr(self, name)}")
         if min(self.result) < 1:
             padded = tuple(size + sum(padding) for size, padding in zip(self.size, self.padding))
-            raise ValueError(f"filters of w must fit the padded size {padded} of x, not have {self.filter} (dilation {self.dilation})")
+            raise ValueError(f"filters of w must fit the padded size {padded} of x, not have {self.filter} (dilations {self.dilation})")
         most = (1 << COORDINATE_OFFSET_BITS[self.spatial]) - 1
         for reach in self.reach:
             if reach > most:
-                raise ValueError(f"(filter - 1) * dilation must be at most {most} with {self.spatial} spatial axes, not {reach}")
+                raise ValueError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
 
     @property
     def spatial(self):
