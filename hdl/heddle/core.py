@@ -19,7 +19,7 @@ from .tmau.unit import CopyUnit
 __all__ = ["Core", "CORE_EVENTS", "CORE_REASONS", "ERROR_SOURCES"]
 
 ERROR_SOURCES = ("thread", "matrix", "copy", "front")
-CORE_EVENTS = tuple(name for name in COUNTERS if not name.startswith(("read_", "write_")))
+CORE_EVENTS = tuple(name for name in COUNTERS if not name.startswith(("read_", "write_", "level2_")))
 CORE_REASONS = tuple(name for name in BREAKDOWN if name != "control")
 
 

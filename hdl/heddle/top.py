@@ -8,12 +8,14 @@ from .control.counters import PerformanceCounters
 from .control.registers import ControlRegisters
 from .control.run import RunControl
 from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
+from .counters import LEVEL2_EVENTS
 from .memory.axi_master import AxiMaster, axi_members
 from .memory.l2 import Level2
 from .once import Once
 
 __all__ = ["Top", "axi_prefixes"]
 
+EVENTS_OF_LEVEL2 = {"level2_hits": "event_hit", "level2_misses": "event_miss", "level2_evictions": "event_eviction"}
 MASTER_EVENTS = ("read_requests", "read_beats", "write_requests", "write_beats")
 
 
@@ -52,7 +54,7 @@ class Top(Component):
         m.submodules.axi_lite = lite = AxiLite()
         m.submodules.registers = registers = ControlRegisters(cfg)
         m.submodules.run = run = RunControl(len(ERROR_SOURCES), cfg.cores)
-        m.submodules.counters = counters = PerformanceCounters(cfg.cores)
+        m.submodules.counters = counters = PerformanceCounters(cfg.cores, () if cfg.l2_kib else LEVEL2_EVENTS)
         m.submodules.level2 = level2 = Level2(cfg)
         cores, masters = self._cores(m)
 
@@ -72,8 +74,12 @@ class Top(Component):
         ]
         m.d.comb += [getattr(registers, name).eq(getattr(run, name))
                      for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
-        self._run(m, registers, run, cores, masters)
+        self._run(m, registers, run, cores, masters, level2.busy if cfg.l2_kib else 0)
         self._count(m, counters, cores, masters)
+        if cfg.l2_kib:
+            # Between runs the host may change memory.
+            m.d.comb += level2.invalidate.eq(run.start | run.finished)
+            m.d.comb += [getattr(counters, f"event_{name}").eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]
         return m
 
     def _cores(self, m):
@@ -88,7 +94,7 @@ class Top(Component):
             masters.append(master)
         return cores, masters
 
-    def _run(self, m, registers, run, cores, masters):
+    def _run(self, m, registers, run, cores, masters, level2_busy):
         """Program, uniform registers, start and stop go to all cores; errors and ends come from each."""
         for number, (core, master) in enumerate(zip(cores, masters)):
             m.d.comb += [
@@ -96,7 +102,7 @@ class Top(Component):
                 core.host_write.eq(registers.uniform_write), core.host_index.eq(registers.uniform_index),
                 core.host_data.eq(registers.uniform_data), core.entry.eq(registers.entry),
                 core.start.eq(run.start), core.stop.eq(run.stop),
-                run.ended[number].eq(core.ended), run.idle[number].eq(core.idle & ~master.pending),
+                run.ended[number].eq(core.ended), run.idle[number].eq(core.idle & ~master.pending & ~level2_busy),
             ]
             for source, error in enumerate(core.o_error):
                 connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])

@@ -24,6 +24,8 @@ class PerformanceCounters(Component):
     ----------
     cores : int
         Cores whose events are counted together.
+    absent : iterable of str
+        Counters that stay zero: their events do not exist in the configuration.
 
     Members
     -------
@@ -38,11 +40,11 @@ class PerformanceCounters(Component):
         ``value`` is exact: two rounds of additions have passed since ``enable`` was high.
     """
 
-    def __init__(self, cores=1):
-        self._cores = cores
+    def __init__(self, cores=1, absent=()):
+        self._cores, self._absent = cores, frozenset(absent)
         self._names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
         self._slots = 1 << ceil_log2(len(self._names))
-        members = {f"event_{name}": In(range(cores * most_in_a_cycle(name) + 1)) for name in COUNTERS}
+        members = {f"event_{name}": In(range(cores * most_in_a_cycle(name) + 1)) for name in COUNTERS if name not in self._absent}
         members |= {f"reason_{name}": In(1) for name in BREAKDOWN if name != "control"}
         super().__init__(members | {
             "enable": In(1), "clear": In(1), "index": In(range(len(self._names))), "value": Out(32), "settled": Out(1),
@@ -58,7 +60,8 @@ class PerformanceCounters(Component):
         cycles_carry = Signal()
         m.d.sync += slot.eq(slot + 1)
 
-        for index, (name, event) in enumerate(self._events(cycles_carry).items()):
+        for name, event in self._events(cycles_carry).items():
+            index = self._names.index(name)
             most = self._cores * most_in_a_cycle(name) if name in COUNTERS else 1       # that one cycle adds
             recent = Signal(range(self._slots * most + 1), name=f"recent_{name}")
             happened = Signal(range(most + 1), name=f"happened_{name}")
@@ -106,4 +109,5 @@ class PerformanceCounters(Component):
             holds = Const(1) if name == "control" else getattr(self, f"reason_{name}")
             events[name] = self.enable & holds & ~earlier
             earlier = earlier | holds
-        return events | {name: Mux(self.enable, getattr(self, f"event_{name}"), 0) for name in COUNTERS}
+        return events | {name: Mux(self.enable, getattr(self, f"event_{name}"), 0)
+                         for name in COUNTERS if name not in self._absent}

@@ -38,7 +38,8 @@ class Level2Lookup(Component):
 
     A line is asked of memory only while no write to it is pending, and a write waits while a reduction of its line is: so reads see
     every write that was answered, and each element sees reductions and writes one after the other [S1.9]. ``clear`` drops all lines as
-    soon as the line that is being looked up has left; requests wait for ``sets`` + 2 cycles then, and after reset.
+    soon as the line that is being looked up has left; requests wait for ``sets`` + 2 cycles then, and after reset. Where no
+    line came in since the last time there is nothing to drop, and nothing waits.
 
     Parameters
     ----------
@@ -146,11 +147,14 @@ class Level2Lookup(Component):
     def _clear(self, m, tags, valid):
         wanted = Signal()
         begins = Signal()
+        holds = Signal()        # a line came in since the last time: without one there is nothing to drop, and requests need not wait
         m.d.comb += [
             begins.eq(wanted & ~valid & ~tags.clearing), tags.clear.eq(begins),
             self._intake.eq(~wanted & ~self.clear & ~tags.clearing),
         ]
-        with m.If(self.clear):
+        with m.If(self.clear & (holds | valid)):
             m.d.sync += wanted.eq(1)
         with m.Elif(begins):
-            m.d.sync += wanted.eq(0)
+            m.d.sync += [wanted.eq(0), holds.eq(0)]
+        with m.If(tags.allocate):
+            m.d.sync += holds.eq(1)

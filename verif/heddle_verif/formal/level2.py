@@ -43,7 +43,8 @@ class LookupSpec(Component):
     again until then.
 
     Every read that is taken becomes one access, in order; a write one write. The outputs keep to the rules of streams. Environment:
-    inputs keep to the rules, no more writes are answered than were made. The unit has two sets of two places for eight lines, and two pending writes: no property depends on the numbers.
+    inputs keep to the rules, no more writes are answered than were made. The unit has two sets of two places for eight lines, and two
+    pending writes: no property depends on the numbers.
     """
 
     def __init__(self):

@@ -40,7 +40,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="level2_pending", make=PendingWritesSpec, says="every pending line is reported until its turn to leave", bounded=8, cover=12,
           unbounded="pdr"),
     Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
-          bounded=8, cover=14, unbounded="pdr"),
+          bounded=6, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
           unbounded="pdr"),
     Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",
