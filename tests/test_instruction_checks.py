@@ -13,7 +13,8 @@ from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
 
 TENSORS = load_config("tiny").replace(tensors=True)
-TENSOR_OPCODES = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR}
+TENSOR_OPCODES = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR,
+                  Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP}
 LIMITS = (0, 6, 7, 15, 16, 63, 64, 252, 254, 255, 256, 257, 258, 260, 4095)
 
 
@@ -51,7 +52,7 @@ def test_hardware_and_software_agree(cfg):
     seen = set()
 
     async def bench(ctx):
-        for index, word in enumerate(words(cfg, 200)):
+        for index, word in enumerate(words(cfg, 300)):
             space = Space(index % 2)
             ctx.set(dut.word, instruction_layout.from_bits(word))
             ctx.set(dut.segment_space, space)

@@ -61,6 +61,12 @@ def test_copy_unit(seed):
     _copy_unit(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 100, "illegal": 30})
 
 
+@pytest.mark.parametrize("kind, batches", [("icarus", 1), pytest.param("verilator", 30, marks=pytest.mark.nightly)])
+def test_store_groups(kind, batches, seed):
+    cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
+    _copy_unit(cfg, "store_groups", kind, seed, parameters={"batches": batches})
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
 def test_copy_unit_many(name, seed):

@@ -78,7 +78,11 @@ class Core(Component):
         connect(m, front.o_copy, rows.i)
         if cfg.tensors:
             connect(m, front.o_tensor, copy.i_tensor)
-            m.d.comb += [copy.invalidate.eq(front.invalidate), copy.invalidate_address.eq(front.invalidate_address)]
+            m.d.comb += [
+                copy.invalidate.eq(front.invalidate), copy.invalidate_address.eq(front.invalidate_address),
+                copy.clear.eq(self.start), copy.commit.eq(front.commit), front.rows_busy.eq(rows.busy),
+                front.groups_pending.eq(copy.groups_pending), front.groups_unread.eq(copy.groups_unread),
+            ]
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
             connect(m, source.o_error, flipped(sink))
         connect(m, thread.registers, matrix.registers)

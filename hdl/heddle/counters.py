@@ -2,7 +2,7 @@
 
 from .constants import BANKS
 
-__all__ = ["COUNTERS", "BREAKDOWN", "LEVEL2_EVENTS", "most_in_a_cycle"]
+__all__ = ["COUNTERS", "BREAKDOWN", "LEVEL2_EVENTS", "absent_counters", "most_in_a_cycle"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
 # With several cores: the reasons of core 0.
@@ -36,12 +36,17 @@ COUNTERS = {
     "write_beats": "AXI write beats",
     "multiply_stalls": "cycles the thread unit waited for its multipliers",
     "thread_shared_cycles": "cycles in which a thread access asked for banks of shared memory",
-    "copy_start_cycles": "with tensors: cycles from an operation that an idle copy unit takes to an address on the AXI port",
+    "copy_start_cycles": "cycles from an operation that an idle copy unit takes to an address on the AXI port",
     "level2_hits": "lines that reads, prefetches and reductions found in the second-level cache",
     "level2_misses": "lines that they did not find there",
     "level2_evictions": "lines of the second-level cache that made room for others",
 }
 LEVEL2_EVENTS = tuple(name for name in COUNTERS if name.startswith("level2_"))
+
+
+def absent_counters(cfg):
+    """Counters that stay zero: their events do not exist in the configuration."""
+    return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS)
 
 
 def most_in_a_cycle(name):

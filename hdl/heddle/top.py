@@ -8,7 +8,7 @@ from .control.counters import PerformanceCounters
 from .control.registers import ControlRegisters
 from .control.run import RunControl
 from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
-from .counters import LEVEL2_EVENTS
+from .counters import LEVEL2_EVENTS, absent_counters
 from .memory.axi_master import AxiMaster, axi_members
 from .memory.l2 import Level2
 from .once import Once
@@ -54,7 +54,7 @@ class Top(Component):
         m.submodules.axi_lite = lite = AxiLite()
         m.submodules.registers = registers = ControlRegisters(cfg)
         m.submodules.run = run = RunControl(len(ERROR_SOURCES), cfg.cores)
-        m.submodules.counters = counters = PerformanceCounters(cfg.cores, () if cfg.l2_kib else LEVEL2_EVENTS)
+        m.submodules.counters = counters = PerformanceCounters(cfg.cores, absent_counters(cfg))
         m.submodules.level2 = level2 = Level2(cfg)
         cores, masters = self._cores(m)
 
@@ -109,7 +109,7 @@ class Top(Component):
 
     def _count(self, m, counters, cores, masters):
         for units, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
-            for name in names:
+            for name in (each for each in names if each not in absent_counters(self.cfg)):
                 m.d.comb += getattr(counters, f"event_{name}").eq(sum(getattr(unit, f"event_{name}") for unit in units))
         m.d.comb += [getattr(counters, f"reason_{name}").eq(getattr(cores[0], f"reason_{name}")) for name in CORE_REASONS]
 

@@ -77,6 +77,7 @@ class Decoder:
         decoded.unsigned = modifier("alu.unsigned")
         decoded.special = Special(modifier("alu.special")) if "SPECIAL" in opcode.name else None
         decoded.units = modifier("wait.units")
+        decoded.read = modifier("wait.read")
         decoded.space = Space(modifier("segment.space"))
         decoded.element_shift = modifier("segment.element_shift")
         if opcode in THREAD_KINDS:

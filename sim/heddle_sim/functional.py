@@ -220,6 +220,8 @@ class FunctionalSimulator:
     def _wait(self, instruction):
         """Everything before has finished already."""
 
+    _commit_group = _wait_group = _wait
+
     def _segment(self, instruction):
         self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift)
 

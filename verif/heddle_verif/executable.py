@@ -7,6 +7,7 @@ from heddle.isa.layout import Access as Width
 
 from .generator import LOOP_PREDICATE, STORES, ProgramGenerator
 from .races import Access, Races
+from .store_group_texts import StoreGroupTexts
 
 __all__ = ["ExecutableGenerator"]
 
@@ -15,7 +16,7 @@ FIRST_COPY_UNIFORM = 36             # this and above hold operands of copies and
 SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
 
 
-class ExecutableGenerator(ProgramGenerator):
+class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
     """Keeps count of what is in offset registers and segments, so that every address is known, and of the accesses under way.
 
     Global memory: data first, results (the registers of all threads, then shared memory) last.
@@ -34,6 +35,9 @@ class ExecutableGenerator(ProgramGenerator):
         self.offsets = dict.fromkeys([*range(product, PRODUCT_REGISTERS), *range(factor, cfg.registers)])
         self.segments = {}
         self.races = Races()
+        if self.copy_tensor in self._kinds:     # needs descriptors
+            place = self._kinds.index(self.copy_tensor)
+            del self._kinds[place], self._weights[place]
 
     # -- beginning and end ------------------------------------------------------------------
 
@@ -202,7 +206,11 @@ class ExecutableGenerator(ProgramGenerator):
         while conflicts:
             barriers = {access.barrier for access in conflicts if access.unit == "copy"}
             units = sorted({access.unit for access in conflicts})
-            if units == ["copy"] and None not in barriers and self.random.random() < 0.7:
+            groups = {access.group for access in conflicts}
+            if None not in groups and self.depth == 0 and self.random.random() < 0.7:
+                read = not any(access.writes for access in conflicts)
+                self.wait_for_groups(self.races.groups - 1 - max(groups), read and self.random.random() < 0.8)
+            elif units == ["copy"] and None not in barriers and self.random.random() < 0.7:
                 for barrier in barriers:
                     self.text(f"barrier.wait b{barrier}")
                     self.races.wait_barrier(barrier)
@@ -291,7 +299,8 @@ class ExecutableGenerator(ProgramGenerator):
     def finish_copy(self, text, size, accesses):
         """Emit a copy with its barrier."""
         barrier = self.random.choice((None, self.random.randrange(BARRIERS), self.random.randrange(BARRIERS)))
-        self.settle(*(Access("copy", *access, barrier) for access in accesses if access[1] < access[2]))
+        stores = any(space == "global" and writes for space, _, _, writes in accesses)
+        self.settle(*(Access("copy", *access, barrier, stores) for access in accesses if access[1] < access[2]))
         if barrier is None:
             self.text(text)
             return

@@ -1,6 +1,15 @@
 """Random legal programs for the front end."""
 
-from heddle.constants import BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
+from heddle.constants import (
+    BARRIERS,
+    FIRST_FACTOR_REGISTER,
+    PREDICATES,
+    PRODUCT_REGISTERS,
+    SEGMENTS,
+    STORE_GROUPS,
+    UNIFORM_PREDICATES,
+    UNIFORM_REGISTERS,
+)
 from heddle.isa.layout import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
 
 from .text import Text
@@ -36,7 +45,7 @@ class ProgramGenerator:
                  self.thread_special: 1, self.lane_mask: 1, self.segment: 2, self.load: 3, self.store: 3, self.matrix: 5,
                  self.copy_block: 1, self.copy_rows: 1, self.barrier: 1, self.wait: 1, self.nop: 1, self.block: 2, self.loop: 1}
         if cfg.tensors:
-            kinds |= {self.copy_tensor: 1, self.tensor_hint: 1, self.invalidate_descriptor: 1}
+            kinds |= {self.copy_tensor: 1, self.tensor_hint: 1, self.invalidate_descriptor: 1, self.commit_group: 1, self.wait_group: 1}
         self._kinds, self._weights = list(kinds), list(kinds.values())
 
     # -- structure --------------------------------------------------------------------------
@@ -275,6 +284,13 @@ class ProgramGenerator:
         form, registers = self.tensor_registers()
         self.text(f"{self.guard('up')}" + self.random.choice((f"prefetch_tensor.{form} {registers}",
                                                               f"prefetch_block {self.uniform()}, {self.uniform_source()}")))
+
+    def commit_group(self):
+        self.text(f"{self.guard('up')}commit_group")
+
+    def wait_group(self):
+        number = self.random.choice((*range(STORE_GROUPS + 1), 9, 16, "0x80000000"))
+        self.text(f"{self.guard('up')}wait_group{self.random.choice(('', '.read'))} {number}")
 
     def invalidate_descriptor(self):
         self.text(f"{self.guard('up')}invalidate_descriptor {self.uniform()}")

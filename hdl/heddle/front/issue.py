@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import UNIFORM_PREDICATES
+from ..constants import STORE_GROUPS, UNIFORM_PREDICATES
 from ..errors import ErrorCode
 from ..isa.layout import Opcode, Space, WaitUnit
 from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
@@ -22,7 +22,9 @@ QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting bar
 
 def issue_members(cfg):
     """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
-    tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32)}
+    tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32),
+               "rows_busy": In(1), "commit": Out(1),
+               "groups_pending": In(range(STORE_GROUPS + 1)), "groups_unread": In(range(STORE_GROUPS + 1))}
     return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
@@ -47,7 +49,7 @@ class Issue(Component):
     """One decoded instruction at a time, in program order.
 
     Control and uniform instructions take one cycle; operations of the thread and the matrix unit go to the gate (``gate.py``), which
-    holds one until its register tokens are free, copies to their unit; ``wait`` and ``barrier.wait`` stay until what they wait for has
+    holds one until its register tokens are free, copies to their unit; ``wait`` and its like stay until what they wait for has
     happened, and a cycle more. A failed check or trap is reported at ``o_error`` and ends the program. Instructions behind an operation
     at the gate, other than operations, execute while it waits.
 
@@ -68,6 +70,8 @@ class Issue(Component):
         Operations for the units; copies of tensors only with ``cfg.tensors``.
     invalidate, invalidate_address
         A descriptor of a tensor is to be forgotten, in this cycle.
+    rows_busy, commit, groups_pending, groups_unread
+        Rows of a copy are not yet with the copy unit; the groups of stores, see ``StoreGroups``.
     """
 
     def __init__(self, cfg):
@@ -162,6 +166,17 @@ class Issue(Component):
                 self._wait(m, word)
             with m.Case(Opcode.SEGMENT):
                 m.d.comb += self.segment_write.eq(self._guarded)
+            if self.cfg.tensors:
+                with m.Case(Opcode.COMMIT_GROUP):
+                    self._await(m, ~self.rows_busy & (self.groups_pending != STORE_GROUPS))
+                    m.d.comb += self.commit.eq(self._passes & self._guarded)
+                with m.Case(Opcode.WAIT_GROUP):
+                    self._await(m, Mux(word.modifiers.wait.read, self.groups_unread, self.groups_pending) <= word.imm)
+
+    def _await(self, m, happened):
+        """An instruction about groups of stores stays until ``happened``."""
+        m.d.sync += self._passes.eq(~self._passes & (~self._guarded | happened))
+        m.d.comb += self.waiting_copy.eq(~self._passes & self._guarded & ~happened)
 
     def _wait(self, m, word):
         units = word.modifiers.wait.units

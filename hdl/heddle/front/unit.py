@@ -40,7 +40,8 @@ class FrontEnd(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         issue = issue_members(cfg)
-        tensor_outputs = ("invalidate", "invalidate_address") if cfg.tensors else ()
+        tensor_outputs = ("invalidate", "invalidate_address", "commit") if cfg.tensors else ()
+        self._inputs = (*_ISSUE_INPUTS, *(("rows_busy", "groups_pending", "groups_unread") if cfg.tensors else ()))
         self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()), *tensor_outputs)
         self._streams = ("o_thread", "o_matrix", "o_copy", *(("o_tensor",) if cfg.tensors else ()))
         super().__init__({
@@ -48,7 +49,7 @@ class FrontEnd(Component):
             "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "predicates": In(cfg.threads).array(7),
-        } | {name: issue[name] for name in (*_ISSUE_INPUTS, *self._outputs, *self._streams, "o_error")})
+        } | {name: issue[name] for name in (*self._inputs, *self._outputs, *self._streams, "o_error")})
 
     def elaborate(self, platform):
         m = Module()
@@ -62,7 +63,7 @@ class FrontEnd(Component):
         link(m, decode.o, issue.i)
         for name in (*self._streams, "o_error"):
             connect(m, getattr(issue, name), flipped(getattr(self, name)))
-        m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in _ISSUE_INPUTS]
+        m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in self._inputs]
         m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in self._outputs]
         m.d.comb += [inner.eq(outer) for inner, outer in zip(issue.predicates, self.predicates)]
         m.d.comb += [

@@ -78,6 +78,8 @@ CHECKS = {
                      Check("modifiers", "rank", ErrorCode.UNSUPPORTED)),
     Opcode.BARRIER_EXPECT: (Check("a", "barrier"), *_UNIFORM_SOURCE),
     Opcode.BARRIER_WAIT: (Check("a", "barrier"),),
+    Opcode.COMMIT_GROUP: (_TENSORS,),
+    Opcode.WAIT_GROUP: (_TENSORS,),
     Opcode.UNIFORM_ALU: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
                          Check("modifiers", "uniform_function")),
     Opcode.UNIFORM_COMPARE: (Check("dst", "predicate"), Check("a", "uniform"), *_UNIFORM_SOURCE,

@@ -28,6 +28,8 @@ class Opcode(enum.Enum, shape=8):
     SEGMENT = 0x07
     BARRIER_EXPECT = 0x08
     BARRIER_WAIT = 0x09
+    COMMIT_GROUP = 0x0A
+    WAIT_GROUP = 0x0B
     UNIFORM_ALU = 0x10
     UNIFORM_COMPARE = 0x11
     UNIFORM_SPECIAL = 0x12
@@ -210,6 +212,7 @@ segment_fields = data.StructLayout({
 
 wait_fields = data.StructLayout({
     "units": 3,                 # bits by WaitUnit
+    "read": 1,                  # of groups of stores: until shared memory has been read
 })
 
 instruction_layout = data.StructLayout({

@@ -22,7 +22,8 @@ def beat_layout(cfg):
         "bytes": 16,        # of the burst
         "swizzle": swizzle_bits(cfg),
         # Nothing is read and written; the last bytes of the last valid unit are not written.
-        **({"silent": 1, "missing": range(unit_bytes(cfg) + 1)} if cfg.tensors else {}),
+        # ``ends``: the last beat of a transfer of blocks (bit 0), of a tensor (bit 1).
+        **({"silent": 1, "missing": range(unit_bytes(cfg) + 1), "ends": 2} if cfg.tensors else {}),
     })
 
 
@@ -76,7 +77,10 @@ class BeatRequester(Component):
                 skipped = ((number == 0) & (i < burst.skip_first)) | (last & (units - i <= burst.skip_last))
                 m.d.sync += beat.valid_units[i].eq(~(skipped | (burst.outside if self.cfg.tensors else 0)))
             if self.cfg.tensors:
-                m.d.sync += [beat.silent.eq(burst.outside), beat.missing.eq(self._missing(burst, number, last))]
+                m.d.sync += [
+                    beat.silent.eq(burst.outside), beat.missing.eq(self._missing(burst, number, last)),
+                    beat.ends.eq(Mux(self.i.valid & last & burst.ends_transfer, 1 << burst.of_tensor, 0)),
+                ]
             with m.If(self.i.valid):
                 m.d.sync += number.eq(Mux(last, 0, number + 1))
         return m

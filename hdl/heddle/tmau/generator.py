@@ -62,7 +62,7 @@ def burst_layout(cfg):
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
         # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
-        **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler} if cfg.tensors else {}),
+        **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler, "of_tensor": 1} if cfg.tensors else {}),
         **conversion_members(cfg), **reduction_members(cfg),
     })
 

@@ -46,7 +46,7 @@ class PieceBursts(Component):
         place = Cat(Mux(piece.outside, 0, piece.global_block[:skip_bits])[:skip_bits], piece.global_block[skip_bits:])
         place_burst(m, self.cfg, burst, place, piece.shared_block, piece.blocks)
         m.d.comb += [
-            burst.ends_transfer.eq(piece.last),
+            burst.ends_transfer.eq(piece.last), burst.of_tensor.eq(1),
             burst.filler.eq(Mux(piece.fill == Fill.NAN, element_shift(m, piece.format), Filler.ZERO.value)),
             *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes",
                                                      *reduction_members(self.cfg))),

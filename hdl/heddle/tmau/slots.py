@@ -21,6 +21,8 @@ class SlotRing(Component):
     ----------
     slots : int
         At least 2.
+    kinds : int
+        Kinds of transfers that are told apart.
 
     Members
     -------
@@ -29,30 +31,30 @@ class SlotRing(Component):
     index : Out(range(slots))
     take : In(1)
         Take it; only while ``free``.
-    ends_transfer : In(1)
-        With ``take``: the slot is the last of its transfer.
+    ends_transfer : In(kinds)
+        With ``take``: the slot is the last of a transfer, of the kind whose bit is set.
     finish, finish_index : In
         The slot's request has its last answer. A slot finishes once.
-    completed : Out(1)
-        A transfer's last slot was freed in the cycle before.
+    completed : Out(kinds)
+        The last slot of a transfer of this kind was freed in the cycle before.
     busy : Out(1)
         Some slot is taken, or ``completed``.
     clearing : Out(1)
         After reset: ``index`` goes round once, no slot is free.
     """
 
-    def __init__(self, slots):
+    def __init__(self, slots, kinds=1):
         if not isinstance(slots, int) or slots < 2:
             raise ValueError(f"slots must be an integer of at least 2, not {slots!r}")
-        self.slots = slots
+        self.slots, self.kinds = slots, kinds
         super().__init__({
             "free": Out(1),
             "index": Out(range(slots)),
             "take": In(1),
-            "ends_transfer": In(1),
+            "ends_transfer": In(kinds),
             "finish": In(1),
             "finish_index": In(range(slots)),
-            "completed": Out(1),
+            "completed": Out(kinds),
             "busy": Out(1),
             "clearing": Out(1, init=1),
         })
@@ -64,12 +66,12 @@ class SlotRing(Component):
         lap = Signal(init=1)            # parity of the lap of ``oldest``
         release = Signal()
         finish, oldest_finished = self._bits(m, "finished", oldest)
-        end, oldest_ends = self._bits(m, "ends", oldest)
+        end, oldest_ends = self._bits(m, "ends", oldest, self.kinds)
         last = self.slots - 1
         m.d.comb += [
             self.free.eq((taken != self.slots) & ~self.clearing),
             release.eq((oldest_finished == lap) & (taken != 0)),
-            self.busy.eq((taken != 0) | self.completed),
+            self.busy.eq((taken != 0) | self.completed.any()),
             finish.addr.eq(Mux(self.clearing, self.index, self.finish_index)),
             # Slots before the oldest have been taken again: they are one lap ahead.
             finish.data.eq(~self.clearing & (lap ^ (self.finish_index < oldest))),
@@ -88,12 +90,12 @@ class SlotRing(Component):
             m.d.sync += taken.eq(taken + 1)
         with m.If(release & ~self.take):
             m.d.sync += taken.eq(taken - 1)
-        m.d.sync += self.completed.eq(release & oldest_ends)
+        m.d.sync += self.completed.eq(Mux(release, oldest_ends, 0))
         return m
 
-    def _bits(self, m, name, address):
-        """A bit for each slot in distributed RAM: its write port, and the bit of ``address``."""
-        memory = Memory(shape=1, depth=self.slots, init=[])
+    def _bits(self, m, name, address, width=1):
+        """Bits for each slot in distributed RAM: its write port, and those of ``address``."""
+        memory = Memory(shape=width, depth=self.slots, init=[])
         m.submodules[name] = memory
         read = memory.read_port(domain="comb")
         m.d.comb += read.addr.eq(address)

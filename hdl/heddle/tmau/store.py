@@ -56,6 +56,8 @@ class BeatReader(Component):
         Registered.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
         Bytes of a burst that has been read. Registered.
+    read : Out(2)
+        Only with ``cfg.tensors``: the last beat of a store of blocks, of a tensor, is read in this cycle.
     event_conflict : Out(1)
     """
 
@@ -67,7 +69,7 @@ class BeatReader(Component):
             "o": Out(stream.Signature(write_data_layout(cfg))),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)),
             "event_conflict": Out(1),
-        })
+        } | ({"read": Out(2)} if cfg.tensors else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -90,6 +92,8 @@ class BeatReader(Component):
             self.i.ready.eq(complete),
             written.eq(complete & ~beat.silent if self.cfg.tensors else complete),
         ]
+        if self.cfg.tensors:
+            m.d.comb += self.read.eq(Mux(complete, beat.ends, 0))
         m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
         with m.If(part_read):
             m.d.sync += self._second.eq(split)
@@ -244,7 +248,9 @@ class StoreEngine(Component):
     o_failure : Out(stream.Signature(error_layout))
         AXI_WRITE with the address of the burst; held until accepted.
     completed : Out(1)
-        All responses of a transfer are in.
+        All responses of a transfer are in; with ``cfg.tensors`` Out(2): of one of blocks, of one of a tensor.
+    read : Out(2)
+        Only with ``cfg.tensors``: a transfer has been read from shared memory, as for ``completed``.
     busy : Out(1)
     event_conflict : Out(1)
     """
@@ -259,14 +265,14 @@ class StoreEngine(Component):
             "bank_read": Out(BankReadPort(cfg)),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)),
             "o_failure": Out(stream.Signature(error_layout)),
-            "completed": Out(1),
+            "completed": Out(1 + cfg.tensors),
             "busy": Out(1),
             "event_conflict": Out(1),
-        })
+        } | ({"read": Out(2)} if cfg.tensors else {}))
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.slots = slots = SlotRing(self.cfg.axi_writes)
+        m.submodules.slots = slots = SlotRing(self.cfg.axi_writes, 1 + self.cfg.tensors)
         m.submodules.bursts = bursts = Queue(burst_layout(self.cfg), BURSTS_AHEAD)
         m.submodules.requester = requester = BeatRequester(self.cfg)
         m.submodules.reader = reader = BeatReader(self.cfg)
@@ -276,13 +282,15 @@ class StoreEngine(Component):
         m.d.comb += [
             self.i_burst.ready.eq(free & slots.free & bursts.i.ready),
             slots.take.eq(self.i_burst.valid & self.i_burst.ready),
-            slots.ends_transfer.eq(burst.ends_transfer),
+            slots.ends_transfer.eq(burst.ends_transfer << burst.of_tensor if self.cfg.tensors else burst.ends_transfer),
             bursts.i.valid.eq(slots.take),
             bursts.i.payload.eq(burst),
             self.completed.eq(slots.completed),
             self.busy.eq(slots.busy | self.o_moved.valid),
             self.event_conflict.eq(reader.event_conflict),
         ]
+        if self.cfg.tensors:
+            m.d.comb += self.read.eq(reader.read)
         link(m, bursts.o, requester.i)
         link(m, requester.o, reader.i)
         link(m, reader.o, self.write_data)

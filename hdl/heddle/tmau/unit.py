@@ -1,10 +1,12 @@
 """The copy unit: front end, address generators and back ends."""
 
-from amaranth.hdl import Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from ..constants import STORE_GROUPS
 from ..datapath.gates import any_of
+from ..isa.layout import Space
 from ..layouts import (
     BankReadPort,
     BankWritePort,
@@ -18,6 +20,7 @@ from ..stream import Queue, link
 from .arrivals import ArrivalMerge
 from .burst_merge import BurstMerge
 from .generator import BurstGenerator
+from .groups import StoreGroups
 from .load import LoadEngine
 from .read_share import ReadShare
 from .requests import RequestCheck, transfer_layout
@@ -65,6 +68,8 @@ class CopyUnit(Component):
     busy : Out(1)
         An operation was taken whose ``done``, arrivals, errors and bursts are not all over.
     stop : In(1)
+    clear, commit, groups_pending, groups_unread
+        Only with ``cfg.tensors``: as in ``StoreGroups``.
     event_copy_bank_conflicts : Out(1)
     """
 
@@ -83,6 +88,7 @@ class CopyUnit(Component):
             "event_copy_bank_conflicts": Out(1),
         } | ({
             "i_tensor": In(stream.Signature(tensor_operation_layout())), "invalidate": In(1), "invalidate_address": In(32),
+            "clear": In(1), "commit": In(1), "groups_pending": Out(range(STORE_GROUPS + 1)), "groups_unread": Out(range(STORE_GROUPS + 1)),
         } if cfg.tensors else {}))
 
     def elaborate(self, platform):
@@ -96,6 +102,8 @@ class CopyUnit(Component):
         load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst, tensors and tensors.o_load)
         store_discarded, store_waiting = self._direction(m, "store", check.o_store, store.i_burst, tensors and tensors.o_store)
         self._reads(m, load, tensors)
+        if self.cfg.tensors:
+            self._groups(m, store)
         for name in ("write_request", "write_data", "write_response"):
             connect(m, getattr(store, name), flipped(getattr(self.global_port, name)))
         connect(m, load.bank_write, flipped(self.bank_write))
@@ -106,7 +114,7 @@ class CopyUnit(Component):
         m.d.comb += check.stop.eq(self.stop)
         m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict)
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []))
-        counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed,
+        counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed.any(),
                                *(tensors.dropped if tensors else []))
         m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
                                  | self.o_error.valid | counting | (tensors.busy if tensors else 0))
@@ -131,6 +139,18 @@ class CopyUnit(Component):
         link(m, reads.o_descriptor, tensors.read_data)
         link(m, reads.o_request, self.global_port.read_request)
         link(m, self.global_port.read_data, reads.i_data)
+
+    def _groups(self, m, store):
+        """Stores that a program may wait for: those that move nothing are not counted, those that fail end the program."""
+        m.submodules.groups = groups = StoreGroups()
+        operation, request = self.i_operation.payload, self.i_tensor.payload.request
+        stores_blocks = (operation.destination_space == Space.GLOBAL) & operation.blocks.any()
+        m.d.comb += [
+            groups.issued.eq(Cat(self.i_operation.valid & self.i_operation.ready & stores_blocks,
+                                 self.i_tensor.valid & self.i_tensor.ready & request.store)),
+            groups.read.eq(store.read), groups.done.eq(store.completed), groups.commit.eq(self.commit), groups.clear.eq(self.clear),
+            self.groups_pending.eq(groups.pending), self.groups_unread.eq(groups.unread),
+        ]
 
     def _direction(self, m, name, transfers, bursts, of_tensors):
         """Queue and burst generator of one direction; returns its pulse of a discarded operation and whether any waits."""

@@ -14,7 +14,9 @@ class FrontModel(FunctionalSimulator):
     ``thread``, ``matrix``, ``copy`` and ``tensor`` hold the operations of each unit in order: namespaces with the fields of its
     operation layout; ``invalidated`` the addresses of ``invalidate_descriptor``; ``expected`` the barriers and bytes of
     ``barrier.expect``; ``waits`` for each instruction the units that it
-    waits for, a mask (0: it is no ``wait``, or its guard is false).
+    waits for, a mask (0: it is no ``wait``, or its guard is false; None: it waits for groups), and
+    ``groups`` for each instruction None, "commit", or (pending, unread):
+    one of the two numbers of groups must be at most that of ``wait_group``, and the other is None.
     """
 
     def __init__(self, cfg):
@@ -25,11 +27,12 @@ class FrontModel(FunctionalSimulator):
     def clear(self):
         """Forget what was recorded."""
         self.thread, self.matrix, self.copy, self.tensor = [], [], [], []
-        self.expected, self.invalidated, self.waits = [], [], []
+        self.expected, self.invalidated, self.waits, self.groups = [], [], [], []
 
     def _step(self, pc):
         self._pc = pc
         self.waits.append(0)
+        self.groups.append(None)
         return super()._step(pc)
 
     def _execute_thread(self, operation):
@@ -54,6 +57,13 @@ class FrontModel(FunctionalSimulator):
 
     def _wait(self, instruction):
         self.waits[-1] = instruction.units
+
+    def _commit_group(self, instruction):
+        self.groups[-1], self.waits[-1] = "commit", None
+
+    def _wait_group(self, instruction):
+        self.groups[-1] = (None, instruction.imm) if instruction.read else (instruction.imm, None)
+        self.waits[-1] = None
 
     def _barrier_expect(self, instruction):
         self.expected.append((instruction.a, self._b(instruction)))

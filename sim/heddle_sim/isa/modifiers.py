@@ -122,6 +122,7 @@ MODIFIERS = {
     "narrow": (Choice("bytes", "signed or unsigned bytes", _flag("modifiers.alu.unsigned", "s8", "u8"), None, shown=True),),
     "wait": (Flags("units", "units to wait for; all when none is named", "modifiers.wait.units",
                    {unit.name.lower(): unit.value for unit in WaitUnit}),),
+    "group": (Choice("read", "only until shared memory has been read", _flag("modifiers.wait.read", "", "read"), ""),),
     "segment": (
         Choice("space", "memory", _enumeration(Space, _SEGMENT + "space"), "shared", shown=True),
         Choice("element", "bits of an element",

@@ -88,7 +88,7 @@ class CopyBench:
                      "write_response__valid"):
             self.port(f"global_port__{name}").value = 0
         if self.cfg.tensors:
-            for name in ("i_tensor__valid", "i_tensor__payload", "invalidate", "invalidate_address"):
+            for name in ("i_tensor__valid", "i_tensor__payload", "invalidate", "invalidate_address", "clear", "commit"):
                 self.port(name).value = 0
         self.dut.bank_read__grant.value = 0
         self.dut.bank_write__grant.value = 0

@@ -18,7 +18,8 @@ from heddle_verif.programs import random_program
 
 from .front_environment import FrontBench
 
-OF_TENSORS = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR}
+OF_TENSORS = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR,
+              Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP}
 GOOD = "mov r3, 5\numov ur9, 77\nmov r4, ur9\nmm8.sa.sb r16, ur12:rf300:0, r256\nhalt"
 NUMBERS = (6, 7, 15, 16, 62, 63, 64, 254, 255, 256, 257, 4095)
 

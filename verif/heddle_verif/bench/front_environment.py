@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle.constants import PREDICATES, SEGMENTS, UNIFORM_REGISTERS
+from heddle.constants import PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTERS
 from heddle.front.fetch import program_write_layout
 from heddle.front.unit import FrontEnd
 from heddle.isa.layout import AluFunction, WaitUnit
@@ -88,7 +88,8 @@ class FrontBench(Bench):
         self.units = UNITS + ("tensor",) * self.cfg.tensors
         self.in_flight = dict.fromkeys(self.units, 0)
         self.errors, self.instruction_cycles = [], []
-        self.waits = []         # of the program that runs, where the model ran it
+        self.waits, self.groups = [], []        # of the program that runs, where the model ran it
+        self._groups_before = None
         self._busy_before = 0
         self.copies_may_end = True
         self.model = FrontModel(self.cfg)
@@ -112,6 +113,8 @@ class FrontBench(Bench):
         dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
         dut.barrier_complete.value = 1
         dut.core.value = 0
+        if cfg.tensors:
+            dut.rows_busy.value = dut.groups_pending.value = dut.groups_unread.value = 0
         self.barriers = "random"
         self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in self.units]
         self._shown = [dut.event_instructions, dut.event_token_stalls, dut.event_queue_stalls, dut.event_barrier_stalls,
@@ -157,6 +160,8 @@ class FrontBench(Bench):
         offered = [_signal_of(unit) for unit, valid, _ in self._offers if valid.value]
         assert "copy" not in offered or not (tokens or len(offered) > 1), "a copy must not pass an operation before it"
         number = len(self.instruction_cycles)
+        if self.cfg.tensors:
+            self._observe_groups(self.groups[number] if leaves and number < len(self.groups) else None)
         waits = self.waits[number] if number < len(self.waits) else None        # None: not known
         busy, self._busy_before = self._busy_before, self._busy()
         if leaves and waits:        # what it waits for was over a cycle before
@@ -168,6 +173,22 @@ class FrontBench(Bench):
                                     (copy, barrier or "copy" in refused, WaitUnit.COPY)):
             assert shown or not stalls, "a stall must have a reason"
             assert not shown or stalls or waits is None or waits & 1 << unit.value, "only wait waits without a stall"
+
+    def _observe_groups(self, wanted):
+        """An instruction about groups leaves when a cycle before it could; ``wanted`` is what the model says of the one that leaves."""
+        dut, before = self.dut, self._groups_before
+        assert bool(dut.commit.value) <= (wanted == "commit" or not self.groups), "only commit_group commits"
+        if wanted == "commit":
+            assert dut.commit.value
+            assert not before["rows_busy"] and before["groups_pending"] != STORE_GROUPS, "commit_group must wait"
+        elif wanted:
+            allowed = [most is None or before[name] <= most for most, name in zip(wanted, ("groups_pending", "groups_unread"))]
+            assert all(allowed), "wait_group must wait"
+        self._groups_before = {name: int(getattr(dut, name).value) for name in ("rows_busy", "groups_pending", "groups_unread")}
+        if self.rng.random() < 0.3:
+            dut.rows_busy.value = int(self.rng.integers(2))
+            for name in ("groups_pending", "groups_unread"):
+                getattr(dut, name).value = int(self.rng.choice((0, 0, self.rng.integers(STORE_GROUPS + 1))))
 
     def _held(self):
         """The matrix unit must not begin. What was accepted in the cycle before shows only in the next."""
@@ -251,7 +272,7 @@ class FrontBench(Bench):
             self.scoreboards["tensor"].expect(*(vars(operation) for operation in self.model.tensor))
         self.scoreboards["invalidate"].expect(*self.model.invalidated)
         self.scoreboards["expect"].expect(*self.model.expected)
-        self.waits = self.model.waits
+        self.waits, self.groups = self.model.waits, self.model.groups
         return result
 
     async def doorbell(self, entry=0):
@@ -287,7 +308,7 @@ class FrontBench(Bench):
         await self.doorbell(entry)
         await self.until_ended()
         await self.drain()
-        self.waits = []
+        self.waits, self.groups = [], []
         found = [(error["code"], error["pc"], error["operand"]) for error in self.errors]
         assert found == ([] if result.ok else [(result.error, result.pc, result.operand)]), found
         if result.ok:
