@@ -7,9 +7,11 @@ import pytest
 from heddle import load_config
 from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.descriptor import MAX_RANK, Fill, Interleave, TensorMode
+from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_sim.kernels.copy_cases import QUICK
 from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
 from heddle_verif.tensors import broken, legal_cases, random_fields, random_request
 
@@ -102,3 +104,13 @@ def test_broken_requests(count, seed):
     codes = compare(cases, rng)
     assert sum(code is not None for code in codes) >= count
     assert len({code for code in codes if code}) > 8, codes
+
+
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
+def test_benchmark(case):
+    """``heddle bench copy``: beats of the rows and no others, and the cycles from a request to its first address."""
+    with Device(CFG, memory_bytes=MEMORY_BYTES) as device:
+        row = copy_row(device, case, 0, True)
+    assert row["beats"] == row["requests"] * row["rows"] * case.row // CFG.axi_bytes
+    assert row["start_cycles"] == max(case.rank, 2) + 5
+    assert 0 < row["beats_per_cycle"] <= 1 and row["bus_fraction"] == row["beats_per_cycle"]
