@@ -238,6 +238,18 @@ def test_bench_gather(capsys):
     assert rows(capsys, "bench", "gather", *GOLDEN)["rows"][1]["gather_cycles"] is None
 
 
+def test_bench_copy(capsys):
+    """On the hardware: tests/test_tensor_rtl.py."""
+    found = rows(capsys, "bench", "copy", "--quick", *GOLDEN)["rows"]
+    assert all(row["checked"] and row["beats_per_cycle"] is row["start_cycles"] is row["aim"] is None for row in found)
+    assert {(row["direction"], row["mode"]) for row in found} == {(way, mode) for way in ("load", "store") for mode in ("tile", "im2col")}
+
+
+def test_bench_conv(capsys):
+    found = rows(capsys, "bench", "conv", "--quick", *GOLDEN)["rows"]
+    assert [(row["image"], row["checked"], row["cycles"]) for row in found] == [("8x8x16", True, None)]
+
+
 def test_bench_elaborate(capsys):
     (row,) = rows(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
     assert row["elaborate_seconds"] > 0 and row["modules"] >= 1 and row["verilog_bytes"] > 1000

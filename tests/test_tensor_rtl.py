@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.isa.layout import Reduction
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.layout import Reduction, Swizzle
+from heddle.tmau.descriptor import MAX_RANK, Fill, Interleave, TensorMode
+from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device, DeviceError
+from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
+from heddle_sim.kernels.copy_cases import QUICK
 from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
 from heddle_verif.tensors import broken, legal_cases, random_fields, random_request
 
@@ -17,6 +20,7 @@ from .test_fuzz import differing, settings
 CFG = load_config("tiny").replace(name="tiny_tensors", tensors=True)
 MEMORY_BYTES = 1 << 17
 TENSOR_BYTES = MEMORY_BYTES - (1 << 15)         # behind them a descriptor, and shared memory as it is brought out
+BATCH = 20              # cases on the same device, with the same behaviour of its memory
 DESCRIPTOR, IMAGE = TENSOR_BYTES, MEMORY_BYTES - CFG.shared_bytes
 
 
@@ -44,36 +48,50 @@ def outcome(device, fields, request):
 
 
 def compare(cases, rng):
-    """Every case on both; returns the codes of the errors."""
+    """Every case on both; returns the codes of the errors. The memory of each batch behaves in its own way."""
     codes = []
-    device, golden = pair(rng)
-    with device, golden:
-        for each in (device, golden):       # what shared memory holds at first
-            launch = block_copy(CFG, 0, 0, CFG.shared_bytes, to_shared=True)
-            each.run(launch.program, launch.uniform)
-        for fields, request in cases:
-            found, expected = outcome(device, fields, request), outcome(golden, fields, request)
-            assert found == expected, f"{found}, not {expected}: {fields} {request}"
-            codes.append(expected and expected[0])
-            assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
-                f"{differing(device.memory.bytes, golden.memory.bytes)}: {fields} {request}")
+    for start in range(0, len(cases), BATCH):
+        device, golden = pair(rng)
+        with device, golden:
+            for each in (device, golden):       # what shared memory holds at first
+                launch = block_copy(CFG, 0, 0, CFG.shared_bytes, to_shared=True)
+                each.run(launch.program, launch.uniform)
+            for fields, request in cases[start:start + BATCH]:
+                found, expected = outcome(device, fields, request), outcome(golden, fields, request)
+                assert found == expected, f"{found}, not {expected}: {fields} {request}"
+                codes.append(expected and expected[0])
+                assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
+                    f"{differing(device.memory.bytes, golden.memory.bytes)}: {fields} {request}")
     return codes
+
+
+def legal(fields, request):
+    return first_violation(fields, request, CFG.shared_bytes, CFG.axi_address_bits) is None
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("store", [False, True])
 def test_legal_requests(store, count, seed):
-    rng = np.random.default_rng(seed + store)
-    cases = [(fields, replace(request, descriptor=DESCRIPTOR, reduction=Reduction.NONE))
-             for fields, request in legal_cases(rng, CFG, count, store=store, memory_bytes=TENSOR_BYTES)]
-    assert compare(cases, rng).count(None) > count // 2         # some break a rule of the swizzle or of stores
-
-
-@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.nightly)])
-def test_broken_requests(count, seed):
-    """The same code, operand and dimension; what is legal all the same does the same."""
-    rng, cases = np.random.default_rng(seed), []
+    """Each does what the functional simulator does; all modes, ranks, swizzles and interleaves are among them."""
+    rng, cases = np.random.default_rng(seed + store), []
     while len(cases) < count:
+        [(fields, request)] = legal_cases(rng, CFG, 1, store=store, memory_bytes=TENSOR_BYTES)
+        request = replace(request, descriptor=DESCRIPTOR, reduction=Reduction.NONE)
+        if legal(fields, request):
+            cases.append((fields, request))
+    assert compare(cases, rng) == [None] * count
+    described = [fields for fields, _ in cases]
+    for name, least in (("mode", len(TensorMode)), ("swizzle", len(Swizzle)), ("interleave", len(Interleave)), ("rank", MAX_RANK),
+                        ("fill", len(Fill))):
+        assert len({getattr(fields, name) for fields in described}) == least, name
+    assert any(max(fields.steps) > 1 for fields in described) and any(min(request.coordinates) < 0 for _, request in cases) != store
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.nightly)])
+def test_broken_requests(count, seed):
+    """``count`` requests that break a rule: the same code, operand and dimension; what is legal all the same does the same."""
+    rng, cases, illegal = np.random.default_rng(seed), [], 0
+    while illegal < count:
         fields = random_fields(rng, CFG, memory_bytes=TENSOR_BYTES)
         request = replace(random_request(rng, CFG, fields, store=bool(rng.integers(2))), descriptor=DESCRIPTOR)
         fields, request = broken(rng, fields, request)
@@ -82,5 +100,17 @@ def test_broken_requests(count, seed):
         if rank >= (3 if pixels else 1) and fields.address + fields.tensor_bytes <= TENSOR_BYTES:
             offsets = (*request.offsets, 0, 0, 0)[:rank - 2] if pixels else ()
             cases.append((fields, replace(request, offsets=offsets)))
+            illegal += not legal(TensorFields.decode(fields.encode()), cases[-1][1])
     codes = compare(cases, rng)
+    assert sum(code is not None for code in codes) >= count
     assert len({code for code in codes if code}) > 8, codes
+
+
+@pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
+def test_benchmark(case):
+    """``heddle bench copy``: beats of the rows and no others, and the cycles from a request to its first address."""
+    with Device(CFG, memory_bytes=MEMORY_BYTES) as device:
+        row = copy_row(device, case, 0, True)
+    assert row["beats"] == row["requests"] * row["rows"] * case.row // CFG.axi_bytes
+    assert row["start_cycles"] == max(case.rank, 2) + 5
+    assert 0 < row["beats_per_cycle"] <= 1 and row["bus_fraction"] == row["beats_per_cycle"]

@@ -3,6 +3,7 @@
 heddle bench gemm                  a list of shapes, or one with --m --n --k; --resident: operands and result in shared memory
 heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
+heddle bench conv                  convolutions of one image
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
@@ -13,6 +14,7 @@ import contextlib
 import importlib
 import sys
 
+from .bench_conv import CONVOLUTIONS, conv_row, print_conv
 from .bench_copy import copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
@@ -49,8 +51,10 @@ def add_arguments(parser):
     merge = what.add_parser("merge", help="gain of merges")
     gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
     copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency (the configuration gets tensors)")
-    copy.add_argument("--quick", action="store_true", help="a few points of the sweep")
-    for parser in (gemm, merge, gather, copy):
+    conv = what.add_parser("conv", help="convolutions (the configuration gets tensors)")
+    for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
+        parser.add_argument("--quick", action="store_true", help=f"a few {points}")
+    for parser in (gemm, merge, gather, copy, conv):
         parser.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
         add_device(parser)
@@ -65,15 +69,15 @@ def add_arguments(parser):
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
     simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
-    for parser in (gemm, merge, gather, copy, transpose, elaborate, simspeed):
+    for parser in (gemm, merge, gather, copy, conv, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
 
 def execute(options):
     cfg = configuration(options)
-    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "gather": _gather, "transpose": _transpose, "elaborate": _elaborate,
-             "simspeed": _simspeed}
+    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "gather": _gather, "transpose": _transpose,
+             "elaborate": _elaborate, "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 
 
@@ -107,6 +111,18 @@ def _copy(options, cfg):
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = copy_rows(device, options.seed, not options.no_check, options.quick, progress)
     print_copy(options, cfg, rows)
+
+
+def _conv(options, cfg):
+    cfg = cfg.replace(tensors=True)
+    shapes = CONVOLUTIONS[-1:] if options.quick else CONVOLUTIONS
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        progress.stage("convolutions", len(shapes))
+        rows = []
+        for shape in shapes:
+            rows.append(conv_row(device, *shape, options.seed, not options.no_check))
+            progress.step()
+    print_conv(options, cfg, rows)
 
 
 def _gather(options, cfg):

@@ -13,6 +13,7 @@ __all__ = ["CHANNELS", "QUICK", "ROWS_OF_BOX", "ROW_BYTES_SWEPT", "CopyCase", "c
 ROW_BYTES_SWEPT = (16, 32, 64, 128, 256)
 CHANNELS = 64           # of pixels of 8-bit elements
 ROWS_OF_BOX = 64
+MAX_BOX = 256           # elements of a box in a dimension, left out ones included
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +48,7 @@ class CopyCase:
 
     def rows(self, shared_bytes):
         """Rows of a box, two of which fit shared memory."""
-        return min(ROWS_OF_BOX, shared_bytes // 2 // self.row) if self.rank > 1 else 1
+        return min(ROWS_OF_BOX, MAX_BOX // self.stride, shared_bytes // 2 // self.row) if self.rank > 1 else 1
 
     def beats(self, axi_bytes):
         """Beats of the bus that a row takes: those that it touches."""
