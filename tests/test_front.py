@@ -18,7 +18,7 @@ def test_unit(name, simulator, seed):
 
 def test_tensors(simulator, seed):
     run_bench(FrontEnd(TENSORS), bench="heddle_verif.bench.front", cfg=TENSORS, simulator=simulator, seed=seed, timeout_s=400,
-              test_filter=r"random_programs/pause=1|violations|stops")
+              test_filter=r"random_programs/pause=1|violations|stops|wait_limits")
 
 
 @pytest.mark.smoke

@@ -68,6 +68,8 @@ class Config(DerivedParameters):
         The lanes also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
     transpose : bool
         ``mm`` also takes B with rows of k instead of columns (``.t1``).
+    wait_timeout : bool
+        Waits of a program may have a limit of cycles (register ``wait_timeout``).
     tensors : bool
         The copy unit also moves boxes of tensors.
     tensor_im2col : bool
@@ -114,6 +116,7 @@ class Config(DerivedParameters):
     mm16: bool = True
     wide_lanes: bool = False
     transpose: bool = True
+    wait_timeout: bool = True
     tensors: bool = False
     tensor_im2col: bool = True
     tensor_floats: bool = True

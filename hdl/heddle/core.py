@@ -34,6 +34,8 @@ class Core(Component):
         Program and uniform registers, set by the host while no program runs.
     start, stop
         Begin a run (one cycle); end it at the next instruction.
+    wait_timeout
+        Limit of a wait in cycles, 0: none (only with ``cfg.wait_timeout``).
     ended, idle
         The program has ended; no unit has work left and every write is acknowledged.
     o_error
@@ -54,6 +56,7 @@ class Core(Component):
             "entry": In(cfg.program_counter_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
+            **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
             "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
             "addressed": In(1),
@@ -108,6 +111,8 @@ class Core(Component):
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
+        if self.cfg.wait_timeout:
+            m.d.comb += front.wait_timeout.eq(self.wait_timeout)
         if self.cfg.issue_ahead:
             m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [

@@ -23,6 +23,7 @@ class ErrorCode(enum.Enum, shape=7):
     BARRIER_OVERRUN = 11
     TRAP = 12
     TIMEOUT = 13
+    WAIT_TIMEOUT = 14
 
     # A descriptor or a request of a tensor copy breaks a rule; in the order in which they are checked.
     TENSOR_DESCRIPTOR_ADDRESS = 32

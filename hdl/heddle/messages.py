@@ -20,6 +20,7 @@ _MESSAGES = {
     ErrorCode.BARRIER_OVERRUN: "more bytes arrived at a barrier than it was told to expect (barrier b{operand})",
     ErrorCode.TRAP: "trap {operand}",
     ErrorCode.TIMEOUT: "the program did not end within the {operand} cycles of its time limit",
+    ErrorCode.WAIT_TIMEOUT: "a wait took longer than the limit of waits (barrier, number of groups or mask of units: {operand})",
 }
 _ADDRESSES = {"descriptor", "address", "shared_address"}
 _SIGNED = {"coordinate", "corner", "lower_corner", "upper_corner", "size + upper_corner - lower_corner"}

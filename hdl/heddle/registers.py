@@ -29,6 +29,7 @@ REGISTERS = {
     "program_data": (0x044, "wo", "four writes, low word first, load one instruction; the address advances"),
     "error_core": (0x048, "ro", "core that the error comes from"),
     "error_dimension": (0x04C, "ro", "dimension of the tensor that it is about, 0 the innermost; 0 where it has none"),
+    "wait_timeout": (0x050, "rw", "cycles that one wait, barrier.wait, wait_group or commit_group may take; 0: no limit"),
 }
 
 CONTROL = {"start": 0}

@@ -104,6 +104,8 @@ class Top(Component):
                 core.start.eq(run.start), core.stop.eq(run.stop),
                 run.ended[number].eq(core.ended), run.idle[number].eq(core.idle & ~master.pending & ~level2_busy),
             ]
+            if self.cfg.wait_timeout:
+                m.d.comb += core.wait_timeout.eq(registers.wait_timeout)
             for source, error in enumerate(core.o_error):
                 connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])
 

@@ -26,7 +26,7 @@ class ControlRegisters(Component):
             "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
             "counter_index": Out(6), "counter_value": In(32), "counters_settled": In(1),
-            "doorbell": Out(1), "entry": Out(cfg.program_counter_bits), "timeout": Out(32),
+            "doorbell": Out(1), "entry": Out(cfg.program_counter_bits), "timeout": Out(32), "wait_timeout": Out(32),
             "running": In(1), "done": In(1), "failed": In(1), "stuck": In(1), "finished": In(1), "error": In(error_layout),
             "error_core": In(cfg.core_bits),
             "interrupt": Out(1),
@@ -49,6 +49,9 @@ class ControlRegisters(Component):
             m.d.sync += self.entry.eq(self.write_data)
         with m.If(self._selected("timeout")):
             m.d.sync += self.timeout.eq(self.write_data)
+        if self.cfg.wait_timeout:
+            with m.If(self._selected("wait_timeout")):
+                m.d.sync += self.wait_timeout.eq(self.write_data)
         with m.If(self._selected("interrupt")):
             m.d.sync += enable.eq(self.write_data[INTERRUPT["enable"]])
             with m.If(self.write_data[INTERRUPT["pending"]]):
@@ -89,6 +92,7 @@ class ControlRegisters(Component):
             "interrupt": Cat(self._interrupt_enable, self._interrupt_pending),
             "entry": self.entry, "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
             "error_operand": self.error.operand, "error_core": self.error_core, "error_dimension": self.error.dimension,
+            "wait_timeout": self.wait_timeout,
         }
         m.d.comb += self.counter_index.eq(self.read_address[2:])
         value = Signal(32)

@@ -57,7 +57,7 @@ def decoded_layout(cfg):
         "invalidates": 1,
         "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
         "offsets": data.ArrayLayout(16, 2),         # c + 1, c + 2
-    } if cfg.tensors else {}))
+    } if cfg.tensors else {}) | ({"waits": 1} if cfg.wait_timeout else {}))
 
 
 def _one_of(opcode, members):
@@ -141,6 +141,9 @@ class Decode(Component):
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
             ]
+        if self.cfg.wait_timeout:
+            with m.If(load):
+                m.d.sync += decoded.waits.eq(_one_of(word.opcode, _WAITS))
         if self.cfg.tensors:
             with m.If(load):
                 m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR)]

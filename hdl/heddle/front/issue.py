@@ -25,7 +25,8 @@ def issue_members(cfg):
     tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32),
                "rows_busy": In(1), "commit": Out(1),
                "groups_pending": In(range(STORE_GROUPS + 1)), "groups_unread": In(range(STORE_GROUPS + 1))}
-    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | {
+    limit = {"wait_timeout": In(32)} if cfg.wait_timeout else {}
+    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | limit | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
@@ -70,6 +71,9 @@ class Issue(Component):
         Operations for the units; copies of tensors only with ``cfg.tensors``.
     invalidate, invalidate_address
         A descriptor of a tensor is to be forgotten, in this cycle.
+    wait_timeout
+        Cycles that an instruction may wait (with ``cfg.wait_timeout``), 0: any number. WAIT_TIMEOUT: operand is the barrier, the mask of
+        the units, the number of groups.
     rows_busy, commit, groups_pending, groups_unread
         Rows of a copy are not yet with the copy unit; the groups of stores, see ``StoreGroups``.
     """
@@ -120,6 +124,8 @@ class Issue(Component):
         self._copy(m, instruction, word)
         if self.cfg.tensors:
             self._tensor(m, instruction, word)
+        if self.cfg.wait_timeout:
+            self._limit(m, instruction, word)
         self._state(m)
         return m
 
@@ -189,6 +195,18 @@ class Issue(Component):
             self.waiting_copy.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.COPY.value]),
         ]
         m.d.sync += self._passes.eq(~self._passes & ~(self._guarded & (busy & units).any()))
+
+    def _limit(self, m, instruction, word):
+        """A wait of more than ``wait_timeout`` cycles is an error."""
+        left, over, waits = Signal(32), Signal(), Signal()
+        m.d.comb += waits.eq(self._execute & instruction.waits & self._guarded & ~self._passes)
+        m.d.sync += [left.eq(Mux(waits, left - 1, self.wait_timeout)), over.eq(waits & (left == 1))]
+        with m.If(waits & over):
+            m.d.comb += [
+                self._fail.eq(1), self.o_error.payload.code.eq(ErrorCode.WAIT_TIMEOUT),
+                self.o_error.payload.operand.eq(Mux(word.opcode == Opcode.WAIT, word.modifiers.wait.units,
+                                                    Mux(word.opcode == Opcode.BARRIER_WAIT, word.a, word.imm))),
+            ]
 
     # -- uniform instructions ---------------------------------------------------------------
 

@@ -52,13 +52,14 @@ class VerilatorBackend:
         self.simulation.write_many(pairs)
         self._loaded = list(words)
 
-    def run(self, program, uniform, timeout_cycles):
+    def run(self, program, uniform, timeout_cycles, wait_timeout_cycles=0):
         """Load, start and wait; afterwards the device is ready for the next run, also when this one hung."""
         self._load(program.words)
         pairs = [(UNIFORM_WINDOW + 4 * number, value) for number, value in sorted(uniform.items())]
         pairs += [
             (REGISTERS["entry"][0], 0),
             (REGISTERS["timeout"][0], timeout_cycles),
+            (REGISTERS["wait_timeout"][0], wait_timeout_cycles),
             (REGISTERS["interrupt"][0], 1 << INTERRUPT["enable"] | 1 << INTERRUPT["pending"]),
             (REGISTERS["control"][0], 1 << CONTROL["start"]),
         ]
@@ -96,7 +97,7 @@ class VerilatorBackend:
 
 
 class GoldenBackend:
-    """The functional simulator: results and errors, no clock. The time limit counts instructions of a core.
+    """The functional simulator: results and errors, no clock. The time limit counts instructions of a core; waits take no time.
 
     The cores run one after the other: the same as all at once for programs in which no core reads what another one writes. An
     error that stops core n keeps the cores after it from running.
@@ -105,7 +106,7 @@ class GoldenBackend:
     def __init__(self, cfg, memory):
         self.simulators = [FunctionalSimulator(cfg, memory, core) for core in range(cfg.cores)]
 
-    def run(self, program, uniform, timeout_cycles):
+    def run(self, program, uniform, timeout_cycles, wait_timeout_cycles=0):
         error, counters = None, Counter(instructions=0, matrix_instructions=0, matrix_steps=0)
         for core, simulator in enumerate(self.simulators):
             result = simulator.run(program, uniform=uniform, instruction_limit=timeout_cycles)

@@ -38,6 +38,9 @@ class Device(TensorAccess):
         ``memory_settings`` replaces all four.
     timeout_cycles : int
         Cycles that a run may take before it ends with ``DeviceError`` ``TIMEOUT``.
+    wait_timeout_cycles : int
+        Cycles that one ``wait``, ``barrier.wait``, ``wait_group`` or ``commit_group`` may take before the run ends with ``WAIT_TIMEOUT``
+        (operand: mask of the units, barrier, number of groups); 0: any number. Without effect in the functional simulator.
     progress : Progress
         Told about the stages of a build.
 
@@ -62,6 +65,7 @@ class Device(TensorAccess):
         seed=0,
         memory_settings=None,
         timeout_cycles=20_000_000,
+        wait_timeout_cycles=0,
         progress=None,
     ):
         self.cfg = config if isinstance(config, Config) else load_config(config)
@@ -71,8 +75,12 @@ class Device(TensorAccess):
         if memory_bytes % 4096:
             raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
         _check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
+        _check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
+        if wait_timeout_cycles and not self.cfg.wait_timeout:
+            raise ValueError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} (wait_timeout is false), "
+                             f"not {wait_timeout_cycles}")
         settings = memory_settings or MemorySettings(latency=latency, bandwidth=bandwidth, jitter=jitter, seed=seed)
-        self.simulator, self.timeout_cycles = simulator, timeout_cycles
+        self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
         self.memory = GlobalMemory(memory_bytes)
         if simulator == "verilator":
             self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, progress or Progress())
@@ -135,7 +143,7 @@ class Device(TensorAccess):
             raise TypeError(f"program must be a Program or text, not {type(program).__name__}")
         if not 1 <= len(program) <= self.cfg.instruction_words:
             raise ValueError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
-        outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles)
+        outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles, self.wait_timeout_cycles)
         stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
             code, pc, operand, core, dimension = outcome.error

@@ -53,6 +53,8 @@ _EXECUTION_ERRORS = (
     ("TENSOR_…", "`copy_tensor` breaks a rule (`docs/tensor-errors.md`); nothing is moved", "the value, its low 32 bits"),
     ("BARRIER_UNDERRUN", "`barrier.wait`: bytes are missing and no copy is under way", "the barrier"),
     ("BARRIER_OVERRUN", "`barrier.wait`: more bytes arrived than were expected", "the barrier"),
+    ("WAIT_TIMEOUT", "`wait`, `barrier.wait`, `wait_group` or `commit_group` took longer than the limit of waits",
+     "mask of the units, barrier, number of groups, 0"),
     ("TIMEOUT", "the run took longer than its limit (program counter 0)", "the limit"),
 )
 

@@ -237,6 +237,40 @@ async def barriers(dut):
     bench.end(thread=2, copy=1, expect=150)
 
 
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def wait_limits(dut):
+    """A wait that takes longer than the limit is an error with what it waits for; one that takes as long is none."""
+    bench = await prepared(dut, "none", 0.5)
+    if not bench.cfg.wait_timeout:
+        return
+    bench.barriers, bench.copies_may_end, bench.groups_move = "never", False, False
+    waits = [("barrier.wait b11", 11), ("wait.copy", 2), ("wait", 7)]
+    if bench.cfg.tensors:
+        waits += [("wait_group 5", 5), ("wait_group.read 0x12345", 0x12345), ("commit_group", 0)]
+        dut.groups_pending.value, dut.groups_unread.value, dut.rows_busy.value = 8, 8, 0
+    for limit in (1, 2, 10, 100):
+        for text, operand in waits:
+            if operand == 0x12345:      # has no time to wait
+                continue
+            dut.wait_timeout.value = limit
+            bench.copies_may_end = False
+            await bench.load(assemble(f"copy_block.shared.global ur0, ur1, 1\n@up0 {text}\nnop\n{text}\nmov r1, 1\nhalt", bench.cfg))
+            bench.scoreboards, kept = {unit: _Everything() for unit in bench.scoreboards}, bench.scoreboards
+            await bench.doorbell()
+            began = bench.cycle
+            await bench.until_ended(limit + 60)
+            assert limit <= bench.cycle - began <= limit + 30
+            assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(ErrorCode.WAIT_TIMEOUT, 3, operand)]
+            bench.scoreboards, bench.copies_may_end = kept, True
+            await bench.drain()
+    dut.wait_timeout.value, bench.copies_may_end, bench.barriers = 200, True, "random"
+    if bench.cfg.tensors:
+        dut.groups_pending.value, dut.groups_unread.value = 0, 0
+    await bench.load(assemble("\n".join([*(text for text, _ in waits * 20), "halt"]), bench.cfg))
+    assert (await bench.run()).ok
+    bench.end()
+
+
 @cocotb.test(timeout_time=4, timeout_unit="ms")
 async def stops(dut):
     """``stop`` ends a program at any time, also one that waits for a unit; the next program is as good as the first."""

@@ -90,6 +90,7 @@ class FrontBench(Bench):
         self.errors, self.instruction_cycles = [], []
         self.waits, self.groups = [], []        # of the program that runs, where the model ran it
         self._groups_before = None
+        self.groups_move = True
         self._busy_before = 0
         self.copies_may_end = True
         self.model = FrontModel(self.cfg)
@@ -113,6 +114,8 @@ class FrontBench(Bench):
         dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
         dut.barrier_complete.value = 1
         dut.core.value = 0
+        if cfg.wait_timeout:
+            dut.wait_timeout.value = 0
         if cfg.tensors:
             dut.rows_busy.value = dut.groups_pending.value = dut.groups_unread.value = 0
         self.barriers = "random"
@@ -185,7 +188,7 @@ class FrontBench(Bench):
             allowed = [most is None or before[name] <= most for most, name in zip(wanted, ("groups_pending", "groups_unread"))]
             assert all(allowed), "wait_group must wait"
         self._groups_before = {name: int(getattr(dut, name).value) for name in ("rows_busy", "groups_pending", "groups_unread")}
-        if self.rng.random() < 0.3:
+        if self.groups_move and self.rng.random() < 0.3:
             dut.rows_busy.value = int(self.rng.integers(2))
             for name in ("groups_pending", "groups_unread"):
                 getattr(dut, name).value = int(self.rng.choice((0, 0, self.rng.integers(STORE_GROUPS + 1))))

@@ -1,0 +1,125 @@
+"""Barriers and waits in whole programs: several in flight, rounds, too many and too few bytes, limits of waits."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle.errors import ErrorCode
+from heddle.tmau.descriptor import TensorFormat
+from heddle_sim.device import Device, DeviceError
+from heddle_sim.golden.tensor_fields import TensorFields
+
+CFG = load_config("tiny").replace(name="tiny_tensors", tensors=True)
+MEMORY_BYTES = 1 << 17
+DESCRIPTOR, TARGET, BOX = 0x1_0000, 0x8000, 1024
+FIELDS = TensorFields(sizes=(64, 64), strides=(64,), box=(64, 16), element_strides=(1, 1), address=0, format=TensorFormat.U8)
+START = f"umov ur3, {DESCRIPTOR}\numov ur5, 0\numov ur6, 0\numov ur1, 0\numov ur2, 0\ninvalidate_descriptor ur3\n"
+LOAD = "copy_tensor.tile.2d.shared.global ur1, ur3, ur5, b4\n"
+USES = "umov ur1, 0\numov ur2, 0\nbarrier.expect b9, 16\ncopy_block.shared.global ur1, ur2, 1, b9\nbarrier.wait b9\nhalt"
+
+
+def make(simulator, **options):
+    device = Device(CFG, simulator, memory_bytes=MEMORY_BYTES, timeout_cycles=100_000, **options)
+    device.memory.bytes[:] = np.random.default_rng(4).integers(0, 256, MEMORY_BYTES, np.uint8)
+    device.write(DESCRIPTOR, np.frombuffer(FIELDS.encode(), np.uint8))
+    return device
+
+
+@pytest.fixture(params=["golden", "verilator"])
+def device(request):
+    with make(request.param) as device:
+        yield device
+
+
+def error_of(device, program):
+    """Code, operand and dimension; afterwards the device works."""
+    with pytest.raises(DeviceError) as caught:
+        device.run(program)
+    device.run(USES)
+    return caught.value.code, caught.value.operand, caught.value.dimension
+
+
+def test_barriers_in_flight(device):
+    """All 16 at once, three rounds, expected before and after the copies, waited for in another order."""
+    lines = [START]
+    for turn in range(3):
+        for barrier in range(16):
+            copy = [f"umov ur1, {512 * barrier}", f"umov ur2, {0x1000 * turn + 64 * barrier}",
+                    f"copy_block.shared.global ur1, ur2, {1 + barrier}, b{barrier}"]
+            expect = [f"barrier.expect b{barrier}, {16 * (1 + barrier)}"]
+            lines += expect + copy if barrier % 2 else copy + expect
+        for barrier in range(15, -1, -1):
+            lines += [f"barrier.wait b{barrier}", f"umov ur1, {512 * barrier}", f"umov ur2, {TARGET + 0x2000 * turn + 512 * barrier}",
+                      f"copy_block.global.shared ur2, ur1, {1 + barrier}, b{barrier}",
+                      f"barrier.expect b{barrier}, {16 * (1 + barrier)}", f"barrier.wait b{barrier}"]
+        lines += ["wait.copy"]
+    memory = device.memory.bytes.copy()
+    device.run("\n".join([*lines, "halt"]))
+    for turn in range(3):
+        for barrier in range(16):
+            size, place = 16 * (1 + barrier), TARGET + 0x2000 * turn + 512 * barrier
+            start = 0x1000 * turn + 64 * barrier
+            assert np.array_equal(device.memory.bytes[place:place + size], memory[start:start + size]), (turn, barrier)
+
+
+def test_rounds_of_one_barrier(device):
+    """One barrier for boxes and blocks, round after round; a round may have several copies."""
+    one = f"barrier.expect b4, {BOX}\n{LOAD}barrier.wait b4\n"
+    more = f"copy_block.shared.global ur1, ur2, 3, b4\n{LOAD}barrier.expect b4, {BOX + 48}\n"
+    two = f"{LOAD}barrier.expect b4, {BOX}\n{more}barrier.wait b4\n"
+    device.run(START + (one + two) * 3 + "barrier.wait b4\nhalt")
+
+
+@pytest.mark.parametrize("expected, code", [(BOX + 16, ErrorCode.BARRIER_UNDERRUN), (BOX - 16, ErrorCode.BARRIER_OVERRUN),
+                                            (0, ErrorCode.BARRIER_OVERRUN)])
+def test_wrong_numbers_of_bytes(device, expected, code):
+    """Copies of tensors: the wait ends with an error, also in a later round. Bytes too many that come after a wait belong to the next."""
+    wrong = f"barrier.expect b4, {expected}\n{LOAD}barrier.wait b4\nwait.copy\nbarrier.wait b4\nhalt"
+    assert error_of(device, START + wrong) == (code, 4, 0)
+    assert error_of(device, START + f"barrier.expect b4, {BOX}\n{LOAD}barrier.wait b4\n" + wrong) == (code, 4, 0)
+
+
+def test_a_copy_that_is_dropped_is_the_first_error(device):
+    """The barrier hears nothing of a box that breaks a rule: the rule is reported, and the wait does not hang."""
+    device.write(DESCRIPTOR, np.frombuffer(FIELDS.encode(), np.uint8))
+    wait = f"barrier.expect b4, {BOX}\n{LOAD}barrier.wait b4\nhalt"
+    assert error_of(device, START + "umov ur1, 64\n" + wait) == (ErrorCode.TENSOR_SHARED_ADDRESS, 64, 0)
+    assert error_of(device, START + "umov ur5, 3\n" + wait) == (ErrorCode.TENSOR_COORDINATE_ALIGNMENT, 3, 0)
+    assert error_of(device, START + f"umov ur3, {DESCRIPTOR + 16}\n" + wait) == (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, DESCRIPTOR + 16, 0)
+    device.run(START + wait)
+
+
+def test_under_run_without_any_copy(device):
+    assert error_of(device, "barrier.expect b7, 16\nbarrier.wait b7\nhalt") == (ErrorCode.BARRIER_UNDERRUN, 7, 0)
+
+
+# -- limits of waits ------------------------------------------------------------------------
+
+SLOW = {
+    "barrier": (f"barrier.expect b4, {BOX}\n{LOAD}barrier.wait b4\n", 4),
+    "copy": (f"{LOAD}wait.copy\n", 2),
+    "thread": ("segment.global.b32.d1 ur9, 0\nmov r300, 0\nld.b32 r0, ur9:rf300:0\nwait.thread\n", 1),
+    "group": ("copy_block.global.shared ur3, ur1, 1\ncopy_block.global.shared ur3, ur1, 1\ncommit_group\nwait_group 0\n", 0),
+    "full": ("copy_block.global.shared ur3, ur1, 1\n" + "commit_group\n" * 9, 0),
+}
+
+
+@pytest.mark.parametrize("wait", SLOW)
+def test_a_wait_that_takes_too_long(wait):
+    program, operand = SLOW[wait]
+    with make("verilator", latency=600, wait_timeout_cycles=150) as device:
+        with pytest.raises(DeviceError) as caught:
+            device.run(START + program + "trap 1\n")
+        assert (caught.value.code, caught.value.operand) == (ErrorCode.WAIT_TIMEOUT, operand)
+        assert "longer than the limit of waits" in str(caught.value)
+        device.wait_timeout_cycles = 5000       # each wait has its own time
+        device.write(DESCRIPTOR, np.frombuffer(FIELDS.encode(), np.uint8))
+        assert device.run(START + program * 12 + USES).cycles > 5000
+        device.wait_timeout_cycles = 0
+        device.run(START + program + USES)
+
+
+def test_no_limit_in_configurations_without():
+    with pytest.raises(ValueError, match=r"^wait_timeout_cycles must be 0 in configuration small \(wait_timeout is false\), not 7$"):
+        Device("small", "golden", memory_bytes=4096, wait_timeout_cycles=7)
+    with pytest.raises(ValueError, match="^wait_timeout_cycles must be from 0 to 4294967295, not -1$"):
+        Device("tiny", "golden", memory_bytes=4096, wait_timeout_cycles=-1)
