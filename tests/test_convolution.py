@@ -89,7 +89,7 @@ def test_needs_tensors():
 
 @pytest.fixture(scope="module", params=["tiny", "base", "large"])
 def device(request):
-    with Device(load_config(request.param).replace(tensors=True), "golden", memory_bytes=1 << 20) as device:
+    with Device(load_config(request.param), "golden", memory_bytes=1 << 20) as device:
         yield device
 
 
@@ -106,7 +106,7 @@ def test_program_equals_numpy(case, device):
 
 
 def test_several_cores_share_the_pixels():
-    cfg = load_config("tiny").replace(tensors=True, cores=3)
+    cfg = load_config("tiny").replace(cores=3)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         for case in ("3 x 3", "without padding", "one of everything"):
             x, w, *rest = operands(case)
@@ -164,7 +164,7 @@ def test_wrong_arguments(arguments, error, says, device):
 @pytest.mark.parametrize("latency, jitter", [(20, 0), (100, 150)])
 def test_hardware_equals_numpy(latency, jitter):
     """Cycle by cycle: nothing is overwritten before it was read, whenever memory answers."""
-    cfg = load_config("tiny").replace(name="tiny_tensors", tensors=True)
+    cfg = load_config("tiny")
     with Device(cfg, memory_bytes=1 << 20, latency=latency, jitter=jitter, seed=1, timeout_cycles=1_000_000) as device:
         for case in CASES:
             x, w, *rest = operands(case, x_dtype=np.uint8)

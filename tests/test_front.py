@@ -7,18 +7,12 @@ from heddle.front.unit import FrontEnd
 from heddle_sim.harness import run_bench
 
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
-TENSORS = CONFIGS["tiny"].replace(tensors=True)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
-
-
-def test_tensors(simulator, seed):
-    run_bench(FrontEnd(TENSORS), bench="heddle_verif.bench.front", cfg=TENSORS, simulator=simulator, seed=seed, timeout_s=400,
-              test_filter=r"random_programs/pause=1|violations|stops|wait_limits")
 
 
 @pytest.mark.smoke

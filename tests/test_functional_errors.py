@@ -167,7 +167,7 @@ BOUNDARIES = [
 def test_operand_checks(fields, field, value, illegal, guard):
     """Illegal operands stop the program whatever the guard says; the operand of the error is the field."""
     word = pack({"guard": guard} | fields | {field: value})
-    result = simulator(CFG.replace(tensors=True)).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
+    result = simulator(CFG).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
     if not illegal:
         assert result.ok, result.message()
         return
@@ -188,7 +188,7 @@ def test_unsupported_tensor_copies(spaces, reduction):
     copy = TILE | {"guard": 7, "modifiers.copy.destination": spaces & 1, "modifiers.copy.source": spaces >> 1}
     to_shared = TILE | {"modifiers.copy.reduction": 1}
     to_global = TILE | {"modifiers.copy.destination": 1, "modifiers.copy.source": 0, "modifiers.copy.reduction": reduction or 10}
-    for cfg, words in ((CFG.replace(tensors=True), (copy, to_shared, to_global)), (CFG, (TILE, PIXELS, HINT, BLOCK_HINT, FORGET))):
+    for cfg, words in ((CFG, (copy, to_shared, to_global)), (CFG.replace(tensors=False), (TILE, PIXELS, HINT, BLOCK_HINT, FORGET))):
         for word in map(pack, words):
             assert_error(simulator(cfg).run(Program([word])), ErrorCode.UNSUPPORTED, 0, FIELDS["modifiers"].get(word))
 

@@ -81,12 +81,6 @@ def test_tiny(seed):
     fuzz(load_config("tiny"), seed, PROGRAMS_OF_A_DEVICE)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 50))])
-def test_groups(seed):
-    """With groups of stores, which only tensors bring."""
-    fuzz(load_config("tiny").replace(name="tiny_tensors", tensors=True), 5000 + seed, PROGRAMS_OF_A_DEVICE)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_tiny_broken(seed):
     seen = fuzz_broken(load_config("tiny"), seed, 2 * PROGRAMS_OF_A_DEVICE)

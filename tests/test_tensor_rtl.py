@@ -17,7 +17,7 @@ from heddle_verif.tensors import broken, legal_cases, random_fields, random_requ
 
 from .test_fuzz import differing, settings
 
-CFG = load_config("tiny").replace(name="tiny_tensors", tensors=True)
+CFG = load_config("tiny")
 MEMORY_BYTES = 1 << 17
 TENSOR_BYTES = MEMORY_BYTES - (1 << 15)         # behind them a descriptor, and shared memory as it is brought out
 BATCH = 20              # cases on the same device, with the same behaviour of its memory
