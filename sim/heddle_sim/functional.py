@@ -1,14 +1,12 @@
 """Functional simulator: runs whole programs on numpy arrays, one instruction at a time, without time."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.layouts import PC_BITS
-from heddle.messages import error_message
 from heddle.tmau.descriptor import TensorMode
 
 from .decoded import THREAD_KINDS, Decoder
@@ -16,9 +14,10 @@ from .golden.thread import ThreadState, active_threads, execute
 from .integers import ALU, COMPARE, signed
 from .operations import copy_block, multiply
 from .program import Program
+from .run_result import RunResult
 from .tensor_operations import copy_tensor
 
-__all__ = ["FunctionalSimulator", "RunResult"]
+__all__ = ["FunctionalSimulator"]
 
 _WORD = 0xFFFFFFFF
 _HALT = -1          # in place of the next program counter
@@ -30,46 +29,6 @@ class _Stop(Exception):
     def __init__(self, code, operand, dimension=0, pc=None):
         super().__init__(code, operand)
         self.code, self.operand, self.dimension, self.pc = code, operand & _WORD, dimension, pc
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run ended.
-
-    Attributes
-    ----------
-    error : ErrorCode
-        ``NONE``, the error that stopped the program, or ``PRODUCT_RANGE`` of a program that ended by itself.
-    pc, operand, dimension : int
-        Program counter, operand and dimension of the error.
-    instructions : int
-        Instructions executed, those with a false guard included.
-    counts : dict of str to int
-        Instructions by opcode name, ``matrix_steps`` (of the lanes) and ``copied_bytes``.
-    program : Program
-        What ran; gives messages their source line.
-    """
-
-    error: ErrorCode
-    pc: int
-    operand: int
-    instructions: int
-    counts: dict = field(repr=False)
-    program: Program = field(repr=False, default=None)
-    dimension: int = 0
-
-    @property
-    def ok(self):
-        """The program ended by ``halt`` without any error."""
-        return self.error is ErrorCode.NONE
-
-    def message(self):
-        """One line that says what went wrong and where."""
-        text = error_message(self.error, self.operand, self.dimension)
-        if self.ok:
-            return text
-        source = self.program.source_line(self.pc) if self.program else ""
-        return f"instruction {self.pc}{f' ({source})' if source else ''}: {text}"
 
 
 class FunctionalSimulator:

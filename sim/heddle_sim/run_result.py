@@ -1,0 +1,50 @@
+"""How a run of the functional simulator ended."""
+
+from dataclasses import dataclass, field
+
+from heddle.errors import ErrorCode
+from heddle.messages import error_message
+
+from .program import Program
+
+__all__ = ["RunResult"]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended.
+
+    Attributes
+    ----------
+    error : ErrorCode
+        ``NONE``, the error that stopped the program, or ``PRODUCT_RANGE`` of a program that ended by itself.
+    pc, operand, dimension : int
+        Program counter, operand and dimension of the error.
+    instructions : int
+        Instructions executed, those with a false guard included.
+    counts : dict of str to int
+        Instructions by opcode name, ``matrix_steps`` (of the lanes) and ``copied_bytes``.
+    program : Program
+        What ran; gives messages their source line.
+    """
+
+    error: ErrorCode
+    pc: int
+    operand: int
+    instructions: int
+    counts: dict = field(repr=False)
+    program: Program = field(repr=False, default=None)
+    dimension: int = 0
+
+    @property
+    def ok(self):
+        """The program ended by ``halt`` without any error."""
+        return self.error is ErrorCode.NONE
+
+    def message(self):
+        """One line that says what went wrong and where."""
+        text = error_message(self.error, self.operand, self.dimension)
+        if self.ok:
+            return text
+        source = self.program.source_line(self.pc) if self.program else ""
+        return f"instruction {self.pc}{f' ({source})' if source else ''}: {text}"
