@@ -27,6 +27,20 @@ def test_unit(name, simulator, seed):
     run_bench(CopyUnit(cfg), bench="heddle_verif.bench.copy", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
 
 
+WITHIN = {
+    "narrow": CONFIGS["tiny"].replace(copy_within=True, l2_kib=4, reductions=True, reduction_floats=True),
+    "wide": CONFIGS["base"].replace(copy_within=True, shared_memory_kib=8),
+    "stores": CONFIGS["small"].replace(l2_kib=4, reductions=True),
+}
+
+
+@pytest.mark.verilator_nightly
+@pytest.mark.parametrize("name", WITHIN)
+def test_within(name, simulator, seed):
+    """Copies within a memory, reductions."""
+    run_bench(CopyUnit(WITHIN[name]), bench="heddle_verif.bench.copy_within", cfg=WITHIN[name], simulator=simulator, seed=seed)
+
+
 @pytest.mark.parametrize("name", ["tiny", "large"])
 def test_system(name, simulator, seed):
     cfg = CONFIGS[name]

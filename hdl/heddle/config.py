@@ -76,6 +76,8 @@ class Config(DerivedParameters):
         Not only in tile mode.
     tensor_floats : bool
         Loads of tensors also round to TF32 and flush subnormal numbers.
+    copy_within : bool
+        ``copy_block`` also copies within shared memory and within global memory.
     l2_kib : int
         Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a
         power of two, and each way of each core's bank has at least two lines of ``LINE_BYTES``.
@@ -120,6 +122,7 @@ class Config(DerivedParameters):
     tensors: bool = False
     tensor_im2col: bool = True
     tensor_floats: bool = True
+    copy_within: bool = False
     l2_kib: int = 0
     l2_ways: int = 4
     reductions: bool = False

@@ -2,7 +2,7 @@
 
 from amaranth.utils import ceil_log2, exact_log2
 
-from .constants import FIRST_FACTOR_REGISTER, LINE_BYTES, ROW_BYTES
+from .constants import BANK_BYTES, FIRST_FACTOR_REGISTER, LINE_BYTES, ROW_BYTES
 
 __all__ = ["DerivedParameters"]
 
@@ -146,8 +146,19 @@ class DerivedParameters:
 
     @property
     def tag_bits(self):
-        """Bits of a client's request tag; the two behind those of the reads are for the halves of a tensor's descriptor."""
-        return max(ceil_log2(self.axi_reads + 2 * self.tensors), ceil_log2(self.axi_writes), 1)
+        """Bits of a client's request tag; the two behind those of the reads are for the halves of a tensor's descriptor; one bit more where
+        copies within a memory are a client of their own."""
+        return max(ceil_log2(self.axi_reads + 2 * self.tensors), ceil_log2(self.axi_writes), 1) + self.copy_within
+
+    @property
+    def prefetches(self):
+        """Prefetches have an effect."""
+        return self.tensors and self.l2_kib > 0
+
+    @property
+    def transfer_blocks(self):
+        """Blocks of 16 bytes of the largest copy: all of shared memory, or of global memory."""
+        return (1 << self.axi_address_bits if self.prefetches or self.copy_within else self.shared_bytes) // BANK_BYTES
 
     @property
     def axi_id_bits(self):

@@ -218,9 +218,10 @@ def RegisterPort(cfg):
 # -- copies and barriers --------------------------------------------------------------------
 
 class CopyKind(enum.Enum, shape=4):
-    """Requests to the tensor memory access unit; numbers above 0 are reserved for tensors and prefetches."""
+    """Requests to the tensor memory access unit; others are reserved."""
 
     COPY_BLOCK = 0
+    PREFETCH_BLOCK = 1      # blocks from global address ``source`` into the second-level cache
 
 
 copy_operation_layout = data.StructLayout({
@@ -232,6 +233,7 @@ copy_operation_layout = data.StructLayout({
     "blocks": 32,               # of 16 bytes; zero is no operation
     "swizzle": Swizzle,
     "reduction": Reduction,
+    "format": 4,                # TensorFormat of the elements of a reduction
     "barrier": 4,
     "has_barrier": 1,
     "pc": PC_BITS,

@@ -88,6 +88,10 @@ class Decoder:
             decoded.operation = self._copy(modifier)
         elif opcode is Opcode.COPY_TENSOR:
             decoded.operation = self._tensor(modifier)
+        elif opcode is Opcode.PREFETCH_BLOCK:
+            decoded.operation = SimpleNamespace(kind=CopyKind.PREFETCH_BLOCK, source=0, blocks=0)
+        elif opcode is Opcode.PREFETCH_TENSOR:
+            decoded.operation = self._tensor(modifier, prefetch=True)
         return decoded
 
     def _thread(self, decoded, modifier):
@@ -122,12 +126,13 @@ class Decoder:
             kind=CopyKind.COPY_BLOCK, destination_space=Space(modifier("copy.destination")),
             source_space=Space(modifier("copy.source")), destination=0, source=0, blocks=0,
             swizzle=Swizzle(modifier("copy.swizzle")), reduction=Reduction(modifier("copy.reduction")),
-            barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)
+            format=modifier("copy.format"), barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)
 
-    def _tensor(self, modifier):
+    def _tensor(self, modifier, prefetch=False):
         """A request of ``tensor_operation_layout`` with the address of its descriptor; coordinates and offsets are tuples."""
         return SimpleNamespace(
             address=0, coordinates=(), offsets=(), shared_address=0, mode=TensorMode(modifier("copy.mode")),
-            rank_minus_one=modifier("copy.rank_minus_one"), store=int(modifier("copy.destination") == Space.GLOBAL.value),
-            reduction=Reduction(modifier("copy.reduction")), barrier=modifier("copy.barrier"),
-            has_barrier=modifier("copy.has_barrier"), pc=0)
+            rank_minus_one=modifier("copy.rank_minus_one"), prefetch=int(prefetch),
+            store=int(not prefetch and modifier("copy.destination") == Space.GLOBAL.value),
+            reduction=Reduction.NONE if prefetch else Reduction(modifier("copy.reduction")), barrier=modifier("copy.barrier"),
+            has_barrier=0 if prefetch else modifier("copy.has_barrier"), pc=0)

@@ -301,11 +301,20 @@ class FunctionalSimulator:
         size, error = self._execute_tensor(operation)
         if error:
             raise _Stop(*error)
-        self._counts["copied_bytes"] += size
+        self._counts["copied_bytes"] += 0 if operation.prefetch else size
         if operation.has_barrier:
             self._count_bytes(operation.barrier, -size)
 
     def _prefetch_block(self, instruction):
-        """There is no cache."""
+        """There is no cache, but there are errors."""
+        operation = instruction.operation
+        operation.source, operation.blocks = int(self.uniform[instruction.a]), self._b(instruction)
+        if self.cfg.prefetches and (error := self._execute_copy(operation)):
+            raise _Stop(*error)
 
-    _prefetch_tensor = _invalidate_descriptor = _prefetch_block
+    def _prefetch_tensor(self, instruction):
+        if self.cfg.prefetches:
+            self._copy_tensor(instruction)
+
+    def _invalidate_descriptor(self, instruction):
+        """Descriptors are read each time."""

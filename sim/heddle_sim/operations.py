@@ -3,7 +3,8 @@
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
-from heddle.isa.layout import Space, Swizzle
+from heddle.isa.layout import Reduction, Space, Swizzle
+from heddle.layouts import CopyKind
 
 from .golden.copy import check_copy, swizzled
 from .golden.copy import copy_block as golden_copy
@@ -119,9 +120,12 @@ def copy_block(state, operation):
 
     Returns (code, operand) of its first error, or ``None``.
     """
+    if operation.kind is CopyKind.PREFETCH_BLOCK:
+        return check_copy(state.cfg, operation)
     size = operation.blocks * BANK_BYTES
     ends = {operation.destination_space: operation.destination, operation.source_space: operation.source}
-    if check_copy(state.cfg, operation) or (size and ends[Space.GLOBAL] + size > len(state.memory)):
+    usual = len(ends) == 2 and operation.reduction is Reduction.NONE
+    if not usual or check_copy(state.cfg, operation) or (size and ends[Space.GLOBAL] + size > len(state.memory)):
         result = golden_copy(state.cfg, operation, state.shared, state.memory,
                              fails=lambda address: address >= len(state.memory))
         return (result.errors[0][0], result.errors[0][2]) if result.errors else None

@@ -25,12 +25,15 @@ def copy_tensor(state, operation):
     fields = TensorFields.decode(state.memory[address:address + DESCRIPTOR_BYTES].tobytes() if aligned else bytes(DESCRIPTOR_BYTES))
     request = TensorRequest(
         coordinates=operation.coordinates, shared_address=operation.shared_address, mode=operation.mode, offsets=operation.offsets,
-        store=bool(operation.store), reduction=operation.reduction, descriptor=address)
+        store=bool(operation.store), reduction=operation.reduction, descriptor=address,
+        prefetch=bool(operation.prefetch))
     if violation := first_violation(understood(state.cfg, fields), request, state.cfg.shared_bytes, state.cfg.axi_address_bits):
         value = getattr(violation.value, "value", violation.value)
         return 0, (violation.error, value & 0xFFFFFFFF, violation.dimension or 0)
     if (lacking := unsupported_value(state.cfg, fields, request)) is not None:
         return 0, (ErrorCode.UNSUPPORTED, lacking, 0)
+    if operation.prefetch:
+        return fields.bytes, None
     offsets = operation.offsets if operation.offsets else (0,) * (fields.rank - 2)
     walk = traverse(fields, operation.coordinates, offsets)
     places = fields.address + walk.offsets[walk.inside]

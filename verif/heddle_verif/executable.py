@@ -289,8 +289,11 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
 
     def ends(self, size):
         """Spaces and first addresses of a copy of so many bytes; ``destination, source`` each (space, address)."""
-        spaces = self.random.choice((("shared", "global"), ("global", "shared")))
-        return [(space, self.random.randrange(0, self.sizes[space] - size + 1, BANK_BYTES)) for space in spaces]
+        spaces = self.spaces(within=True).split(".")
+        while True:
+            ends = [(space, self.random.randrange(0, self.sizes[space] - size + 1, BANK_BYTES)) for space in spaces]
+            if spaces[0] != spaces[1] or abs(ends[0][1] - ends[1][1]) >= size:
+                return ends
 
     def registers_of_copy(self):
         """Three pairs of uniform registers."""
@@ -318,11 +321,11 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.text(f"umov ur{c}, {blocks}")
             count = f"ur{c}"
         swizzle, accesses = "", [(to, first, first + size, True), (come, start, start + size, False)]
-        if self.random.random() < 0.5:      # the blocks of a row of 128 bytes change places
+        if to != come and self.random.random() < 0.5:      # the blocks of a row of 128 bytes change places
             swizzle = ".128B"
             accesses = [(space, low // ROW_BYTES * ROW_BYTES, -(-high // ROW_BYTES) * ROW_BYTES if blocks else low, writes)
                         if space == "shared" else (space, low, high, writes) for space, low, high, writes in accesses]
-        self.finish_copy(f"copy_block.{to}.{come}{swizzle} ur{a}, ur{b}, {count}", size, accesses)
+        self.finish_copy(f"copy_block.{to}.{come}{swizzle}{self.reduction(to)} ur{a}, ur{b}, {count}", size, accesses)
 
     def copy_rows(self):
         """Rows of the destination do not overlap; those of the source may."""
@@ -339,4 +342,4 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
             self.text(*(f"umov ur{pair + part}, {value}" for part, value in enumerate(values)))
         accesses = [(space, end, end + span if rows * blocks else end, writes)
                     for (space, end), span, writes in zip(ends, spans, (True, False))]
-        self.finish_copy(f"copy_rows.{ends[0][0]}.{ends[1][0]} ur{a}, ur{b}, ur{c}", rows * row, accesses)
+        self.finish_copy(f"copy_rows.{ends[0][0]}.{ends[1][0]}{self.reduction(ends[0][0])} ur{a}, ur{b}, ur{c}", rows * row, accesses)

@@ -11,10 +11,12 @@ from heddle.constants import (
     UNIFORM_REGISTERS,
 )
 from heddle.isa.layout import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
+from heddle.tmau.reducible import reducible_formats
+from heddle.tmau.rules import REDUCTION_FORMATS
 
 from .text import Text
 
-__all__ = ["ProgramGenerator", "STORES"]
+__all__ = ["ProgramGenerator", "STORES", "reducible_pairs"]
 
 CORNERS = (0, 1, 2, 4, 31, 32, 33, 255, 256, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF)
 ALU = [function.name.lower() for function in UNIFORM_FUNCTIONS if function is not AluFunction.MOV]
@@ -25,6 +27,12 @@ LOOP_PREDICATE = UNIFORM_PREDICATES - 1     # not written but by the ends of loo
 FIRST_COUNTER, COUNTERS = 32, 4             # uniform registers of loops, by depth
 SHARED_SEGMENTS = range(12, SEGMENTS)       # always in shared memory: mm takes no others
 ROW_COUNTS = range(57, 64, 2)               # uniform registers that hold small numbers of rows
+
+
+def reducible_pairs(cfg):
+    """Reductions with their formats that the configuration has."""
+    formats = reducible_formats(cfg)
+    return [(reduction, format) for reduction, kinds in REDUCTION_FORMATS.items() for format in formats if format in kinds]
 
 
 class ProgramGenerator:
@@ -249,13 +257,24 @@ class ProgramGenerator:
         address = f"ur{segment}:rf{offset}:{self.number()}"
         self.matrix_text(self.register(product=True), address, *self.slices(), ".t1" if self.transposes() else self.merge()[0])
 
-    def spaces(self):
-        return ".".join(self.random.choice((("shared", "global"), ("global", "shared"))))
+    def spaces(self, within=False):
+        """Destination and source, also the same ones ``within`` where the configuration has that."""
+        pairs = [("shared", "global"), ("global", "shared")]
+        pairs += [("shared", "shared"), ("global", "global")] if within and self.cfg.copy_within else []
+        return ".".join(self.random.choice(pairs))
+
+    def reduction(self, spaces):
+        """Modifiers of a reduction of blocks, or none."""
+        if not self.cfg.reductions or not spaces.startswith("global") or self.random.random() < 0.4:
+            return ""
+        reduction, format = self.random.choice(reducible_pairs(self.cfg))
+        return f".{reduction.name.lower()}.{format.name.lower()}"
 
     def copy_block(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
-        swizzle = self.random.choice(("", ".128B"))
-        self.text(f"{self.guard('up')}copy_block.{self.spaces()}{swizzle} {self.uniform()}, {self.uniform()}, "
+        spaces = self.spaces(within=True)
+        swizzle = self.random.choice(("", ".128B")) + self.reduction(spaces)
+        self.text(f"{self.guard('up')}copy_block.{spaces}{swizzle} {self.uniform()}, {self.uniform()}, "
                   f"{self.uniform_source()}{barrier}")
 
     def copy_rows(self):

@@ -204,7 +204,8 @@ class InstructionChecks(Component):
     def _rule_plain_copy(self, field):
         fields = field.copy
         swizzles = Const(1) if self.cfg.tensors else (fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)
-        return swizzles & (fields.reduction == Reduction.NONE)
+        reduces = (fields.destination == Space.GLOBAL) & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
+        return swizzles & ((fields.reduction == Reduction.NONE) | reduces)
 
     def _rule_tensors(self, field):
         return Const(int(self.cfg.tensors))

@@ -103,8 +103,7 @@ class Decode(Component):
         fetched, decoded = self.i.payload, self.o.payload
         word = fetched.word
         cycle = Signal(range(MAX_RANK) if self.cfg.tensors else 2)      # of a copy, whose uniform registers are read two at a time
-        copies, many = word.opcode == Opcode.COPY_BLOCK, word.opcode == Opcode.COPY_ROWS
-        tensor = word.opcode == Opcode.COPY_TENSOR if self.cfg.tensors else Const(0)
+        copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
         take, load, stale = Signal(), Signal(), Signal()
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
@@ -129,8 +128,7 @@ class Decode(Component):
                 decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
                 decoded.for_copy.eq(copies | many),
                 decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
-                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_BLOCK, Opcode.COPY_ROWS, *_WAITS))
-                                   & ~tensor),
+                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_WAITS)) & ~copies & ~tensor),
                 decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
                 decoded.legal.eq(~fetched.past_end & (checks.code == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
@@ -151,6 +149,13 @@ class Decode(Component):
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
+
+    def _single(self, opcode):
+        """A copy of one row of blocks, or a prefetch of one that has an effect."""
+        return _one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * self.cfg.prefetches))
+
+    def _of_tensor(self, opcode):
+        return _one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * self.cfg.prefetches)) if self.cfg.tensors else Const(0)
 
     def _operands(self, m, word, from_uniform):
         """Controls of the ALU and its operands, or what takes their place in other instructions; b is a uniform register for those of
@@ -204,9 +209,9 @@ class Decode(Component):
         """From the second cycle of a copy on: the uniform registers that are still missing. Their numbers are made a cycle before."""
         word = decoded.word
         a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
-        next_a, before_b, ends = word.dst + 1, word.a, (word.opcode == Opcode.COPY_BLOCK) | (cycle == 2)
+        next_a, before_b, ends = word.dst + 1, word.a, self._single(word.opcode) | (cycle == 2)
         if self.cfg.tensors:        # the coordinates follow b, the offsets c
-            tensor = word.opcode == Opcode.COPY_TENSOR
+            tensor = self._of_tensor(word.opcode)
             next_a = Mux(cycle != 1, a_index + 1, Mux(tensor, word.c, word.dst + 1))
             before_b = Mux(tensor, b_index, word.a)
             ends = Mux(tensor, cycle >= word.modifiers.copy.rank_minus_one, ends)
@@ -219,7 +224,7 @@ class Decode(Component):
             m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, cycle + 1))]
         with m.If(cycle == 1):
             m.d.sync += decoded.destination.eq(self.a)
-            with m.If(word.opcode != Opcode.COPY_BLOCK):
+            with m.If(~self._single(word.opcode)):
                 m.d.sync += decoded.rows.eq(self.b)
         with m.If(cycle == 2):
             m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b)]

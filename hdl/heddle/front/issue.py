@@ -6,8 +6,8 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import STORE_GROUPS, UNIFORM_PREDICATES
 from ..errors import ErrorCode
-from ..isa.layout import Opcode, Space, WaitUnit
-from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from ..isa.layout import Opcode, Reduction, Space, WaitUnit
+from ..layouts import CopyKind, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..thread.alu import AluDatapath
 from ..tmau.tensor_layouts import tensor_operation_layout
 from .checks import failed_operand
@@ -275,9 +275,12 @@ class Issue(Component):
             first.destination.eq(instruction.destination), first.source.eq(instruction.a_value),
             first.blocks.eq(instruction.b_value), first.swizzle.eq(fields.swizzle), first.reduction.eq(fields.reduction),
             first.barrier.eq(fields.barrier), first.has_barrier.eq(fields.has_barrier), first.pc.eq(instruction.pc),
-            operation.rows.eq(instruction.rows),
+            first.format.eq(fields.format.as_value()), operation.rows.eq(instruction.rows),
             operation.destination_pitch.eq(instruction.destination_pitch), operation.source_pitch.eq(instruction.source_pitch),
         ]
+        if self.cfg.prefetches:
+            with m.If(word.opcode == Opcode.PREFETCH_BLOCK):
+                m.d.comb += first.kind.eq(CopyKind.PREFETCH_BLOCK)
 
     def _tensor_leaves(self, instruction):
         if not self.cfg.tensors:
@@ -303,3 +306,6 @@ class Issue(Component):
             self.invalidate.eq(self._execute & instruction.invalidates & self._guarded),
             self.invalidate_address.eq(instruction.a_value),
         ]
+        if self.cfg.prefetches:     # of the modifiers it has only mode and rank
+            with m.If(word.opcode == Opcode.PREFETCH_TENSOR):
+                m.d.comb += [request.prefetch.eq(1), request.store.eq(0), request.reduction.eq(Reduction.NONE), request.has_barrier.eq(0)]

@@ -38,7 +38,8 @@ RULES = {
     "transpose": "transpose is 0; or the configuration has it, order is SLICES_OUTER, and ka, kb and lane_sum are 0",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
-    "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE",
+    "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE, "
+                  "or the configuration has reductions, it is defined and copy.destination GLOBAL",
     "tensors": "of a configuration that has tensors",
     "tensor_rank": "copy.mode is TILE and the rank 1 to 5, or copy.mode is IM2COL and the rank 3 to 5",
     "tensor_copy": "copy.destination and copy.source differ; copy.reduction is NONE, or is defined and copy.destination GLOBAL",

@@ -3,7 +3,7 @@
 from amaranth.lib import data, enum
 
 from ..constants import REGISTER_BITS
-from ..tmau.descriptor import TensorMode
+from ..tmau.descriptor import TensorFormat, TensorMode
 
 __all__ = [
     "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "CompareFunction", "Special", "Access", "Space",
@@ -202,6 +202,7 @@ copy_fields = data.StructLayout({
     "has_barrier": 1,
     "mode": TensorMode,         # of tensors
     "rank_minus_one": 3,
+    "format": TensorFormat,     # of the elements that a reduction of blocks combines
 })
 
 segment_fields = data.StructLayout({

@@ -25,18 +25,21 @@ class GlobalArbiter(Component):
     Parameters
     ----------
     cfg : Config
+    tag_bits : int, optional
+        Of the clients; ``cfg.tag_bits`` unless given.
 
     Members
     -------
-    i_client : In(GlobalPort(cfg, cfg.tag_bits)).array(2)
-    o : Out(GlobalPort(cfg, cfg.axi_id_bits))
+    i_client : In(GlobalPort(cfg, tag_bits)).array(2)
+    o : Out(GlobalPort(cfg, tag_bits + 1))
     """
 
-    def __init__(self, cfg):
+    def __init__(self, cfg, tag_bits=None):
         self.cfg = cfg
+        tag_bits = cfg.tag_bits if tag_bits is None else tag_bits
         super().__init__({
-            "i_client": In(GlobalPort(cfg, cfg.tag_bits)).array(CLIENTS),
-            "o": Out(GlobalPort(cfg, cfg.axi_id_bits)),
+            "i_client": In(GlobalPort(cfg, tag_bits)).array(CLIENTS),
+            "o": Out(GlobalPort(cfg, tag_bits + 1)),
         })
 
     def elaborate(self, platform):

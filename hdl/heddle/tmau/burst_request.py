@@ -3,7 +3,7 @@
 from amaranth.hdl import Mux, Signal
 from amaranth.utils import exact_log2
 
-from .generator import reduction_members
+from .reducible import reduction_members
 
 __all__ = ["request_burst"]
 
@@ -19,7 +19,8 @@ def request_burst(m, cfg, request, burst, slot, wanted):
         asked.address.eq(burst.beat_address << exact_log2(cfg.axi_bytes)),
         asked.beats_minus_one.eq(burst.beats_minus_one),
         asked.tag.eq(slot),
-        *(asked[name].eq(burst[name]) for name in reduction_members(cfg) if name in asked.shape().members),
+        *(asked[name].eq(burst[name]) for name in ("prefetch", *reduction_members(cfg))
+          if name in asked.shape().members and name in burst.shape().members),
     ]
     if not cfg.tensors:
         m.d.comb += free.eq(~request.valid | request.ready)

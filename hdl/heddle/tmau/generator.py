@@ -6,14 +6,13 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
-from ..isa.layout import Reduction
 from ..layouts import PC_BITS
 from .conversion import conversion_members
-from .descriptor import TensorFormat
+from .reducible import reduction_members
 from .requests import transfer_layout
 from .swizzle import swizzle_bits
 
-__all__ = ["BurstGenerator", "Filler", "burst_layout", "place_burst", "reduction_members", "unit_bytes", "units_per_beat"]
+__all__ = ["BurstGenerator", "Filler", "burst_layout", "place_burst", "unit_bytes", "units_per_beat"]
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 
@@ -34,11 +33,6 @@ class Filler(enum.Enum, shape=2):
     NAN_16 = 1
     NAN_32 = 2
     NAN_64 = 3
-
-
-def reduction_members(cfg):
-    """Of a store: how its elements are combined with those of memory."""
-    return {"reduction": Reduction, "format": TensorFormat} if cfg.tensors and cfg.reductions else {}
 
 
 def burst_layout(cfg):
@@ -63,6 +57,7 @@ def burst_layout(cfg):
         "pc": PC_BITS,
         # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
         **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler, "of_tensor": 1} if cfg.tensors else {}),
+        **({"prefetch": 1} if cfg.prefetches else {}),      # nothing comes back
         **conversion_members(cfg), **reduction_members(cfg),
     })
 
@@ -160,4 +155,5 @@ class BurstGenerator(Component):
             burst.has_barrier.eq(rest.has_barrier),
             burst.swizzle.eq(rest.swizzle),
             burst.pc.eq(rest.pc),
+            *(burst[name].eq(rest[name]) for name in ("prefetch", *reduction_members(self.cfg)) if name in burst_layout(self.cfg).members),
         ]

@@ -1,6 +1,6 @@
 """Back end of the copy unit for loads: read bursts of global memory, written to the banks of shared memory."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
@@ -176,6 +176,8 @@ class LoadEngine(Component):
         AXI_READ, once for each beat with an error (combinational).
     completed : Out(1)
         All bytes of a transfer are written.
+    prefetched : Out(1)
+        All requests of a prefetch are on their way. Only with ``cfg.prefetches``.
     busy : Out(1)
     event_conflict : Out(1)
     """
@@ -192,7 +194,7 @@ class LoadEngine(Component):
             "completed": Out(1),
             "busy": Out(1),
             "event_conflict": Out(1),
-        })
+        } | ({"prefetched": Out(1)} if cfg.prefetches else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -201,6 +203,7 @@ class LoadEngine(Component):
         located, requested, accepted = locator.o, 1, 1
         m.submodules.writer = writer = BeatWriter(self.cfg)
         burst = self.i_burst.payload
+        prefetches = burst.prefetch if self.cfg.prefetches else Const(0)
         if self.cfg.tensors:
             m.submodules.filler = filler = FillBeats(self.cfg)
             connect(m, locator.o, filler.i_beat)
@@ -210,10 +213,14 @@ class LoadEngine(Component):
                 filler.i_burst.payload.burst.eq(burst),
                 filler.i_burst.payload.slot.eq(slots.index),
             ]
-        free = request_burst(m, self.cfg, self.read_request, burst, slots.index, slots.take & requested)
+        taken = slots.take
+        if self.cfg.prefetches:     # a prefetch has no slot: nothing comes back
+            taken = self.i_burst.valid & self.i_burst.ready
+            m.d.sync += self.prefetched.eq(taken & prefetches & burst.ends_transfer)
+        free = request_burst(m, self.cfg, self.read_request, burst, slots.index, taken & requested)
         m.d.comb += [
             self.i_burst.ready.eq(free & slots.free & accepted),
-            slots.take.eq(self.i_burst.valid & self.i_burst.ready),
+            slots.take.eq(self.i_burst.valid & self.i_burst.ready & ~prefetches),
             slots.ends_transfer.eq(burst.ends_transfer),
             slots.finish.eq(writer.finish),
             slots.finish_index.eq(writer.finish_index),
@@ -222,7 +229,7 @@ class LoadEngine(Component):
             locator.remember.eq(slots.take),
             locator.clearing.eq(slots.clearing),
             self.completed.eq(slots.completed),
-            self.busy.eq(slots.busy),
+            self.busy.eq(slots.busy | (self.read_request.valid | self.prefetched if self.cfg.prefetches else 0)),
             self.event_conflict.eq(writer.event_conflict),
         ]
         connect(m, flipped(self.read_data), locator.i)

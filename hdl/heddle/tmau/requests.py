@@ -1,6 +1,6 @@
 """Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -9,9 +9,10 @@ from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
+from .reducible import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from .swizzle import swizzle_bits, swizzle_field
 
-__all__ = ["RequestCheck", "transfer_layout"]
+__all__ = ["RequestCheck", "move_layout", "transfer_layout"]
 
 BLOCK_BITS = BANK_BYTES.bit_length() - 1        # log2 of the bytes of a block
 
@@ -21,28 +22,46 @@ def transfer_layout(cfg):
     return data.StructLayout({
         "global_block": cfg.axi_address_bits - BLOCK_BITS,
         "shared_block": cfg.shared_address_bits - BLOCK_BITS,
-        "blocks": cfg.shared_address_bits - BLOCK_BITS + 1,
+        "blocks": cfg.transfer_blocks.bit_length(),
         "barrier": 4,
         "has_barrier": 1,
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
+        **({"prefetch": 1} if cfg.prefetches else {}), **reduction_members(cfg),
+    })
+
+
+def move_layout(cfg):
+    """A checked copy within a memory: blocks of 16 bytes, at least one."""
+    return data.StructLayout({
+        "in_shared": 1,
+        "destination_block": cfg.axi_address_bits - BLOCK_BITS,
+        "source_block": cfg.axi_address_bits - BLOCK_BITS,
+        "blocks": cfg.transfer_blocks.bit_length(),
+        "barrier": 4,
+        "has_barrier": 1,
+        "pc": PC_BITS,
+        **reduction_members(cfg),
     })
 
 
 class RequestCheck(Component):
-    """Checks one copy operation a cycle and sends it to the loads or to the stores.
+    """Checks one copy operation a cycle and sends it to the loads, to the stores or to the copies within a memory.
 
     The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
 
-    1. UNSUPPORTED, operand = field value: ``kind``, ``source_space`` (when it equals ``destination_space``), ``swizzle``
-       (32B, 64B, where ``cfg.tensors`` is not set), ``reduction``.
-    2. No blocks: the operation completes at once [S1.12].
-    3. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes).
-    4. OUT_OF_RANGE for shared memory, then for global memory: operand = the address when it lies outside, else the first address
+    1. UNSUPPORTED, operand = field value: ``kind`` (a prefetch where ``cfg.prefetches``), ``source_space`` (when it equals
+       ``destination_space``; with ``cfg.copy_within`` that is allowed), ``swizzle`` (32B, 64B, where ``cfg.tensors`` is not set; any within
+       a memory), ``reduction`` (without ``cfg.reductions``, or into shared memory).
+    2. TENSOR_REDUCTION, operand = ``reduction``: the format does not have it. UNSUPPORTED: of a float without
+       ``cfg.reduction_floats``.
+    3. No blocks: the operation completes at once [S1.12].
+    4. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes); within a memory destination, source.
+    5. OUT_OF_RANGE for the one, then for the other: operand = the address when it lies outside, else the first address
        behind the memory (as 32 bits).
 
-    Latency 1 cycle, throughput one operation a cycle while its stream takes it. While ``stop`` is high operations are dropped without
-    an error. Reset drops the operation that is being checked.
+    A prefetch has neither space nor shared address, swizzle or reduction. Latency 1 cycle, throughput one operation a cycle while its
+    stream takes it. While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
 
     Parameters
     ----------
@@ -53,6 +72,8 @@ class RequestCheck(Component):
     i_operation : In(stream.Signature(copy_operation_layout))
     o_load, o_store : Out(stream.Signature(transfer_layout(cfg)))
         Combinational from registers.
+    o_move : Out(stream.Signature(move_layout(cfg)))
+        Only with ``cfg.copy_within``.
     o_failure : Out(stream.Signature(error_layout))
         Held until accepted.
     stop : In(1)
@@ -71,104 +92,151 @@ class RequestCheck(Component):
             "stop": In(1),
             "completed": Out(1),
             "busy": Out(1),
-        })
+        } | ({"o_move": Out(stream.Signature(move_layout(cfg)))} if cfg.copy_within else {}))
 
     def elaborate(self, platform):
         m = Module()
         valid = Signal()
         operation = Signal(copy_operation_layout, reset_less=True)
-        is_load = Signal()
-        shared, global_, ranges = self._addresses(m)
-        m.d.comb += is_load.eq(operation.destination_space == Space.SHARED)
-        failed = self._verdict(m, operation, shared, global_, ranges)
+        is_load, is_move, prefetches = (Signal(name=name) for name in ("is_load", "is_move", "prefetches"))
+        m.d.comb += [signal.eq(value) for signal, value in zip((is_load, is_move, prefetches), self._kinds(operation))]
+        first, second, ranges = self._addresses(m)
+        failed = self._verdict(m, operation, first, second, ranges, is_move, prefetches)
 
         moves = ranges["some"] & ~failed & ~self.stop
-        sent = Signal()
         taken = Signal()
+        ways = [(self.o_load, is_load), (self.o_store, ~is_load & ~is_move)]
+        if self.cfg.copy_within:
+            ways.append((self.o_move, is_move))
+            self._move(m, self.o_move.payload, operation, first, second)
+        sent = select_one_hot([way for _, way in ways], [port.ready for port, _ in ways])
+        m.d.comb += [port.valid.eq(valid & moves & way) for port, way in ways]
         m.d.comb += [
-            self.o_load.valid.eq(valid & moves & is_load),
-            self.o_store.valid.eq(valid & moves & ~is_load),
             self.o_failure.valid.eq(valid & failed & ~self.stop),
-            sent.eq(Mux(is_load, self.o_load.ready, self.o_store.ready)),
             taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_failure.ready, ~ranges["some"] | sent))),
             self.completed.eq(taken & ~moves),
             self.busy.eq(valid),
             self.i_operation.ready.eq(~valid | taken),
         ]
         for transfers in (self.o_load, self.o_store):
-            self._transfer(m, transfers.payload, operation, shared, global_)
+            self._transfer(m, transfers.payload, operation, first, second, prefetches)
         with m.If(self.i_operation.ready):
             m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
         return m
 
+    def _kinds(self, operation):
+        """Whether an operation goes to the loads, whether it is a copy within a memory, and a prefetch; constants where there is none."""
+        prefetches = operation.kind == CopyKind.PREFETCH_BLOCK if self.cfg.prefetches else Const(0)
+        within = (operation.source_space == operation.destination_space) & ~prefetches if self.cfg.copy_within else Const(0)
+        return ((operation.destination_space == Space.SHARED) & ~within) | prefetches, within, prefetches
+
     def _addresses(self, m):
-        """The addresses of the operation that comes in, by memory, and checks that need an adder, in registers beside it."""
-        shared_bits, global_bits = self.cfg.shared_address_bits, self.cfg.axi_address_bits
+        """The addresses of the operation that comes in, shared and global (within a memory: destination and source), and checks that
+        need an adder, in registers beside it."""
         operation = self.i_operation.payload
-        load = operation.destination_space == Space.SHARED
-        shared, global_ = Signal(32), Signal(32)
+        load, within, prefetches = self._kinds(operation)
+        in_shared = within & (operation.source_space == Space.SHARED)
+        first, second = Signal(32), Signal(32)
         m.d.comb += [
-            shared.eq(Mux(load, operation.destination, operation.source)),
-            global_.eq(Mux(load, operation.source, operation.destination)),
+            first.eq(Mux(load | within, operation.destination, operation.source)),
+            second.eq(Mux(load | within, operation.source, operation.destination)),
         ]
-        blocks = operation.blocks[:shared_bits - BLOCK_BITS + 1]
-        conditions = {
-            "some": operation.blocks.any(),
-            "shared_start": shared[shared_bits:].any(),
-            "shared_end": (operation.blocks[len(blocks):].any()
-                           | (shared[BLOCK_BITS:shared_bits] + blocks > 1 << (shared_bits - BLOCK_BITS))),
-            "global_start": global_[global_bits:].any(),
-            # More blocks than shared memory holds fail before: the low bits are enough.
-            "global_end": global_[BLOCK_BITS:global_bits] + blocks > 1 << (global_bits - BLOCK_BITS),
-        }
+        conditions = {"some": operation.blocks.any()}
+        for name, address, is_global in (("first", first, within & ~in_shared), ("second", second, ~in_shared)):
+            start, end = self._ranges(address, operation.blocks, is_global, of_shared=name == "first")
+            counts = ~prefetches if name == "first" else Const(1)
+            conditions |= {f"{name}_start": start & counts, f"{name}_end": end & counts}
         flags = {name: Signal(name=f"range_{name}", reset_less=True) for name in conditions}
-        kept = [Signal(32, name=f"{name}_address", reset_less=True) for name in ("shared", "global")]
+        kept = [Signal(32, name=f"{name}_address", reset_less=True) for name in ("first", "second")]
         with m.If(self.i_operation.ready):
             m.d.sync += [flags[name].eq(condition) for name, condition in conditions.items()]
-            m.d.sync += [kept[0].eq(shared), kept[1].eq(global_)]
+            m.d.sync += [kept[0].eq(first), kept[1].eq(second)]
         return *kept, flags
 
-    def _verdict(self, m, operation, shared, global_, ranges):
-        """The error of the operation on ``o_failure``; returns whether there is one."""
-        unsupported, some = Signal(), ranges["some"]
+    def _ranges(self, address, blocks, is_global, of_shared):
+        """Whether an address lies outside its memory, and whether the blocks reach behind it."""
+        shared_bits, global_bits = self.cfg.shared_address_bits, self.cfg.axi_address_bits
+        low = blocks[:shared_bits - BLOCK_BITS + 1]
+        in_shared = (address[shared_bits:].any(), (blocks[len(low):].any() | (address[BLOCK_BITS:shared_bits] + low
+                                                                           > 1 << (shared_bits - BLOCK_BITS))))
+        # More blocks than shared memory holds fail before, unless it is no part of the copy: the low bits are enough.
+        wide = self.cfg.prefetches or self.cfg.copy_within
+        in_global = (address[global_bits:].any(),
+                     address[BLOCK_BITS:global_bits] + (blocks if wide else low) > 1 << (global_bits - BLOCK_BITS))
+        if self.cfg.copy_within:
+            return tuple(Mux(is_global, *pair) for pair in zip(in_global, in_shared))
+        return in_shared if of_shared else in_global
+
+    def _unsupported(self, m, operation, is_move, prefetches):
+        """Whether the operation wants what the hardware lacks, whether as there is no such reduction, and the field that says so."""
+        cfg = self.cfg
+        unsupported, undefined = Signal(), Signal(name="undefined")
         field = Signal(max(len(operation[name].as_value()) for name in ("kind", "source_space", "swizzle", "reduction")))
+        swizzled = operation.swizzle != Swizzle.NONE
+        into_shared = operation.destination_space == Space.SHARED
+        reduction = operation.reduction
+        lacks = reduction != Reduction.NONE if not cfg.reductions else (into_shared & (reduction != Reduction.NONE)
+                                                                         | lacks_reduction(reduction, operation.format,
+                                                                                           reducible_formats(cfg)))
         m.d.comb += unsupported.eq(1)
-        with m.If(operation.kind != CopyKind.COPY_BLOCK):
+        with m.If((operation.kind != CopyKind.COPY_BLOCK) & ~prefetches):
             m.d.comb += field.eq(operation.kind)
-        with m.Elif(operation.source_space == operation.destination_space):
+        with m.Elif(prefetches):
+            m.d.comb += unsupported.eq(0)
+        with m.Elif(0 if cfg.copy_within else operation.source_space == operation.destination_space):
             m.d.comb += field.eq(operation.source_space)
-        with m.Elif(0 if self.cfg.tensors else (operation.swizzle != Swizzle.NONE) & (operation.swizzle != Swizzle.B128)):
+        with m.Elif(swizzled & is_move if cfg.tensors else swizzled & (is_move | (operation.swizzle != Swizzle.B128))):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
-            m.d.comb += [field.eq(operation.reduction), unsupported.eq(operation.reduction != Reduction.NONE)]
+            m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]
+            if cfg.reductions:      # into shared memory there is none at all
+                m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~into_shared)
+        return unsupported, undefined, field
 
-        first, rest = [], ~unsupported & some       # one-hot: the first check that fails
-        for condition in (shared[:BLOCK_BITS].any(), global_[:BLOCK_BITS].any(), *(
-                ranges[name] for name in ("shared_start", "shared_end", "global_start", "global_end"))):
-            first.append(rest & condition)
+    def _verdict(self, m, operation, first, second, ranges, is_move, prefetches):
+        """The error of the operation on ``o_failure``; returns whether there is one."""
+        unsupported, undefined, field = self._unsupported(m, operation, is_move, prefetches)
+        causes, rest, some = [], ~unsupported & ranges["some"], ranges["some"]       # one-hot: the first check that fails
+        for condition in (first[:BLOCK_BITS].any() & ~prefetches, second[:BLOCK_BITS].any(), *(
+                ranges[name] for name in ("first_start", "first_end", "second_start", "second_end"))):
+            causes.append(rest & condition)
             rest = rest & ~condition
-        failed, misaligned, of_shared, of_global = (Signal(name=name) for name in ("failed", "misaligned", "of_shared", "of_global"))
+        failed, misaligned, of_first, of_second = (Signal(name=name) for name in ("failed", "misaligned", "of_first", "of_second"))
         m.d.comb += [
             failed.eq(unsupported | (some & ~rest)),
-            misaligned.eq(first[0] | first[1]), of_shared.eq(first[0] | first[2]), of_global.eq(first[1] | first[4]),
+            misaligned.eq(causes[0] | causes[1]), of_first.eq(causes[0] | causes[2]), of_second.eq(causes[1] | causes[4]),
         ]
         error = self.o_failure.payload
+        of_global, of_shared = Const((1 << self.cfg.axi_address_bits) & 0xFFFFFFFF, 32), Const(self.cfg.shared_bytes, 32)
+        in_shared = is_move & (operation.source_space == Space.SHARED)
         m.d.comb += [
             error.pc.eq(operation.pc),
-            error.code.eq(Mux(unsupported, ErrorCode.UNSUPPORTED, Mux(misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE))),
+            error.code.eq(Mux(undefined, ErrorCode.TENSOR_REDUCTION, Mux(unsupported, ErrorCode.UNSUPPORTED, Mux(
+                misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE)))),
             error.operand.eq(select_one_hot(
-                (unsupported, of_shared, of_global, first[3], first[5]),
-                (field, shared, global_, Const(self.cfg.shared_bytes, 32), Const((1 << self.cfg.axi_address_bits) & 0xFFFFFFFF, 32)))),
+                (unsupported, of_first, of_second, causes[3], causes[5]),
+                (field, first, second, Mux(is_move & ~in_shared, of_global, of_shared), Mux(in_shared, of_shared, of_global)))),
         ]
         return failed
 
-    def _transfer(self, m, transfer, operation, shared, global_):
+    def _transfer(self, m, transfer, operation, shared, global_, prefetches):
         m.d.comb += [
             transfer.global_block.eq(global_[BLOCK_BITS:]),
             transfer.shared_block.eq(shared[BLOCK_BITS:]),
             transfer.blocks.eq(operation.blocks),
             transfer.barrier.eq(operation.barrier),
-            transfer.has_barrier.eq(operation.has_barrier),
+            transfer.has_barrier.eq(operation.has_barrier & ~prefetches),
             transfer.swizzle.eq(swizzle_field(self.cfg, operation.swizzle)),
             transfer.pc.eq(operation.pc),
+            *(Value.cast(transfer[name]).eq(Value.cast(operation[name])) for name in reduction_members(self.cfg)),
+        ]
+        if self.cfg.prefetches:
+            m.d.comb += transfer.prefetch.eq(prefetches)
+
+    def _move(self, m, move, operation, destination, source):
+        m.d.comb += [
+            move.in_shared.eq(operation.source_space == Space.SHARED),
+            move.destination_block.eq(destination[BLOCK_BITS:]), move.source_block.eq(source[BLOCK_BITS:]),
+            *(Value.cast(move[name]).eq(Value.cast(operation[name]))
+              for name in ("blocks", "barrier", "has_barrier", "pc", *reduction_members(self.cfg))),
         ]

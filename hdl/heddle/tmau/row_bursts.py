@@ -32,14 +32,15 @@ def piece_layout(cfg):
         "outside": 1,
         "last": 1,          # of the box
         **{name: shape[name].shape for name in ("swizzle", "format", "fill", "store", "reduction", "barrier", "has_barrier", "pc")},
+        **({"prefetch": 1} if cfg.prefetches else {}),
     })
 
 
 class RowBursts(Component):
     """One piece a cycle, of one row after the other; a row of one piece takes one cycle, also from box to box.
 
-    Stores have no pieces outside the tensor but those with a barrier, which counts all bytes, and the last one of a box: every box has a
-    piece with ``last``. Latency 1 cycle; ``i_row.ready`` depends on ``o.ready`` combinationally; ``o`` is registered.
+    Stores and prefetches have no pieces outside the tensor but those with a barrier, which counts all bytes, and the last one of a box:
+    every box has a piece with ``last``. Latency 1 cycle; ``i_row.ready`` depends on ``o.ready`` combinationally; ``o`` is registered.
     ``stop`` drops rows and shapes, one of each a cycle. Reset drops all.
 
     Parameters
@@ -95,9 +96,10 @@ class RowBursts(Component):
             ]
         ends = Signal()
         m.d.comb += ends.eq(row_ends & row.last)
+        drops = shape.store | shape.prefetch if self.cfg.prefetches else shape.store      # pieces outside
         with m.If(free):
             m.d.sync += [
-                self.o.valid.eq(taken & ~(shape.store & outside & ~ends & ~shape.has_barrier)),
+                self.o.valid.eq(taken & ~(drops & outside & ~ends & ~shape.has_barrier)),
                 piece.global_block.eq(row.place + begun),
                 piece.shared_block.eq(shared + begun),
                 piece.blocks.eq(blocks),

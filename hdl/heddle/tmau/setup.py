@@ -5,11 +5,11 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import ErrorCode
-from ..isa.layout import Reduction
 from .box_walk import FAR, LOOPS, place_bits
 from .conversion import CONVERTED_FORMATS
 from .descriptor import Interleave, TensorFormat, TensorMode
 from .product import PartialProduct
+from .reducible import is_one_of, lacks_reduction
 from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
 from .setup_row import BoxBytes, RowShape
 from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout
@@ -229,12 +229,10 @@ class TensorSetup(Component):
 
     def _unsupported(self, request):
         """Whether the request wants what the hardware lacks, and the value of the field that says so."""
-        def one_of(formats):
-            return Cat(request.descriptor.format == format for format in formats).any()
-
-        reduces = (request.reduction != Reduction.NONE) & one_of(format for format in TensorFormat if format not in self.reducible)
-        converts = ~request.store & one_of(() if self.cfg.tensor_floats else CONVERTED_FORMATS)
-        return reduces | converts, Mux(reduces, Value.cast(request.reduction), Value.cast(request.descriptor.format))
+        format = request.descriptor.format
+        reduces = lacks_reduction(request.reduction, format, self.reducible)
+        converts = ~request.store & ~request.prefetch & is_one_of(format, () if self.cfg.tensor_floats else CONVERTED_FORMATS)
+        return reduces | converts, Mux(reduces, Value.cast(request.reduction), Value.cast(format))
 
     def _copy(self, m, box, request, row):
         """What goes through unchanged, and the shape of the rows."""
@@ -246,5 +244,6 @@ class TensorSetup(Component):
             box.inside_bytes.eq(row.inside_bytes),
             box.shared_block.eq(request.shared_address >> BLOCK_BITS),
             *(box[name].eq(request.descriptor[name]) for name in ("swizzle", "format", "fill")),
-            *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc")),
+            *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc",
+                                                        *["prefetch"] * self.cfg.prefetches)),
         ]

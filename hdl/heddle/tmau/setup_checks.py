@@ -1,6 +1,6 @@
 """The checks of setup: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, Value, signed
+from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import ErrorCode
@@ -15,7 +15,8 @@ from .descriptor import (
     TensorFormat,
     TensorMode,
 )
-from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, SHARED_ALIGNMENT
+from .reducible import is_one_of, undefined_reduction
+from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
 from .setup_row import ROW_BITS
 from .tensor_layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 
@@ -124,7 +125,7 @@ class RequestChecks(Component):
         m.d.comb += [
             rank.eq(descriptor.rank_minus_one + 1),
             span.eq(Array(SWIZZLE_BYTES)[descriptor.swizzle]),
-            no_room.eq(request.shared_address + self.bytes > self.cfg.shared_bytes),
+            no_room.eq(~request.prefetch & (request.shared_address + self.bytes > self.cfg.shared_bytes)),
         ]
         sliced, wide_slices = descriptor.interleave != Interleave.NONE, descriptor.interleave == Interleave.B32
         uneven = self.row_bytes[:4].any()
@@ -135,12 +136,12 @@ class RequestChecks(Component):
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
             (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT),
              request.descriptor_address),
-            (ErrorCode.TENSOR_MODE, ~self._is_member(descriptor.mode, modes), descriptor.mode),
+            (ErrorCode.TENSOR_MODE, ~is_one_of(descriptor.mode, modes), descriptor.mode),
             (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
-            (ErrorCode.TENSOR_FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
-            (ErrorCode.TENSOR_INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),
+            (ErrorCode.TENSOR_FORMAT, ~is_one_of(descriptor.format, TensorFormat), descriptor.format),
+            (ErrorCode.TENSOR_INTERLEAVE, ~is_one_of(descriptor.interleave, Interleave), descriptor.interleave),
             (ErrorCode.TENSOR_SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
-            (ErrorCode.TENSOR_FILL, (descriptor.fill == Fill.NAN) & ~self._is_member(descriptor.format, FLOAT_FORMATS), descriptor.fill),
+            (ErrorCode.TENSOR_FILL, (descriptor.fill == Fill.NAN) & ~is_one_of(descriptor.format, FLOAT_FORMATS), descriptor.fill),
             (ErrorCode.TENSOR_ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),
             (ErrorCode.TENSOR_BOX_ROW, tile & uneven, self.row_bytes),
             (ErrorCode.TENSOR_BOX_SPAN, tile & wide, self.row_bytes),
@@ -150,8 +151,9 @@ class RequestChecks(Component):
             (ErrorCode.TENSOR_REQUEST_RANK, descriptor.rank_minus_one != request.rank_minus_one, request.rank_minus_one + 1),
             (ErrorCode.TENSOR_COORDINATE_ALIGNMENT, self.unaligned, coordinate),
             (ErrorCode.TENSOR_COORDINATE_NEGATIVE, request.store & (coordinate < 0), coordinate),
-            (ErrorCode.TENSOR_REDUCTION, self._undefined(m), request.reduction),
-            (ErrorCode.TENSOR_SHARED_ADDRESS, request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(), request.shared_address),
+            (ErrorCode.TENSOR_REDUCTION, undefined_reduction(m, request.reduction, descriptor.format), request.reduction),
+            (ErrorCode.TENSOR_SHARED_ADDRESS, ~request.prefetch & request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(),
+             request.shared_address),
         ])
         kept = Signal(violation_layout, reset_less=True)
         m.d.sync += kept.eq(violation)
@@ -165,16 +167,3 @@ class RequestChecks(Component):
     def _outside(self, address, alignment):
         """``address`` is no multiple of ``alignment`` or lies outside global memory."""
         return address[:alignment.bit_length() - 1].any() | address[self.cfg.axi_address_bits:].any()
-
-    @staticmethod
-    def _is_member(value, members):
-        return Cat(Value.cast(value) == member.value for member in members).any()
-
-    def _undefined(self, m):
-        """A reduction that the format does not have."""
-        undefined = Signal()
-        with m.Switch(self.request.reduction):
-            for reduction, formats in REDUCTION_FORMATS.items():
-                with m.Case(reduction):
-                    m.d.comb += undefined.eq(~self._is_member(self.request.descriptor.format, formats))
-        return undefined

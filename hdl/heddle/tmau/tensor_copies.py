@@ -6,19 +6,14 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..layouts import error_layout, read_data_layout, read_request_layout
 from ..stream import link
-from .descriptor import FLOAT_FORMATS, TensorFormat
 from .generator import burst_layout
 from .piece_bursts import PieceBursts
 from .read_share import DESCRIPTOR_TAG_BITS
+from .reducible import reducible_formats
 from .tensor_generator import TensorGenerator
 from .tensor_layouts import tensor_operation_layout
 
-__all__ = ["TensorCopies", "reducible_formats"]
-
-
-def reducible_formats(cfg):
-    """Formats that the second level reduces."""
-    return [format for format in TensorFormat if cfg.reductions and (cfg.reduction_floats or format not in FLOAT_FORMATS)]
+__all__ = ["TensorCopies"]
 
 
 class TensorCopies(Component):

@@ -26,6 +26,7 @@ def _request_members():
         "mode": TensorMode,
         "rank_minus_one": 3,
         "store": 1,
+        "prefetch": 1,      # nothing is moved, and the shared address does not count; with ``cfg.prefetches``
         "reduction": Reduction,
         "barrier": 4,
         "has_barrier": 1,
@@ -66,6 +67,7 @@ def box_layout(cfg):
         "format": TensorFormat,
         "fill": Fill,
         "store": 1,
+        **({"prefetch": 1} if cfg.prefetches else {}),
         "reduction": Reduction,
         "barrier": 4,
         "has_barrier": 1,

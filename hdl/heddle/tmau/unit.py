@@ -1,6 +1,6 @@
 """The copy unit: front end, address generators and back ends."""
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
@@ -10,6 +10,7 @@ from ..isa.layout import Space
 from ..layouts import (
     BankReadPort,
     BankWritePort,
+    CopyKind,
     ErrorStream,
     GlobalPort,
     barrier_arrival_layout,
@@ -22,6 +23,7 @@ from .burst_merge import BurstMerge
 from .generator import BurstGenerator
 from .groups import StoreGroups
 from .load import LoadEngine
+from .move import Mover
 from .read_share import ReadShare
 from .requests import RequestCheck, transfer_layout
 from .store import StoreEngine
@@ -101,23 +103,23 @@ class CopyUnit(Component):
         tensors = self._tensors(m) if self.cfg.tensors else None
         load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst, tensors and tensors.o_load)
         store_discarded, store_waiting = self._direction(m, "store", check.o_store, store.i_burst, tensors and tensors.o_store)
+        mover = self._memories(m, load, store, arrivals)
+        if mover is not None:
+            link(m, check.o_move, mover.i)
         self._reads(m, load, tensors)
         if self.cfg.tensors:
             self._groups(m, store)
-        for name in ("write_request", "write_data", "write_response"):
-            connect(m, getattr(store, name), flipped(getattr(self.global_port, name)))
-        connect(m, load.bank_write, flipped(self.bank_write))
-        connect(m, store.bank_read, flipped(self.bank_read))
-        link(m, load.o_moved, arrivals.i_load)
-        link(m, store.o_moved, arrivals.i_store)
         link(m, arrivals.o, self.o_arrival)
         m.d.comb += check.stop.eq(self.stop)
-        m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict)
-        self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []))
+        m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict
+                                                     | (mover.event_conflict if mover else 0))
+        self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
+                     *([mover.o_failure] if mover else []))
         counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed.any(),
-                               *(tensors.dropped if tensors else []))
+                               *([load.prefetched] if self.cfg.prefetches else []), *(tensors.dropped if tensors else []),
+                               *(mover.completed if mover else []))
         m.d.comb += self.busy.eq(check.busy | load_waiting | store_waiting | load.busy | store.busy | arrivals.busy
-                                 | self.o_error.valid | counting | (tensors.busy if tensors else 0))
+                                 | self.o_error.valid | counting | (tensors.busy if tensors else 0) | (mover.busy if mover else 0))
         return m
 
     def _tensors(self, m):
@@ -126,25 +128,50 @@ class CopyUnit(Component):
         m.d.comb += [getattr(tensors, name).eq(getattr(self, name)) for name in ("invalidate", "invalidate_address", "stop")]
         return tensors
 
+    def _memories(self, m, load, store, arrivals):
+        """Ports to the memories and arrivals of loads and stores: those of the unit, or shared with copies within a memory, whose unit is
+        returned."""
+        ports, mover, told = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
+        if self.cfg.copy_within:
+            m.submodules.mover = mover = Mover(self.cfg)
+            for inner, outer in zip((mover.o_bank_read, mover.o_bank_write, mover.o_global_port), ports):
+                connect(m, inner, outer)
+            ports = mover.bank_read, mover.bank_write, mover.global_port
+            m.d.comb += [
+                mover.stop.eq(self.stop), arrivals.i_store.valid.eq(told.valid | mover.o_moved.valid),
+                arrivals.i_store.payload.eq(Mux(told.valid, told.payload, mover.o_moved.payload)),
+                told.ready.eq(arrivals.i_store.ready), mover.o_moved.ready.eq(arrivals.i_store.ready & ~told.valid),
+            ]
+        else:
+            link(m, told, arrivals.i_store)
+        bank_read, bank_write, self._port = ports
+        connect(m, load.bank_write, bank_write)
+        connect(m, store.bank_read, bank_read)
+        for name in ("write_request", "write_data", "write_response"):
+            connect(m, getattr(store, name), getattr(self._port, name))
+        link(m, load.o_moved, arrivals.i_load)
+        return mover
+
     def _reads(self, m, load, tensors):
         """Reads of bursts, and those of descriptors beside them."""
         if tensors is None:
-            connect(m, load.read_request, flipped(self.global_port.read_request))
-            connect(m, load.read_data, flipped(self.global_port.read_data))
+            connect(m, load.read_request, self._port.read_request)
+            connect(m, load.read_data, self._port.read_data)
             return
         m.submodules.reads = reads = ReadShare(self.cfg)
         link(m, load.read_request, reads.i_copy)
         link(m, reads.o_copy, load.read_data)
         link(m, tensors.read_request, reads.i_descriptor)
         link(m, reads.o_descriptor, tensors.read_data)
-        link(m, reads.o_request, self.global_port.read_request)
-        link(m, self.global_port.read_data, reads.i_data)
+        link(m, reads.o_request, self._port.read_request)
+        link(m, self._port.read_data, reads.i_data)
 
     def _groups(self, m, store):
         """Stores that a program may wait for: those that move nothing are not counted, those that fail end the program."""
         m.submodules.groups = groups = StoreGroups()
         operation, request = self.i_operation.payload, self.i_tensor.payload.request
-        stores_blocks = (operation.destination_space == Space.GLOBAL) & operation.blocks.any()
+        stores_blocks = ((operation.kind == CopyKind.COPY_BLOCK) & (operation.source_space == Space.SHARED)
+                         & (operation.destination_space == Space.GLOBAL) & operation.blocks.any())
         m.d.comb += [
             groups.issued.eq(Cat(self.i_operation.valid & self.i_operation.ready & stores_blocks,
                                  self.i_tensor.valid & self.i_tensor.ready & request.store)),
@@ -172,7 +199,7 @@ class CopyUnit(Component):
         """One error a cycle, the first of ``failures``; those of loads cannot wait. Registers that are zero but for the one that counts,
         joined by OR."""
         kept, others = [], Const(0)
-        for name, failure in zip(("load", "store", "check", "tensor"), failures):
+        for name, failure in zip(("load", "store", "check", "other", "another"), failures):
             if failure is not failures[0]:
                 m.d.comb += failure.ready.eq(~others)
             kept.append(Signal(error_layout, name=f"{name}_error", reset_less=True))

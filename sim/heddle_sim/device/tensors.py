@@ -3,19 +3,18 @@
 from dataclasses import replace
 
 import numpy as np
-from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.constants import ROW_BYTES
 from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import INTERLEAVE_BYTES, MAX_RANK, Interleave, TensorMode
+from heddle.tmau.descriptor import INTERLEAVE_BYTES, Interleave, TensorMode
 
 from ..golden.tensor_checks import TensorRequest, all_violations
-from ..kernels.tensor_copy import block_copy, block_prefetch, tensor_copy, tensor_prefetch
+from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
 from ..tensor_map import TensorMap, TensorMapError
+from .blocks import REDUCTIONS, BlockAccess, checked_array
 
 __all__ = ["TensorAccess"]
 
-_REDUCTIONS = {None: Reduction.NONE} | {kind.name.lower(): kind for kind in Reduction if kind.value}
 ANY_BYTES = 1 << 32
-_SWIZZLES = ("none", "32B", "64B", "128B")
 
 
 class _Placed:
@@ -26,7 +25,7 @@ class _Placed:
 
     def __init__(self, device, array, coords, options, *, offsets=None, smem_address=0, store=False, reduction=Reduction.NONE, check=True,
                  shared_bytes=None):
-        self.device, self.array = device, _checked_array(array)
+        self.device, self.array = device, checked_array(array)
         self.slice_bytes = INTERLEAVE_BYTES.get({"16B": Interleave.B16, "32B": Interleave.B32}.get(options.get("interleave")))
         shape = array.shape
         if self.slice_bytes:
@@ -100,14 +99,6 @@ class _Placed:
         return np.ascontiguousarray(slices).reshape(images, *spatial, -1).view(self.array.dtype)
 
 
-def _checked_array(array):
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"array must be a numpy array, not {type(array).__name__}")
-    if not 1 <= array.ndim <= MAX_RANK:
-        raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
-    return array
-
-
 def _integers(name, values, count):
     """``values`` innermost first, as requests have them."""
     values = tuple(values)
@@ -119,7 +110,7 @@ def _integers(name, values, count):
     return tuple(int(value) for value in reversed(values))
 
 
-class TensorAccess:
+class TensorAccess(BlockAccess):
     """The part of ``Device`` that copies boxes of tensors and blocks; core 0 of the device does it.
 
     Tuples have a value for each axis of the array, outermost first, as in numpy. In im2col mode the array is
@@ -180,12 +171,12 @@ class TensorAccess:
         Returns ``(new, stats)``: the array afterwards (``array`` itself does not change), and the counters of the copy alone. What lies
         outside the array is left out.
         """
-        if reduce not in _REDUCTIONS:
-            raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(_REDUCTIONS)[1:]))}, not {reduce!r}")
+        if reduce not in REDUCTIONS:
+            raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
         options = _options(box, element_strides, swizzle, interleave, "zero", mode, lower_corner, upper_corner, pixels_per_column,
                            channels_per_pixel)
         self._needs_tensors()
-        with _Placed(self, array, coords, options, smem_address=smem_address, store=True, reduction=_REDUCTIONS[reduce],
+        with _Placed(self, array, coords, options, smem_address=smem_address, store=True, reduction=REDUCTIONS[reduce],
                      check=check) as placed:
             if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (placed.image_bytes,):
                 raise ValueError(f"image must be a uint8 array of {placed.image_bytes} bytes, not {getattr(image, 'dtype', type(image))} "
@@ -204,53 +195,6 @@ class TensorAccess:
         self._needs_tensors()
         with _Placed(self, array, coords, options, offsets=offsets, check=check, shared_bytes=ANY_BYTES) as placed:
             return self._launch(tensor_prefetch(self.cfg, placed.request))
-
-    def copy_block(self, array, *, swizzle="none", smem_address=0):
-        """Load the bytes of an array, a multiple of 16, into shared memory without a descriptor [S1.12].
-
-        ``swizzle``: "none" or "128B", any where the configuration has tensors. Returns ``(image, stats)`` like ``copy_tensor``.
-        """
-        array = _checked_array(array)
-        if swizzle not in _SWIZZLES:
-            raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
-        nbytes = array.nbytes
-        if nbytes == 0 or nbytes % BANK_BYTES:
-            raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
-        size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
-        if smem_address % (ROW_BYTES if size != nbytes else BANK_BYTES) or not 0 <= smem_address <= self.cfg.shared_bytes - size:
-            raise ValueError(f"smem_address must be a multiple of {BANK_BYTES} (with a swizzle of {ROW_BYTES}) that leaves {size} bytes of "
-                             f"{self.cfg.shared_bytes}, not {smem_address}")
-        source = self.memory.place(np.ascontiguousarray(array).view(np.uint8).reshape(1, nbytes))
-        try:
-            image = self.memory.reserve((1, size), np.uint8, fill=0)
-            try:
-                if size != nbytes:
-                    self._launch(block_copy(self.cfg, smem_address, image, size, to_shared=True))
-                stats = self._launch(block_copy(self.cfg, smem_address, source, nbytes, to_shared=True, swizzle=swizzle))
-                return self._bring_out(smem_address, image, size), stats
-            finally:
-                self.free(image)
-        finally:
-            self.free(source)
-
-    def prefetch_block(self, address, nbytes):
-        """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11]. Returns ``stats``."""
-        if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
-            raise ValueError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
-        self._needs_tensors()
-        return self._launch(block_prefetch(self.cfg, address, nbytes))
-
-    def _needs_tensors(self):
-        if not self.cfg.tensors:
-            raise ValueError(f"configuration {self.cfg.name} must have tensors (tensors is false)")
-
-    def _launch(self, launch):
-        return self.run(launch.program, launch.uniform)
-
-    def _bring_out(self, smem_address, image, nbytes):
-        """``nbytes`` bytes of shared memory, by way of global memory at ``image``."""
-        self._launch(block_copy(self.cfg, smem_address, image, nbytes, to_shared=False))
-        return self.memory.read(image, (nbytes,), np.uint8)
 
 
 def _options(box, element_strides, swizzle, interleave, fill, mode, lower_corner, upper_corner, pixels_per_column, channels_per_pixel):

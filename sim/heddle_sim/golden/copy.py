@@ -7,6 +7,10 @@ from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle.layouts import CopyKind
+from heddle.tmau.descriptor import FLOAT_FORMATS, TensorFormat
+from heddle.tmau.rules import REDUCTION_FORMATS
+
+from .reductions import reduce_elements
 
 __all__ = ["CopyOperation", "CopyResult", "burst_ranges", "check_copy", "copy_block", "swizzled"]
 
@@ -23,6 +27,7 @@ class CopyOperation:
     kind: int = CopyKind.COPY_BLOCK
     swizzle: Swizzle = Swizzle.NONE
     reduction: Reduction = Reduction.NONE
+    format: TensorFormat = TensorFormat.U8
     barrier: int = 0
     has_barrier: int = 0
     pc: int = 0
@@ -52,25 +57,42 @@ def check_copy(cfg, operation):
 
     Works on plain integers: nothing wraps.
     """
-    if _number(operation.kind) != CopyKind.COPY_BLOCK.value:
-        return ErrorCode.UNSUPPORTED, _number(operation.kind)
-    if operation.source_space == operation.destination_space:
-        return ErrorCode.UNSUPPORTED, _number(operation.source_space)
-    if operation.swizzle not in (Swizzle if cfg.tensors else (Swizzle.NONE, Swizzle.B128)):
-        return ErrorCode.UNSUPPORTED, _number(operation.swizzle)
-    if operation.reduction != Reduction.NONE:
-        return ErrorCode.UNSUPPORTED, _number(operation.reduction)
+    prefetch = cfg.prefetches and _number(operation.kind) == CopyKind.PREFETCH_BLOCK.value
+    if not prefetch and (problem := _unsupported(cfg, operation)):
+        return problem
     if operation.blocks == 0:
         return None
-    shared, global_ = _sides(operation)
-    for address in (shared, global_):
+    sides = [(operation.source, Space.GLOBAL)] if prefetch else _sides(operation)
+    for address, _ in sides:
         if address % BANK_BYTES != 0:
             return ErrorCode.MISALIGNED, address
-    for address, limit in ((shared, cfg.shared_bytes), (global_, 1 << cfg.axi_address_bits)):
+    for address, space in sides:
+        limit = cfg.shared_bytes if space == Space.SHARED else 1 << cfg.axi_address_bits
         if address >= limit:
             return ErrorCode.OUT_OF_RANGE, address
         if address + operation.blocks * BANK_BYTES > limit:
             return ErrorCode.OUT_OF_RANGE, limit & 0xFFFFFFFF
+    return None
+
+
+def _unsupported(cfg, operation):
+    """What the hardware lacks, or a reduction that does not exist."""
+    within, reduction = operation.source_space == operation.destination_space, _number(operation.reduction)
+    if _number(operation.kind) != CopyKind.COPY_BLOCK.value:
+        return ErrorCode.UNSUPPORTED, _number(operation.kind)
+    if within and not cfg.copy_within:
+        return ErrorCode.UNSUPPORTED, _number(operation.source_space)
+    if operation.swizzle not in ((Swizzle.NONE,) if within else Swizzle if cfg.tensors else (Swizzle.NONE, Swizzle.B128)):
+        return ErrorCode.UNSUPPORTED, _number(operation.swizzle)
+    if reduction == Reduction.NONE.value:
+        return None
+    if not cfg.reductions or operation.destination_space == Space.SHARED:
+        return ErrorCode.UNSUPPORTED, reduction
+    format = _number(operation.format)
+    if format not in {kind.value for kind in REDUCTION_FORMATS.get(operation.reduction, ())}:
+        return ErrorCode.TENSOR_REDUCTION, reduction
+    if TensorFormat(format) in FLOAT_FORMATS and not cfg.reduction_floats:
+        return ErrorCode.UNSUPPORTED, reduction
     return None
 
 
@@ -97,12 +119,17 @@ def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
     """Execute one operation on ``shared`` and ``memory`` (uint8 arrays, changed in place).
 
     ``fails(address)`` says whether memory answers the beat that begins at ``address`` with an error; such a beat changes nothing.
+    A prefetch changes nothing.
     """
     problem = check_copy(cfg, operation)
     if problem:
         code, operand = problem
         return CopyResult([(code, operation.pc, operand)], 0, 0)
-    shared_start, global_start = _sides(operation)
+    if _number(operation.kind) == CopyKind.PREFETCH_BLOCK.value:
+        return CopyResult([], 0, 0)
+    if operation.source_space == operation.destination_space:
+        return _copy_within(cfg, operation, shared, memory, fails)
+    (shared_start, _), (global_start, _) = _sides(operation)
     load = operation.destination_space == Space.SHARED
     size = operation.blocks * BANK_BYTES
     errors = []
@@ -124,8 +151,46 @@ def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
             if load:
                 shared[places] = memory[low:high]
             else:
-                memory[low:high] = shared[places]
+                _write(operation, memory[low:high], shared[places])
     return CopyResult(errors, size if operation.has_barrier else 0, len(bursts))
+
+
+def _copy_within(cfg, operation, shared, memory, fails):
+    """Parts of at most 512 bytes that cross no multiple of 512, neither in source nor in destination, one after the other. One that cannot
+    be read is not written."""
+    size = operation.blocks * BANK_BYTES
+    arrived = size if operation.has_barrier else 0
+    source, destination, end = operation.source, operation.destination, operation.source + size
+    if operation.source_space == Space.SHARED:
+        shared[destination:destination + size] = shared[source:end].copy()
+        return CopyResult([], arrived, 0)
+    errors, bursts = [], 0
+    while source < end:
+        part = min(end - source, *(MAX_BURST_BYTES - address % MAX_BURST_BYTES for address in (source, destination)))
+        starts = [address - address % cfg.axi_bytes for address in (source, destination)]
+        read, written = ([beat for beat in range(start, address + part, cfg.axi_bytes) if fails(beat)]
+                         for start, address in zip(starts, (source, destination)))
+        bursts += 1 if read else 2
+        if read:
+            errors.append((ErrorCode.AXI_READ, operation.pc, starts[0]))
+        else:
+            if written:
+                errors.append((ErrorCode.AXI_WRITE, operation.pc, starts[1]))
+            values = memory[source:source + part].copy()
+            for beat in range(starts[1], destination + part, cfg.axi_bytes):
+                if beat not in written:
+                    low, high = max(beat, destination), min(beat + cfg.axi_bytes, destination + part)
+                    _write(operation, memory[low:high], values[low - destination:high - destination])
+        source, destination = source + part, destination + part
+    return CopyResult(errors, arrived, bursts)
+
+
+def _write(operation, target, values):
+    """``target`` (a view) becomes ``values``, or what its elements and those of ``values`` are reduced to."""
+    if operation.reduction == Reduction.NONE:
+        target[:] = values
+    else:
+        target[:] = reduce_elements(operation.reduction, TensorFormat(_number(operation.format)), target, values)
 
 
 def _number(field):
@@ -133,7 +198,6 @@ def _number(field):
 
 
 def _sides(operation):
-    """Shared address and global address."""
-    if operation.destination_space == Space.SHARED:
-        return operation.destination, operation.source
-    return operation.source, operation.destination
+    """(address, space) in the order of the checks: shared memory, global memory; within a memory destination, source."""
+    ends = [(operation.destination, operation.destination_space), (operation.source, operation.source_space)]
+    return ends if operation.destination_space in (Space.SHARED, operation.source_space) else ends[::-1]

@@ -48,6 +48,7 @@ class TensorRequest:
     mode: TensorMode = TensorMode.TILE
     offsets: tuple = ()
     store: bool = False
+    prefetch: bool = False
     reduction: Reduction = Reduction.NONE
     descriptor: int = 0
 
@@ -76,7 +77,7 @@ def unsupported_value(cfg, fields, request):
     """Of a request that breaks no rule: the value of the field that wants what the configuration lacks (UNSUPPORTED), or ``None``."""
     if request.reduction != Reduction.NONE and not (cfg.reductions and (cfg.reduction_floats or fields.format not in FLOAT_FORMATS)):
         return request.reduction.value
-    if not (request.store or cfg.tensor_floats) and fields.format in CONVERTED_FORMATS:
+    if not (request.store or request.prefetch or cfg.tensor_floats) and fields.format in CONVERTED_FORMATS:
         return fields.format.value
     return None
 
@@ -181,6 +182,8 @@ def request_violations(fields, request, shared_bytes, address_bits=64):
         found += _coordinates(fields, request)
     if request.reduction != Reduction.NONE and fields.format not in REDUCTION_FORMATS[request.reduction]:
         found.append(Violation(ErrorCode.TENSOR_REDUCTION, request.reduction))
+    if request.prefetch:        # nothing comes to shared memory
+        return sorted(found, key=_order)
     if request.shared_address % SHARED_ALIGNMENT:
         found.append(Violation(ErrorCode.TENSOR_SHARED_ADDRESS, request.shared_address))
     elif not 0 <= request.shared_address <= shared_bytes - fields.bytes:

@@ -175,9 +175,12 @@ def _element_shift(value, word, cfg):
 def _plain_copy(value, word, cfg):
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
     swizzles = cfg is None or cfg.tensors or swizzle in (Swizzle.NONE.value, Swizzle.B128.value)
-    if swizzles and reduction == Reduction.NONE.value:
+    defined = reduction in {member.value for member in Reduction}
+    reduces = (cfg is None or cfg.reductions) and defined and _get(word, "modifiers.copy.destination") == Space.GLOBAL.value
+    if swizzles and (reduces or reduction == Reduction.NONE.value):
         return None
-    return "a copy without reduction" + ("" if cfg is None or cfg.tensors else ", and without swizzle or with .128B")
+    allowed = "without reduction" if cfg and not cfg.reductions else "without reduction, or with a defined one into global memory"
+    return f"a copy {allowed}" + ("" if cfg is None or cfg.tensors else ", and without swizzle or with .128B")
 
 
 def _tensors(value, word, cfg):

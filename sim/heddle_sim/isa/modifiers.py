@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 from heddle.isa.layout import LoopOrder, Reduction, Space, Swizzle, WaitUnit
+from heddle.tmau.descriptor import TensorFormat
+from heddle.tmau.rules import REDUCTION_FORMATS
 
 __all__ = ["Choice", "Flags", "MODIFIERS", "ModifierError", "parse_modifiers", "format_modifiers"]
 
@@ -92,6 +94,7 @@ def _flag(field, zero, one):
 
 _MATRIX = "modifiers.matrix."
 _COPY = "modifiers.copy."
+_REDUCIBLE = sorted(frozenset.union(*REDUCTION_FORMATS.values()), key=lambda kind: kind.value)
 _SEGMENT = "modifiers.segment."
 
 def _vector():
@@ -135,6 +138,9 @@ MODIFIERS = {
         Choice("swizzle", "swizzle of the shared-memory address",
                _optional(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B"), ""),
         _reduction(),
+        Choice("format", "elements of a reduction",
+               {"": {_COPY + "format": TensorFormat.U8.value}}
+               | {kind.name.lower(): {_COPY + "format": kind.value} for kind in _REDUCIBLE}, ""),
     ),
     "tensor": (_tensor_rank(), *_spaces(), _reduction()),
     "rank": (_tensor_rank(),),

@@ -7,7 +7,7 @@ from ..isa import assemble
 from .launch import Launch
 from .text import KernelText
 
-__all__ = ["block_copy", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
+__all__ = ["block_copy", "block_move", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
 
 
 def _first_core(text, emit):
@@ -93,13 +93,26 @@ def tensor_prefetch(cfg, request):
     return program.launch(cfg, emit)
 
 
-def block_copy(cfg, shared_address, global_address, nbytes, to_shared, swizzle="none"):
-    """``copy_block`` of a multiple of 16 bytes."""
+def _reduces(reduction):
+    """Modifiers of a reduction and its format, or of none."""
+    return "".join(f".{part.name.lower()}" for part in reduction or ())
+
+
+def block_copy(cfg, shared_address, global_address, nbytes, to_shared, swizzle="none", reduction=None):
+    """``copy_block`` of a multiple of 16 bytes; ``reduction``: a pair of ``Reduction`` and ``TensorFormat``."""
     text = KernelText(["core", "shared", "global", "blocks"])
     spaces, operands = (".shared.global", "{shared}, {global}") if to_shared else (".global.shared", "{global}, {shared}")
-    swizzled = "" if swizzle == "none" else f".{swizzle}"
+    swizzled = ("" if swizzle == "none" else f".{swizzle}") + _reduces(reduction)
     _first_core(text, lambda: text(f"    copy_block{spaces}{swizzled} {operands}, {{blocks}}", "    wait.copy"))
     return Launch(assemble(str(text), cfg), {1: shared_address, 2: global_address, 3: nbytes // BANK_BYTES})
+
+
+def block_move(cfg, space, destination, source, nbytes, reduction=None):
+    """``copy_block`` of a multiple of 16 bytes within ``space``, "shared" or "global"."""
+    text = KernelText(["core", "destination", "source", "blocks"])
+    _first_core(text, lambda: text(f"    copy_block.{space}.{space}{_reduces(reduction)} {{destination}}, {{source}}, {{blocks}}",
+                                   "    wait.copy"))
+    return Launch(assemble(str(text), cfg), {1: destination, 2: source, 3: nbytes // BANK_BYTES})
 
 
 def block_prefetch(cfg, address, nbytes):

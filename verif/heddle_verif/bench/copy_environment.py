@@ -58,6 +58,7 @@ class CopyBench:
         self.reads, self.read_beats = {}, None          # tag -> queue of (ready cycle, beat); the beat that is offered
         self.write_requests, self.write_data, self.responses, self.response = deque(), [], [], None
         self.busy_writes = set()
+        self.mover_tags = [1 << cfg.tag_bits - 1] * cfg.copy_within
         self.errors, self.arrived = Counter(), Counter()
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
         self.moved = self.cycle = self.conflicts = self.conflict_events = self.compared = 0
@@ -87,6 +88,8 @@ class CopyBench:
         for name in ("read_request__ready", "read_data__valid", "write_request__ready", "write_data__ready",
                      "write_response__valid"):
             self.port(f"global_port__{name}").value = 0
+        for name in ("read_data", "write_response"):        # ``ready`` depends on the tag
+            self.port(f"global_port__{name}__payload").value = 0
         if self.cfg.tensors:
             for name in ("i_tensor__valid", "i_tensor__payload", "invalidate", "invalidate_address", "clear", "commit"):
                 self.port(name).value = 0
@@ -101,7 +104,10 @@ class CopyBench:
             self.expected_errors.update((code.value, pc, operand, 0) for code, pc, operand in result.errors)
             if result.arrived:
                 self.expected_arrivals[operation.barrier] += result.arrived
-            if result.bursts:
+            within = operation.source_space == operation.destination_space
+            if within and operation.source_space == Space.SHARED and not result.errors:
+                self.expected_accesses.update({"read": operation.blocks, "write": operation.blocks})
+            if result.bursts and not within:
                 kind, failed = ("write", result.errors) if operation.destination_space == Space.SHARED else ("read", [])
                 self.expected_accesses[kind] += operation.blocks * max(1, BANK_BYTES // self.cfg.axi_bytes)
                 self.expected_accesses["failed"] += len(failed)
@@ -245,7 +251,7 @@ class CopyBench:
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
             assert not self.reads.get(request.tag), "a tag is used twice"
-            assert request.tag < cfg.axi_reads + 2 * cfg.tensors
+            assert request.tag in {*range(cfg.axi_reads + 2 * cfg.tensors), *self.mover_tags}
             addresses = self._burst(request)
             start = self.cycle + self.random.randint(*stalls.latency)
             self.reads[request.tag] = deque(
@@ -270,7 +276,7 @@ class CopyBench:
             self.response = None
             dut.global_port__write_response__payload.value = self.random.getrandbits(self.layouts["write_response"].size)
         if (request := self._sample("write_request")) is not None:
-            assert request.tag in set(range(cfg.axi_writes)) - self.busy_writes, "a tag is used twice"
+            assert request.tag in {*range(cfg.axi_writes), *self.mover_tags} - self.busy_writes, "a tag is used twice"
             self.busy_writes.add(request.tag)
             self.write_requests.append(request)
         if (beat := self._sample("write_data")) is not None:
@@ -311,6 +317,7 @@ class CopyBench:
 def pack_operation(operation):
     """Bits of an operation; ``kind`` may be a number that has no name yet."""
     values = {name: getattr(operation, name) for name, _ in copy_operation_layout if name != "kind"}
+    values["format"] = values["format"].value
     kind = getattr(operation.kind, "value", operation.kind)
     return copy_operation_layout.const(values).as_bits() | kind << copy_operation_layout["kind"].offset
 

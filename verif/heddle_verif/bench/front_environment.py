@@ -7,7 +7,7 @@ from heddle.constants import PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTE
 from heddle.front.fetch import program_write_layout
 from heddle.front.unit import FrontEnd
 from heddle.isa.layout import AluFunction, WaitUnit
-from heddle.layouts import ThreadKind, error_layout, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from heddle.layouts import CopyKind, ThreadKind, error_layout, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from heddle.tmau.descriptor import TensorMode
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.bench_process import bench_config
@@ -59,8 +59,13 @@ def tensor_item(operation):
 
 
 def rows_of(operation):
-    """The copies that a row operation stands for."""
+    """The copies that a row operation stands for; of a prefetch what it has."""
     first = operation["first"]
+    if first["kind"] == CopyKind.PREFETCH_BLOCK:
+        first = {name: first[name] for name in ("kind", "source", "blocks", "pc")}
+        assert operation["rows"] == 1, "a prefetch is one row"
+        yield first
+        return
     for row in range(operation["rows"]):
         yield first | {end: first[end] + row * operation[f"{end}_pitch"] & WORD for end in ("destination", "source")}
 

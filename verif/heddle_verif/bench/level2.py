@@ -171,12 +171,15 @@ class Level2Bench(Bench):
 
     async def change_memory(self):
         """What the host does between runs."""
-        self.dut.invalidate.value = 1
-        await RisingEdge(self.dut.clk)
-        self.dut.invalidate.value = 0
+        await self.invalidate()
         self.golden[:] = self.rng.integers(0, 256, MEMORY, np.uint8)
         self.memory[0].data[:] = self.golden
         self.begin_epoch()
+
+    async def invalidate(self):
+        self.dut.invalidate.value = 1
+        await RisingEdge(self.dut.clk)
+        self.dut.invalidate.value = 0
 
     def few_lines(self):
         """Lines of which many meet in one set."""
@@ -220,6 +223,7 @@ async def errors(dut):
     cfg, rng, size = bench.cfg, bench.rng, bench.cfg.axi_bytes
     reported = 0
     for _ in range(bench.parameters["epochs"]):
+        await bench.invalidate()        # a line that is in the cache has no errors
         bad = [int(rng.integers(MEMORY // size)) * size for _ in range(3)]
         bench.errors[:] = [range(start, start + size) for start in bad]
         lines = sorted({(start // LINE_BYTES + near) % (MEMORY // LINE_BYTES) for start in bad for near in (0, 1)})

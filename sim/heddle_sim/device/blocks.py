@@ -1,0 +1,171 @@
+"""Copies of blocks of 16 bytes on a device, without descriptors."""
+
+import numpy as np
+from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.isa.layout import Reduction
+from heddle.tmau.descriptor import FLOAT_FORMATS, MAX_RANK
+from heddle.tmau.rules import REDUCTION_FORMATS
+
+from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
+from ..tensor_map import format_of
+
+__all__ = ["REDUCTIONS", "BlockAccess", "checked_array"]
+
+REDUCTIONS = {None: Reduction.NONE} | {kind.name.lower(): kind for kind in Reduction if kind.value}
+_SWIZZLES = ("none", "32B", "64B", "128B")
+
+
+def checked_array(array):
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"array must be a numpy array, not {type(array).__name__}")
+    if not 1 <= array.ndim <= MAX_RANK:
+        raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
+    return array
+
+
+class BlockAccess:
+    """The part of ``Device`` that copies blocks; core 0 of the device does it."""
+
+    def copy_block(self, array, *, swizzle="none", smem_address=0):
+        """Load the bytes of an array, a multiple of 16, into shared memory without a descriptor [S1.12].
+
+        ``swizzle``: "none" or "128B", any where the configuration has tensors. Returns ``(image, stats)`` like ``copy_tensor``.
+        """
+        array = checked_array(array)
+        nbytes = array.nbytes
+        size = self._image_bytes(nbytes, swizzle, smem_address)
+        source = self._place_bytes(array)
+        try:
+            image = self.memory.reserve((1, size), np.uint8, fill=0)
+            try:
+                if size != nbytes:
+                    self._launch(block_copy(self.cfg, smem_address, image, size, to_shared=True))
+                stats = self._launch(block_copy(self.cfg, smem_address, source, nbytes, to_shared=True, swizzle=swizzle))
+                return self._bring_out(smem_address, image, size), stats
+            finally:
+                self.free(image)
+        finally:
+            self.free(source)
+
+    def store_block(self, image, array, *, reduce=None, swizzle="none", smem_address=0):
+        """Store bytes from shared memory over those of an array [S1.12]; parameters as for ``copy_block``, and
+
+        Parameters
+        ----------
+        image : numpy.ndarray
+            uint8, one axis: the bytes as they lie in shared memory, such as ``copy_block`` returns.
+        reduce : str, optional
+            Combine with what is there: "add", "min", "max", "inc", "dec", "and", "or" or "xor", where the type has it.
+
+        Returns ``(new, stats)``: the array afterwards (``array`` itself does not change), and the counters of the copy alone.
+        """
+        array = checked_array(array)
+        size = self._image_bytes(array.nbytes, swizzle, smem_address)
+        if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (size,):
+            raise ValueError(f"image must be a uint8 array of {size} bytes, not {getattr(image, 'dtype', type(image))} "
+                             f"of shape {getattr(image, 'shape', None)}")
+        reduction = self._reduction(reduce, array.dtype)
+        source, target = self.memory.place(image[None]), self._place_bytes(array)
+        try:
+            self._launch(block_copy(self.cfg, smem_address, source, size, to_shared=True))
+            stats = self._launch(block_copy(self.cfg, smem_address, target, array.nbytes, to_shared=False, swizzle=swizzle,
+                                            reduction=reduction))
+            return self._bytes_at(target, array), stats
+        finally:
+            self.free(source)
+            self.free(target)
+
+    def move_block(self, array, into=None, *, space="global", reduce=None, smem_address=0, smem_destination=None):
+        """Copy the bytes of an array within a memory, where the configuration has ``copy_within`` [S1.12].
+
+        ``space`` "global": over ``into``, an array of as many bytes, combined with them by ``reduce``. "shared": from ``smem_address`` to
+        ``smem_destination`` (behind the source unless given), which must not meet. Returns ``(new, stats)``: what lies at the
+        destination, like ``into`` or ``array``.
+        """
+        array = checked_array(array)
+        if space not in ("global", "shared"):
+            raise ValueError(f"space must be global or shared, not {space!r}")
+        if not self.cfg.copy_within:
+            raise ValueError(f"configuration {self.cfg.name} must have copy_within (copy_within is false)")
+        nbytes = array.nbytes
+        self._image_bytes(nbytes, "none", smem_address if space == "shared" else 0)
+        if space == "shared":
+            if into is not None or reduce is not None:
+                raise TypeError("into and reduce must not be given with space shared")
+            return self._move_shared(array, smem_address, smem_address + nbytes if smem_destination is None else smem_destination)
+        into = np.zeros_like(array) if into is None else checked_array(into)
+        if into.nbytes != nbytes:
+            raise ValueError(f"into must have {nbytes} bytes, not {into.nbytes}")
+        reduction = self._reduction(reduce, into.dtype)
+        source, target = self._place_bytes(array), self._place_bytes(into)
+        try:
+            stats = self._launch(block_move(self.cfg, "global", target, source, nbytes, reduction))
+            return self._bytes_at(target, into), stats
+        finally:
+            self.free(source)
+            self.free(target)
+
+    def _move_shared(self, array, start, destination):
+        self._image_bytes(array.nbytes, "none", destination)
+        if abs(start - destination) < array.nbytes:
+            raise ValueError(f"smem_destination must be at least {array.nbytes} bytes from smem_address, not {destination - start}")
+        source = self._place_bytes(array)
+        try:
+            self._launch(block_copy(self.cfg, start, source, array.nbytes, to_shared=True))
+            stats = self._launch(block_move(self.cfg, "shared", destination, start, array.nbytes))
+            self._bring_out(destination, source, array.nbytes)
+            return self._bytes_at(source, array), stats
+        finally:
+            self.free(source)
+
+    def prefetch_block(self, address, nbytes):
+        """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11]. Returns ``stats``."""
+        if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
+            raise ValueError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
+        self._needs_tensors()
+        return self._launch(block_prefetch(self.cfg, address, nbytes))
+
+    def _image_bytes(self, nbytes, swizzle, smem_address):
+        """Bytes that a copy takes of shared memory from ``smem_address`` on: with a swizzle whole rows."""
+        if swizzle not in _SWIZZLES:
+            raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
+        if nbytes == 0 or nbytes % BANK_BYTES:
+            raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
+        size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
+        if smem_address % (ROW_BYTES if size != nbytes else BANK_BYTES) or not 0 <= smem_address <= self.cfg.shared_bytes - size:
+            raise ValueError(f"smem_address must be a multiple of {BANK_BYTES} (with a swizzle of {ROW_BYTES}) that leaves {size} bytes of "
+                             f"{self.cfg.shared_bytes}, not {smem_address}")
+        return size
+
+    def _reduction(self, reduce, dtype):
+        """Reduction and format, or ``None``."""
+        if reduce not in REDUCTIONS:
+            raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
+        if reduce is None:
+            return None
+        reduction, format = REDUCTIONS[reduce], format_of(dtype)
+        if format not in REDUCTION_FORMATS[reduction]:
+            raise ValueError(f"reduce must be defined for {format.name}, not {reduce!r}")
+        wanted = "reduction_floats" if format in FLOAT_FORMATS else "reductions"
+        if not getattr(self.cfg, wanted):
+            raise ValueError(f"reduce must be None in configuration {self.cfg.name} ({wanted} is false), not {reduce!r}")
+        return reduction, format
+
+    def _place_bytes(self, array):
+        return self.memory.place(np.ascontiguousarray(array).view(np.uint8).reshape(1, array.nbytes))
+
+    def _bytes_at(self, address, array):
+        """The array that lies there, of the type and shape of ``array``."""
+        return self.memory.read(address, (array.nbytes,), np.uint8).view(array.dtype).reshape(array.shape)
+
+    def _needs_tensors(self):
+        if not self.cfg.tensors:
+            raise ValueError(f"configuration {self.cfg.name} must have tensors (tensors is false)")
+
+    def _launch(self, launch):
+        return self.run(launch.program, launch.uniform)
+
+    def _bring_out(self, smem_address, image, nbytes):
+        """``nbytes`` bytes of shared memory, by way of global memory at ``image``."""
+        self._launch(block_copy(self.cfg, smem_address, image, nbytes, to_shared=False))
+        return self.memory.read(image, (nbytes,), np.uint8)
