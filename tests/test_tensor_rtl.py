@@ -24,40 +24,40 @@ BATCH = 20              # cases on the same device, with the same behaviour of i
 DESCRIPTOR, IMAGE = TENSOR_BYTES, MEMORY_BYTES - CFG.shared_bytes
 
 
-def pair(rng):
+def pair(rng, cfg=CFG):
     memory = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
-    devices = (Device(CFG, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=1_000_000),
-               Device(CFG, "golden", memory_bytes=MEMORY_BYTES))
+    devices = (Device(cfg, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=1_000_000),
+               Device(cfg, "golden", memory_bytes=MEMORY_BYTES))
     for device in devices:
         device.memory.bytes[:] = memory
     return devices
 
 
-def outcome(device, fields, request):
+def outcome(device, fields, request, cfg):
     """The error of a copy, or None; afterwards shared memory lies in global memory."""
     start, error = request.descriptor if request.descriptor % 64 == 0 and request.descriptor < TENSOR_BYTES + 4096 else DESCRIPTOR, None
     device.write(start, np.frombuffer(fields.encode(), np.uint8))
     try:
-        launch = tensor_copy(CFG, request, TensorFields.decode(fields.encode()).bytes)
+        launch = tensor_copy(cfg, request, TensorFields.decode(fields.encode()).bytes)
         device.run(launch.program, launch.uniform)
     except DeviceError as problem:
         error = problem.code, problem.pc, problem.operand, problem.dimension
-    launch = block_copy(CFG, 0, IMAGE, CFG.shared_bytes, to_shared=False)
+    launch = block_copy(cfg, 0, IMAGE, cfg.shared_bytes, to_shared=False)
     device.run(launch.program, launch.uniform)
     return error
 
 
-def compare(cases, rng):
+def compare(cases, rng, cfg=CFG):
     """Every case on both; returns the codes of the errors. The memory of each batch behaves in its own way."""
     codes = []
     for start in range(0, len(cases), BATCH):
-        device, golden = pair(rng)
+        device, golden = pair(rng, cfg)
         with device, golden:
             for each in (device, golden):       # what shared memory holds at first
-                launch = block_copy(CFG, 0, 0, CFG.shared_bytes, to_shared=True)
+                launch = block_copy(cfg, 0, 0, cfg.shared_bytes, to_shared=True)
                 each.run(launch.program, launch.uniform)
             for fields, request in cases[start:start + BATCH]:
-                found, expected = outcome(device, fields, request), outcome(golden, fields, request)
+                found, expected = outcome(device, fields, request, cfg), outcome(golden, fields, request, cfg)
                 assert found == expected, f"{found}, not {expected}: {fields} {request}"
                 codes.append(expected and expected[0])
                 assert np.array_equal(device.memory.bytes, golden.memory.bytes), (

@@ -30,7 +30,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
         self.data_bytes = self.shared_results - cfg.threads * self.record_bytes
         if self.data_bytes < 4096:
             raise ValueError(f"memory_bytes must leave 4096 bytes besides the results, not {memory_bytes}")
-        self.sizes = {"shared": cfg.shared_bytes, "global": self.data_bytes}
+        self.sizes, self.hint_end = {"shared": cfg.shared_bytes, "global": self.data_bytes}, self.data_bytes
         product, factor = PRODUCT_REGISTERS - OFFSETS, cfg.registers - OFFSETS
         self.offsets = dict.fromkeys([*range(product, PRODUCT_REGISTERS), *range(factor, cfg.registers)])
         self.segments = {}

@@ -38,6 +38,8 @@ def reducible_pairs(cfg):
 class ProgramGenerator:
     """Programs for the front end; what must be otherwise in programs that are executed is overridden there."""
 
+    hint_end = 0        # of what prefetches that have an effect may name; 0: anything
+
     def __init__(self, source, cfg):
         self.random, self.cfg = source, cfg
         self.text = Text()
@@ -300,6 +302,11 @@ class ProgramGenerator:
         self.text(f"{self.guard('up')}copy_tensor.{form}.{spaces}{reduction} {self.uniform()}, {registers}{barrier}")
 
     def tensor_hint(self):
+        if self.hint_end and self.cfg.prefetches:
+            uniform, blocks = self.random.choice(self.uniforms), self.random.choice((0, 1, 9, 70))
+            start = self.random.randrange(0, self.hint_end - 16 * blocks + 1, 16)
+            self.text(f"umov ur{uniform}, {start:#x}", f"{self.guard('up')}prefetch_block ur{uniform}, {blocks}")
+            return
         form, registers = self.tensor_registers()
         self.text(f"{self.guard('up')}" + self.random.choice((f"prefetch_tensor.{form} {registers}",
                                                               f"prefetch_block {self.uniform()}, {self.uniform_source()}")))

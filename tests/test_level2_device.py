@@ -1,0 +1,179 @@
+"""The second level in the device: reductions of stores, prefetches, copies within a memory; hardware against functional simulator."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle.errors import ErrorCode
+from heddle.isa.layout import Reduction
+from heddle.tmau.descriptor import FLOAT_FORMATS, TensorFormat
+from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle_sim.device import Device, DeviceError
+from heddle_sim.kernels.tensor_copy import block_copy, block_move
+from heddle_sim.tensor_map import TensorMap
+from heddle_verif.tensors import legal_cases
+
+from .test_fuzz import fuzz, settings
+from .test_tensor_rtl import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare, pair
+
+CFG = load_config("tiny").replace(name="tiny_level2", tensors=True, l2_kib=4, reductions=True, copy_within=True)
+FLOATS = CFG.replace(name="tiny_level2_floats", reduction_floats=True)
+CORES = load_config("tiny").replace(name="tiny_level2_cores", cores=2, l2_kib=4, reductions=True)
+PAIRS = [(reduction, format) for reduction, formats in REDUCTION_FORMATS.items() for format in sorted(formats, key=lambda kind: kind.value)]
+
+
+def hit_and_miss(stats):
+    return stats.counters["level2_hits"], stats.counters["level2_misses"]
+
+
+@pytest.mark.parametrize("cfg, count", [(CFG, 30), pytest.param(FLOATS, 500, marks=pytest.mark.nightly)], ids=lambda value: str(value)[:0])
+def test_reductions_of_tensors(cfg, count, seed):
+    rng = np.random.default_rng(seed)
+    cases = []
+    for fields, request in legal_cases(rng, cfg, count, store=True, memory_bytes=TENSOR_BYTES):
+        legal = [reduction for reduction, formats in REDUCTION_FORMATS.items() if fields.format in formats]
+        reduction = legal[int(rng.integers(len(legal)))] if legal else Reduction.NONE
+        cases.append((fields, replace(request, descriptor=DESCRIPTOR, reduction=reduction)))
+    codes = compare(cases, rng, cfg)
+    assert codes.count(None) > count // 3
+    assert cfg.reduction_floats or ErrorCode.UNSUPPORTED in codes
+
+
+@pytest.mark.parametrize("cfg, rounds", [(CFG, 1), pytest.param(FLOATS, 20, marks=pytest.mark.nightly)], ids=lambda value: str(value)[:0])
+def test_reductions_of_blocks(cfg, rounds, seed):
+    """Every pair that is defined, and some that are not; from shared memory and within global memory."""
+    rng = np.random.default_rng(seed)
+    pairs = PAIRS * rounds + [(Reduction.INC, TensorFormat.S32), (Reduction.XOR, TensorFormat.BF16), (Reduction.MAX, TensorFormat.F32)]
+    device, golden = pair(rng, cfg)
+    with device, golden:
+        for reduction, format in pairs:
+            blocks, places = int(rng.choice([1, 2, 7, 33, 70])), rng.integers(0, 1024, 2) * 16
+            launches = [block_copy(cfg, int(places[0]), int(places[1]), 16 * blocks, to_shared=False, reduction=(reduction, format)),
+                        block_move(cfg, "global", int(places[0]), 1 << 15 | int(places[1]), 16 * blocks, (reduction, format))]
+            for launch in launches:
+                found, expected = (error_of(each, launch) for each in (device, golden))
+                assert found == expected
+                wrong = format not in REDUCTION_FORMATS[reduction]
+                lacks = format in FLOAT_FORMATS and not cfg.reduction_floats
+                assert (found and found[0]) == (ErrorCode.TENSOR_REDUCTION if wrong else ErrorCode.UNSUPPORTED if lacks else None)
+                assert np.array_equal(device.memory.bytes, golden.memory.bytes), (reduction, format, blocks, places)
+
+
+def error_of(device, launch):
+    try:
+        device.run(launch.program, launch.uniform)
+    except DeviceError as error:
+        return error.code, error.pc, error.operand
+    return None
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.nightly)])
+def test_copies_within(count, seed):
+    """Chains of copies: each source lies behind its destination or before it."""
+    rng = np.random.default_rng(seed)
+    device, golden = pair(rng, CFG)
+    with device, golden:
+        for number in range(count):
+            space, limit = (("global", TENSOR_BYTES), ("shared", CFG.shared_bytes))[number % 2]
+            blocks = int(rng.choice([0, 1, 2, 31, 33, 100]))
+            destination, source = int(rng.integers(limit // 32 - blocks)) * 16, limit // 2 + int(rng.integers(limit // 32 - blocks)) * 16
+            if rng.integers(2):
+                destination, source = source, destination
+            for each in (device, golden):
+                launch = block_move(CFG, space, destination, source, 16 * blocks)
+                each.run(launch.program, launch.uniform)
+                image = block_copy(CFG, 0, MEMORY_BYTES - CFG.shared_bytes, CFG.shared_bytes, to_shared=False)
+                each.run(image.program, image.uniform)
+            assert np.array_equal(device.memory.bytes, golden.memory.bytes), (space, destination, source, blocks)
+
+
+@pytest.fixture(scope="module")
+def hardware():
+    with Device(CFG, "verilator", memory_bytes=MEMORY_BYTES, timeout_cycles=100_000) as device:
+        yield device
+
+
+PREFETCHES = {
+    "block": "prefetch_block ur1, 40",
+    "tensor": "prefetch_tensor.tile.2d ur4, ur5",
+    "nothing": "nop",
+}
+
+
+@pytest.mark.parametrize("hint", PREFETCHES)
+def test_prefetched_lines_are_hit(hardware, hint):
+    """40 blocks are loaded, with or without a hint long before: where there was one, no line misses."""
+    array = np.random.default_rng(3).integers(0, 256, (20, 32), np.uint8)
+    start = hardware.memory.place(array)
+    fields = TensorMap.build(array.shape, array.dtype, box=array.shape, address=start).fields
+    descriptor = hardware.memory.allocator.allocate(128)
+    hardware.write(descriptor, np.frombuffer(fields.encode(), np.uint8))
+    program = f"""
+        invalidate_descriptor ur4
+        {PREFETCHES[hint]}
+        umov ur0, 100
+    again:
+        usub ur0, ur0, 1
+        usetp.ne up0, ur0, 0
+        @up0 bra again
+        copy_block.shared.global ur2, ur1, 40
+        wait.copy
+        halt
+    """
+    stats = hardware.run(program, {1: start, 2: 0, 4: descriptor, 5: 0, 6: 0})
+    hits, misses = hit_and_miss(stats)
+    lines = 640 // 128 + (hint == "tensor")         # and that of the descriptor
+    assert misses == lines
+    assert stats.counters["read_beats"] == lines * CFG.line_beats
+    assert hits >= (0 if hint == "nothing" else 640 // 128)
+    hardware.free(start)
+    hardware.free(descriptor)
+
+
+def test_wrong_prefetches(hardware):
+    """The rules of addresses; there is no shared address that could be wrong."""
+    with Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as golden:
+        for text, code in (("prefetch_block ur1, 1", ErrorCode.MISALIGNED), ("prefetch_block ur2, 1", None),
+                           ("prefetch_block ur3, 4096", ErrorCode.OUT_OF_RANGE),
+                           ("prefetch_tensor.tile.2d ur1, ur5", ErrorCode.TENSOR_DESCRIPTOR_ADDRESS)):
+            errors = []
+            for each in (hardware, golden):
+                try:
+                    each.run(f"{text}\nwait\nhalt", {0: 0x12345677, 1: 8, 2: 64, 3: (1 << 32) - 16, 5: 0, 6: 0})
+                    errors.append(None)
+                except DeviceError as error:
+                    errors.append((error.code, error.pc, error.operand))
+            assert errors[0] == errors[1], text
+            assert (errors[0] and errors[0][0]) == code, text
+
+
+def test_the_host_changes_memory_between_runs(hardware):
+    """Lines are dropped at the end of a run: what the host writes then is what the next one reads."""
+    rng = np.random.default_rng(5)
+    for _ in range(3):
+        array = rng.integers(0, 256, 512, np.uint8)
+        image, stats = hardware.copy_block(array)
+        assert np.array_equal(image, array)
+        assert hit_and_miss(stats) == (0, 4)
+
+
+@pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.nightly)])
+def test_random_programs(count, seed):
+    fuzz(CFG, seed, count)
+
+
+@pytest.mark.nightly
+def test_several_cores(seed):
+    """Products, and all cores adding to the same elements."""
+    rng = np.random.default_rng(seed)
+    with Device(CORES, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=100_000) as device:
+        a, b = rng.integers(-128, 128, (21, 40), np.int8), rng.integers(-128, 128, (40, 19), np.int8)
+        c, _ = device.matmul(a, b)
+        assert np.array_equal(c, a.astype(np.int32) @ b)
+        array = rng.integers(0, 1 << 32, 64, np.uint32)
+        start, addend = device.memory.place(array[None]), device.memory.place(array[None])
+        device.run("copy_block.shared.global ur2, ur3, 16\nwait.copy\n"
+                   + "copy_block.global.shared.add.u32 ur1, ur2, 16\n" * 3 + "wait\nhalt", {1: start, 2: 0, 3: addend})
+        found = device.memory.read(start, (64,), np.uint32)
+        assert np.array_equal(found, array * np.uint32(7))
