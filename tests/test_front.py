@@ -15,6 +15,14 @@ def test_unit(name, simulator, seed):
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
 
 
+@pytest.mark.verilator_nightly
+def test_level2(simulator, seed):
+    """Prefetches that have an effect, reductions of blocks, copies within a memory."""
+    cfg = CONFIGS["tiny"].replace(l2_kib=4, reductions=True, copy_within=True)
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400,
+              test_filter=r"random_programs/pause=1|violations")
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens(name, simulator, seed):
