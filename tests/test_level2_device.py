@@ -131,6 +131,47 @@ def test_prefetched_lines_are_hit(hardware, hint):
     hardware.free(descriptor)
 
 
+def test_blocks_of_arrays(hardware):
+    """``Device.store_block`` and ``move_block`` on the hardware and on the functional simulator, against numpy."""
+    rng = np.random.default_rng(7)
+    array, other = (rng.integers(-1000, 1000, (3, 40), np.int32) for _ in range(2))
+    image = rng.integers(0, 256, 480, np.uint8)
+    values = image.view(np.int32).reshape(3, 40)
+    with Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as golden:
+        for device in (hardware, golden):
+            assert np.array_equal(device.store_block(image, array)[0], values)
+            assert np.array_equal(device.store_block(image, array, reduce="max", smem_address=48)[0], np.maximum(array, values))
+            loaded, _ = device.copy_block(array, swizzle="128B")
+            assert np.array_equal(device.store_block(loaded, other, swizzle="128B", reduce="xor")[0], array ^ other)
+            assert np.array_equal(device.move_block(array, other, reduce="add")[0], array + other)
+            assert np.array_equal(device.move_block(array)[0], array)
+            assert np.array_equal(device.move_block(array, space="shared", smem_address=16, smem_destination=1008)[0], array)
+            hints = device.prefetch_tensor(array, box=(3, 8), coords=(1, -4)), device.prefetch_block(0, 4096)
+            if device is hardware:      # two rows and the descriptor; 32 lines
+                assert [hit_and_miss(stats)[1] for stats in hints] == [3, 32]
+    assert hardware.memory.allocator.used == 0
+
+
+@pytest.mark.parametrize("call, error", [
+    (lambda device: device.store_block(np.zeros(32, np.uint8), np.zeros(16, np.uint8)), "image must be a uint8 array of 16 bytes"),
+    (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(16, np.uint8), reduce="add"), "reduce must be defined for U8"),
+    (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(4, np.float32), reduce="add"), "reduction_floats is false"),
+    (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(4, np.uint32), reduce="mean"), "reduce must be None or one of"),
+    (lambda device: device.move_block(np.zeros(16, np.uint8), np.zeros(32, np.uint8)), "into must have 16 bytes, not 32"),
+    (lambda device: device.move_block(np.zeros(16, np.uint8), space="core"), "space must be global or shared"),
+    (lambda device: device.move_block(np.zeros(32, np.uint8), space="shared", smem_destination=16), "smem_destination must be at least 32"),
+])
+def test_wrong_arguments(call, error):
+    with Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as device, pytest.raises(ValueError, match=error):
+        call(device)
+
+
+def test_moves_need_the_configuration():
+    with (Device(load_config("tiny"), "golden", memory_bytes=MEMORY_BYTES) as device,
+          pytest.raises(ValueError, match="must have copy_within")):
+        device.move_block(np.zeros(16, np.uint8))
+
+
 def test_wrong_prefetches(hardware):
     """The rules of addresses; there is no shared address that could be wrong."""
     with Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as golden:

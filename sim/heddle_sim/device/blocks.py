@@ -119,7 +119,8 @@ class BlockAccess:
             self.free(source)
 
     def prefetch_block(self, address, nbytes):
-        """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11]. Returns ``stats``."""
+        """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11], as
+        ``prefetch_tensor``. Returns ``stats``."""
         if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
             raise ValueError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
         self._needs_tensors()
