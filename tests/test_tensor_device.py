@@ -221,9 +221,9 @@ def test_the_device_finds_what_is_not_checked(device, arguments, code, operand, 
 
 def test_arguments():
     array, options = np.zeros((4, 16), np.uint8), {"box": (1, 16), "coords": (0, 0)}
-    with Device("tiny", simulator="golden", memory_bytes=1 << 16) as plain:
+    with Device(CFG.replace(name="plain", tensors=False), simulator="golden", memory_bytes=1 << 16) as plain:
         for call in (lambda: plain.copy_tensor(array, **options), lambda: plain.prefetch_block(0, 16)):
-            with pytest.raises(ValueError, match="tiny must have tensors"):
+            with pytest.raises(ValueError, match="plain must have tensors"):
                 call()
         assert (plain.copy_block(array, smem_address=16)[0] == 0).all()
     with Device(CFG.replace(reductions=False, reduction_floats=False), simulator="golden", memory_bytes=1 << 16) as plain:
