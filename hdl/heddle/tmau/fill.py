@@ -8,6 +8,7 @@ from ..stream import Queue
 from .filler import filler_word
 from .generator import burst_layout, units_per_beat
 from .located import located_beat_layout
+from .multicast import multicast_members
 
 __all__ = ["FillBeats"]
 
@@ -61,7 +62,8 @@ class FillBeats(Component):
                 beat.pointer.eq(burst.pointer + number * units),
                 beat.valid_units.eq(Cat(~last | (units - i > burst.skip_last) for i in range(units))),
                 beat.tag.eq(waiting.payload.slot), beat.last.eq(last), beat.error.eq(0),
-                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address")),
+                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address",
+                                                        *multicast_members(self.cfg))),
             ]
             with m.If(self.o.ready):
                 m.d.sync += number.eq(Mux(last, 0, number + 1))
