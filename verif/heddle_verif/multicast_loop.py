@@ -14,7 +14,7 @@ class LoopedLoad(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg
-        super().__init__(LoadEngine(cfg.replace(multicast=False)).signature.members
+        super().__init__(dict(LoadEngine(cfg.replace(multicast=False)).signature.members.items())
                          | {"i_burst": LoadEngine(cfg).signature.members["i_burst"]})
 
     def elaborate(self, platform):
