@@ -48,15 +48,18 @@ class FillBeats(Component):
         burst, beat = waiting.payload.burst, self.o.payload
         number = Signal(burst.beats_minus_one.shape())
         last = Signal()
+        fills, waits = Signal(), Signal()       # a beat from memory that waits is not replaced: half of it may be written
+        m.d.sync += waits.eq(self.i_beat.valid & ~fills & ~self.o.ready)
         m.d.comb += [
+            fills.eq(waiting.valid & ~waits),
             bursts.i.valid.eq(self.i_burst.valid), bursts.i.payload.eq(self.i_burst.payload), self.i_burst.ready.eq(bursts.i.ready),
             last.eq(number == burst.beats_minus_one),
             self.o.valid.eq(waiting.valid | self.i_beat.valid),
-            self.i_beat.ready.eq(self.o.ready & ~waiting.valid),
-            waiting.ready.eq(self.o.ready & last),
+            self.i_beat.ready.eq(self.o.ready & ~fills),
+            waiting.ready.eq(self.o.ready & last & fills),
             beat.eq(self.i_beat.payload),
         ]
-        with m.If(waiting.valid):
+        with m.If(fills):
             m.d.comb += [
                 beat.data.eq(filler_word(m, burst.filler, self.cfg.axi_bytes)),
                 beat.pointer.eq(burst.pointer + number * units),
