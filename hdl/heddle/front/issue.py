@@ -129,6 +129,7 @@ class Issue(Component):
             self._tensor(m, instruction, word)
         if self.cfg.multicast:
             self._multicast(m, instruction, word)
+            self._settle(m, word)
         if self.cfg.wait_timeout:
             self._limit(m, instruction, word)
         self._state(m)
@@ -229,16 +230,10 @@ class Issue(Component):
         quiet = Signal(range(QUIET_CYCLES + 1))     # cycles that this barrier.wait has seen no copy in flight
         never = Signal()                            # the barrier cannot complete: an error when the instruction passes
         settled = quiet == QUIET_CYCLES
-        waits = (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
-        if self.cfg.multicast:      # others may still send; a barrier that completes in time is none that has settled
-            with m.If((waits | ~self.active) & ~self.copy_busy):
-                m.d.sync += quiet.eq(quiet + ~settled)
-            with m.Else():
-                m.d.sync += quiet.eq(0)
-            m.d.comb += self.settled.eq(settled & ~(self.active & self.barrier_complete))
-            settled = settled & self.peers_settled
+        if self.cfg.multicast:
+            settled = self.settled & self.peers_settled
         else:
-            with m.If(waits & ~settled & ~self.copy_busy):
+            with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~settled & ~self._passes & ~self.copy_busy):
                 m.d.sync += quiet.eq(quiet + 1)
             with m.Else():
                 m.d.sync += quiet.eq(0)
@@ -254,6 +249,16 @@ class Issue(Component):
                 with m.If(self.barrier_overrun):
                     m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_OVERRUN)
                 m.d.comb += [self.event_barrier_stalls.eq(~self._passes), self.waiting_copy.eq(~self._passes)]
+
+    def _settle(self, m, word):
+        """Whether this core can send nothing any more: another one may wait for it."""
+        quiet = Signal(range(QUIET_CYCLES + 1))     # cycles without a copy under way, behind the program or at a barrier
+        waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
+        m.d.comb += self.settled.eq((quiet == QUIET_CYCLES) & ~(waits & self.barrier_complete))
+        with m.If((waits | ~self.active) & ~self.copy_busy):
+            m.d.sync += quiet.eq(quiet + (quiet != QUIET_CYCLES))
+        with m.Else():
+            m.d.sync += quiet.eq(0)
 
     # -- operations of units ----------------------------------------------------------------
 
