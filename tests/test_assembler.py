@@ -124,6 +124,9 @@ def random_word(row, rng, corner):
                 values[slot.field] = int(rng.integers(FIELDS[slot.field].mask + 1))
             else:
                 values |= list(slot.tokens.values())[rng.integers(len(slot.tokens))]
+        for operand in row.operands:
+            if operand.modifier and not values[operand.modifier]:
+                values[operand.field] = 0
         word = pack(values)
         violation = find_violation(word)
         if violation is None or violation.code is ErrorCode.UNSUPPORTED:

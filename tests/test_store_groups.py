@@ -134,7 +134,7 @@ def test_a_store_that_fails_ends_the_program(device):
 
 
 def test_without_tensors():
-    with Device("tiny", "golden", memory_bytes=4096) as device:
+    with Device(load_config("tiny").replace(tensors=False), "golden", memory_bytes=4096) as device:
         for text in ("commit_group", "wait_group.read 2"):
             with pytest.raises(DeviceError) as caught:
                 device.run(text + "\nhalt")

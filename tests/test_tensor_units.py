@@ -2,6 +2,7 @@
 
 import pytest
 from heddle import load_config
+from heddle.memory.multicast import MulticastNetwork
 from heddle.tmau.box_walk import BoxWalk
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle.tmau.load import LoadEngine
@@ -11,6 +12,7 @@ from heddle.tmau.tensor_generator import TensorGenerator
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.harness import run_bench
 from heddle_verif.bench.copy_system import CopySystem
+from heddle_verif.multicast_loop import LoopedLoad
 
 
 def test_box_walk(simulator, seed):
@@ -50,6 +52,20 @@ def test_tensor_generator(simulator, seed):
 def test_load(name, simulator, seed):
     cfg = load_config(name).replace(tensors=True)
     run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.nightly)])
+def test_multicast_load(name, seed):
+    """Beats that the network brings back do what beats of plain loads do."""
+    cfg = load_config(name).replace(tensors=True, cores=2, multicast=True)
+    run_bench(LoopedLoad(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator="icarus", seed=seed,
+              test_filter="bursts_inside_and_outside")
+
+
+@pytest.mark.parametrize("cores", [2, 5])
+def test_multicast_network(cores, simulator, seed):
+    cfg = load_config("tiny").replace(tensors=True, cores=cores, multicast=True)
+    run_bench(MulticastNetwork(cfg), bench="heddle_verif.bench.multicast", cfg=cfg, simulator=simulator, seed=seed)
 
 
 def _copy_unit(cfg, bench, simulator, seed, **options):

@@ -70,6 +70,8 @@ class Config(DerivedParameters):
         ``mm`` also takes B with rows of k instead of columns (``.t1``).
     wait_timeout : bool
         Waits of a program may have a limit of cycles (register ``wait_timeout``).
+    multicast : bool
+        Loads may go to several cores at once (``.multicast``); needs ``cores`` of at least 2.
     tensors : bool
         The copy unit also moves boxes of tensors.
     tensor_im2col : bool
@@ -119,6 +121,7 @@ class Config(DerivedParameters):
     wide_lanes: bool = False
     transpose: bool = True
     wait_timeout: bool = True
+    multicast: bool = False
     tensors: bool = False
     tensor_im2col: bool = True
     tensor_floats: bool = True
@@ -157,6 +160,8 @@ class Config(DerivedParameters):
         self._between("cores", 1, 16)
         if self.wide_lanes and not self.mm16:
             raise ConfigError("wide_lanes must be false with mm16 = False, not True")
+        if self.multicast and self.cores == 1:
+            raise ConfigError("multicast must be false with cores = 1, not True")
         self._check_second_level()
         last = FIRST_FACTOR_REGISTER + self.factor_registers
         if last > 1 << REGISTER_BITS:

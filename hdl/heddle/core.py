@@ -13,6 +13,7 @@ from .memory.arbiter import GlobalArbiter
 from .memory.barriers import Barriers
 from .memory.shared_memory import SharedMemory
 from .thread.unit import ThreadUnit
+from .tmau.multicast import multicast_beat_layout
 from .tmau.rows import RowExpander
 from .tmau.unit import CopyUnit
 
@@ -36,6 +37,10 @@ class Core(Component):
         Begin a run (one cycle); end it at the next instruction.
     wait_timeout
         Limit of a wait in cycles, 0: none (only with ``cfg.wait_timeout``).
+    o_multicast, i_multicast, multicast_pending
+        Only with ``cfg.multicast``: beats of loads to other cores and from them; one of those is on its way.
+    settled, peers_settled
+        Likewise: see ``Issue``.
     ended, idle
         The program has ended; no unit has work left and every write is acknowledged.
     o_error
@@ -57,6 +62,9 @@ class Core(Component):
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
+            **({"o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
+                "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))), "multicast_pending": In(1),
+                "settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}),
             "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
             "addressed": In(1),
@@ -107,12 +115,16 @@ class Core(Component):
         return m
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers):
-        copying = copy.busy | rows.busy
+        copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
         if self.cfg.wait_timeout:
             m.d.comb += front.wait_timeout.eq(self.wait_timeout)
+        if self.cfg.multicast:
+            connect(m, copy.o_multicast, flipped(self.o_multicast))
+            connect(m, flipped(self.i_multicast), copy.i_multicast)
+            m.d.comb += [self.settled.eq(front.settled), front.peers_settled.eq(self.peers_settled)]
         if self.cfg.issue_ahead:
             m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [

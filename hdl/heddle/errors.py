@@ -24,6 +24,7 @@ class ErrorCode(enum.Enum, shape=7):
     TRAP = 12
     TIMEOUT = 13
     WAIT_TIMEOUT = 14
+    MULTICAST_MASK = 15
 
     # A descriptor or a request of a tensor copy breaks a rule; in the order in which they are checked.
     TENSOR_DESCRIPTOR_ADDRESS = 32

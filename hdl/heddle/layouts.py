@@ -236,6 +236,7 @@ copy_operation_layout = data.StructLayout({
     "format": 4,                # TensorFormat of the elements of a reduction
     "barrier": 4,
     "has_barrier": 1,
+    "mask": 16,                 # cores that a multicast load goes to, 0: this one
     "pc": PC_BITS,
 })
 

@@ -21,6 +21,7 @@ _MESSAGES = {
     ErrorCode.TRAP: "trap {operand}",
     ErrorCode.TIMEOUT: "the program did not end within the {operand} cycles of its time limit",
     ErrorCode.WAIT_TIMEOUT: "a wait took longer than the limit of waits (barrier, number of groups or mask of units: {operand})",
+    ErrorCode.MULTICAST_MASK: "mask of a multicast must name at least one core, and cores that exist, not {operand:#x}",
 }
 _ADDRESSES = {"descriptor", "address", "shared_address"}
 _SIGNED = {"coordinate", "corner", "lower_corner", "upper_corner", "size + upper_corner - lower_corner"}

@@ -11,6 +11,7 @@ from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
 from .counters import LEVEL2_EVENTS, absent_counters
 from .memory.axi_master import AxiMaster, axi_members
 from .memory.l2 import Level2
+from .memory.multicast import MulticastNetwork
 from .once import Once
 
 __all__ = ["Top", "axi_prefixes"]
@@ -76,6 +77,8 @@ class Top(Component):
                      for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
         self._run(m, registers, run, cores, masters, level2.busy if cfg.l2_kib else 0)
         self._count(m, counters, cores, masters)
+        if cfg.multicast:
+            self._multicast(m, cores)
         if cfg.l2_kib:
             # Between runs the host may change memory.
             m.d.comb += level2.invalidate.eq(run.start | run.finished)
@@ -93,6 +96,15 @@ class Top(Component):
             cores.append(core)
             masters.append(master)
         return cores, masters
+
+    def _multicast(self, m, cores):
+        """Loads of one core for others. A core whose barrier is open asks whether any other may still send."""
+        m.submodules.multicast = network = MulticastNetwork(self.cfg)
+        for number, core in enumerate(cores):
+            connect(m, core.o_multicast, network.i[number])
+            connect(m, network.o[number], core.i_multicast)
+            m.d.comb += core.multicast_pending.eq(network.pending[number])
+            m.d.sync += core.peers_settled.eq(Cat(other.settled for other in cores if other is not core).all())
 
     def _run(self, m, registers, run, cores, masters, level2_busy):
         """Program, uniform registers, start and stop go to all cores; errors and ends come from each."""

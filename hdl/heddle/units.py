@@ -19,6 +19,7 @@ def _units():
     from .memory.axi_master import AxiMaster
     from .memory.barriers import Barriers
     from .memory.l2 import Level2
+    from .memory.multicast import MulticastNetwork
     from .memory.reduce import Reducer
     from .memory.shared_memory import SharedMemory
     from .thread.alu import Alu
@@ -31,7 +32,7 @@ def _units():
         "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
         "tensor_generator": TensorGenerator, "tmau": lambda cfg: CopyUnit(cfg.replace(tensors=True, tensor_floats=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
-        "axi_master": AxiMaster, "level2": Level2, "reducer": Reducer,
+        "axi_master": AxiMaster, "level2": Level2, "reducer": Reducer, "multicast": MulticastNetwork,
         "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }
 

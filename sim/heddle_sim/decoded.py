@@ -78,6 +78,8 @@ class Decoder:
         decoded.special = Special(modifier("alu.special")) if "SPECIAL" in opcode.name else None
         decoded.units = modifier("wait.units")
         decoded.read = modifier("wait.read")
+        multicasts = opcode in (Opcode.COPY_BLOCK, Opcode.COPY_TENSOR) and modifier("copy.multicast")
+        decoded.mask = modifier("copy.mask") if multicasts else None        # uniform register
         decoded.space = Space(modifier("segment.space"))
         decoded.element_shift = modifier("segment.element_shift")
         if opcode in THREAD_KINDS:
@@ -89,7 +91,7 @@ class Decoder:
         elif opcode is Opcode.COPY_TENSOR:
             decoded.operation = self._tensor(modifier)
         elif opcode is Opcode.PREFETCH_BLOCK:
-            decoded.operation = SimpleNamespace(kind=CopyKind.PREFETCH_BLOCK, source=0, blocks=0)
+            decoded.operation = SimpleNamespace(mask=0, kind=CopyKind.PREFETCH_BLOCK, source=0, blocks=0)
         elif opcode is Opcode.PREFETCH_TENSOR:
             decoded.operation = self._tensor(modifier, prefetch=True)
         return decoded
@@ -123,7 +125,7 @@ class Decoder:
 
     def _copy(self, modifier):
         return SimpleNamespace(
-            kind=CopyKind.COPY_BLOCK, destination_space=Space(modifier("copy.destination")),
+            mask=0, kind=CopyKind.COPY_BLOCK, destination_space=Space(modifier("copy.destination")),
             source_space=Space(modifier("copy.source")), destination=0, source=0, blocks=0,
             swizzle=Swizzle(modifier("copy.swizzle")), reduction=Reduction(modifier("copy.reduction")),
             format=modifier("copy.format"), barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)
@@ -131,7 +133,7 @@ class Decoder:
     def _tensor(self, modifier, prefetch=False):
         """A request of ``tensor_operation_layout`` with the address of its descriptor; coordinates and offsets are tuples."""
         return SimpleNamespace(
-            address=0, coordinates=(), offsets=(), shared_address=0, mode=TensorMode(modifier("copy.mode")),
+            mask=0, address=0, coordinates=(), offsets=(), shared_address=0, mode=TensorMode(modifier("copy.mode")),
             rank_minus_one=modifier("copy.rank_minus_one"), prefetch=int(prefetch),
             store=int(not prefetch and modifier("copy.destination") == Space.GLOBAL.value),
             reduction=Reduction.NONE if prefetch else Reduction(modifier("copy.reduction")), barrier=modifier("copy.barrier"),

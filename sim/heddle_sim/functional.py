@@ -3,19 +3,18 @@
 from collections import Counter
 
 import numpy as np
-from heddle.constants import BANK_BYTES, BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
+from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.layouts import PC_BITS
-from heddle.tmau.descriptor import TensorMode
 
 from .decoded import THREAD_KINDS, Decoder
+from .functional_copies import BarrierOpen, CopyInstructions
 from .golden.thread import ThreadState, active_threads, execute
 from .integers import ALU, COMPARE, signed
-from .operations import copy_block, multiply
+from .operations import multiply
 from .program import Program
-from .run_result import RunResult
-from .tensor_operations import copy_tensor
+from .run_result import ProgramStop, RunResult
 
 __all__ = ["FunctionalSimulator"]
 
@@ -23,15 +22,7 @@ _WORD = 0xFFFFFFFF
 _HALT = -1          # in place of the next program counter
 
 
-class _Stop(Exception):
-    """An error that ends the program."""
-
-    def __init__(self, code, operand, dimension=0, pc=None):
-        super().__init__(code, operand)
-        self.code, self.operand, self.dimension, self.pc = code, operand & _WORD, dimension, pc
-
-
-class FunctionalSimulator:
+class FunctionalSimulator(CopyInstructions):
     """One core and its global memory.
 
     Follows ``docs/architecture.md`` and the checks of ``docs/isa.md``: instructions execute one after the other and
@@ -57,6 +48,10 @@ class FunctionalSimulator:
         Bytes that each barrier still waits for.
     instructions : list of int
         The instruction memory.
+    peers : list of FunctionalSimulator
+        All cores of the device, by number; multicast copies write to their shared memories. By itself a core has none but itself.
+    executed : int
+        Instructions executed so far.
     """
 
     def __init__(self, cfg, memory=None, core=0):
@@ -77,6 +72,7 @@ class FunctionalSimulator:
         self._decoder = Decoder(cfg)
         self._handlers = {opcode.name: self._thread if opcode in THREAD_KINDS else getattr(self, "_" + opcode.name.lower())
                           for opcode in Opcode}
+        self.peers = [self if number == core else None for number in range(cfg.cores)]
         self._program = None
         self._counts = Counter()
         self._product_error = None
@@ -109,6 +105,11 @@ class FunctionalSimulator:
         -------
         RunResult
         """
+        self.begin(program, entry, uniform, instruction_limit)
+        return self.advance()
+
+    def begin(self, program=None, entry=0, uniform=None, instruction_limit=100_000_000):
+        """Like ``run``, without executing anything: that is left to ``advance``."""
         if program is not None:
             self.load(program)
         if not 0 <= entry < self.cfg.instruction_words:
@@ -122,28 +123,39 @@ class FunctionalSimulator:
         self.pending[:] = 0
         self._counts = Counter()
         self._product_error = None
-        executed, pc = 0, entry
+        self.executed, self._next, self._limit = 0, entry, instruction_limit
+
+    def advance(self, alone=True):
+        """Go on until the program ends; or until it waits at a barrier, for copies of another core, unless it is ``alone``.
+
+        Returns ``RunResult``, or None where it waits.
+        """
+        pc, self._alone = self._next, alone
         try:
             while pc != _HALT:
-                if instruction_limit and executed >= instruction_limit:
-                    raise _Stop(ErrorCode.TIMEOUT, instruction_limit, pc=0)
+                if self._limit and self.executed >= self._limit:
+                    raise ProgramStop(ErrorCode.TIMEOUT, self._limit, pc=0)
                 pc = self._step(pc)
-                executed += 1
-        except _Stop as stop:
+                self.executed += 1
+        except ProgramStop as stop:
             pc = (pc if stop.pc is None else stop.pc) & ((1 << PC_BITS) - 1)
-            return self._result(stop.code, pc, stop.operand, executed, stop.dimension)
-        return self._result(*(self._product_error or (ErrorCode.NONE, 0, 0)), executed)
+            return self._result(stop.code, pc, stop.operand, stop.dimension)
+        except BarrierOpen:
+            self._next = pc
+            self._counts[Opcode.BARRIER_WAIT.name] -= 1
+            return None
+        return self._result(*(self._product_error or (ErrorCode.NONE, 0, 0)))
 
-    def _result(self, code, pc, operand, executed, dimension=0):
-        return RunResult(code, pc, operand, executed, dict(self._counts), self._program, dimension)
+    def _result(self, code, pc, operand, dimension=0):
+        return RunResult(code, pc, operand, self.executed, dict(self._counts), self._program, dimension)
 
     def _step(self, pc):
         """Execute the instruction at ``pc``; returns the next program counter."""
         if pc >= self.cfg.instruction_words:
-            raise _Stop(ErrorCode.PROGRAM_COUNTER, pc)
+            raise ProgramStop(ErrorCode.PROGRAM_COUNTER, pc)
         instruction = self._decoder.decode(self.instructions[pc])
         if instruction.violation:
-            raise _Stop(instruction.violation.code, instruction.violation.operand)
+            raise ProgramStop(instruction.violation.code, instruction.violation.operand)
         self._pc = pc
         self._counts[instruction.name] += 1
         if instruction.issues or self._guarded(instruction):
@@ -163,14 +175,14 @@ class FunctionalSimulator:
     # -- control ----------------------------------------------------------------------------
 
     def _trap(self, instruction):
-        raise _Stop(ErrorCode.TRAP, instruction.imm)
+        raise ProgramStop(ErrorCode.TRAP, instruction.imm)
 
     def _halt(self, instruction):
         return _HALT
 
     def _branch(self, instruction):
         if instruction.imm >= self.cfg.instruction_words:
-            raise _Stop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
+            raise ProgramStop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
         return instruction.imm
 
     def _nop(self, instruction):
@@ -183,19 +195,6 @@ class FunctionalSimulator:
 
     def _segment(self, instruction):
         self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift)
-
-    def _barrier_expect(self, instruction):
-        self._count_bytes(instruction.a, self._b(instruction))
-
-    def _count_bytes(self, barrier, count):
-        """Add to the pending bytes, a signed number of 32 bits."""
-        value = (int(self.pending[barrier]) + count) & _WORD
-        self.pending[barrier] = signed(value)
-
-    def _barrier_wait(self, instruction):
-        pending = self.pending[instruction.a]
-        if pending:
-            raise _Stop(ErrorCode.BARRIER_UNDERRUN if pending > 0 else ErrorCode.BARRIER_OVERRUN, instruction.a)
 
     # -- uniform instructions ---------------------------------------------------------------
 
@@ -225,12 +224,6 @@ class FunctionalSimulator:
     def _execute_matrix(self, operation):
         return multiply(self.state, operation)
 
-    def _execute_copy(self, operation):
-        return copy_block(self.state, operation)
-
-    def _execute_tensor(self, operation):
-        return copy_tensor(self.state, operation)
-
     def _address(self, instruction, operation):
         """Base address with the scaled immediate, and element size, of the segment in field b."""
         base, space, shift = self.segments[instruction.b]
@@ -247,13 +240,13 @@ class FunctionalSimulator:
         else:
             operation.value = 0 if operation.b_is_register else self._b(instruction)
         for error in self._execute_thread(operation):
-            raise _Stop(error.code, error.operand)
+            raise ProgramStop(error.code, error.operand)
 
     def _matrix(self, instruction):
         operation = instruction.operation
         operation.base, space = self._address(instruction, operation)
         if space is not Space.SHARED:
-            raise _Stop(ErrorCode.UNSUPPORTED, instruction.b)
+            raise ProgramStop(ErrorCode.UNSUPPORTED, instruction.b)
         operation.pitch = (int(self.uniform[instruction.b]) << operation.element_shift) & _WORD
         operation.pc = self._pc
         operation.columns = active_threads(self.state, instruction.guard, instruction.guard_negate)
@@ -262,59 +255,8 @@ class FunctionalSimulator:
         self._counts["matrix_steps"] += steps
         for code, operand in errors:
             if code is not ErrorCode.PRODUCT_RANGE:
-                raise _Stop(code, operand)
+                raise ProgramStop(code, operand)
             self._product_error = self._product_error or (code, self._pc, operand)
-
-    def _copy_block(self, instruction):
-        operation = instruction.operation
-        operation.destination, operation.source = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
-        operation.blocks = self._b(instruction)
-        self._copy(operation)
-
-    def _copy_rows(self, instruction):
-        destination, destination_pitch = (int(value) for value in self.uniform[instruction.dst:instruction.dst + 2])
-        source, source_pitch = (int(value) for value in self.uniform[instruction.a:instruction.a + 2])
-        blocks, rows = (int(value) for value in self.uniform[instruction.b:instruction.b + 2])
-        operation = instruction.operation
-        operation.blocks = blocks
-        for row in range(rows):
-            operation.destination = (destination + row * destination_pitch) & _WORD
-            operation.source = (source + row * source_pitch) & _WORD
-            self._copy(operation)
-
-    def _copy(self, operation):
-        if error := self._execute_copy(operation):
-            raise _Stop(*error)
-        size = operation.blocks * BANK_BYTES
-        self._counts["copied_bytes"] += size
-        if operation.has_barrier:
-            self._count_bytes(operation.barrier, -size)
-
-    def _copy_tensor(self, instruction):
-        operation = instruction.operation
-        rank = operation.rank_minus_one + 1
-        operation.shared_address, operation.address = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
-        operation.coordinates = tuple(signed(int(value)) for value in self.uniform[instruction.b:instruction.b + rank])
-        operation.offsets = ()
-        if operation.mode is TensorMode.IM2COL:
-            operation.offsets = tuple(int(value) & 0xFFFF for value in self.uniform[instruction.c:instruction.c + rank - 2])
-        size, error = self._execute_tensor(operation)
-        if error:
-            raise _Stop(*error)
-        self._counts["copied_bytes"] += 0 if operation.prefetch else size
-        if operation.has_barrier:
-            self._count_bytes(operation.barrier, -size)
-
-    def _prefetch_block(self, instruction):
-        """There is no cache, but there are errors."""
-        operation = instruction.operation
-        operation.source, operation.blocks = int(self.uniform[instruction.a]), self._b(instruction)
-        if self.cfg.prefetches and (error := self._execute_copy(operation)):
-            raise _Stop(*error)
-
-    def _prefetch_tensor(self, instruction):
-        if self.cfg.prefetches:
-            self._copy_tensor(instruction)
 
     def _invalidate_descriptor(self, instruction):
         """Descriptors are read each time."""

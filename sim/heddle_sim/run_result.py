@@ -7,7 +7,15 @@ from heddle.messages import error_message
 
 from .program import Program
 
-__all__ = ["RunResult"]
+__all__ = ["ProgramStop", "RunResult"]
+
+
+class ProgramStop(Exception):
+    """An error that ends the program."""
+
+    def __init__(self, code, operand, dimension=0, pc=None):
+        super().__init__(code, operand)
+        self.code, self.operand, self.dimension, self.pc = code, operand & 0xFFFFFFFF, dimension, pc
 
 
 @dataclass(frozen=True)

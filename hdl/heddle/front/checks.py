@@ -207,6 +207,11 @@ class InstructionChecks(Component):
         reduces = (fields.destination == Space.GLOBAL) & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
         return swizzles & ((fields.reduction == Reduction.NONE) | reduces)
 
+    def _rule_multicast(self, field):
+        fields = field.copy
+        loads = (fields.destination == Space.SHARED) & (fields.source == Space.GLOBAL) if self.cfg.multicast else Const(0)
+        return ~fields.multicast | loads
+
     def _rule_tensors(self, field):
         return Const(int(self.cfg.tensors))
 

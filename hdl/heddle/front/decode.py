@@ -22,6 +22,7 @@ THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
+MASK_CYCLE = MAX_RANK      # of a multicast, in which its mask is read
 _WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 
@@ -57,7 +58,11 @@ def decoded_layout(cfg):
         "invalidates": 1,
         "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
         "offsets": data.ArrayLayout(16, 2),         # c + 1, c + 2
-    } if cfg.tensors else {}) | ({"waits": 1} if cfg.wait_timeout else {}))
+    } if cfg.tensors else {}) | ({"waits": 1} if cfg.wait_timeout else {}) | ({
+        "multicast": 1,
+        "mask": 32,             # a uniform register
+        "bad_mask": 1,
+    } if cfg.multicast else {}))
 
 
 def _one_of(opcode, members):
@@ -102,9 +107,11 @@ class Decode(Component):
         m.submodules.checks = checks = InstructionChecks(self.cfg)
         fetched, decoded = self.i.payload, self.o.payload
         word = fetched.word
-        cycle = Signal(range(MAX_RANK) if self.cfg.tensors else 2)      # of a copy, whose uniform registers are read two at a time
+        # Of a copy, whose uniform registers are read two at a time.
+        cycle = Signal(range(MASK_CYCLE + 1) if self.cfg.multicast else range(MAX_RANK) if self.cfg.tensors else 2)
         copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
         take, load, stale = Signal(), Signal(), Signal()
+        self._at_mask = Signal()        # the next cycle is that of the mask
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
             self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
@@ -218,16 +225,29 @@ class Decode(Component):
             for index in range(2):
                 with m.If(cycle == 3 + index):
                     m.d.sync += [decoded.offsets[index].eq(self.a), decoded.coordinates[index].eq(self.b)]
+        if self.cfg.multicast:
+            next_a, ends = self._mask(m, cycle, decoded, next_a, ends)
         m.d.sync += [a_index.eq(Mux(cycle == 0, fetched.dst, next_a)), b_index.eq(Mux(cycle == 0, fetched.b, before_b) + 1)]
         with m.If(cycle != 0):
             m.d.comb += [self.a_index.eq(a_index), self.b_index.eq(b_index)]
-            m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, cycle + 1))]
+            m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, Mux(self._at_mask, MASK_CYCLE, cycle + 1)))]
         with m.If(cycle == 1):
             m.d.sync += decoded.destination.eq(self.a)
             with m.If(~self._single(word.opcode)):
                 m.d.sync += decoded.rows.eq(self.b)
         with m.If(cycle == 2):
             m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b)]
+
+    def _mask(self, m, cycle, decoded, next_a, ends):
+        """A multicast reads its mask in a cycle of its own at the end."""
+        word, reads = decoded.word, cycle == MASK_CYCLE
+        multicast = word.modifiers.copy.multicast & ((word.opcode == Opcode.COPY_BLOCK) | (word.opcode == Opcode.COPY_TENSOR))
+        m.d.comb += self._at_mask.eq(multicast & ends & ~reads)
+        with m.If(cycle == 1):
+            m.d.sync += [decoded.multicast.eq(multicast), decoded.mask.eq(0)]
+        with m.If(reads):
+            m.d.sync += [decoded.mask.eq(self.a), decoded.bad_mask.eq(~self.a.any() | self.a[self.cfg.cores:].any())]
+        return Mux(self._at_mask, word.modifiers.copy.mask, next_a), Mux(multicast, reads, ends)
 
     def _token(self, m, word):
         """Register granules that the instruction uses; see ``Tokens`` for what is left out."""

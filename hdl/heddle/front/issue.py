@@ -26,6 +26,7 @@ def issue_members(cfg):
                "rows_busy": In(1), "commit": Out(1),
                "groups_pending": In(range(STORE_GROUPS + 1)), "groups_unread": In(range(STORE_GROUPS + 1))}
     limit = {"wait_timeout": In(32)} if cfg.wait_timeout else {}
+    limit |= {"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}
     return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | limit | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
@@ -74,6 +75,8 @@ class Issue(Component):
     wait_timeout
         Cycles that an instruction may wait (with ``cfg.wait_timeout``), 0: any number. WAIT_TIMEOUT: operand is the barrier, the mask of
         the units, the number of groups.
+    settled, peers_settled
+        With ``cfg.multicast``: no copy of this core will come, as its program has ended or waits at a barrier; nor of any other core.
     rows_busy, commit, groups_pending, groups_unread
         Rows of a copy are not yet with the copy unit; the groups of stores, see ``StoreGroups``.
     """
@@ -124,6 +127,9 @@ class Issue(Component):
         self._copy(m, instruction, word)
         if self.cfg.tensors:
             self._tensor(m, instruction, word)
+        if self.cfg.multicast:
+            self._multicast(m, instruction, word)
+            self._settle(m, word)
         if self.cfg.wait_timeout:
             self._limit(m, instruction, word)
         self._state(m)
@@ -224,10 +230,13 @@ class Issue(Component):
         quiet = Signal(range(QUIET_CYCLES + 1))     # cycles that this barrier.wait has seen no copy in flight
         never = Signal()                            # the barrier cannot complete: an error when the instruction passes
         settled = quiet == QUIET_CYCLES
-        with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~settled & ~self._passes & ~self.copy_busy):
-            m.d.sync += quiet.eq(quiet + 1)
-        with m.Else():
-            m.d.sync += quiet.eq(0)
+        if self.cfg.multicast:
+            settled = self.settled & self.peers_settled
+        else:
+            with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~settled & ~self._passes & ~self.copy_busy):
+                m.d.sync += quiet.eq(quiet + 1)
+            with m.Else():
+                m.d.sync += quiet.eq(0)
         with m.Switch(word.opcode):
             with m.Case(Opcode.BARRIER_EXPECT):
                 m.d.comb += self.expect.eq(self._guarded)
@@ -240,6 +249,16 @@ class Issue(Component):
                 with m.If(self.barrier_overrun):
                     m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_OVERRUN)
                 m.d.comb += [self.event_barrier_stalls.eq(~self._passes), self.waiting_copy.eq(~self._passes)]
+
+    def _settle(self, m, word):
+        """Whether this core can send nothing any more: another one may wait for it."""
+        quiet = Signal(range(QUIET_CYCLES + 1))     # cycles without a copy under way, behind the program or at a barrier
+        waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
+        m.d.comb += self.settled.eq((quiet == QUIET_CYCLES) & ~(waits & self.barrier_complete))
+        with m.If((waits | ~self.active) & ~self.copy_busy):
+            m.d.sync += quiet.eq(quiet + (quiet != QUIET_CYCLES))
+        with m.Else():
+            m.d.sync += quiet.eq(0)
 
     # -- operations of units ----------------------------------------------------------------
 
@@ -265,7 +284,7 @@ class Issue(Component):
         They stay behind operations at the gate: a program may know by the tokens of those that memory has been read.
         """
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
-        offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting
+        offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)
         refused = offered & ~self.o_copy.ready
         m.d.comb += [self.o_copy.valid.eq(offered), self.event_queue_stalls.eq(self._gate.event_queue_stalls | refused)]
         with m.If(refused):
@@ -282,6 +301,20 @@ class Issue(Component):
             with m.If(word.opcode == Opcode.PREFETCH_BLOCK):
                 m.d.comb += first.kind.eq(CopyKind.PREFETCH_BLOCK)
 
+    def _refused(self, instruction):
+        """A multicast without a legal mask."""
+        return instruction.multicast & instruction.bad_mask if self.cfg.multicast else Const(0)
+
+    def _multicast(self, m, instruction, word):
+        wrong = (instruction.for_copy | (instruction.for_tensor if self.cfg.tensors else 0)) & self._refused(instruction)
+        with m.If(self._execute & wrong & self._guarded):
+            m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(ErrorCode.MULTICAST_MASK),
+                         self.o_error.payload.operand.eq(instruction.mask)]
+        with m.If(instruction.multicast):
+            m.d.comb += self.o_copy.payload.first.mask.eq(instruction.mask)
+            if self.cfg.tensors:
+                m.d.comb += self.o_tensor.payload.request.mask.eq(instruction.mask)
+
     def _tensor_leaves(self, instruction):
         if not self.cfg.tensors:
             return Const(0)
@@ -290,7 +323,7 @@ class Issue(Component):
     def _tensor(self, m, instruction, word):
         """Copies of tensors, like others; what they read of uniform registers lies in the members of a copy of rows and in further ones."""
         request, fields = self.o_tensor.payload.request, word.modifiers.copy
-        offered = self._execute & instruction.for_tensor & self._guarded_before & ~self._gate.waiting
+        offered = self._execute & instruction.for_tensor & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)
         m.d.comb += self.o_tensor.valid.eq(offered)
         with m.If(offered & ~self.o_tensor.ready):
             m.d.comb += [self.event_queue_stalls.eq(1), self.waiting_copy.eq(1)]

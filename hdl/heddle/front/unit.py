@@ -41,8 +41,9 @@ class FrontEnd(Component):
         self.cfg = cfg
         issue = issue_members(cfg)
         tensor_outputs = ("invalidate", "invalidate_address", "commit") if cfg.tensors else ()
+        tensor_outputs += ("settled",) if cfg.multicast else ()
         self._inputs = (*_ISSUE_INPUTS, *(("rows_busy", "groups_pending", "groups_unread") if cfg.tensors else ()),
-                        *(("wait_timeout",) if cfg.wait_timeout else ()))
+                        *(("wait_timeout",) if cfg.wait_timeout else ()), *(("peers_settled",) if cfg.multicast else ()))
         self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()), *tensor_outputs)
         self._streams = ("o_thread", "o_matrix", "o_copy", *(("o_tensor",) if cfg.tensors else ()))
         super().__init__({

@@ -40,6 +40,7 @@ RULES = {
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
     "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE, "
                   "or the configuration has reductions, it is defined and copy.destination GLOBAL",
+    "multicast": "copy.multicast is 0, or the configuration has multicast and the copy is one from global to shared memory",
     "tensors": "of a configuration that has tensors",
     "tensor_rank": "copy.mode is TILE and the rank 1 to 5, or copy.mode is IM2COL and the rank 3 to 5",
     "tensor_copy": "copy.destination and copy.source differ; copy.reduction is NONE, or is defined and copy.destination GLOBAL",
@@ -65,6 +66,7 @@ _UNIFORM_SOURCE = (Check("b_source", "uniform_source"), Check("b", "source_numbe
 _THREAD_SOURCE = (Check("b_source", "thread_source"), Check("b", "source_number"))
 _ADDRESS = (Check("a", "register"), Check("b", "segment"))
 _TENSORS = Check("modifiers", "tensors", ErrorCode.UNSUPPORTED)
+_MULTICAST = Check("modifiers", "multicast", ErrorCode.UNSUPPORTED)
 _TENSOR = (_TENSORS, Check("modifiers", "tensor_rank"))
 _TENSOR_REGISTERS = (Check("a", "uniform"), Check("b", "coordinates"), Check("c", "offsets"))
 
@@ -100,10 +102,10 @@ CHECKS = {
                     Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
                     Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
     Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
-                        Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
+                        Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED), _MULTICAST),
     Opcode.COPY_ROWS: (Check("dst", "uniform_pair"), Check("a", "uniform_pair"), Check("b", "uniform_pair"),
                        Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
-    Opcode.COPY_TENSOR: (*_TENSOR, Check("modifiers", "tensor_copy", ErrorCode.UNSUPPORTED), Check("dst", "uniform"),
+    Opcode.COPY_TENSOR: (*_TENSOR, Check("modifiers", "tensor_copy", ErrorCode.UNSUPPORTED), _MULTICAST, Check("dst", "uniform"),
                          *_TENSOR_REGISTERS),
     Opcode.PREFETCH_BLOCK: (_TENSORS, Check("a", "uniform"), *_UNIFORM_SOURCE),
     Opcode.PREFETCH_TENSOR: (*_TENSOR, *_TENSOR_REGISTERS),

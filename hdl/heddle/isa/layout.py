@@ -203,6 +203,8 @@ copy_fields = data.StructLayout({
     "mode": TensorMode,         # of tensors
     "rank_minus_one": 3,
     "format": TensorFormat,     # of the elements that a reduction of blocks combines
+    "multicast": 1,             # of a load: to the cores in the uniform register ``mask``
+    "mask": 6,
 })
 
 segment_fields = data.StructLayout({

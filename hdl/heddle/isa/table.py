@@ -37,19 +37,22 @@ class Operand:
     - ``barrier``: ``b0`` into ``field`` (``b`` or the copy modifiers);
     - ``label``: a label or an instruction number, into imm;
     - ``immediate``: a number, into imm.
+
+    ``modifier``: the field of one bit with which alone the operand is there.
     """
 
     kind: str
     field: str = ""
     optional: bool = False
+    modifier: str = ""
 
 
 @dataclass(frozen=True)
 class Instruction:
     """One row of the table.
 
-    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"tensor"``, ``"rank"``, ``"segment"``, ``"wait"``,
-    ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
+    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``, ``"segment"``,
+    ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
     the mnemonic implies (dotted names reach into the modifiers).
     ``writes``/``reads`` name the fields holding thread registers that are written and read.
     """
@@ -149,6 +152,7 @@ def _matrix():
                           {"modifiers.matrix.element": element}, "matrix")
 
 
+_MASK = Operand("uniform", "modifiers.copy.mask", modifier="modifiers.copy.multicast")
 _MODES = {TensorMode.TILE: "a box", TensorMode.IM2COL: "a column of pixels"}
 _TENSOR_DOC = ("a: address of the descriptor, a multiple of 64; b: first of as many uniform registers as the tensor has dimensions, the "
                "signed coordinates, innermost first")
@@ -160,9 +164,9 @@ def _tensors():
         registers = (Operand("uniform", "a"), Operand("uniform", "b"), Operand("uniform", "c"))[:2 + (mode is TensorMode.IM2COL)]
         doc, fixed = _TENSOR_DOC + _OFFSETS_DOC * (len(registers) == 3), {"modifiers.copy.mode": mode}
         yield Instruction(f"copy_tensor.{mode.name.lower()}", Opcode.COPY_TENSOR, Unit.COPY,
-                          (Operand("uniform", "dst"), *registers, Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                          (Operand("uniform", "dst"), *registers, _MASK, Operand("barrier", "modifiers.copy.barrier", optional=True)),
                           f"Copy {what} of a tensor to (.shared.global) or from (.global.shared) shared memory at dst. {doc}. All bytes of "
-                          "the box are counted at the barrier [S1.2-S1.9].", fixed, "tensor")
+                          "the box are counted at the barrier [S1.2-S1.10].", fixed, "tensor")
         yield Instruction(f"prefetch_tensor.{mode.name.lower()}", Opcode.PREFETCH_TENSOR, Unit.COPY, registers,
                           f"Hint that {what} of a tensor will be needed; no effect without a second-level cache. {doc} [S1.11].",
                           fixed, "rank")
@@ -204,11 +208,12 @@ INSTRUCTIONS = (
     *_memory(),
     *_matrix(),
     Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
-                (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"),
+                (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"), _MASK,
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),
                 "Copy b blocks of 16 bytes from address a to address dst (.destination.source spaces); the bytes are counted "
                 "at the barrier. Into global memory with a reduction, and the format behind it, where the configuration has reductions; "
-                "within a memory where it has copy_within [S1.12].", modifiers="copy"),
+                "within a memory where it has copy_within [S1.12]. With .multicast to the "
+                "shared memories of all cores in the mask [S1.10].", modifiers="block"),
     Instruction("copy_rows", Opcode.COPY_ROWS, Unit.COPY,
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform", "b"),
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),

@@ -8,6 +8,7 @@ from ..stream import Queue
 from .filler import filler_word
 from .generator import burst_layout, units_per_beat
 from .located import located_beat_layout
+from .multicast import multicast_members
 
 __all__ = ["FillBeats"]
 
@@ -47,21 +48,25 @@ class FillBeats(Component):
         burst, beat = waiting.payload.burst, self.o.payload
         number = Signal(burst.beats_minus_one.shape())
         last = Signal()
+        fills, waits = Signal(), Signal()       # a beat from memory that waits is not replaced: half of it may be written
+        m.d.sync += waits.eq(self.i_beat.valid & ~fills & ~self.o.ready)
         m.d.comb += [
+            fills.eq(waiting.valid & ~waits),
             bursts.i.valid.eq(self.i_burst.valid), bursts.i.payload.eq(self.i_burst.payload), self.i_burst.ready.eq(bursts.i.ready),
             last.eq(number == burst.beats_minus_one),
             self.o.valid.eq(waiting.valid | self.i_beat.valid),
-            self.i_beat.ready.eq(self.o.ready & ~waiting.valid),
-            waiting.ready.eq(self.o.ready & last),
+            self.i_beat.ready.eq(self.o.ready & ~fills),
+            waiting.ready.eq(self.o.ready & last & fills),
             beat.eq(self.i_beat.payload),
         ]
-        with m.If(waiting.valid):
+        with m.If(fills):
             m.d.comb += [
                 beat.data.eq(filler_word(m, burst.filler, self.cfg.axi_bytes)),
                 beat.pointer.eq(burst.pointer + number * units),
                 beat.valid_units.eq(Cat(~last | (units - i > burst.skip_last) for i in range(units))),
                 beat.tag.eq(waiting.payload.slot), beat.last.eq(last), beat.error.eq(0),
-                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address")),
+                *(beat[name].eq(burst[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address",
+                                                        *multicast_members(self.cfg))),
             ]
             with m.If(self.o.ready):
                 m.d.sync += number.eq(Mux(last, 0, number + 1))

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
 from ..layouts import PC_BITS
 from .conversion import conversion_members
+from .multicast import multicast_members
 from .reducible import reduction_members
 from .requests import transfer_layout
 from .swizzle import swizzle_bits
@@ -58,7 +59,7 @@ def burst_layout(cfg):
         # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
         **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler, "of_tensor": 1} if cfg.tensors else {}),
         **({"prefetch": 1} if cfg.prefetches else {}),      # nothing comes back
-        **conversion_members(cfg), **reduction_members(cfg),
+        **conversion_members(cfg), **reduction_members(cfg), **multicast_members(cfg),
     })
 
 
@@ -155,5 +156,6 @@ class BurstGenerator(Component):
             burst.has_barrier.eq(rest.has_barrier),
             burst.swizzle.eq(rest.swizzle),
             burst.pc.eq(rest.pc),
-            *(burst[name].eq(rest[name]) for name in ("prefetch", *reduction_members(self.cfg)) if name in burst_layout(self.cfg).members),
+            *(burst[name].eq(rest[name]) for name in ("prefetch", "mask", *reduction_members(self.cfg))
+              if name in burst_layout(self.cfg).members),
         ]

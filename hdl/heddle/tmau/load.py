@@ -11,6 +11,7 @@ from ..layouts import (
     BankWritePort,
     ErrorStream,
     barrier_arrival_layout,
+    error_layout,
     read_data_layout,
     read_request_layout,
 )
@@ -18,6 +19,7 @@ from .burst_request import request_burst
 from .fill import FillBeats
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .located import BeatLocator, located_beat_layout
+from .multicast import MulticastShare, multicast_beat_layout
 from .slots import SlotRing
 from .swizzle import exchange_of, swizzle
 
@@ -48,6 +50,7 @@ class BeatWriter(Component):
         AXI_READ with the address of the burst, for each beat that came with an error. Combinational from the grants.
     finish, finish_index : Out
         The last beat of a slot leaves in this cycle.
+    busy : Out(1)
     event_conflict : Out(1)
         A bank was requested and not granted.
     """
@@ -61,6 +64,7 @@ class BeatWriter(Component):
             "o_failure": Out(ErrorStream()),
             "finish": Out(1),
             "finish_index": Out(range(cfg.axi_reads)),
+            "busy": Out(1),
             "event_conflict": Out(1),
         })
 
@@ -77,6 +81,7 @@ class BeatWriter(Component):
         m.d.comb += [
             self.bank_write.request.eq(request),
             denied.eq(request & ~self.bank_write.grant),
+            self.busy.eq(valid),
             self.event_conflict.eq(denied.any()),
             written.eq(valid & ~denied.any()),
             leaves.eq(written & (~beat.has_barrier | self.o_moved.ready)),
@@ -85,7 +90,8 @@ class BeatWriter(Component):
             self.o_moved.valid.eq(written & beat.has_barrier),
             self.o_moved.payload.barrier.eq(beat.barrier),
             self.o_moved.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
-            self.o_failure.valid.eq(leaves & beat.error),
+            # Beats from the network were reported where they were read.
+            self.o_failure.valid.eq(leaves & beat.error & (~beat.mask.any() if self.cfg.multicast else 1)),
             self.o_failure.payload.code.eq(ErrorCode.AXI_READ),
             self.o_failure.payload.pc.eq(beat.pc),
             self.o_failure.payload.operand.eq(beat.beat_address << exact_log2(self.cfg.axi_bytes)),
@@ -178,6 +184,8 @@ class LoadEngine(Component):
         All bytes of a transfer are written.
     prefetched : Out(1)
         All requests of a prefetch are on their way. Only with ``cfg.prefetches``.
+    o_multicast, i_multicast, o_multicast_failure
+        Only with ``cfg.multicast``: as in ``MulticastShare``.
     busy : Out(1)
     event_conflict : Out(1)
     """
@@ -194,7 +202,11 @@ class LoadEngine(Component):
             "completed": Out(1),
             "busy": Out(1),
             "event_conflict": Out(1),
-        } | ({"prefetched": Out(1)} if cfg.prefetches else {}))
+        } | ({"prefetched": Out(1)} if cfg.prefetches else {}) | ({
+            "o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
+            "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))),
+            "o_multicast_failure": Out(stream.Signature(error_layout)),
+        } if cfg.multicast else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -213,6 +225,7 @@ class LoadEngine(Component):
                 filler.i_burst.payload.burst.eq(burst),
                 filler.i_burst.payload.slot.eq(slots.index),
             ]
+        located, shared_busy = self._share(m, located, slots, writer)
         taken = slots.take
         if self.cfg.prefetches:     # a prefetch has no slot: nothing comes back
             taken = self.i_burst.valid & self.i_burst.ready
@@ -222,14 +235,12 @@ class LoadEngine(Component):
             self.i_burst.ready.eq(free & slots.free & accepted),
             slots.take.eq(self.i_burst.valid & self.i_burst.ready & ~prefetches),
             slots.ends_transfer.eq(burst.ends_transfer),
-            slots.finish.eq(writer.finish),
-            slots.finish_index.eq(writer.finish_index),
             locator.burst.eq(burst),
             locator.slot.eq(slots.index),
             locator.remember.eq(slots.take),
             locator.clearing.eq(slots.clearing),
             self.completed.eq(slots.completed),
-            self.busy.eq(slots.busy | (self.read_request.valid | self.prefetched if self.cfg.prefetches else 0)),
+            self.busy.eq(slots.busy | (self.read_request.valid | self.prefetched if self.cfg.prefetches else 0) | shared_busy),
             self.event_conflict.eq(writer.event_conflict),
         ]
         connect(m, flipped(self.read_data), locator.i)
@@ -238,3 +249,19 @@ class LoadEngine(Component):
         connect(m, writer.o_moved, flipped(self.o_moved))
         connect(m, writer.o_failure, flipped(self.o_failure))
         return m
+
+    def _share(self, m, located, slots, writer):
+        """Beats for this core, its own and those of others; and whether some of others are under way."""
+        if not self.cfg.multicast:
+            m.d.comb += [slots.finish.eq(writer.finish), slots.finish_index.eq(writer.finish_index)]
+            return located, Const(0)
+        m.submodules.share = share = MulticastShare(self.cfg)
+        connect(m, located, share.i_beat)
+        for name, port in (("o_multicast", share.o_multicast), ("i_multicast", share.i_multicast),
+                           ("o_multicast_failure", share.o_failure)):
+            connect(m, flipped(getattr(self, name)), port)
+        m.d.comb += [
+            slots.finish.eq(writer.finish | share.finish), share.finish_taken.eq(~writer.finish),
+            slots.finish_index.eq(Mux(writer.finish, writer.finish_index, share.finish_index)),
+        ]
+        return share.o_beat, share.busy | writer.busy

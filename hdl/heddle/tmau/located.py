@@ -9,6 +9,7 @@ from ..layouts import PC_BITS, read_data_layout
 from .conversion import conversion_members, converted
 from .filler import completed
 from .generator import burst_layout, units_per_beat
+from .multicast import multicast_members
 from .swizzle import swizzle_bits
 
 __all__ = ["BeatLocator", "located_beat_layout"]
@@ -29,6 +30,7 @@ def located_beat_layout(cfg):
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
         "beat_address": burst["beat_address"].shape,
+        **multicast_members(cfg),
     })
 
 
@@ -36,7 +38,7 @@ def _slot_layout(cfg):
     """What a slot remembers of its burst."""
     burst = burst_layout(cfg)
     names = ["beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzle", "pc"]
-    names += [*["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors, *conversion_members(cfg)]
+    names += [*["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors, *conversion_members(cfg), *multicast_members(cfg)]
     return data.StructLayout({name: burst[name].shape for name in names})
 
 
@@ -91,7 +93,8 @@ class BeatLocator(Component):
             m.d.sync += [valid.eq(Cat(self.i.valid, valid[0])), beat.eq(self.i.payload)]
             m.d.sync += [located[name].eq(beat[name]) for name in ("tag", "last", "error")]
             m.d.sync += located.data.eq(self._data(m, beat.data, slot, number))
-            m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address")]
+            m.d.sync += [located[name].eq(slot[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "beat_address",
+                                                            *multicast_members(self.cfg))]
             m.d.sync += located.pointer.eq(slot.pointer + number * units)
             for i in range(units):
                 skipped = ((number == 0) & (i < slot.skip_first)) | (beat.last & (units - i <= slot.skip_last))

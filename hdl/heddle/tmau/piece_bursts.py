@@ -9,6 +9,7 @@ from ..constants import BANK_BYTES
 from .conversion import convert
 from .descriptor import Fill
 from .generator import Filler, burst_layout, place_burst
+from .multicast import multicast_members
 from .reducible import reduction_members
 from .row_bursts import piece_layout
 from .setup_row import element_shift
@@ -50,7 +51,8 @@ class PieceBursts(Component):
             burst.ends_transfer.eq(piece.last), burst.of_tensor.eq(1),
             burst.filler.eq(Mux(piece.fill == Fill.NAN, element_shift(m, piece.format), Filler.ZERO.value)),
             *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes",
-                                                     *["prefetch"] * self.cfg.prefetches, *reduction_members(self.cfg))),
+                                                     *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg),
+                                                     *reduction_members(self.cfg))),
             self.i.ready.eq(Mux(piece.store, self.o_store.ready, self.o_load.ready)),
         ]
         convert(m, self.cfg, burst, piece.format)

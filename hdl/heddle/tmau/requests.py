@@ -9,6 +9,7 @@ from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
+from .multicast import multicast_members
 from .reducible import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from .swizzle import swizzle_bits, swizzle_field
 
@@ -27,7 +28,7 @@ def transfer_layout(cfg):
         "has_barrier": 1,
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
-        **({"prefetch": 1} if cfg.prefetches else {}), **reduction_members(cfg),
+        **({"prefetch": 1} if cfg.prefetches else {}), **reduction_members(cfg), **multicast_members(cfg),
     })
 
 
@@ -232,6 +233,8 @@ class RequestCheck(Component):
         ]
         if self.cfg.prefetches:
             m.d.comb += transfer.prefetch.eq(prefetches)
+        if self.cfg.multicast:
+            m.d.comb += transfer.mask.eq(operation.mask)
 
     def _move(self, m, move, operation, destination, source):
         m.d.comb += [

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
 from .box_walk import row_layout
+from .multicast import multicast_members
 from .tensor_layouts import box_layout
 
 __all__ = ["LINE_BLOCKS", "RowBursts", "piece_layout", "row_shape_layout"]
@@ -32,7 +33,7 @@ def piece_layout(cfg):
         "outside": 1,
         "last": 1,          # of the box
         **{name: shape[name].shape for name in ("swizzle", "format", "fill", "store", "reduction", "barrier", "has_barrier", "pc")},
-        **({"prefetch": 1} if cfg.prefetches else {}),
+        **({"prefetch": 1} if cfg.prefetches else {}), **multicast_members(cfg),
     })
 
 

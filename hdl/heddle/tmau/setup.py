@@ -8,6 +8,7 @@ from ..errors import ErrorCode
 from .box_walk import FAR, LOOPS, place_bits
 from .conversion import CONVERTED_FORMATS
 from .descriptor import Interleave, TensorFormat, TensorMode
+from .multicast import multicast_members
 from .product import PartialProduct
 from .reducible import is_one_of, lacks_reduction
 from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
@@ -245,5 +246,5 @@ class TensorSetup(Component):
             box.shared_block.eq(request.shared_address >> BLOCK_BITS),
             *(box[name].eq(request.descriptor[name]) for name in ("swizzle", "format", "fill")),
             *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc",
-                                                        *["prefetch"] * self.cfg.prefetches)),
+                                                        *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg))),
         ]

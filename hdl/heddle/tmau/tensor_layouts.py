@@ -8,6 +8,7 @@ from ..isa.layout import Reduction
 from ..layouts import PC_BITS
 from .box_walk import box_walk_layout
 from .descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
+from .multicast import multicast_members
 
 __all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "tensor_failure_layout", "tensor_operation_layout",
            "tensor_request_layout", "violation_layout"]
@@ -30,6 +31,7 @@ def _request_members():
         "reduction": Reduction,
         "barrier": 4,
         "has_barrier": 1,
+        "mask": 16,         # cores that a multicast load goes to, 0: this one
         "pc": PC_BITS,
     }
 
@@ -72,4 +74,5 @@ def box_layout(cfg):
         "barrier": 4,
         "has_barrier": 1,
         "pc": PC_BITS,
+        **multicast_members(cfg),
     })

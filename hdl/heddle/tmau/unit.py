@@ -24,6 +24,7 @@ from .generator import BurstGenerator
 from .groups import StoreGroups
 from .load import LoadEngine
 from .move import Mover
+from .multicast import multicast_beat_layout
 from .read_share import ReadShare
 from .requests import RequestCheck, transfer_layout
 from .store import StoreEngine
@@ -72,6 +73,8 @@ class CopyUnit(Component):
     stop : In(1)
     clear, commit, groups_pending, groups_unread
         Only with ``cfg.tensors``: as in ``StoreGroups``.
+    o_multicast, i_multicast : streams of ``multicast_beat_layout(cfg)``
+        Only with ``cfg.multicast``: beats for the cores in their mask, and beats for this core.
     event_copy_bank_conflicts : Out(1)
     """
 
@@ -91,7 +94,10 @@ class CopyUnit(Component):
         } | ({
             "i_tensor": In(stream.Signature(tensor_operation_layout())), "invalidate": In(1), "invalidate_address": In(32),
             "clear": In(1), "commit": In(1), "groups_pending": Out(range(STORE_GROUPS + 1)), "groups_unread": Out(range(STORE_GROUPS + 1)),
-        } if cfg.tensors else {}))
+        } if cfg.tensors else {}) | ({
+            "o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
+            "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))),
+        } if cfg.multicast else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -109,12 +115,15 @@ class CopyUnit(Component):
         self._reads(m, load, tensors)
         if self.cfg.tensors:
             self._groups(m, store)
+        if self.cfg.multicast:
+            connect(m, load.o_multicast, flipped(self.o_multicast))
+            connect(m, flipped(self.i_multicast), load.i_multicast)
         link(m, arrivals.o, self.o_arrival)
         m.d.comb += check.stop.eq(self.stop)
         m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict
                                                      | (mover.event_conflict if mover else 0))
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
-                     *([mover.o_failure] if mover else []))
+                     *([mover.o_failure] if mover else []), *([load.o_multicast_failure] if self.cfg.multicast else []))
         counting = self._count(m, check.completed, load_discarded, store_discarded, load.completed, store.completed.any(),
                                *([load.prefetched] if self.cfg.prefetches else []), *(tensors.dropped if tensors else []),
                                *(mover.completed if mover else []))
@@ -199,7 +208,7 @@ class CopyUnit(Component):
         """One error a cycle, the first of ``failures``; those of loads cannot wait. Registers that are zero but for the one that counts,
         joined by OR."""
         kept, others = [], Const(0)
-        for name, failure in zip(("load", "store", "check", "other", "another"), failures):
+        for name, failure in zip(("load", "store", "check", "other", "another", "third"), failures):
             if failure is not failures[0]:
                 m.d.comb += failure.ready.eq(~others)
             kept.append(Signal(error_layout, name=f"{name}_error", reset_less=True))

@@ -99,17 +99,18 @@ class VerilatorBackend:
 class GoldenBackend:
     """The functional simulator: results and errors, no clock. The time limit counts instructions of a core; waits take no time.
 
-    The cores run one after the other: the same as all at once for programs in which no core reads what another one writes. An
-    error that stops core n keeps the cores after it from running.
+    The cores run one after the other, each until it ends or waits at a barrier for multicast copies of others: the same as all at once
+    for programs in which no core reads what another one writes without waiting for it. An error that stops a core stops all.
     """
 
     def __init__(self, cfg, memory):
         self.simulators = [FunctionalSimulator(cfg, memory, core) for core in range(cfg.cores)]
+        for simulator in self.simulators:
+            simulator.peers = self.simulators
 
     def run(self, program, uniform, timeout_cycles, wait_timeout_cycles=0):
         error, counters = None, Counter(instructions=0, matrix_instructions=0, matrix_steps=0)
-        for core, simulator in enumerate(self.simulators):
-            result = simulator.run(program, uniform=uniform, instruction_limit=timeout_cycles)
+        for core, result in self._results(program, uniform, timeout_cycles):
             counters.update(
                 instructions=result.instructions,
                 matrix_instructions=result.counts.get(Opcode.MATRIX.name, 0),
@@ -121,6 +122,20 @@ class GoldenBackend:
             if stopped:
                 break
         return Outcome(error, counters=dict(counters))
+
+    def _results(self, program, uniform, limit):
+        """(core, result) as the programs end. When all that are left wait, the first of them is told so."""
+        for simulator in self.simulators:
+            simulator.begin(program, uniform=uniform, instruction_limit=limit)
+        waiting, stuck = dict(enumerate(self.simulators)), False
+        while waiting:
+            before = sum(simulator.executed for simulator in self.simulators)
+            for core, simulator in list(waiting.items()):
+                result = simulator.advance(alone=stuck or not simulator.cfg.multicast)
+                if result is not None:
+                    del waiting[core]
+                    yield core, result
+            stuck = before == sum(simulator.executed for simulator in self.simulators)
 
     def close(self):
         self.simulators = []

@@ -43,14 +43,17 @@ class FrontModel(FunctionalSimulator):
         self.matrix.append(SimpleNamespace(**vars(operation)))
         return [], 0
 
-    def _execute_copy(self, operation):
+    def _execute_copy(self, operation, state):
         operation.pc = self._pc
         self.copy.append(SimpleNamespace(**vars(operation)))
 
-    def _execute_tensor(self, operation):
+    def _execute_tensor(self, operation, state):
         operation.pc = self._pc
         self.tensor.append(SimpleNamespace(**vars(operation)))
         return 0, None
+
+    def _named(self, mask):
+        return [self]       # an operation is recorded once
 
     def _invalidate_descriptor(self, instruction):
         self.invalidated.append(int(self.uniform[instruction.a]))

@@ -79,14 +79,26 @@ def _choose_row(rows, texts, line):
     """The row whose operands the texts are meant for: count first, then special registers."""
     special = any(text.startswith("%") for text in texts)
     for row in rows:
-        required = sum(not operand.optional for operand in row.operands)
+        required = sum(not (operand.optional or operand.modifier) for operand in row.operands)
         takes_special = any(operand.kind == "special" for operand in row.operands)
         if required <= len(texts) <= len(row.operands) and (special == takes_special or len(rows) == 1):
             return row
-    row = rows[0]
-    required = sum(not operand.optional for operand in row.operands)
-    count = f"{required}" if required == len(row.operands) else f"{required} to {len(row.operands)}"
-    raise AssemblyError(line, f"number of operands of {row.mnemonic} must be {count}, not {len(texts)}")
+    raise _wrong_count(rows[0].mnemonic, [operand for operand in rows[0].operands if not operand.modifier], texts, line)
+
+
+def _operands(row, values, texts, line):
+    """The operands that the modifiers ask for."""
+    operands = [operand for operand in row.operands if not operand.modifier or values[operand.modifier]]
+    required = sum(not operand.optional for operand in operands)
+    if not required <= len(texts) <= len(operands):
+        raise _wrong_count(row.mnemonic, operands, texts, line)
+    return operands
+
+
+def _wrong_count(mnemonic, operands, texts, line):
+    required = sum(not operand.optional for operand in operands)
+    count = f"{required}" if required == len(operands) else f"{required} to {len(operands)}"
+    return AssemblyError(line, f"number of operands of {mnemonic} must be {count}, not {len(texts)}")
 
 
 def _parse_instruction(text, line):
@@ -106,7 +118,7 @@ def _parse_instruction(text, line):
     statement.values |= _guard_values(guard, row, line)
     try:
         statement.values |= parse_modifiers(row.modifiers, tokens)
-        for operand, operand_text in zip(row.operands, texts, strict=False):
+        for operand, operand_text in zip(_operands(row, statement.values, texts, line), texts, strict=False):
             found = parse_operand(operand, operand_text)
             statement.values |= found
             statement.texts |= dict.fromkeys(operand_fields(operand), operand_text)

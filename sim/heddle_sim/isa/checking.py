@@ -183,6 +183,15 @@ def _plain_copy(value, word, cfg):
     return f"a copy {allowed}" + ("" if cfg is None or cfg.tensors else ", and without swizzle or with .128B")
 
 
+def _multicast(value, word, cfg):
+    if not _get(word, "modifiers.copy.multicast"):
+        return None
+    if cfg and not cfg.multicast:
+        return "a copy without .multicast: the configuration has none"
+    loads = (_get(word, "modifiers.copy.destination"), _get(word, "modifiers.copy.source")) == (Space.SHARED.value, Space.GLOBAL.value)
+    return None if loads else "a copy without .multicast unless it is .shared.global"
+
+
 def _tensors(value, word, cfg):
     return "absent: the configuration has no tensors" if cfg and not cfg.tensors else None
 
@@ -252,6 +261,7 @@ _FUNCTIONS = {
     "transpose": _transpose,
     "merges": _merges,
     "plain_copy": _plain_copy,
+    "multicast": _multicast,
     "tensors": _tensors,
     "tensor_rank": _tensor_rank,
     "tensor_copy": _tensor_copy,

@@ -40,6 +40,8 @@ def _text(word, labels):
         return None
     operands = []
     for operand in row.operands:
+        if operand.modifier and not FIELDS[operand.modifier].get(word):
+            continue
         values = {name: FIELDS[name].get(word) for name in operand_fields(operand)}
         text = format_operand(operand, values, labels)
         if text is None and not operand.optional:

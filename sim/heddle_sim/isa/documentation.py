@@ -49,6 +49,7 @@ _EXECUTION_ERRORS = (
      "the address; of a copy that begins inside, the end of the memory"),
     ("PRODUCT_RANGE", "`mm`: a fetched column lies beyond r255; it is ignored and the program goes on", "256"),
     ("UNSUPPORTED", "`copy_block` between two addresses of one memory", "the space"),
+    ("MULTICAST_MASK", "the mask of a multicast names no core, or one that does not exist", "the mask"),
     ("AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"),
     ("TENSOR_…", "`copy_tensor` breaks a rule (`docs/tensor-errors.md`); nothing is moved", "the value, its low 32 bits"),
     ("BARRIER_UNDERRUN", "`barrier.wait`: bytes are missing and no copy is under way", "the barrier"),
@@ -62,7 +63,7 @@ _EXECUTION_ERRORS = (
 def operand_text(operand):
     """How an operand of the instruction table is shown in a syntax line, e.g. ``r:dst`` or ``[b:barrier]``."""
     text = _OPERAND_TEXT.get(operand.kind) or f"{_PREFIX[operand.kind]}:{operand.field.rpartition('.')[2]}"
-    return f"[{text}]" if operand.optional else text
+    return f"[{text}]" if operand.optional or operand.modifier else text
 
 
 def _table(header, rows):

@@ -116,6 +116,24 @@ def _tensor_rank():
                   None, shown=True)
 
 
+def _copy():
+    """What ``copy_block`` and ``copy_rows`` have in common."""
+    return (
+        *_spaces(),
+        Choice("swizzle", "swizzle of the shared-memory address",
+               _optional(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B"), ""),
+        _reduction(),
+        Choice("format", "elements of a reduction",
+               {"": {_COPY + "format": TensorFormat.U8.value}}
+               | {kind.name.lower(): {_COPY + "format": kind.value} for kind in _REDUCIBLE}, ""),
+    )
+
+
+def _multicast():
+    return Choice("multicast", "to the cores of the mask in a uniform register behind the other operands",
+                  _flag(_COPY + "multicast", "", "multicast"), "")
+
+
 # Modifier group of the instruction table to its decisions, in canonical order.
 MODIFIERS = {
     "": (),
@@ -133,16 +151,9 @@ MODIFIERS = {
         Choice("rank", "dimensions",
                {f"d{rank}": {_SEGMENT + "rank": rank - 1} for rank in range(1, 6)}, "d1", shown=True),
     ),
-    "copy": (
-        *_spaces(),
-        Choice("swizzle", "swizzle of the shared-memory address",
-               _optional(Swizzle, _COPY + "swizzle", lambda name: name[1:] + "B"), ""),
-        _reduction(),
-        Choice("format", "elements of a reduction",
-               {"": {_COPY + "format": TensorFormat.U8.value}}
-               | {kind.name.lower(): {_COPY + "format": kind.value} for kind in _REDUCIBLE}, ""),
-    ),
-    "tensor": (_tensor_rank(), *_spaces(), _reduction()),
+    "copy": _copy(),
+    "block": (*_copy(), _multicast()),
+    "tensor": (_tensor_rank(), *_spaces(), _multicast(), _reduction()),
     "rank": (_tensor_rank(),),
     "matrix": (
         Choice("ka", "threads that share a row; i: interleaved columns", _ka(), "ka1"),

@@ -5,9 +5,11 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.isa.layout import Swizzle
 from heddle.layouts import barrier_arrival_layout, read_data_layout, read_request_layout
 from heddle.tmau.descriptor import NAN_BITS, TensorFormat
 from heddle.tmau.generator import Filler, burst_layout, unit_bytes, units_per_beat
+from heddle_sim.golden.copy import swizzled
 from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
@@ -31,6 +33,7 @@ class Bench:
         self.requests = StreamSink(dut, "read_request", read_request_layout(self.cfg, self.cfg.tag_bits), pause=pause(), on_item=self._take)
         self.data = StreamSource(dut, "read_data", read_data_layout(self.cfg, self.cfg.tag_bits), rng=rng, pause=pause())
         self.arrivals = StreamSink(dut, "o_moved", barrier_arrival_layout, pause=pause())
+        self.swizzle = Swizzle(int(rng.integers(4)))        # of all: what lies in a row is exchanged the same way
         self.jobs, self.asked, self.completed, self.sent, self.arrived = {}, 0, 0, 0, 0
         dut.bank_write__grant.value = 0
 
@@ -84,13 +87,14 @@ class Bench:
             "beat_address": (global_block * halves - skip) // units, "beats_minus_one": -(-end // units) - 1,
             "pointer": (shared_block * halves - skip) % (cfg.shared_bytes // unit_bytes(cfg)), "skip_first": skip,
             "skip_last": -end % units, "blocks": blocks, "ends_transfer": 1, "barrier": barrier, "has_barrier": 1, "outside": int(outside),
-            "missing_bytes": missing, "filler": filler})
+            "missing_bytes": missing, "filler": filler, "swizzle": self.swizzle.value,
+            **({"mask": int(rng.integers(2))} if cfg.multicast else {})})
         nbytes = 16 * blocks
         pattern_bytes = np.frombuffer((FILLERS[filler] * nbytes)[:nbytes], np.uint8)
         values = pattern_bytes if outside else self.memory[16 * global_block:16 * global_block + nbytes].copy()
         if missing:
             values[-missing:] = pattern_bytes[-missing:]
-        self.golden[16 * shared_block:16 * shared_block + nbytes] = values
+        self.golden[swizzled(np.arange(16 * shared_block, 16 * shared_block + nbytes), self.swizzle)] = values
         self.sent += 1
         self.arrived += nbytes
         return not outside
@@ -102,6 +106,8 @@ class Bench:
             cycles += 1
             assert cycles < 300 * self.sent + 2000, f"{self.completed} of {self.sent} completed"
         await ClockCycles(self.dut.clk, 5)
+        while self.cfg.multicast and self.dut.busy.value:
+            await RisingEdge(self.dut.clk)
         assert not self.task.done() and not self.dut.busy.value
         wrong = np.flatnonzero(self.shared != self.golden)
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"

@@ -1,0 +1,114 @@
+"""Copies and barriers of the functional simulator."""
+
+from heddle.constants import BANK_BYTES
+from heddle.errors import ErrorCode
+from heddle.tmau.descriptor import TensorMode
+
+from .integers import signed
+from .operations import copy_block
+from .run_result import ProgramStop
+from .tensor_operations import copy_tensor
+
+__all__ = ["BarrierOpen", "CopyInstructions"]
+
+_WORD = 0xFFFFFFFF
+
+
+class BarrierOpen(Exception):
+    """A core waits for copies that another core may make."""
+
+
+class CopyInstructions:
+    """The instructions of copies and barriers, executed completely one after the other."""
+
+    def _execute_copy(self, operation, state):
+        return copy_block(state, operation)
+
+    def _execute_tensor(self, operation, state):
+        return copy_tensor(state, operation)
+
+    def _barrier_expect(self, instruction):
+        self._count_bytes(instruction.a, self._b(instruction))
+
+    def _count_bytes(self, barrier, count):
+        """Add to the pending bytes, a signed number of 32 bits."""
+        value = (int(self.pending[barrier]) + count) & _WORD
+        self.pending[barrier] = signed(value)
+
+    def _barrier_wait(self, instruction):
+        pending = self.pending[instruction.a]
+        if pending and not self._alone:
+            raise BarrierOpen
+        if pending:
+            raise ProgramStop(ErrorCode.BARRIER_UNDERRUN if pending > 0 else ErrorCode.BARRIER_OVERRUN, instruction.a)
+
+    def _copy_block(self, instruction):
+        operation = instruction.operation
+        operation.destination, operation.source = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
+        operation.blocks = self._b(instruction)
+        self._copy(operation, self._receivers(instruction))
+
+    def _copy_rows(self, instruction):
+        destination, destination_pitch = (int(value) for value in self.uniform[instruction.dst:instruction.dst + 2])
+        source, source_pitch = (int(value) for value in self.uniform[instruction.a:instruction.a + 2])
+        blocks, rows = (int(value) for value in self.uniform[instruction.b:instruction.b + 2])
+        operation = instruction.operation
+        operation.blocks = blocks
+        for row in range(rows):
+            operation.destination = (destination + row * destination_pitch) & _WORD
+            operation.source = (source + row * source_pitch) & _WORD
+            self._copy(operation, [self])
+
+    def _copy(self, operation, receivers):
+        for receiver in receivers:
+            if error := self._execute_copy(operation, receiver.state):
+                raise ProgramStop(*error)
+        size = operation.blocks * BANK_BYTES
+        self._counts["copied_bytes"] += size
+        self._arrive(operation, size, receivers)
+
+    def _arrive(self, operation, size, receivers):
+        if operation.has_barrier:
+            for receiver in receivers:
+                receiver._count_bytes(operation.barrier, -size)
+
+    def _receivers(self, instruction):
+        """The cores to whose shared memories a copy goes."""
+        if instruction.mask is None:
+            return [self]
+        mask = int(self.uniform[instruction.mask])
+        instruction.operation.mask = mask
+        if mask == 0 or mask >> self.cfg.cores:
+            raise ProgramStop(ErrorCode.MULTICAST_MASK, mask)
+        return self._named(mask)
+
+    def _named(self, mask):
+        """The cores of a mask."""
+        return [peer for number, peer in enumerate(self.peers) if mask >> number & 1]
+
+    def _copy_tensor(self, instruction):
+        operation = instruction.operation
+        rank = operation.rank_minus_one + 1
+        operation.shared_address, operation.address = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
+        operation.coordinates = tuple(signed(int(value)) for value in self.uniform[instruction.b:instruction.b + rank])
+        operation.offsets = ()
+        if operation.mode is TensorMode.IM2COL:
+            operation.offsets = tuple(int(value) & 0xFFFF for value in self.uniform[instruction.c:instruction.c + rank - 2])
+        receivers = self._receivers(instruction)
+        for receiver in receivers:
+            size, error = self._execute_tensor(operation, receiver.state)
+            if error:
+                raise ProgramStop(*error)
+        self._counts["copied_bytes"] += 0 if operation.prefetch else size
+        self._arrive(operation, size, receivers)
+
+    def _prefetch_block(self, instruction):
+        """There is no cache, but there are errors."""
+        operation = instruction.operation
+        operation.source, operation.blocks = int(self.uniform[instruction.a]), self._b(instruction)
+        if self.cfg.prefetches and (error := self._execute_copy(operation, self.state)):
+            raise ProgramStop(*error)
+
+    def _prefetch_tensor(self, instruction):
+        if self.cfg.prefetches:
+            self._copy_tensor(instruction)
