@@ -1,6 +1,6 @@
 """Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -9,7 +9,7 @@ from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
-from .swizzle import swizzle_bits, swizzle_field
+from .swizzle import swizzle_bits, swizzle_field, swizzles
 
 __all__ = ["RequestCheck", "transfer_layout"]
 
@@ -35,7 +35,7 @@ class RequestCheck(Component):
     The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
 
     1. UNSUPPORTED, operand = field value: ``kind``, ``source_space`` (when it equals ``destination_space``), ``swizzle``
-       (32B, 64B, where ``cfg.tensors`` is not set), ``reduction``.
+       (one that is not among ``swizzles(cfg)``), ``reduction``.
     2. No blocks: the operation completes at once [S1.12].
     3. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes).
     4. OUT_OF_RANGE for shared memory, then for global memory: operand = the address when it lies outside, else the first address
@@ -137,7 +137,7 @@ class RequestCheck(Component):
             m.d.comb += field.eq(operation.kind)
         with m.Elif(operation.source_space == operation.destination_space):
             m.d.comb += field.eq(operation.source_space)
-        with m.Elif(0 if self.cfg.tensors else (operation.swizzle != Swizzle.NONE) & (operation.swizzle != Swizzle.B128)):
+        with m.Elif(~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(self.cfg))).any()):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(operation.reduction), unsupported.eq(operation.reduction != Reduction.NONE)]

@@ -117,6 +117,7 @@ class RequestChecks(Component):
         m = Module()
         request, descriptor = self.request, self.request.descriptor
         modes = TensorMode if self.cfg.tensor_im2col else (TensorMode.TILE,)
+        interleaves = Interleave if self.cfg.tensor_interleave else (Interleave.NONE,)
         tile = descriptor.mode == TensorMode.TILE
         rank = Signal(4)
         span = Signal(8)
@@ -138,7 +139,7 @@ class RequestChecks(Component):
             (ErrorCode.TENSOR_MODE, ~self._is_member(descriptor.mode, modes), descriptor.mode),
             (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
             (ErrorCode.TENSOR_FORMAT, ~self._is_member(descriptor.format, TensorFormat), descriptor.format),
-            (ErrorCode.TENSOR_INTERLEAVE, ~self._is_member(descriptor.interleave, Interleave), descriptor.interleave),
+            (ErrorCode.TENSOR_INTERLEAVE, ~self._is_member(descriptor.interleave, interleaves), descriptor.interleave),
             (ErrorCode.TENSOR_SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
             (ErrorCode.TENSOR_FILL, (descriptor.fill == Fill.NAN) & ~self._is_member(descriptor.format, FLOAT_FORMATS), descriptor.fill),
             (ErrorCode.TENSOR_ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),

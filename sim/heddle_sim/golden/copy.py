@@ -7,6 +7,7 @@ from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle.layouts import CopyKind
+from heddle.tmau.swizzle import swizzles
 
 __all__ = ["CopyOperation", "CopyResult", "burst_ranges", "check_copy", "copy_block", "swizzled"]
 
@@ -56,7 +57,7 @@ def check_copy(cfg, operation):
         return ErrorCode.UNSUPPORTED, _number(operation.kind)
     if operation.source_space == operation.destination_space:
         return ErrorCode.UNSUPPORTED, _number(operation.source_space)
-    if operation.swizzle not in (Swizzle if cfg.tensors else (Swizzle.NONE, Swizzle.B128)):
+    if operation.swizzle not in (Swizzle.NONE, *swizzles(cfg)):
         return ErrorCode.UNSUPPORTED, _number(operation.swizzle)
     if operation.reduction != Reduction.NONE:
         return ErrorCode.UNSUPPORTED, _number(operation.reduction)
