@@ -249,6 +249,26 @@ def test_arguments():
             plain.copy_block(array, smem_address=8)
 
 
+@pytest.mark.parametrize("parameter, name, value", [
+    ("tensor_im2col", "mode", "im2col"), ("tensor_interleave", "interleave", "16B"), ("tensor_strides", "element_strides", (1, 2, 1)),
+    ("tensor_nan", "fill", "nan"), ("copy_swizzles", "swizzle", "128B")])
+def test_parameters(parameter, name, value):
+    """What a configuration lacks is refused by the device, and by the functional simulator where it was not checked before."""
+    array = np.ones((4, 4, 16), np.float16)
+    options = {"coords": (0, 0, 0), name: value}
+    options |= {"lower_corner": (0,), "upper_corner": (0,), "pixels_per_column": 4, "channels_per_pixel": 8} if name == "mode" else {
+        "box": (2, 2, 1 if name == "interleave" else 8)}
+    with Device(CFG, simulator="golden", memory_bytes=1 << 17) as device:
+        device.copy_tensor(array, **options)
+    with Device(CFG.replace(**{parameter: False}), simulator="golden", memory_bytes=1 << 17) as device:
+        with pytest.raises(ValueError, match=rf"{name} must be the default in configuration tensors \({parameter} is false\)"):
+            device.copy_tensor(array, **options)
+        with pytest.raises(DeviceError) as error:
+            device.copy_tensor(array, check=False, **options)
+    code = {"mode": ErrorCode.TENSOR_MODE, "interleave": ErrorCode.TENSOR_INTERLEAVE}.get(name, ErrorCode.UNSUPPORTED)
+    assert error.value.code == code and error.value.operand == {"fill": 1, "swizzle": 3, "element_strides": 2}.get(name, 1)
+
+
 def test_prefetches_have_no_effect(device):
     array = np.ones((4, 32), np.float16)
     device.prefetch_tensor(array, box=(4, 8), coords=(2, -8))

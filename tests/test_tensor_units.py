@@ -83,6 +83,13 @@ def test_store_groups(kind, batches, seed):
     _copy_unit(cfg, "store_groups", kind, seed, parameters={"batches": batches})
 
 
+def test_copy_unit_without_features(seed):
+    """What the configuration lacks is refused, and the rest works."""
+    cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17, tensor_im2col=False, tensor_floats=False, tensor_interleave=False,
+                                      tensor_strides=False, tensor_nan=False, copy_swizzles=False)
+    _copy_unit(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 40, "illegal": 20})
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
 def test_copy_unit_many(name, seed):

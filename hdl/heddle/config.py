@@ -80,6 +80,10 @@ class Config(DerivedParameters):
         Loads of tensors also round to TF32 and flush subnormal numbers.
     copy_within : bool
         ``copy_block`` also copies within shared memory and within global memory.
+    tensor_interleave, tensor_strides, tensor_nan : bool
+        Tensors in slices of channels; traversal strides other than 1; fill by NaN.
+    copy_swizzles : bool
+        Copies, of tensors or not, may exchange the 16-byte blocks of the rows of shared memory.
     l2_kib : int
         Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a
         power of two, and each way of each core's bank has at least two lines of ``LINE_BYTES``.
@@ -126,6 +130,10 @@ class Config(DerivedParameters):
     tensor_im2col: bool = True
     tensor_floats: bool = True
     copy_within: bool = False
+    tensor_interleave: bool = True
+    tensor_strides: bool = True
+    tensor_nan: bool = True
+    copy_swizzles: bool = True
     l2_kib: int = 0
     l2_ways: int = 4
     reductions: bool = False

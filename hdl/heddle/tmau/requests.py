@@ -1,6 +1,6 @@
 """Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
 
-from amaranth.hdl import Const, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -11,7 +11,7 @@ from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
 from .multicast import multicast_members
 from .reducible import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
-from .swizzle import swizzle_bits, swizzle_field
+from .swizzle import swizzle_bits, swizzle_field, swizzles
 
 __all__ = ["RequestCheck", "move_layout", "transfer_layout"]
 
@@ -52,7 +52,7 @@ class RequestCheck(Component):
     The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
 
     1. UNSUPPORTED, operand = field value: ``kind`` (a prefetch where ``cfg.prefetches``), ``source_space`` (when it equals
-       ``destination_space``; with ``cfg.copy_within`` that is allowed), ``swizzle`` (32B, 64B, where ``cfg.tensors`` is not set; any within
+       ``destination_space``; with ``cfg.copy_within`` that is allowed), ``swizzle`` (one that is not among ``swizzles(cfg)``; any within
        a memory), ``reduction`` (without ``cfg.reductions``, or into shared memory).
     2. TENSOR_REDUCTION, operand = ``reduction``: the format does not have it. UNSUPPORTED: of a float without
        ``cfg.reduction_floats``.
@@ -186,7 +186,7 @@ class RequestCheck(Component):
             m.d.comb += unsupported.eq(0)
         with m.Elif(0 if cfg.copy_within else operation.source_space == operation.destination_space):
             m.d.comb += field.eq(operation.source_space)
-        with m.Elif(swizzled & is_move if cfg.tensors else swizzled & (is_move | (operation.swizzle != Swizzle.B128))):
+        with m.Elif((swizzled & is_move) | ~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(cfg))).any()):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]

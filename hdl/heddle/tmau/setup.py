@@ -68,7 +68,7 @@ class TensorSetup(Component):
 
     def elaborate(self, platform):
         m = Module()
-        request = self.i.payload
+        request = self._understood(m)
         descriptor = request.descriptor
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
         step = Signal(range(LOOPS + 1))
@@ -108,6 +108,17 @@ class TensorSetup(Component):
         self._copy(m, self.o.payload, request, row)
         m.d.comb += [loop_out.place.eq(first) for loop_out, first in zip(self.o.payload.walk.loop, self._first_places)]
         return m
+
+    def _understood(self, m):
+        """The request as the configuration sees it: what it lacks reads as zero, which is none of it."""
+        request = Signal.like(self.i.payload, name="understood")
+        m.d.comb += request.eq(self.i.payload)
+        fields = {"tensor_interleave": "interleave", "tensor_strides": "element_stride_minus_one", "tensor_nan": "fill",
+                  "copy_swizzles": "swizzle"}
+        for name, field in fields.items():
+            if not getattr(self.cfg, name):
+                m.d.comb += Value.cast(request.descriptor[field]).eq(0)
+        return request
 
     def _dimension(self, m, request, loop):
         """The operands of dimension ``loop``, and what follows from them."""
@@ -218,7 +229,8 @@ class TensorSetup(Component):
             dimensions.spatial_dimensions.eq(request.descriptor.rank_minus_one - 1),
         ]
         m.d.comb += [getattr(dimensions, name).eq(values[name]) for name in ("coordinate", "lower", "upper", "offset", "extent", "left")]
-        m.d.comb += [requests.request.eq(request), requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
+        m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
+        m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
                      requests.unaligned.eq(row.unaligned)]
         first = self.o_failure.payload.violation
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
@@ -230,10 +242,24 @@ class TensorSetup(Component):
 
     def _unsupported(self, request):
         """Whether the request wants what the hardware lacks, and the value of the field that says so."""
-        format = request.descriptor.format
-        reduces = lacks_reduction(request.reduction, format, self.reducible)
-        converts = ~request.store & ~request.prefetch & is_one_of(format, () if self.cfg.tensor_floats else CONVERTED_FORMATS)
-        return reduces | converts, Mux(reduces, Value.cast(request.reduction), Value.cast(format))
+        descriptor = self.i.payload.descriptor
+        wanted = [lacks_reduction(request.reduction, request.descriptor.format, self.reducible)]
+        values = [request.reduction]
+        if not self.cfg.tensor_floats:
+            wanted.append(~request.store & ~request.prefetch & is_one_of(descriptor.format, CONVERTED_FORMATS))
+            values.append(descriptor.format)
+        for name, field in (("copy_swizzles", descriptor.swizzle), ("tensor_nan", descriptor.fill)):
+            if not getattr(self.cfg, name):
+                wanted.append(Value.cast(field).any())
+                values.append(field)
+        if not self.cfg.tensor_strides:
+            for d, step in enumerate(descriptor.element_stride_minus_one):
+                wanted.append((d <= descriptor.rank_minus_one if d else self._slices) & step.any())
+                values.append(step + 1)
+        value = Const(0)
+        for condition, field in reversed(list(zip(wanted, values))):
+            value = Mux(condition, Value.cast(field), value)
+        return Cat(wanted).any(), value
 
     def _copy(self, m, box, request, row):
         """What goes through unchanged, and the shape of the rows."""

@@ -118,6 +118,7 @@ class RequestChecks(Component):
         m = Module()
         request, descriptor = self.request, self.request.descriptor
         modes = TensorMode if self.cfg.tensor_im2col else (TensorMode.TILE,)
+        interleaves = Interleave if self.cfg.tensor_interleave else (Interleave.NONE,)
         tile = descriptor.mode == TensorMode.TILE
         rank = Signal(4)
         span = Signal(8)
@@ -139,7 +140,7 @@ class RequestChecks(Component):
             (ErrorCode.TENSOR_MODE, ~is_one_of(descriptor.mode, modes), descriptor.mode),
             (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
             (ErrorCode.TENSOR_FORMAT, ~is_one_of(descriptor.format, TensorFormat), descriptor.format),
-            (ErrorCode.TENSOR_INTERLEAVE, ~is_one_of(descriptor.interleave, Interleave), descriptor.interleave),
+            (ErrorCode.TENSOR_INTERLEAVE, ~is_one_of(descriptor.interleave, interleaves), descriptor.interleave),
             (ErrorCode.TENSOR_SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
             (ErrorCode.TENSOR_FILL, (descriptor.fill == Fill.NAN) & ~is_one_of(descriptor.format, FLOAT_FORMATS), descriptor.fill),
             (ErrorCode.TENSOR_ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),

@@ -31,6 +31,7 @@ from .swizzle import exchange_of, swizzle
 __all__ = ["BeatReader", "StoreEngine"]
 
 BEATS_AHEAD = 8     # beats read and not yet taken by the bus; 6 hide the latency of banks and queue
+JOINED_EARLY = 4    # banks whose words a table of six inputs selects
 BURSTS_AHEAD = 3    # bursts whose request is out and whose beats are not yet read
 
 
@@ -164,19 +165,12 @@ class BeatReader(Component):
         for before, after in itertools.pairwise(stages):
             m.d.sync += after.eq(before)
 
-        granted, arrived = stages[SHARED_READ_LATENCY], stages[SHARED_READ_LATENCY + 1]
-        kept = []
-        for b in range(BANKS):      # zero where the word does not count, so that an OR joins the banks
-            word = Signal(8 * BANK_BYTES, name=f"bank_{b}", reset_less=True)
-            m.d.sync += word.eq(self.bank_read.data[b])
-            with m.If(~granted.now[b]):
-                m.d.sync += word.eq(0)
-            kept.append(word)
+        arrived = stages[SHARED_READ_LATENCY + 1]
         words = []
         for j in range(units):
-            banks = range(j, BANKS, units)
-            word = any_of(kept[b] for b in banks)       # at most one of them is granted for a beat
-            words.append(Cat(word, Cat(arrived.now[b] for b in banks).any()))
+            banks = range(j, BANKS, units)              # at most one of them is granted for a beat
+            join = self._join_late if len(banks) > JOINED_EARLY else self._join_early
+            words.append(Cat(join(m, j, banks, stages), Cat(arrived.now[b] for b in banks).any()))
         lanes = []
         for j in range(units):
             lane = Signal(8 * BANK_BYTES, name=f"lane_{j}", reset_less=True)
@@ -188,6 +182,28 @@ class BeatReader(Component):
                 m.d.sync += lane.eq(chosen)
             lanes.append(lane)
         self._output(m, stages[-1], Cat(lanes))
+
+    def _join_late(self, m, lane, banks, stages):
+        """Registers of the banks' words, zero where a word does not count, so that an OR joins them."""
+        kept = []
+        for b in banks:
+            word = Signal(8 * BANK_BYTES, name=f"bank_{b}", reset_less=True)
+            m.d.sync += word.eq(self.bank_read.data[b])
+            with m.If(~stages[SHARED_READ_LATENCY].now[b]):
+                m.d.sync += word.eq(0)
+            kept.append(word)
+        return any_of(kept)
+
+    def _join_early(self, m, lane, banks, stages):
+        """A register of the word that counts, behind a multiplexer whose selection is known a cycle ahead."""
+        number = Signal(range(len(banks)), name=f"number_{lane}", reset_less=True)
+        word = Signal(8 * BANK_BYTES, name=f"word_{lane}", reset_less=True)
+        now = stages[SHARED_READ_LATENCY - 1].now
+        m.d.sync += [
+            number.eq(Cat(Cat(now[b] for place, b in enumerate(banks) if place >> bit & 1).any() for bit in range(len(number)))),
+            word.eq(Cat(self.bank_read.data[b] for b in banks).word_select(number, 8 * BANK_BYTES)),
+        ]
+        return word
 
     def _output(self, m, finished, lanes):
         cfg = self.cfg

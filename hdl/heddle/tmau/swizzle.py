@@ -1,21 +1,26 @@
 """The swizzles of shared memory, seen as an exchange of banks."""
 
-from amaranth.hdl import Cat, Mux, Signal, Value
+from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from ..constants import BANKS
 from ..isa.layout import Swizzle
 
-__all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field"]
+__all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field", "swizzles"]
+
+
+def swizzles(cfg):
+    """Those that copies of the configuration can have."""
+    return () if not cfg.copy_swizzles else (Swizzle.B32, Swizzle.B64, Swizzle.B128) if cfg.tensors else (Swizzle.B128,)
 
 
 def swizzle_bits(cfg):
     """Bits of the field ``swizzle`` of bursts and beats: the mode, or whether it is that of 128 bytes where there is no other."""
-    return 2 if cfg.tensors else 1
+    return len(swizzles(cfg)).bit_length()
 
 
 def swizzle_field(cfg, mode):
     """The field of a ``Swizzle`` that the configuration has."""
-    return Value.cast(mode) if cfg.tensors else mode == Swizzle.B128
+    return Value.cast(mode)[:swizzle_bits(cfg)] if cfg.tensors else (mode == Swizzle.B128)[:swizzle_bits(cfg)]
 
 
 def exchange_of(cfg, field, row):
@@ -24,6 +29,8 @@ def exchange_of(cfg, field, row):
     The 16-byte blocks of a row go to the banks of their number XOR this: address bits from 4 on XOR those from 7 on of the final
     shared address.
     """
+    if not cfg.copy_swizzles:
+        return Const(0, 3)
     if not cfg.tensors:
         return Mux(field, row, 0)[:3]
     return row[:3] & Cat(field.any(), field[1], field.all())

@@ -1,9 +1,10 @@
 """Synthesise for an FPGA and count what it takes.
 
 With --pnr, nextpnr places and routes the design as well (minutes); the row then has the clock frequency that it reached and the
-path that limits it. Without it fmax_mhz is null.
+path that limits it. Without it fmax_mhz is null. Units that others have published figures of have those in ``peers``.
 """
 
+from ..peers import peers
 from ..synthesis import TARGETS, synthesise
 from .common import add_config, add_json, configuration, print_rows, progress_for
 
@@ -33,10 +34,10 @@ def execute(options):
             time_limit_s=options.time_limit,
             progress=progress,
         )
-    print_rows(
-        options,
-        "synth",
-        cfg.name,
-        [row],
-        dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram", "fmax_mhz")),
-    )
+    others = peers(options.unit, options.target)
+    columns = dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram", "fmax_mhz"))
+    print_rows(options, "synth", cfg.name, [row | ({"peers": others} if others else {})], columns)
+    if not options.json:
+        for other in others:
+            figures = ", ".join(f"{name} {other[name]:,}" for name in columns if name in other and name != "unit")
+            print(f"beside it: {other['unit']}: {figures}; {other['source']}")

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from heddle.constants import ROW_BYTES
 from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import INTERLEAVE_BYTES, Interleave, TensorMode
+from heddle.tmau.descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
 from ..golden.tensor_checks import TensorRequest, all_violations
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
@@ -42,12 +42,23 @@ class _Placed:
         if check:
             if violations := all_violations(self.fields, self.request, shared_bytes or cfg.shared_bytes, cfg.axi_address_bits):
                 raise TensorMapError(violations)
+            self._check_features(cfg)
             wanted = "reduction_floats" if array.dtype.kind not in "iu" else "reductions"
             if reduction is not Reduction.NONE and not getattr(cfg, wanted):
                 raise ValueError(f"reduce must be None in configuration {cfg.name} ({wanted} is false), not {reduction.name.lower()!r}")
         # With a swizzle the last bytes of a box may lie anywhere in their row of shared memory.
         whole_rows = self.fields.swizzle != Swizzle.NONE
         self.image_bytes = min(-(-self.fields.bytes // ROW_BYTES) * ROW_BYTES if whole_rows else self.fields.bytes, cfg.shared_bytes)
+
+    def _check_features(self, cfg):
+        fields = self.fields
+        for parameter, name, wanted in (
+                ("tensor_im2col", "mode", fields.mode == TensorMode.IM2COL),
+                ("tensor_interleave", "interleave", fields.interleave != Interleave.NONE),
+                ("tensor_strides", "element_strides", any(step != 1 for step in fields.steps)),
+                ("tensor_nan", "fill", fields.fill != Fill.ZERO), ("copy_swizzles", "swizzle", fields.swizzle != Swizzle.NONE)):
+            if wanted and not getattr(cfg, parameter):
+                raise ValueError(f"{name} must be the default in configuration {cfg.name} ({parameter} is false)")
 
     def _slices(self):
         nbytes, last = self.array.itemsize * self.array.shape[-1], self.array.ndim - 1

@@ -9,6 +9,7 @@ from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle.layouts import CopyKind
 from heddle.tmau.descriptor import FLOAT_FORMATS, TensorFormat
 from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.tmau.swizzle import swizzles
 
 from .reductions import reduce_elements
 
@@ -82,7 +83,7 @@ def _unsupported(cfg, operation):
         return ErrorCode.UNSUPPORTED, _number(operation.kind)
     if within and not cfg.copy_within:
         return ErrorCode.UNSUPPORTED, _number(operation.source_space)
-    if operation.swizzle not in ((Swizzle.NONE,) if within else Swizzle if cfg.tensors else (Swizzle.NONE, Swizzle.B128)):
+    if operation.swizzle not in ((Swizzle.NONE,) if within else (Swizzle.NONE, *swizzles(cfg))):
         return ErrorCode.UNSUPPORTED, _number(operation.swizzle)
     if reduction == Reduction.NONE.value:
         return None

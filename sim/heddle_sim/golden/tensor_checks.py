@@ -79,12 +79,28 @@ def unsupported_value(cfg, fields, request):
         return request.reduction.value
     if not (request.store or request.prefetch or cfg.tensor_floats) and fields.format in CONVERTED_FORMATS:
         return fields.format.value
-    return None
+    if not cfg.copy_swizzles and fields.swizzle != Swizzle.NONE:
+        return fields.swizzle.value
+    if not cfg.tensor_nan and fields.fill != Fill.ZERO:
+        return fields.fill.value
+    return next((step for step in fields.steps if not cfg.tensor_strides and step != 1), None)
 
 
 def understood(cfg, fields):
-    """``fields`` as the configuration sees them: without im2col its code is not one of a mode."""
-    return fields if cfg.tensor_im2col or fields.mode != TensorMode.IM2COL else replace(fields, mode=TensorMode.IM2COL.value)
+    """``fields`` as the configuration sees them: without im2col or interleave their codes are not those of any; of other things that it
+    lacks there are none."""
+    changes = {}
+    if not cfg.tensor_im2col and fields.mode == TensorMode.IM2COL:
+        changes["mode"] = TensorMode.IM2COL.value
+    if not cfg.tensor_interleave and fields.interleave in (Interleave.B16, Interleave.B32):
+        changes["interleave"] = fields.interleave.value
+    if not cfg.tensor_strides:
+        changes["element_strides"] = (1,) * len(fields.element_strides)
+    if not cfg.tensor_nan:
+        changes["fill"] = Fill.ZERO
+    if not cfg.copy_swizzles:
+        changes["swizzle"] = Swizzle.NONE
+    return replace(fields, **changes)
 
 
 def descriptor_violations(fields, address_bits=64):

@@ -40,8 +40,9 @@ class ConvolutionKernel:
     """
 
     def __init__(self, cfg, shape, a_signed, b_signed):
-        if not cfg.tensors:
-            raise ValueError(f"configuration {cfg.name} must have tensors for a convolution (tensors is false)")
+        for parameter in ("tensors", "tensor_im2col", "tensor_strides", "copy_swizzles"):
+            if not getattr(cfg, parameter):
+                raise ValueError(f"configuration {cfg.name} must have {parameter} for a convolution ({parameter} is false)")
         self.cfg, self.shape = cfg, shape
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
