@@ -82,8 +82,9 @@ class RowBurstsSpec(Component):
 class BoxWalkSpec(Component):
     """A walk has exactly the rows of its box, the last one marked: a tile of two dimensions all positions of both, a column all its pixels.
 
-    The rows of a tile lie where the steps of its loops lead. Environment: the other loops of a tile have one row, its sides 7 elements,
-    columns at most 8 pixels, their inner loops 3 elements; ``stop`` is low (its effect is tested in simulation).
+    The rows of a tile lie where the steps of its loops lead. Environment: the other loops of a tile have one row, its sides at most 4
+    elements and steps of at most 3 blocks, columns at most 8 pixels, their inner loops 3 elements; ``stop`` is low (its effect is tested
+    in simulation).
     """
 
     def __init__(self, pixels):
@@ -130,7 +131,7 @@ class BoxWalkSpec(Component):
         for number, loop in enumerate(box.loop):
             m.d.comb += [Assume((loop.step != 0) & (loop.step <= 8)), Assume(loop.left == loop.restart_left), Assume(loop.left != 0)]
             if not self._pixels:
-                m.d.comb += Assume(loop.left <= (7 if number < 2 else loop.step))
+                m.d.comb += [Assume(loop.left <= (4 if number < 2 else loop.step)), Assume(loop.step <= 4), Assume(loop.step_blocks < 4)]
             elif number < LOOPS - 1:
                 m.d.comb += Assume(loop.left <= (3 if number else loop.step))
             else:
