@@ -10,6 +10,7 @@ from .prove import Proof, ProofFailure, run_proof
 from .run import RunControlSpec
 from .shared_bank import SharedBankSpec
 from .stream import StreamSpec
+from .tensors import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
 from .tokens import TokensSpec
 
 __all__ = ["PROOFS", "main"]
@@ -47,6 +48,18 @@ PROOFS = {proof.name: proof for proof in (
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
+    Proof(name="box_walk_tile", make=lambda: BoxWalkSpec(False), says="all rows of a tile, each at its place, the last one marked",
+          bounded=4, cover=10, unbounded="pdr", nightly=True, limit_s=800),
+    Proof(name="box_walk_pixels", make=lambda: BoxWalkSpec(True), says="all pixels of a column, the last one marked", bounded=4, cover=10,
+          unbounded="pdr"),
+    Proof(name="row_bursts", make=RowBurstsSpec, says="pieces cover the shared memory of a box and nothing else, one line each", bounded=4,
+          cover=8, unbounded="pdr", nightly=True, limit_s=800),
+    Proof(name="slot_ring", make=SlotRingSpec, says="every transfer completes, once, in order, after its last answer", bounded=8, cover=12,
+          unbounded="pdr"),
+    Proof(name="arrival_merge", make=ArrivalMergeSpec, says="no byte lost, doubled or told to another barrier; sums never wrap", bounded=6,
+          cover=8, unbounded="pdr"),
+    Proof(name="burst_request", make=BurstRequestSpec, says="a request for every burst, in order, stream rules", bounded=5, cover=5,
+          unbounded="induction 3"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
     Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),
