@@ -23,6 +23,12 @@ def test_level2(simulator, seed):
               test_filter=r"random_programs/pause=1|violations")
 
 
+def test_multicast(seed):
+    cfg = CONFIGS["tiny"].replace(multicast=True, cores=3)
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
+              test_filter=r"random_programs/pause=1/finish=0.5|violations|barriers|masks")
+
+
 @pytest.mark.smoke
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens(name, simulator, seed):

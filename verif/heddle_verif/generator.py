@@ -276,8 +276,17 @@ class ProgramGenerator:
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
         spaces = self.spaces(within=True)
         swizzle = self.random.choice(("", ".128B")) + self.reduction(spaces)
-        self.text(f"{self.guard('up')}copy_block.{spaces}{swizzle} {self.uniform()}, {self.uniform()}, "
-                  f"{self.uniform_source()}{barrier}")
+        multicast, mask = self.multicast(spaces)
+        self.text(f"{self.guard('up')}copy_block.{spaces}{swizzle}{multicast} {self.uniform()}, {self.uniform()}, "
+                  f"{self.uniform_source()}{mask}{barrier}")
+
+    def multicast(self, spaces):
+        """Modifier and operand of a multicast, where there is one; its mask is set before."""
+        if not self.cfg.multicast or spaces != "shared.global" or self.random.random() < 0.5:
+            return "", ""
+        number = self.random.choice(self.uniforms)
+        self.text(f"umov ur{number}, {self.random.randrange(1, 1 << self.cfg.cores)}")
+        return ".multicast", f", ur{number}"
 
     def copy_rows(self):
         barrier = self.random.choice(("", f", b{self.random.randrange(BARRIERS)}"))
@@ -299,7 +308,8 @@ class ProgramGenerator:
         form, registers = self.tensor_registers()
         spaces = self.spaces()
         reduction = self.random.choice(("", ".add", ".xor")) if spaces.startswith("global") else ""
-        self.text(f"{self.guard('up')}copy_tensor.{form}.{spaces}{reduction} {self.uniform()}, {registers}{barrier}")
+        multicast, mask = self.multicast(spaces)
+        self.text(f"{self.guard('up')}copy_tensor.{form}.{spaces}{multicast}{reduction} {self.uniform()}, {registers}{mask}{barrier}")
 
     def tensor_hint(self):
         if self.hint_end and self.cfg.prefetches:

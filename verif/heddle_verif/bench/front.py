@@ -237,6 +237,35 @@ async def barriers(dut):
     bench.end(thread=2, copy=1, expect=150)
 
 
+@cocotb.test(timeout_time=2, timeout_unit="ms")
+async def masks(dut):
+    """A mask of no core, or of one that does not exist, is an error before the copy is offered; others may still send to a barrier."""
+    bench = await prepared(dut, "bursty", 0.5)
+    if not bench.cfg.multicast:
+        return
+    wrong = [0, 1 << bench.cfg.cores, 0xFFFFFFFF, 0x80000001]
+    copies = ["copy_block.shared.global.multicast ur1, ur2, 1, ur9"]
+    copies += ["copy_tensor.im2col.5d.shared.global.multicast ur1, ur2, ur20, ur30, ur9, b3"] * bench.cfg.tensors
+    for copy in copies:
+        word = assemble(copy, bench.cfg).words[0]
+        for mask in wrong:
+            result = await fails(bench, word, before=(f"umov ur9, {mask:#x}",))
+            assert (result.error, result.operand) == (ErrorCode.MULTICAST_MASK, mask)
+    bench.barriers = "never"
+    dut.peers_settled.value = 0
+    await bench.load(assemble("barrier.wait b2\nmov r1, 1\nhalt", bench.cfg))
+    await bench.doorbell()
+    await bench.cycles(200)
+    assert dut.settled.value
+    assert not bench.errors
+    dut.peers_settled.value = 1
+    await bench.until_ended(20)
+    assert [error["code"] for error in bench.errors] == [ErrorCode.BARRIER_UNDERRUN]
+    await bench.cycles(20)
+    assert dut.settled.value
+    bench.end()
+
+
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def wait_limits(dut):
     """A wait that takes longer than the limit is an error with what it waits for; one that takes as long is none."""

@@ -121,6 +121,8 @@ class FrontBench(Bench):
         dut.core.value = 0
         if cfg.wait_timeout:
             dut.wait_timeout.value = 0
+        if cfg.multicast:
+            dut.peers_settled.value = 1
         if cfg.tensors:
             dut.rows_busy.value = dut.groups_pending.value = dut.groups_unread.value = 0
         self.barriers = "random"
