@@ -6,7 +6,7 @@ help:; @echo "targets: setup lint test nightly formal mutate demo docs clean"
 setup: $(READY)
 $(READY): pyproject.toml scripts/setup.sh; @scripts/setup.sh
 lint: $(READY); @.venv/bin/ruff check hdl sim verif tests examples
-test: $(READY); @.venv/bin/python -m pytest -n 2 -m "not nightly" tests
+test: $(READY); @.venv/bin/python -m pytest -n 2 -m "not nightly" --durations=40 --durations-min=8 tests
 nightly: $(READY); @.venv/bin/python -m pytest -n 2 tests
 formal: $(READY); @scripts/formal.sh
 mutate: $(READY); @.venv/bin/python -m heddle_verif.mutate

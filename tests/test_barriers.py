@@ -8,7 +8,7 @@ from heddle.tmau.descriptor import TensorFormat
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_fields import TensorFields
 
-CFG = load_config("tiny").replace(name="tiny_tensors", tensors=True)
+CFG = load_config("tiny")
 MEMORY_BYTES = 1 << 17
 DESCRIPTOR, TARGET, BOX = 0x1_0000, 0x8000, 1024
 FIELDS = TensorFields(sizes=(64, 64), strides=(64,), box=(64, 16), element_strides=(1, 1), address=0, format=TensorFormat.U8)

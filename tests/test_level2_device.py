@@ -17,7 +17,7 @@ from heddle_verif.tensors import legal_cases
 from .test_fuzz import fuzz, settings
 from .test_tensor_rtl import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare, pair
 
-CFG = load_config("tiny").replace(name="tiny_level2", tensors=True, l2_kib=4, reductions=True, copy_within=True)
+CFG = load_config("tiny").replace(name="tiny_level2", l2_kib=4, reductions=True, copy_within=True)
 FLOATS = CFG.replace(name="tiny_level2_floats", reduction_floats=True)
 CORES = load_config("tiny").replace(name="tiny_level2_cores", cores=2, l2_kib=4, reductions=True)
 PAIRS = [(reduction, format) for reduction, formats in REDUCTION_FORMATS.items() for format in sorted(formats, key=lambda kind: kind.value)]

@@ -19,7 +19,7 @@ from .test_fuzz import differing, settings
 MEMORY_BYTES = 1 << 18
 DATA_BYTES = 1 << 16            # what is loaded; behind it descriptors and the shared memories as they are stored at the end
 DESCRIPTORS, IMAGES = DATA_BYTES, 1 << 17
-CONFIGS = {cores: load_config("tiny").replace(name=f"tiny_multicast{cores}", tensors=True, multicast=True, cores=cores) for cores in (2, 4)}
+CONFIGS = {cores: load_config("tiny").replace(name=f"tiny_multicast{cores}", multicast=True, cores=cores) for cores in (2, 4)}
 EACH = [2, pytest.param(4, marks=pytest.mark.nightly)]     # hardware of four cores takes a minute to build
 SHARED = CONFIGS[2].shared_bytes
 STORE_IMAGE = f"""
