@@ -31,6 +31,7 @@ class CopyOperation:
     format: TensorFormat = TensorFormat.U8
     barrier: int = 0
     has_barrier: int = 0
+    mask: int = 0
     pc: int = 0
 
 
