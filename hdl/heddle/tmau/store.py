@@ -40,7 +40,8 @@ class BeatReader(Component):
 
     A swizzled beat that lies in two rows is read row by row. A beat keeps requesting the banks that were not granted yet; the
     words wait in the lanes for the last of them. Lane j collects the units of banks b with b mod ``units_per_beat`` = j, before
-    the exchange of swizzled rows; a beat is rotated into order when it is complete. 5 cycles from the grant to ``o``; throughput
+    the exchange of swizzled rows; a beat is rotated into order when it is complete. With ``cfg.far_registers`` a beat of one unit stands
+    in a register with what it asks for: a cycle more. 5 cycles from the grant to ``o``; throughput
     one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are read ahead of the bus. Reset drops them all.
 
     Parameters
@@ -74,23 +75,22 @@ class BeatReader(Component):
 
     def elaborate(self, platform):
         m = Module()
-        beat = self.i.payload
+        valid, beat, wanted, split, ready = self._incoming(m)
         granted = Signal(BANKS)         # banks of this part of the beat that were granted in earlier cycles
         complete = Signal()
         written = Signal()              # ... and goes to the bus
         allowed = Signal()
-        ahead = Signal(range(BEATS_AHEAD + 1))
-        wanted, split = self._wanted(m, beat)
+        ahead, full = Signal(range(BEATS_AHEAD + 1)), Signal()
         part_read = Signal()
         now = Signal(BANKS)
         m.d.comb += [
-            allowed.eq(self.i.valid & (ahead != BEATS_AHEAD) & ~(beat.arrives & self.o_moved.valid)),
+            allowed.eq(valid & ~full & ~(beat.arrives & self.o_moved.valid)),
             self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
             now.eq(self.bank_read.request & self.bank_read.grant),
             part_read.eq(allowed & ((granted | now) == wanted)),
             complete.eq(part_read & ~split),
             self.event_conflict.eq(self.bank_read.request != now),
-            self.i.ready.eq(complete),
+            ready.eq(complete),
             written.eq(complete & ~beat.silent if self.cfg.tensors else complete),
         ]
         if self.cfg.tensors:
@@ -100,9 +100,9 @@ class BeatReader(Component):
             m.d.sync += self._second.eq(split)
         taken = self.o.valid & self.o.ready
         with m.If(written & ~taken):
-            m.d.sync += ahead.eq(ahead + 1)
+            m.d.sync += [ahead.eq(ahead + 1), full.eq(ahead == BEATS_AHEAD - 1)]
         with m.If(taken & ~written):
-            m.d.sync += ahead.eq(ahead - 1)
+            m.d.sync += [ahead.eq(ahead - 1), full.eq(0)]
 
         with m.If(complete & beat.arrives):
             m.d.sync += [
@@ -120,9 +120,27 @@ class BeatReader(Component):
         """Pointer bits below the block."""
         return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
 
+    def _incoming(self, m):
+        """The beat that is read, with its banks; the last value returned is to be driven: it is read."""
+        beat, ready = self.i.payload, self.i.ready
+        wanted, split, rows = self._wanted(m, beat)
+        if not self.cfg.far_registers or units_per_beat(self.cfg) > 1:
+            m.d.comb += [port.eq(row) for port, row in zip(self.bank_read.row, rows)]
+            return self.i.valid, beat, wanted, split, ready
+        kept = Signal(beat_layout(self.cfg), name="kept_beat", reset_less=True)
+        valid, ready, kept_wanted = Signal(name="kept_valid"), Signal(name="kept_ready"), Signal(BANKS, name="kept_wanted", reset_less=True)
+        row, exchange = (Signal.like(value, name=f"kept_{name}", reset_less=True)
+                         for name, value in (("row", rows[0]), ("exchange", self._exchange)))
+        m.d.comb += self.i.ready.eq(~valid | ready)
+        with m.If(self.i.ready):        # of one unit: no part of it is in the next row
+            m.d.sync += [valid.eq(self.i.valid), kept.eq(beat), kept_wanted.eq(wanted), row.eq(rows[0]), exchange.eq(self._exchange)]
+        m.d.comb += [port.eq(row) for port in self.bank_read.row]
+        self._exchange = exchange
+        return valid, kept, kept_wanted, split, ready
+
     def _wanted(self, m, beat):
-        """The banks of the beat, or of one of the two rows that a swizzled beat lies in, and whether the other one follows; sets their
-        rows."""
+        """The banks of the beat, or of one of the two rows that a swizzled beat lies in, whether the other one follows, and
+        their rows."""
         units = units_per_beat(self.cfg)
         block = beat.pointer[self._halves:]
         first_bank = block[:exact_log2(BANKS)]
@@ -139,11 +157,12 @@ class BeatReader(Component):
             in_next.eq(behind.any() & (self._second | ~here.any())),
             self._exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(in_next, next_row, row))),
         ]
+        rows = []
         for b in range(BANKS):
             wraps = Mux(beat.swizzle.any(), in_next, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
-            m.d.comb += self.bank_read.row[b].eq(Mux(wraps, next_row, row))
+            rows.append(Mux(wraps, next_row, row) if units > 1 else row)
         part = Mux(beat.swizzle.any(), Mux(in_next, behind, here), here | behind)
-        return swizzle(m, "wanted", part, self._exchange), split
+        return swizzle(m, "wanted", part, self._exchange), split, rows
 
     def _collect(self, m, beat, now, complete):
         """Lanes that catch the granted words, and the queue of finished beats."""
