@@ -17,15 +17,16 @@ CONFIGS = {
     "dot8": TINY.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),
     "dot16": TINY.replace(dot=16, thread_slots=1, fetch_words=2, wide_lanes=True),
     "plain": TINY.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False),
+    "far": TINY.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True),
     "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
 }
 
 
 @pytest.mark.parametrize("config", ["tiny", "dot8", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
-                                                      for name in ("dot16", "plain", "threads16"))])
+                                                      for name in ("dot16", "plain", "far", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
-    filters = None if config != "plain" else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
+    filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
     assert summary["tests"] == (18 if filters is None else 7)
 

@@ -9,9 +9,9 @@ from heddle.memory.shared_memory import SharedMemory
 from heddle_sim.harness import run_bench
 
 
-@pytest.mark.parametrize("readers, writers, shared_writes", [(3, 2, 8), (1, 1, 8), (3, 2, 1)])
-def test_shared_memory(readers, writers, shared_writes, simulator, seed):
-    cfg = load_config("tiny").replace(shared_writes=shared_writes)
+@pytest.mark.parametrize("readers, writers, shared_writes, far", [(3, 2, 8, False), (1, 1, 8, False), (3, 2, 1, False), (3, 2, 1, True)])
+def test_shared_memory(readers, writers, shared_writes, far, simulator, seed):
+    cfg = load_config("tiny").replace(shared_writes=shared_writes, far_registers=far)
     run_bench(SharedMemory(cfg, readers, writers), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"readers": readers, "writers": writers})
 

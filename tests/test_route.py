@@ -1,10 +1,14 @@
 """What happens to a netlist between synthesis and placing."""
 
+import itertools
+import json
+
 import pytest
-from heddle import load_config
+from heddle_sim.cli import main
+from heddle_sim.constant_inputs import fold_zero_inputs
 from heddle_sim.floorplan import keep_rows_empty, place_blocks
 from heddle_sim.multiplier_registers import pack_multiplier_registers
-from heddle_sim.synthesis import synthesise
+from heddle_sim.register_copies import copy_registers
 
 CLOCK, ENABLE, RESET = 2, 3, 4
 
@@ -125,7 +129,59 @@ def test_empty_rows_lie_between_those_of_blocks():
     assert not rows & {10, 22, 34, 46, 58, 70, 82} and all(row + 1 not in rows for row in rows)
 
 
+def test_zeros_at_adders_become_part_of_their_tables():
+    table = "1001011010101010"      # of an adder: A ^ B ^ C for D = 1, A for D = 0
+
+    def value(table, **inputs):
+        return table[::-1][sum(bit << "ABCD".index(letter) for letter, bit in inputs.items())]
+
+    pins = {"A0": [5], "B0": ["0"], "C0": ["0"], "D0": ["1"], "A1": [6], "B1": [7], "C1": ["1"], "D1": ["1"]}
+    cell = {"type": "CCU2C", "connections": pins, "parameters": {"INIT0": table, "INIT1": table}}
+    assert fold_zero_inputs({"modules": {"top": {"cells": {"sum": cell}}}}) == 2
+    assert pins["B0"] == pins["C0"] == [] and pins["D0"] == pins["C1"] == ["1"] and cell["parameters"]["INIT1"] == table
+    folded = cell["parameters"]["INIT0"]
+    for a, b, c, d in itertools.product((0, 1), repeat=4):
+        assert value(folded, A=a, B=b, C=c, D=d) == value(table, A=a, B=0, C=0, D=d)
+
+
+def shared_register(readers, inverter=False):
+    """A register, or one behind which an inverter stands, that lanes read."""
+    cells = {"register": ("TRELLIS_FF", {"CLK": CLOCK, "DI": 10, "Q": 11})}
+    if inverter:
+        cells["inverter"] = ("LUT4", {"A": 11, "Z": 12})
+    cells |= {name: ("TRELLIS_FF", {"DI": 11 + inverter, "Q": 20 + number}) for number, name in enumerate(readers)}
+    return {"modules": {"top": {"ports": {}, "netnames": {"all": {"bits": [CLOCK, *range(10, 60)]}}, "cells": {
+        name: {"type": kind, "attributes": {}, "parameters": {}, "connections": {pin: [bit] for pin, bit in pins.items()},
+               "port_directions": {pin: "output" if pin in "QZ" else "input" for pin in pins}} for name, (kind, pins) in cells.items()}}}}
+
+
+@pytest.mark.parametrize("inverter", [False, True])
+def test_each_part_of_the_chip_has_its_own_copy(inverter):
+    netlist = shared_register([f"lanes.lane_{lane}.x" for lane in range(8)], inverter)
+    assert copy_registers(netlist, [[0, 1, 2], [3, 4], [5, 6, 7]]) == 2 + 2 * inverter
+    cells = netlist["modules"]["top"]["cells"]
+    drivers = {cell["connections"][pin][0]: cell for cell in cells.values() for pin in "QZ" if pin in cell["connections"]}
+    assert len(drivers) == len(cells)
+    found = []
+    for lane in range(8):
+        driver = drivers[cells[f"lanes.lane_{lane}.x"]["connections"]["DI"][0]]
+        if inverter:
+            assert driver["type"] == "LUT4"
+            driver = drivers[driver["connections"]["A"][0]]
+        assert driver["connections"]["DI"] == [10] and driver["connections"]["CLK"] == [CLOCK]
+        found.append(driver["connections"]["Q"][0])
+    assert len(set(found)) == 3 and found[0] == found[2] != found[3] == found[4] != found[5] == found[7]
+
+
+@pytest.mark.parametrize("readers", [
+    [f"lanes.lane_{lane}.x" for lane in range(4)], [*(f"lanes.lane_{lane}.x" for lane in range(8)), "other"]])
+def test_registers_of_few_lanes_or_others_are_not_copied(readers):
+    netlist = shared_register(readers)
+    assert copy_registers(netlist, [[0, 1, 2], [3, 4], [5, 6, 7]]) == 0 and len(netlist["modules"]["top"]["cells"]) == len(readers) + 1
+
+
 @pytest.mark.nightly
-def test_whole_device_routes():
-    row = synthesise(load_config("small"), "heddle", pnr=True)
-    assert row["dsp"] == 132 and row["bram"] == 132 and row["fmax_mhz"] > 25 and row["critical_path"]
+def test_whole_device_routes(capsys):
+    assert main(["synth", "--config", "small", "--target", "ecp5", "--pnr", "--json", "--quiet"]) == 0
+    row, = json.loads(capsys.readouterr().out)["rows"]
+    assert row["dsp"] == 132 and row["bram"] == 132 and row["fmax_mhz"] > 40 and row["critical_path"]

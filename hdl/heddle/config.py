@@ -93,6 +93,9 @@ class Config(DerivedParameters):
         Writes to global memory may combine what they bring with what is there, element by element; needs the second-level cache.
     reduction_floats : bool
         Also f16, bf16 and f32.
+    far_registers : bool
+        Registers where signals go from one unit to another, or to all lanes: for chips that they do not cross in a cycle. They cost
+        cycles of latency; steps of ``mm`` and beats of copies still come one a cycle.
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
@@ -138,6 +141,7 @@ class Config(DerivedParameters):
     l2_ways: int = 4
     reductions: bool = False
     reduction_floats: bool = False
+    far_registers: bool = False
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():

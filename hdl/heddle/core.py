@@ -78,7 +78,7 @@ class Core(Component):
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
         m.submodules.copy_unit = copy = CopyUnit(cfg)
-        m.submodules.rows = rows = RowExpander()
+        m.submodules.rows = rows = RowExpander(cfg.far_registers)
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3, writers=2)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
@@ -103,6 +103,8 @@ class Core(Component):
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
         for requester, port in zip(writers, shared.write):
             connect(m, requester, port)
+        if cfg.shared_writes == 1 and cfg.far_registers:
+            m.d.comb += [asks.eq(source) for asks, source in zip(shared.asks, (thread.storing, copy.bank_write.request.any()))]
         for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
             connect(m, client, port)
         connect(m, arbiter.o, flipped(self.global_port))
@@ -116,6 +118,10 @@ class Core(Component):
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
+        start, stop = self.start, self.stop
+        if self.cfg.far_registers:      # before the first instruction gets there
+            start, stop = Signal(name="start_units"), Signal(name="stop_units")
+            m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
@@ -128,12 +134,11 @@ class Core(Component):
         if self.cfg.issue_ahead:
             m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
-            thread.start.eq(self.start), thread.stop.eq(self.stop), matrix.stop.eq(self.stop), copy.stop.eq(self.stop),
-            rows.stop.eq(self.stop),
+            thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(stop), copy.stop.eq(stop), rows.stop.eq(stop),
             front.lane_mask.eq(thread.lane_mask), front.thread_done.eq(thread.done), front.matrix_done.eq(matrix.done),
             front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copying),
             front.writes_pending.eq(thread.writes_pending),
-            barriers.clear.eq(self.start), barriers.expect.valid.eq(front.expect),
+            barriers.clear.eq(start), barriers.expect.valid.eq(front.expect),
             barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
             barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
             front.barrier_overrun.eq(barriers.overrun),

@@ -111,6 +111,21 @@ class DerivedParameters:
         area where groups are so large that an operation takes few cycles."""
         return min(self.thread_slots, self.threads) >= 4
 
+    @property
+    def lane_registers(self):
+        """Cycles by which everything reaches the lanes later."""
+        return int(self.far_registers)
+
+    @property
+    def register_read_latency(self):
+        """Cycles from the grant of a read of the thread unit to its data: there is a register on the way back too."""
+        return 2 + 2 * self.lane_registers
+
+    @property
+    def registered_alu(self):
+        """The ALUs of the thread unit give their results a cycle later."""
+        return self.far_registers and not self.thread_overlap
+
     # -- memories ---------------------------------------------------------------------------
 
     @property

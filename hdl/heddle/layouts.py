@@ -186,8 +186,8 @@ def matrix_operation_layout(cfg):
 def RegisterPort(cfg):
     """The thread unit's access to the registers of the lanes, seen from the thread unit. Thread g * slots + j belongs to slot j of group g.
 
-    Reads: ``read`` asks for register ``read_number`` of the threads of group ``read_group``. Two cycles after the cycle with ``read_grant``
-    (combinational) the registers stand at ``read_data``, for one cycle.
+    Reads: ``read`` asks for register ``read_number`` of the threads of group ``read_group``. ``cfg.register_read_latency`` (2) cycles after
+    the cycle with ``read_grant`` (combinational) the registers stand at ``read_data``, for one cycle.
 
     Results: ``return_data[j]`` is for slot j. ``write_factor`` writes its 32-bit parts ``write_parts`` to word ``write_word`` of the
     factor file, in the lanes of ``write_lanes``; it is never refused. For product registers, the lanes of ``return_lanes`` keep the

@@ -124,20 +124,20 @@ class Queue(Component):
         m.submodules.storage = storage = Memory(shape=self.shape, depth=rows, init=[])
         write = storage.write_port()
         read = storage.read_port(domain="comb" if stages == 1 else "sync")
-        stored = Signal(range(limit + 1))
+        stored, full, some = Signal(range(limit + 1)), Signal(), Signal()   # the last two follow from it, known ahead
         put = Signal()
         take = Signal()
         m.d.comb += [
-            self.i.ready.eq(stored != limit),
+            self.i.ready.eq(~full),
             put.eq(self.i.valid & self.i.ready),
             write.en.eq(put),
             write.data.eq(self.i.payload),
         ]
         m.d.sync += [write.addr.eq(write.addr + put), read.addr.eq(read.addr + take)]
         with m.If(put & ~take):
-            m.d.sync += stored.eq(stored + 1)
+            m.d.sync += [stored.eq(stored + 1), full.eq(stored == limit - 1), some.eq(1)]
         with m.If(take & ~put):
-            m.d.sync += stored.eq(stored - 1)
+            m.d.sync += [stored.eq(stored - 1), full.eq(0), some.eq(stored != 1)]
 
         valid = Signal()
         payload = Signal(self.shape, reset_less=True)
@@ -146,18 +146,18 @@ class Queue(Component):
         with m.If(free):
             m.d.sync += payload.eq(read.data)
         if stages == 1:
-            m.d.comb += [take.eq(free & (stored != 0)), self.level.eq(stored + valid)]
+            m.d.comb += [take.eq(free & some), self.level.eq(stored + valid)]
             with m.If(free):
-                m.d.sync += valid.eq(stored != 0)
+                m.d.sync += valid.eq(some)
         else:
             fetched = Signal()      # the memory's own output register holds an item
             m.d.comb += [
-                take.eq((free | ~fetched) & (stored != 0)),
+                take.eq((free | ~fetched) & some),
                 read.en.eq(free | ~fetched),
                 self.level.eq(stored + fetched + valid),
             ]
             with m.If(read.en):
-                m.d.sync += fetched.eq(stored != 0)
+                m.d.sync += fetched.eq(some)
             with m.If(free):
                 m.d.sync += valid.eq(fetched)
 

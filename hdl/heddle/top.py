@@ -69,20 +69,18 @@ class Top(Component):
             lite.read_data.eq(registers.read_data), lite.read_wait.eq(registers.read_wait),
             registers.counters_settled.eq(counters.settled),
             run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout),
-            counters.enable.eq(run.running), counters.clear.eq(run.start),
             counters.index.eq(registers.counter_index), registers.counter_value.eq(counters.value),
             self.interrupt.eq(registers.interrupt),
         ]
         m.d.comb += [getattr(registers, name).eq(getattr(run, name))
                      for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
         self._run(m, registers, run, cores, masters, level2.busy if cfg.l2_kib else 0)
-        self._count(m, counters, cores, masters)
+        self._count(m, counters, run, cores, masters, level2)
         if cfg.multicast:
             self._multicast(m, cores)
         if cfg.l2_kib:
             # Between runs the host may change memory.
             m.d.comb += level2.invalidate.eq(run.start | run.finished)
-            m.d.comb += [getattr(counters, f"event_{name}").eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]
         return m
 
     def _cores(self, m):
@@ -121,11 +119,15 @@ class Top(Component):
             for source, error in enumerate(core.o_error):
                 connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])
 
-    def _count(self, m, counters, cores, masters):
+    def _count(self, m, counters, run, cores, masters, level2):
+        domain = m.d.sync if self.cfg.far_registers else m.d.comb       # a cycle later, or not, but all of them
+        domain += [counters.enable.eq(run.running), counters.clear.eq(run.start)]
         for units, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
             for name in (each for each in names if each not in absent_counters(self.cfg)):
-                m.d.comb += getattr(counters, f"event_{name}").eq(sum(getattr(unit, f"event_{name}") for unit in units))
-        m.d.comb += [getattr(counters, f"reason_{name}").eq(getattr(cores[0], f"reason_{name}")) for name in CORE_REASONS]
+                domain += getattr(counters, f"event_{name}").eq(sum(getattr(unit, f"event_{name}") for unit in units))
+        domain += [getattr(counters, f"reason_{name}").eq(getattr(cores[0], f"reason_{name}")) for name in CORE_REASONS]
+        if self.cfg.l2_kib:
+            domain += [getattr(counters, f"event_{name}").eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]
 
     def _through(self, m, unit, members, prefix="m_axi_"):
         """Ports of the device that are ports of a unit; those to memory have a prefix of their own."""

@@ -9,7 +9,9 @@ in between that nothing may use spread the cells, and their wires are free for t
 import itertools
 import re
 
-__all__ = ["keep_rows_empty", "place_blocks"]
+from .register_copies import LANE
+
+__all__ = ["LANE_PARTS", "keep_rows_empty", "place_blocks"]
 
 COLUMNS = (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)       # of blocks of four multipliers or block RAMs
 MIDDLE = 6
@@ -18,12 +20,16 @@ MEMORIES = tuple((2 * index, f"EBR{index}") for index in range(4))
 LOGIC_COLUMNS = range(2, 125)
 LOGIC_ROWS = [row for row in range(2, 94) if row not in (10, 22, 34, 46, 58, 70, 82)]     # the others are those of blocks
 EMPTY_PERIOD = 3        # every third row of tiles stays empty
-LANE = re.compile(r"\blane_(\d+)\.")
 LANE_MULTIPLIERS, LANE_MEMORIES = 8, 6
 
 # (row, first of the two columns) of the multipliers of each lane, in an order in which neighbours add their sums.
 LANE_SITES = [(row, column) for columns in ((0, 2, 4), (7, 9, 11)) for column in columns for row in (10, 34, 58)
               if row != 10 or column in (2, 4, 7, 9)]
+
+
+# Lanes around the same column.
+LANE_PARTS = [[lane for lane, (_, column) in enumerate(LANE_SITES) if column == wanted]
+              for wanted in sorted({column for _, column in LANE_SITES})]
 
 
 def _sites(rows, columns, kinds):

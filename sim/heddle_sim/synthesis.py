@@ -12,10 +12,12 @@ from heddle.emit import emit_rtlil
 from heddle.units import make_unit
 from heddle.yosys import YosysError, run_yosys
 
-from .floorplan import keep_rows_empty, place_blocks
+from .constant_inputs import fold_zero_inputs
+from .floorplan import LANE_PARTS, keep_rows_empty, place_blocks
 from .multiplier_registers import pack_multiplier_registers
 from .ports import component_ports
 from .progress import Progress
+from .register_copies import copy_registers
 
 __all__ = ["TARGETS", "PinHarness", "count_cells", "synthesise"]
 
@@ -130,8 +132,10 @@ def _place_and_route(component, seed, time_limit_s):
     netlist = run_yosys(emit_rtlil(component, "top"), TARGETS["ecp5"]["commands"], outputs=["top.json"], timeout_s=time_limit_s)["top.json"]
     netlist = json.loads(netlist)
     pack_multiplier_registers(netlist)
+    fold_zero_inputs(netlist)
     placer = []
     if place_blocks(netlist):       # a whole device
+        copy_registers(netlist, LANE_PARTS)
         keep_rows_empty(netlist)
         placer = ["--placer", "static"]
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:

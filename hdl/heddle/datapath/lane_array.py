@@ -1,6 +1,6 @@
 """All lanes of a core with their common control."""
 
-from amaranth.hdl import Module, Signal, signed
+from amaranth.hdl import Cat, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..layouts import RegisterPort
@@ -14,6 +14,11 @@ from .step_control import StepControl
 
 __all__ = ["LaneArray"]
 
+# Inputs of a lane: the same for all, one of each for each.
+COMMON = ("own", "factor_address", "a_signed", "accumulate", "access", "factor_access", "capture")
+OWN = ("receive", "active", "clear", "write_lane", "return_lane")
+NEIGHBOURS = 8      # values of lanes that are joined on their way to the thread unit
+
 
 class LaneArray(Component):
     """``threads`` lanes: one step of ``mm`` a cycle, and the thread unit's access to the same registers.
@@ -23,6 +28,10 @@ class LaneArray(Component):
     file 6 + log2(dot) cycles after ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never
     held back; the thread unit and the reads of offsets take what is left (see ``RegisterArbiter``). Reset drops what is
     under way and keeps the registers.
+
+    With ``cfg.far_registers`` all of this reaches the lanes a cycle later, and what the thread unit reads comes back two cycles later
+    (``cfg.register_read_latency``); ``offset_load`` goes to the lanes at once. Because steps, reads and writes are late alike, nothing
+    else changes.
 
     The words and all controls come from registers that exist once; each lane is an instance of the same module, so that
     its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``LaneSums``).
@@ -92,42 +101,55 @@ class LaneArray(Component):
         cfg, port = self.cfg, self.registers
         slots = len(port.return_data)
         m.submodules.sums = sums = LaneSums(cfg.threads, cfg.sum_bits, cfg.two_passes)
-        m.d.comb += [sums.pairs.eq(control.pairs), sums.quads.eq(control.quads), sums.total.eq(control.total)]
-        if cfg.two_passes:
-            m.d.comb += sums.scaled.eq(control.scaled)
         group = Signal(cfg.thread_groups)       # whose registers stand at the files, one hot
         m.d.sync += group.eq(1 << port.read_group)
+        at_lanes = self._at_lanes(m, control, arbiter, group)
+        for name in ("pairs", "quads", "total", *["scaled"] * cfg.two_passes):
+            m.d.comb += getattr(sums, name).eq(at_lanes[name])
         lanes = Once("heddle_lane", Lane, cfg)
         values = [[] for _ in range(slots)]
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
-            word = self.word[thread % cfg.fetch_slots]
-            m.d.comb += [element.eq(value) for element, value in zip(lane.word, word)]
-            if self.cfg.two_passes:
-                m.d.comb += [lane.odd_high.eq(control.odd_high), lane.scaled.eq(control.scaled)]
-            if self.cfg.wide_lanes:
-                m.d.comb += lane.wide.eq(control.wide)
+            m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots])]
+            for name in COMMON + ("odd_high", "scaled") * cfg.two_passes + ("wide",) * cfg.wide_lanes:
+                m.d.comb += getattr(lane, name).eq(at_lanes[name])
             m.d.comb += [
-                lane.take.eq(self.take[thread % cfg.positions]),
-                lane.own.eq(control.own),
-                lane.receive.eq(control.receive[thread]),
+                lane.take.eq(at_lanes["take"][thread % cfg.positions]),
                 lane.group_sum.eq(sums.o[thread // 2] if thread else sums.first),
                 sums.i[thread].eq(lane.root),
-                lane.factor_address.eq(self.step.factor_word),
-                lane.a_signed.eq(control.a_signed),
-                lane.active.eq(control.active[thread]),
-                lane.accumulate.eq(control.accumulate),
-                lane.clear.eq(control.clear[thread]),
-                lane.access.eq(arbiter.access),
-                lane.factor_access.eq(arbiter.factor_access),
-                lane.capture.eq(arbiter.capture),
-                lane.read_lane.eq(group[thread // slots]),
-                lane.write_lane.eq(port.write_lanes[thread]),
-                lane.returned.eq(port.return_data[thread % slots]),
-                lane.return_lane.eq(port.return_lanes[thread]),
+                *(getattr(lane, name).eq(at_lanes[name][thread]) for name in OWN),
+                lane.read_lane.eq(at_lanes["group"][thread // slots]),
+                lane.returned.eq(at_lanes["returned"][thread % slots]),
                 lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
             ]
             values[thread % slots] += [lane.thread_product, lane.thread_factor]
         # Lanes that were not read give zeros.
-        m.d.comb += [read.eq(any_of(of_slot)) for read, of_slot in zip(port.read_data, values)]
+        for slot, (read, of_slot) in enumerate(zip(port.read_data, values)):
+            if cfg.lane_registers:      # each of the registers is in the middle of its lanes
+                near = [Signal(32, name=f"read_{slot}_{first}", reset_less=True) for first in range(0, len(of_slot), NEIGHBOURS)]
+                m.d.sync += [kept.eq(any_of(of_slot[number * NEIGHBOURS:][:NEIGHBOURS])) for number, kept in enumerate(near)]
+                of_slot = near
+            m.d.comb += read.eq(any_of(of_slot))
+
+    def _at_lanes(self, m, control, arbiter, group):
+        """What goes to the lanes and their sums, by name: as it is, or a cycle later."""
+        cfg, port = self.cfg, self.registers
+        values = {name: getattr(control, name) for name in (
+            "pairs", "quads", "total", "own", "receive", "a_signed", "active", "accumulate", "clear",
+            *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes)}
+        values |= {name: getattr(arbiter, name) for name in ("access", "factor_access", "capture")}
+        values |= {"take": self.take, "factor_address": self.step.factor_word, "group": group, "write_lane": port.write_lanes,
+                   "return_lane": port.return_lanes}
+        lists = {"word": [Cat(word) for word in self.word], "returned": list(port.return_data)}
+        if cfg.lane_registers:
+            values = {name: self._later(m, name, value) for name, value in values.items()}
+            lists = {name: [self._later(m, f"{name}_{number}", value, reset_less=True) for number, value in enumerate(several)]
+                     for name, several in lists.items()}
+        lists["word"] = [[word.word_select(element, cfg.element_bits).as_signed() for element in range(cfg.dot)] for word in lists["word"]]
+        return values | lists
+
+    def _later(self, m, name, value, **options):
+        register = Signal(value.shape(), name=f"far_{name}", **options)
+        m.d.sync += register.eq(value)
+        return register

@@ -103,7 +103,7 @@ class Tokens(Component):
     take, token, for_matrix, writes_predicate
         An instruction, and that it shall wait from the next cycle on; only while ``open``.
     open
-        No instruction waits, or it issues in this cycle (depends on ``add``).
+        No instruction waits, or it issues in this cycle (depends on ``add``; with ``cfg.far_registers`` only in the next one).
     waiting
         An instruction waits.
     free
@@ -154,7 +154,7 @@ class Tokens(Component):
             return Cat(*meets, Mux(for_matrix, thread.flags | no_matrix_place, no_thread_place)).any()
 
         m.d.comb += [
-            self.open.eq(~self.waiting | self.add),
+            self.open.eq(~self.waiting | (0 if self.cfg.far_registers else self.add)),
             self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
             self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
@@ -178,6 +178,9 @@ class Tokens(Component):
             ]
         with m.Else():
             m.d.sync += self.free.eq(~refused(token, for_matrix, thread.full, matrix.full, excepted))
+            if self.cfg.far_registers:
+                with m.If(self.add):
+                    m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         with m.If(self.clear):
             m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         return m

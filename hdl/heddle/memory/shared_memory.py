@@ -1,9 +1,10 @@
 """Shared memory of a core: eight banks of 16 bytes with fixed priorities."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Const, Module, Mux
 from amaranth.lib.wiring import Component, In
 
 from ..constants import BANKS
+from ..datapath.gates import any_of
 from ..layouts import BankReadPort, BankWritePort
 from ..once import Once
 from .shared_bank import SharedBank
@@ -36,6 +37,8 @@ class SharedMemory(Component):
     -------
     read : In(BankReadPort(cfg)).array(readers)
     write : In(BankWritePort(cfg)).array(writers)
+    asks : In(1).array(writers)
+        With ``cfg.shared_writes`` 1 and ``cfg.far_registers``: whether each write port asks for a bank; its owner knows that ahead.
     """
 
     def __init__(self, cfg, readers=3, writers=2):
@@ -45,16 +48,17 @@ class SharedMemory(Component):
         self.cfg = cfg
         self.readers = readers
         self.writers = writers
+        self._common = cfg.shared_writes == 1
+        self._compared = self._common and cfg.far_registers
         super().__init__({
             "read": In(BankReadPort(cfg)).array(readers),
             "write": In(BankWritePort(cfg)).array(writers),
-        })
+        } | ({"asks": In(1).array(writers)} if self._compared else {}))
 
     def elaborate(self, platform):
         m = Module()
-        common = self.cfg.shared_writes == 1
-        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if common else self.writers)
-        writes = self._one_write(m) if common else self.write
+        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._compared)
+        writes = self._one_write(m) if self._common else self.write
         for index in range(BANKS):
             bank = banks.instantiate(m, f"bank_{index}")
             for outer, inner in zip(self.read, bank.read):
@@ -62,6 +66,10 @@ class SharedMemory(Component):
                     inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]),
                     outer.grant[index].eq(inner.grant), outer.data[index].eq(bank.data),
                 ]
+            if self._compared:      # compared with the row of each writer, before the writer is chosen
+                for outer, hit in zip(self.read, bank.hit):
+                    m.d.comb += hit.eq(any_of(
+                        first & (port.row[0] == outer.row[index]) for first, port in zip(self._chosen(), self.write)))
             for outer, inner in zip(writes, bank.write):
                 m.d.comb += [
                     inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]), inner.data.eq(outer.data[index]),
@@ -72,16 +80,27 @@ class SharedMemory(Component):
     def _one_write(self, m):
         """The bus of ``shared_writes`` 1, as the only write port of the banks."""
         bus = BankWritePort(self.cfg).create(path=("bus",))
-        row, data, mask = self.write[-1].row[0], self.write[-1].data[0], self.write[-1].mask[0]
-        request, taken = self.write[-1].request, 0
-        for port in reversed(self.write[:-1]):
-            asks = port.request.any()
-            row, data, mask = Mux(asks, port.row[0], row), Mux(asks, port.data[0], data), Mux(asks, port.mask[0], mask)
-            request = Mux(asks, port.request, request)
-        m.d.comb += bus.request.eq(request)
-        for index in range(BANKS):
-            m.d.comb += [bus.row[index].eq(row), bus.data[index].eq(data), bus.mask[index].eq(mask)]
-        for port in self.write:
+        self._asks = list(self.asks) if self._compared else [port.request.any() for port in self.write]
+        m.d.comb += bus.request.eq(self._of_first([port.request for port in self.write]))
+        for name in ("row", "data", "mask"):
+            m.d.comb += [value.eq(self._of_first([getattr(port, name)[0] for port in self.write])) for value in getattr(bus, name)]
+        taken = 0
+        for port, asks in zip(self.write, self._asks):
             m.d.comb += port.grant.eq(Mux(taken, 0, bus.grant))
-            taken = taken | port.request.any()
+            taken = taken | asks
         return [bus]
+
+    def _chosen(self):
+        """For each write port whether it is the first that asks; the last one: none before does."""
+        before = Const(0, 1)
+        for asks in self._asks[:-1]:
+            yield asks & ~before
+            before = before | asks
+        yield ~before
+
+    def _of_first(self, values):
+        """The value of the first write port that asks for a bank."""
+        chosen = values[-1]
+        for value, asks in zip(reversed(values[:-1]), reversed(self._asks[:-1])):
+            chosen = Mux(asks, value, chosen)
+        return chosen

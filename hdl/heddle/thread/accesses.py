@@ -49,7 +49,7 @@ class Accesses(Component):
         Memory answered a load of ``operation`` with an error.
     same : Out(1)
         All threads load from one address of shared memory.
-    occupied, requesting, in_flight : Out(1)
+    occupied, requesting, storing, in_flight : Out(1)
         Steps are not done with; see ``Gather``.
     arrived_slots, arrived_group, place, other, take_other
         Slots for which data have come, their group, and where they stand: in the banks or in ``other``.
@@ -77,7 +77,7 @@ class Accesses(Component):
             "failing": Out(1), "failed": Out(1),
             "code": Out(ErrorCode), "operand": Out(32), "error": Out(1),
             "same": Out(1),
-            "occupied": Out(1), "requesting": Out(1), "in_flight": Out(1),
+            "occupied": Out(1), "requesting": Out(1), "storing": Out(1), "in_flight": Out(1),
             "arrived_slots": Out(slots),
             "arrived_group": Out(range(cfg.thread_groups)),
             "place": Out(placement_layout).array(slots),
@@ -132,7 +132,8 @@ class Accesses(Component):
             gather.valid.eq(self.valid & ~is_global & ~self.failing), gather.hold.eq(self.hold_shared),
             gather.waiting.eq(step.active), gather.word.eq(step.word), gather.group.eq(step.group),
             gather.store.eq(self.operation.kind == ThreadKind.STORE), gather.access.eq(self.operation.access),
-            self.requesting.eq(gather.requesting), self.in_flight.eq(gather.in_flight), self.event_conflicts.eq(gather.event_conflicts),
+            self.requesting.eq(gather.requesting), self.storing.eq(gather.storing),
+            self.in_flight.eq(gather.in_flight), self.event_conflicts.eq(gather.event_conflicts),
         ]
         m.d.comb += [port.eq(address) for port, address in zip(gather.address, self.address)]
         m.d.comb += [port.eq(word) for port, word in zip(gather.data, self.data)]

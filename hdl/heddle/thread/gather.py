@@ -1,13 +1,14 @@
 """Loads and stores of a group of threads in the banks of shared memory."""
 
 from amaranth import *
-from amaranth.lib import data
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.gates import select_one_hot
 from ..isa.layout import Access
 from ..layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort
+from ..stream import Buffer
 
 __all__ = ["Gather", "placement_layout"]
 
@@ -23,7 +24,8 @@ class Gather(Component):
     all are granted.
 
     Latency without stalls: group taken, requests one cycle later on the ports, ``ready`` for the next group in the same cycle;
-    data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen.
+    data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With ``cfg.far_registers`` a
+    buffer comes first: a cycle more, and ``ready`` does not depend on the grants.
 
     Members
     -------
@@ -41,8 +43,8 @@ class Gather(Component):
         ``store`` and ``access`` stay while ``occupied`` or ``in_flight``.
     return_slots, return_group, return_place
         The slots whose data stand at ``bank_read.data`` in this cycle, and where (no bank for other slots).
-    occupied, requesting, in_flight
-        A group waits for being chosen; requests are at the ports; requests or data are on their way.
+    occupied, requesting, storing, in_flight
+        A group waits for being chosen; requests are at the ports, of stores; requests or data are on their way.
     event_conflicts : Out(1)
         A thread had to wait for a bank in this cycle.
     """
@@ -68,6 +70,7 @@ class Gather(Component):
             "return_place": Out(placement_layout).array(slots),
             "occupied": Out(1),
             "requesting": Out(1),
+            "storing": Out(1),
             "in_flight": Out(1),
             "event_conflicts": Out(1),
         })
@@ -75,6 +78,8 @@ class Gather(Component):
     def elaborate(self, platform):
         m = Module()
         self._one_write = self.cfg.shared_writes == 1
+        self._occupied = Signal(name="group_occupied")
+        self._incoming = self._enter(m)
         self._take = Signal(name="take")                        # a new group
         self._choose = Signal(name="choose")                    # requests of this group leave
         self._waiting = Signal(self.slots, name="still_waiting")
@@ -91,9 +96,31 @@ class Gather(Component):
         self._return(m, granted)
         return m
 
+    def _enter(self, m):
+        """The stream of groups that are taken; its ``ready`` is set where they are."""
+        slots = self.slots
+        layout = data.StructLayout({
+            "waiting": slots, "group": range(self.cfg.thread_groups), "word": 2,
+            "address": data.ArrayLayout(self.cfg.shared_address_bits, slots), "data": data.ArrayLayout(32, slots),
+        })
+        groups = stream.Signature(layout).create(path=("groups",))
+        m.d.comb += [groups.valid.eq(self.valid), self.ready.eq(groups.ready)]
+        m.d.comb += [groups.payload[name].eq(getattr(self, name)) for name in ("waiting", "group", "word")]
+        for name in ("address", "data"):
+            m.d.comb += [place.eq(value) for place, value in zip(groups.payload[name], getattr(self, name))]
+        if not self.cfg.far_registers:
+            m.d.comb += self.occupied.eq(self._occupied)
+            return groups
+        m.submodules.buffer = buffer = Buffer(layout)
+        m.d.comb += [
+            buffer.i.valid.eq(groups.valid), buffer.i.payload.eq(groups.payload), groups.ready.eq(buffer.i.ready),
+            self.occupied.eq(self._occupied | buffer.o.valid),
+        ]
+        return buffer.o
+
     def _compare(self, m):
         """Registered comparisons of the banks and the words of each pair of slots."""
-        same_bank, same_word = {}, {}
+        same_bank, same_word, address = {}, {}, self._incoming.payload.address
         for high in range(self.slots):
             for low in range(high):
                 bank = same_bank[low, high] = Signal(name=f"same_bank_{low}_{high}", reset_less=True)
@@ -101,8 +128,8 @@ class Gather(Component):
                 with m.If(self._take):
                     m.d.sync += [
                         # With one bus for what is written, stores wait for each other as if all went to one bank.
-                        bank.eq((self.address[low][4:7] == self.address[high][4:7]) | (self.store & self._one_write)),
-                        word.eq((self.address[low][4:] == self.address[high][4:]) & ~self.store),
+                        bank.eq((address[low][4:7] == address[high][4:7]) | (self.store & self._one_write)),
+                        word.eq((address[low][4:] == address[high][4:]) & ~self.store),
                     ]
         return same_bank, same_word
 
@@ -116,16 +143,16 @@ class Gather(Component):
                 self._served[slot].eq(self._first[slot] | (self._waiting[slot] & Cat(shared).any())),
             ]
         m.d.comb += [
-            self.ready.eq(~self.occupied | (self._choose & ~left.any())),
-            self._take.eq(self.valid & self.ready),
+            self._incoming.ready.eq(~self._occupied | (self._choose & ~left.any())),
+            self._take.eq(self._incoming.valid & self._incoming.ready),
         ]
         with m.If(self._choose):
-            m.d.sync += [self._waiting.eq(left), self.occupied.eq(left.any())]
+            m.d.sync += [self._waiting.eq(left), self._occupied.eq(left.any())]
         with m.If(self._take):
-            m.d.sync += [self._waiting.eq(self.waiting), self.occupied.eq(1),
-                         self._group.eq(self.group), self._word.eq(self.word)]
+            taken = self._incoming.payload
+            m.d.sync += [self._waiting.eq(taken.waiting), self._occupied.eq(1), self._group.eq(taken.group), self._word.eq(taken.word)]
             for slot in range(self.slots):
-                m.d.sync += [self._address[slot].eq(self.address[slot]), self._data[slot].eq(self.data[slot])]
+                m.d.sync += [self._address[slot].eq(taken.address[slot]), self._data[slot].eq(taken.data[slot])]
 
     def _mask(self, slot):
         """Bytes of a word that a thread stores to."""
@@ -140,7 +167,7 @@ class Gather(Component):
         loads, stores = Signal(BANKS), Signal(BANKS)
         rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
         denied = (loads & ~self.bank_read.grant).any() | (stores & ~self.bank_write.grant).any()
-        m.d.comb += self._choose.eq(self.occupied & ~self.hold & ~denied)
+        m.d.comb += self._choose.eq(self._occupied & ~self.hold & ~denied)
         m.d.sync += [loads.eq(loads & ~self.bank_read.grant), stores.eq(stores & ~self.bank_write.grant)]
         all_chosen = []
         for bank in range(BANKS):
@@ -165,7 +192,9 @@ class Gather(Component):
             self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
             self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
         ]
-        m.d.comb += self.requesting.eq((loads | stores).any())
+        # What follows from the requests, known ahead.
+        m.d.sync += [self.requesting.eq(Mux(self._choose, self._first.any(), denied)),
+                     self.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~self.bank_write.grant).any()))]
         return loads & self.bank_read.grant
 
     def _write(self, m, rows, chosen):

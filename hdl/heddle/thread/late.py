@@ -78,11 +78,13 @@ class LateResults(Component):
         m = Module()
         function, multiplies, narrows = self.function, Signal(), Signal()
         m.d.comb += [
-            self.scale.eq(function == AluFunction.SCALE),
             multiplies.eq(self.valid & ((function == AluFunction.MUL) | (function == AluFunction.MULH) | self.scale)),
             narrows.eq(self.valid & (function == AluFunction.NARROW)),
             self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.ready),
         ]
+        # An operation has stood in the slots for a cycle before its first step does.
+        domain = m.d.sync if self.cfg.registered_alu else m.d.comb
+        domain += self.scale.eq(function == AluFunction.SCALE)
         served = self._multiply(m, multiplies)
         product = self._follow_products(m, multiplies, served)
         self._follow_words(m, narrows, product)

@@ -8,10 +8,9 @@ from ..constants import FIRST_FACTOR_REGISTER, REGISTER_BITS
 from ..layouts import thread_operation_layout
 from .operands import OperandWalk
 
-__all__ = ["OPERAND_QUEUE", "READ_LATENCY", "WORDS", "OperandReader", "earlier_writes"]
+__all__ = ["OPERAND_QUEUE", "WORDS", "OperandReader", "earlier_writes"]
 
 OPERAND_QUEUE = 16      # operands of each slot that are read in advance: as many as distributed RAM holds anyway
-READ_LATENCY = 2        # cycles from the grant of a read to its data
 WORDS = 4               # 32-bit words of a result
 
 
@@ -81,7 +80,7 @@ class OperandReader(Component):
         m.submodules.walk = walk = OperandWalk(self.cfg)
         bits = exact_log2(OPERAND_QUEUE)
         asked, written, taken = (Signal(bits + 1, name=name) for name in ("asked", "written", "taken"))
-        under_way = Signal(READ_LATENCY)
+        under_way = Signal(self.cfg.register_read_latency)
         granted, full, hazard, overlap = Signal(), Signal(), Signal(), self.cfg.thread_overlap
         hazards = [writing.bit_select(walk.number[:2], 1) & (destination[2:] == walk.number[2:])
                    for writing, destination in zip(self.writing, self.destination)]

@@ -18,7 +18,8 @@ def destination_words(operation, narrows):
 class Returns(Component):
     """Says where the results of the ALU, late results and data of loads go.
 
-    Results are kept in the cycle in which they stand at the slots, data of loads one cycle after they stand at the banks. Results of
+    Results are kept in the cycle in which they stand at the slots (of the ALU with ``cfg.registered_alu``: a cycle after ``computed``),
+    data of loads one cycle after they stand at the banks. Results of
     the ALU and late ones never meet, nor do they meet data of loads.
 
     Members
@@ -51,12 +52,17 @@ class Returns(Component):
         arrived, late = Signal(self.slots), Signal()
         arrived_group = Signal.like(self.arrived_group, name="group_of_arrived", reset_less=True)
         m.d.sync += [arrived.eq(self.arrived_slots), arrived_group.eq(self.arrived_group)]
+        computed, group, words = self.computed, self.group, self.words
+        if self.cfg.registered_alu:
+            computed, group = Signal(name="was_computed"), Signal.like(group, name="computed_group")
+            words = Signal(4, name="computed_words")
+            m.d.sync += [computed.eq(self.computed), group.eq(self.group), words.eq(self.words)]
         m.d.comb += [
             late.eq(self.late_slots.any()),
-            self.store_current.eq(self.computed | late),
-            self.store.eq(Mux(self.computed, ~0, self.late_slots | arrived)),
-            self.store_group.eq(Mux(late, self.late_group, Mux(self.computed, self.group, arrived_group))),
-            self.store_words.eq(Mux(self.computed, self.words, Mux(late, self.late_words, 0b1111))),
+            self.store_current.eq(computed | late),
+            self.store.eq(Mux(computed, ~0, self.late_slots | arrived)),
+            self.store_group.eq(Mux(late, self.late_group, Mux(computed, group, arrived_group))),
+            self.store_words.eq(Mux(computed, words, Mux(late, self.late_words, 0b1111))),
             self.pending.eq(arrived.any()),
         ]
         return m

@@ -28,7 +28,8 @@ class SlotOperands(Component):
 
     Registers that were read wait in a queue, whose control is common to all slots. The first of the queue becomes a with ``load_a``
     (zero with ``clear_a``), b with ``load_b`` (or the number of the thread, or ``value``), and with ``load_address`` the address
-    becomes ``value`` plus it, shifted by ``element_shift``. All outputs follow from these registers, one cycle later.
+    becomes ``value`` plus it, shifted by ``element_shift``. All outputs follow from these registers, one cycle later, ``result`` of the ALU
+    two with ``cfg.registered_alu``.
 
     Members
     -------
@@ -90,7 +91,7 @@ class SlotOperands(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.alu = alu = AluDatapath()
+        m.submodules.alu = alu = AluDatapath(self.cfg.registered_alu)
         m.submodules.narrow = narrow = Narrow()
         m.submodules.queue = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
         arriving, first = queue.write_port(), queue.read_port(domain="comb")

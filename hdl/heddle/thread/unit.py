@@ -51,6 +51,8 @@ class ThreadUnit(Component):
         While high, operations that have not entered the slot stage are discarded, each with its ``done``.
     o_error, done, busy
         See docs/architecture.md.
+    storing : Out(1)
+        ``bank_write`` asks for a bank; registered.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
     event_register_stalls, event_thread_bank_conflicts, event_multiply_stalls, event_thread_shared_cycles
@@ -73,6 +75,7 @@ class ThreadUnit(Component):
             "o_error": Out(ErrorStream()),
             "done": Out(1),
             "busy": Out(1),
+            "storing": Out(1),
             "writes_pending": Out(1),
             "event_register_stalls": Out(1),
             "event_thread_bank_conflicts": Out(1),
@@ -326,6 +329,7 @@ class ThreadUnit(Component):
         m.d.comb += [
             self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),
             self.writes_pending.eq(self._memory.writes_pending),
+            self.storing.eq(self._memory.storing),
             self.lane_mask.eq(self._predicates.lane_mask),
         ]
         m.d.comb += [outer.eq(inner) for outer, inner in zip(self.predicates, self._predicates.predicates)]

@@ -120,7 +120,7 @@ class ResultWriter(Component):
         m.d.comb += [
             self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle & ~self.write_product),
             self.complete.eq(self._valid & ~self.pending & ~after.any()),
-            self.ready.eq(~self._valid | self.complete), self.busy.eq(self._valid),
+            self.ready.eq(~self._valid | (0 if self.cfg.far_registers else self.complete)), self.busy.eq(self._valid),
             self.write_register.eq(Cat(self.place, self._register[2:])),
         ]
         m.d.sync += self.write_lanes.eq(lanes)

@@ -15,6 +15,7 @@ from ..layouts import (
     read_data_layout,
     read_request_layout,
 )
+from ..stream import Buffer, Queue, link
 from .burst_request import request_burst
 from .fill import FillBeats
 from .generator import burst_layout, unit_bytes, units_per_beat
@@ -24,6 +25,8 @@ from .slots import SlotRing
 from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatWriter", "LoadEngine"]
+
+BEATS_WAITING = 3       # the least with which a queue in distributed RAM takes one a cycle
 
 
 class BeatWriter(Component):
@@ -164,7 +167,8 @@ class LoadEngine(Component):
 
     Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
     ``i_burst`` to the request, none with ``cfg.tensors``; 3 from a beat to its bank request. Answers may come in any order of the tags,
-    interleaved beat by beat.
+    interleaved beat by beat. With ``cfg.far_registers`` a queue stands in front of the banks, so that a grant decides about no
+    more than the beat at the banks: 2 cycles more, and ``finish``, ``o_moved`` and ``o_failure`` come a cycle later.
     A bank conflict holds ``read_data``. Reset forgets all bursts (reset memory as well) [S1.1, docs/units/tmau.md].
 
     Parameters
@@ -226,6 +230,7 @@ class LoadEngine(Component):
                 filler.i_burst.payload.slot.eq(slots.index),
             ]
         located, shared_busy = self._share(m, located, slots, writer)
+        reporting = self._report(m, located, writer)
         taken = slots.take
         if self.cfg.prefetches:     # a prefetch has no slot: nothing comes back
             taken = self.i_burst.valid & self.i_burst.ready
@@ -240,20 +245,34 @@ class LoadEngine(Component):
             locator.remember.eq(slots.take),
             locator.clearing.eq(slots.clearing),
             self.completed.eq(slots.completed),
-            self.busy.eq(slots.busy | (self.read_request.valid | self.prefetched if self.cfg.prefetches else 0) | shared_busy),
+            self.busy.eq(slots.busy | (self.read_request.valid | self.prefetched if self.cfg.prefetches else 0) | shared_busy | reporting),
             self.event_conflict.eq(writer.event_conflict),
         ]
         connect(m, flipped(self.read_data), locator.i)
-        connect(m, located, writer.i)
         connect(m, writer.bank_write, flipped(self.bank_write))
-        connect(m, writer.o_moved, flipped(self.o_moved))
-        connect(m, writer.o_failure, flipped(self.o_failure))
         return m
+
+    def _report(self, m, located, writer):
+        """Beats to the banks and what they report, with ``far_registers`` a queue before and a register behind; whether any are there."""
+        if not self.cfg.far_registers:
+            connect(m, located, writer.i)
+            connect(m, writer.o_moved, flipped(self.o_moved))
+            connect(m, writer.o_failure, flipped(self.o_failure))
+            return Const(0)
+        m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING)
+        m.submodules.moved = moved = Buffer(barrier_arrival_layout)
+        link(m, located, beats.i)
+        link(m, beats.o, writer.i)
+        link(m, writer.o_moved, moved.i)
+        link(m, moved.o, self.o_moved)
+        m.d.sync += [self.o_failure.valid.eq(writer.o_failure.valid), self.o_failure.payload.eq(writer.o_failure.payload)]
+        return (beats.level != 0) | moved.o.valid | self.o_failure.valid
 
     def _share(self, m, located, slots, writer):
         """Beats for this core, its own and those of others; and whether some of others are under way."""
         if not self.cfg.multicast:
-            m.d.comb += [slots.finish.eq(writer.finish), slots.finish_index.eq(writer.finish_index)]
+            domain = m.d.sync if self.cfg.far_registers else m.d.comb
+            domain += [slots.finish.eq(writer.finish), slots.finish_index.eq(writer.finish_index)]
             return located, Const(0)
         m.submodules.share = share = MulticastShare(self.cfg)
         connect(m, located, share.i_beat)

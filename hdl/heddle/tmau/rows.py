@@ -12,8 +12,8 @@ __all__ = ["RowExpander"]
 class RowExpander(Component):
     """One ``copy_block`` operation a cycle for each row of an operation; a single block is one row.
 
-    Latency 1 cycle; ``i.ready`` is combinational from ``o.ready``. While ``stop`` is high operations are taken and the rows that
-    are left are dropped.
+    Latency 1 cycle; ``i.ready`` is combinational from ``o.ready``, or ``registered``: operations
+    are then taken every other cycle. While ``stop`` is high operations are taken and the rows that are left are dropped.
 
     Members
     -------
@@ -23,7 +23,8 @@ class RowExpander(Component):
         Rows are left.
     """
 
-    def __init__(self):
+    def __init__(self, registered=False):
+        self._registered = registered
         super().__init__({
             "i": In(stream.Signature(row_operation_layout)),
             "o": Out(stream.Signature(copy_operation_layout)),
@@ -37,8 +38,11 @@ class RowExpander(Component):
         last = Signal(reset_less=True)      # known ahead: it selects for all registers
         m.d.comb += [
             self.o.valid.eq(active & ~self.stop), self.o.payload.eq(rest.first), self.busy.eq(active),
-            self.i.ready.eq(self.stop | ~active | (self.o.ready & last)),
+            self.i.ready.eq(self.stop | ~active | (0 if self._registered else self.o.ready & last)),
         ]
+        if self._registered:
+            with m.If(self.o.ready & last):
+                m.d.sync += active.eq(0)
         with m.If(self.i.ready):
             m.d.sync += active.eq(self.i.valid & (self.i.payload.rows != 0) & ~self.stop)
         with m.If(~active | last):

@@ -1,19 +1,14 @@
 """Back end of the copy unit for stores: words of the banks of shared memory, written in bursts to global memory."""
 
-import itertools
-
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
-from ..constants import BANK_BYTES, BANKS
-from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..layouts import (
     PC_BITS,
-    SHARED_READ_LATENCY,
     BankReadPort,
     barrier_arrival_layout,
     error_layout,
@@ -22,225 +17,15 @@ from ..layouts import (
     write_response_layout,
 )
 from ..stream import Queue, link
-from .beats import BeatRequester, beat_layout
+from .beat_reader import BeatReader
+from .beats import BeatRequester
 from .burst_request import request_burst
-from .generator import burst_layout, unit_bytes, units_per_beat
+from .generator import burst_layout
 from .slots import SlotRing
-from .swizzle import exchange_of, swizzle
 
-__all__ = ["BeatReader", "StoreEngine"]
+__all__ = ["StoreEngine"]
 
-BEATS_AHEAD = 8     # beats read and not yet taken by the bus; 6 hide the latency of banks and queue
-JOINED_EARLY = 4    # banks whose words a table of six inputs selects
 BURSTS_AHEAD = 3    # bursts whose request is out and whose beats are not yet read
-
-
-class BeatReader(Component):
-    """Reads beats out of the banks and puts them together for the bus.
-
-    A swizzled beat that lies in two rows is read row by row. A beat keeps requesting the banks that were not granted yet; the
-    words wait in the lanes for the last of them. Lane j collects the units of banks b with b mod ``units_per_beat`` = j, before
-    the exchange of swizzled rows; a beat is rotated into order when it is complete. 5 cycles from the grant to ``o``; throughput
-    one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are read ahead of the bus. Reset drops them all.
-
-    Parameters
-    ----------
-    cfg : Config
-
-    Members
-    -------
-    i : In(stream.Signature(beat_layout(cfg)))
-        Accepted when its last bank is granted.
-    bank_read : Out(BankReadPort(cfg))
-        Combinational from registers.
-    o : Out(stream.Signature(write_data_layout(cfg)))
-        Registered.
-    o_moved : Out(stream.Signature(barrier_arrival_layout))
-        Bytes of a burst that has been read. Registered.
-    read : Out(2)
-        Only with ``cfg.tensors``: the last beat of a store of blocks, of a tensor, is read in this cycle.
-    event_conflict : Out(1)
-    """
-
-    def __init__(self, cfg):
-        self.cfg = cfg
-        super().__init__({
-            "i": In(stream.Signature(beat_layout(cfg))),
-            "bank_read": Out(BankReadPort(cfg)),
-            "o": Out(stream.Signature(write_data_layout(cfg))),
-            "o_moved": Out(stream.Signature(barrier_arrival_layout)),
-            "event_conflict": Out(1),
-        } | ({"read": Out(2)} if cfg.tensors else {}))
-
-    def elaborate(self, platform):
-        m = Module()
-        beat = self.i.payload
-        granted = Signal(BANKS)         # banks of this part of the beat that were granted in earlier cycles
-        complete = Signal()
-        written = Signal()              # ... and goes to the bus
-        allowed = Signal()
-        ahead = Signal(range(BEATS_AHEAD + 1))
-        wanted, split = self._wanted(m, beat)
-        part_read = Signal()
-        now = Signal(BANKS)
-        m.d.comb += [
-            allowed.eq(self.i.valid & (ahead != BEATS_AHEAD) & ~(beat.arrives & self.o_moved.valid)),
-            self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
-            now.eq(self.bank_read.request & self.bank_read.grant),
-            part_read.eq(allowed & ((granted | now) == wanted)),
-            complete.eq(part_read & ~split),
-            self.event_conflict.eq(self.bank_read.request != now),
-            self.i.ready.eq(complete),
-            written.eq(complete & ~beat.silent if self.cfg.tensors else complete),
-        ]
-        if self.cfg.tensors:
-            m.d.comb += self.read.eq(Mux(complete, beat.ends, 0))
-        m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
-        with m.If(part_read):
-            m.d.sync += self._second.eq(split)
-        taken = self.o.valid & self.o.ready
-        with m.If(written & ~taken):
-            m.d.sync += ahead.eq(ahead + 1)
-        with m.If(taken & ~written):
-            m.d.sync += ahead.eq(ahead - 1)
-
-        with m.If(complete & beat.arrives):
-            m.d.sync += [
-                self.o_moved.valid.eq(1),
-                self.o_moved.payload.barrier.eq(beat.barrier),
-                self.o_moved.payload.bytes.eq(beat.bytes),
-            ]
-        with m.Elif(self.o_moved.ready):
-            m.d.sync += self.o_moved.valid.eq(0)
-        self._collect(m, beat, now, written)
-        return m
-
-    @property
-    def _halves(self):
-        """Pointer bits below the block."""
-        return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
-
-    def _wanted(self, m, beat):
-        """The banks of the beat, or of one of the two rows that a swizzled beat lies in, and whether the other one follows; sets their
-        rows."""
-        units = units_per_beat(self.cfg)
-        block = beat.pointer[self._halves:]
-        first_bank = block[:exact_log2(BANKS)]
-        row = block[exact_log2(BANKS):]
-        spread = Signal(BANKS + units - 1)
-        next_row = Signal.like(row, name="next_row")
-        m.d.comb += [spread.eq(beat.valid_units << first_bank), next_row.eq(row + 1)]
-        here, behind = spread[:BANKS], spread[BANKS:]
-        self._second = Signal(name="second")            # the part in the next row
-        in_next, split = Signal(name="in_next"), Signal(name="split")
-        self._exchange = Signal(exact_log2(BANKS), name="exchange")
-        m.d.comb += [
-            split.eq(beat.swizzle.any() & here.any() & behind.any() & ~self._second),
-            in_next.eq(behind.any() & (self._second | ~here.any())),
-            self._exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(in_next, next_row, row))),
-        ]
-        for b in range(BANKS):
-            wraps = Mux(beat.swizzle.any(), in_next, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
-            m.d.comb += self.bank_read.row[b].eq(Mux(wraps, next_row, row))
-        part = Mux(beat.swizzle.any(), Mux(in_next, behind, here), here | behind)
-        return swizzle(m, "wanted", part, self._exchange), split
-
-    def _collect(self, m, beat, now, complete):
-        """Lanes that catch the granted words, and the queue of finished beats."""
-        units = units_per_beat(self.cfg)
-        delayed_layout = data.StructLayout({
-            "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
-            "valid_units": units, "last": 1, "exchange": exact_log2(units), **self._missing,
-        })
-        stages = [Signal(delayed_layout, name=f"granted_{n}") for n in range(SHARED_READ_LATENCY + 3)]
-        m.d.comb += [
-            stages[0].now.eq(now),
-            stages[0].complete.eq(complete),
-            stages[0].unit_pointer.eq(beat.pointer),
-            stages[0].valid_units.eq(beat.valid_units),
-            stages[0].last.eq(beat.last),
-            stages[0].exchange.eq(self._exchange),
-            *(stages[0][name].eq(beat[name]) for name in self._missing),
-        ]
-        for before, after in itertools.pairwise(stages):
-            m.d.sync += after.eq(before)
-
-        arrived = stages[SHARED_READ_LATENCY + 1]
-        words = []
-        for j in range(units):
-            banks = range(j, BANKS, units)              # at most one of them is granted for a beat
-            join = self._join_late if len(banks) > JOINED_EARLY else self._join_early
-            words.append(Cat(join(m, j, banks, stages), Cat(arrived.now[b] for b in banks).any()))
-        lanes = []
-        for j in range(units):
-            lane = Signal(8 * BANK_BYTES, name=f"lane_{j}", reset_less=True)
-            chosen = Signal(8 * BANK_BYTES + 1, name=f"chosen_{j}")
-            # The unit of bank b of a row that is not swizzled lies in bank b XOR exchange.
-            m.d.comb += chosen.eq(select_one_hot((arrived.exchange == n for n in range(units)), (words[j ^ n] for n in range(units)))
-                                  if units > 1 else words[0])
-            with m.If(chosen[-1]):
-                m.d.sync += lane.eq(chosen)
-            lanes.append(lane)
-        self._output(m, stages[-1], Cat(lanes))
-
-    def _join_late(self, m, lane, banks, stages):
-        """Registers of the banks' words, zero where a word does not count, so that an OR joins them."""
-        kept = []
-        for b in banks:
-            word = Signal(8 * BANK_BYTES, name=f"bank_{b}", reset_less=True)
-            m.d.sync += word.eq(self.bank_read.data[b])
-            with m.If(~stages[SHARED_READ_LATENCY].now[b]):
-                m.d.sync += word.eq(0)
-            kept.append(word)
-        return any_of(kept)
-
-    def _join_early(self, m, lane, banks, stages):
-        """A register of the word that counts, behind a multiplexer whose selection is known a cycle ahead."""
-        number = Signal(range(len(banks)), name=f"number_{lane}", reset_less=True)
-        word = Signal(8 * BANK_BYTES, name=f"word_{lane}", reset_less=True)
-        now = stages[SHARED_READ_LATENCY - 1].now
-        m.d.sync += [
-            number.eq(Cat(Cat(now[b] for place, b in enumerate(banks) if place >> bit & 1).any() for bit in range(len(number)))),
-            word.eq(Cat(self.bank_read.data[b] for b in banks).word_select(number, 8 * BANK_BYTES)),
-        ]
-        return word
-
-    def _output(self, m, finished, lanes):
-        cfg = self.cfg
-        units = units_per_beat(cfg)
-        layout = data.StructLayout({"data": cfg.axi_data_bits, "valid_units": units, "last": 1, **self._missing})
-        m.submodules.beats = beats = Queue(layout, BEATS_AHEAD)
-        if self._halves:
-            word = Mux(finished.unit_pointer[0], lanes[8 * unit_bytes(cfg):], lanes[:8 * unit_bytes(cfg)])
-        else:       # lane j holds unit j - first bank (modulo the units)
-            rotation = exact_log2(units)
-            word = Cat(lanes.word_select((finished.unit_pointer + i)[:rotation], 8 * BANK_BYTES) for i in range(units))
-        m.d.comb += [
-            beats.i.valid.eq(finished.complete),
-            beats.i.payload.data.eq(word),
-            beats.i.payload.valid_units.eq(finished.valid_units),
-            beats.i.payload.last.eq(finished.last),
-            *(beats.i.payload[name].eq(finished[name]) for name in self._missing),
-            self.o.valid.eq(beats.o.valid),
-            beats.o.ready.eq(self.o.ready),
-            self.o.payload.data.eq(beats.o.payload.data),
-            self.o.payload.last.eq(beats.o.payload.last),
-            self.o.payload.strobe.eq(Cat(self._strobes(beats.o.payload))),
-        ]
-
-    @property
-    def _missing(self):
-        """Members of beats with tensors only."""
-        return {"missing": beat_layout(self.cfg)["missing"].shape} if self.cfg.tensors else {}
-
-    def _strobes(self, beat):
-        """Strobes of the units of a beat: all bytes, of the last valid one without those that are missing."""
-        nbytes, units = unit_bytes(self.cfg), list(beat.valid_units)
-        for unit, following in zip(units, [*units[1:], 0]):
-            if self.cfg.tensors:
-                yield Cat(unit & (following | (byte + beat.missing < nbytes)) for byte in range(nbytes))
-            else:
-                yield unit.replicate(nbytes)
 
 
 class StoreEngine(Component):

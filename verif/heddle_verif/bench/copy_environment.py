@@ -315,8 +315,8 @@ class CopyBench:
 
 
 def pack_operation(operation):
-    """Bits of an operation, which is for no other core; ``kind`` may be a number that has no name yet."""
-    values = {name: getattr(operation, name) for name, _ in copy_operation_layout if name not in ("kind", "mask")}
+    """Bits of an operation; ``kind`` may be a number that has no name yet."""
+    values = {name: getattr(operation, name) for name, _ in copy_operation_layout if name != "kind"}
     values["format"] = values["format"].value
     kind = getattr(operation.kind, "value", operation.kind)
     return copy_operation_layout.const(values).as_bits() | kind << copy_operation_layout["kind"].offset

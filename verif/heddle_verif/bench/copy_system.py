@@ -49,6 +49,8 @@ class CopySystem(Component):
         cfg = self.cfg
         m.submodules.copy = copy = CopyUnit(cfg)
         m.submodules.shared = shared = SharedMemory(cfg, readers=2, writers=1)
+        if cfg.shared_writes == 1 and cfg.far_registers:
+            m.d.comb += shared.asks[0].eq(1)        # the only one
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
         m.submodules.level2 = level2 = Level2(cfg)

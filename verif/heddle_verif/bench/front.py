@@ -334,7 +334,8 @@ async def throughput(dut):
     """Cycles from one instruction to the next."""
     bench = await prepared(dut, "none", 0.9)
     hops = [f"hop{index}: bra hop{index + 1}" for index in range(20)]
-    cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1), "uadd": (["uadd ur1, ur2, 1"] * 30, 2),
+    cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1 + bench.cfg.far_registers),
+             "uadd": (["uadd ur1, ur2, 1"] * 30, 2),
              "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, 3),
              "usetp": (["usetp.eq up1, ur1, 1"] * 30, 1), "bra": ([*hops, "hop20: nop"], 4)}
     for name, (lines, cycles) in cases.items():

@@ -17,7 +17,6 @@ from .register_access import FactorWrite, ProductWrite, Read, Return
 __all__ = ["MatrixBench"]
 
 IDLE_LIMIT = 4_000          # cycles without progress that fail a test
-READ_CYCLES = 2             # from a grant of the register port to the registers
 
 
 class MatrixBench:
@@ -73,7 +72,7 @@ class MatrixBench:
         return int(getattr(self.dut, f"registers__{name}").value)
 
     def expect_read(self, values):
-        self.expected_reads.append((self.cycle + READ_CYCLES, values))
+        self.expected_reads.append((self.cycle + self.cfg.register_read_latency, values))
 
     def signals(self, *names):
         return [int(getattr(self.dut, name).value) for name in names]

@@ -67,8 +67,10 @@ class SharedMemoryBench:
             first = min((port for kind, port, _ in self.requests if kind == "write"), default=0)
             winners["write"] = {b: port for b, port in winners["write"].items() if port == first}
         for b, port in list(winners["write"].items()):
-            reader = winners["read"].get(b)
-            if reader is not None and self.requests["read", reader, b][0] == self.requests["write", port, b][0]:
+            readers = [reader for reader in range(self.kinds["read"]) if ("read", reader, b) in self.requests]
+            if not bench_config().far_registers:        # else a port that is not granted counts too
+                readers = readers[:1]
+            if any(self.requests["read", reader, b][0] == self.requests["write", port, b][0] for reader in readers):
                 del winners["write"][b]
                 self.collided += 1
         for kind, ports in self.kinds.items():
@@ -98,8 +100,12 @@ class SharedMemoryBench:
                     if kind == "write":
                         self._port(kind, port, f"data__{lines}").value = self.requests[kind, port, b][1]
                         self._port(kind, port, f"mask__{lines}").value = mask
-                self._port(kind, port, "request").value = sum(
-                    1 << b for b in range(BANKS) if (kind, port, b) in self.requests)
+                self._ask(kind, port, sum(1 << b for b in range(BANKS) if (kind, port, b) in self.requests))
+
+    def _ask(self, kind, port, banks):
+        self._port(kind, port, "request").value = banks
+        if kind == "write" and bench_config().far_registers:
+            getattr(self.dut, f"asks__{port}").value = int(banks != 0)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -122,14 +128,14 @@ async def _clear(dut, bench):
     Clock(dut.clk, 10, unit="ns").start()
     for kind, ports in bench.kinds.items():
         for port in range(ports):
-            bench._port(kind, port, "request").value = 0
+            bench._ask(kind, port, 0)
     for row in range(len(bench.words[0])):
         for b in range(BANKS):
             bench._port("write", 0, f"row__{b}").value = row
             bench._port("write", 0, f"data__{b}").value = 0
             bench._port("write", 0, f"mask__{b}").value = 0xFFFF
         for request in [0xFF] if bench_config().shared_writes == BANKS else [1 << b for b in range(BANKS)]:
-            bench._port("write", 0, "request").value = request
+            bench._ask("write", 0, request)
             await RisingEdge(dut.clk)
-    bench._port("write", 0, "request").value = 0
+    bench._ask("write", 0, 0)
     await RisingEdge(dut.clk)

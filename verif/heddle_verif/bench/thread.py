@@ -137,29 +137,32 @@ async def operation_cycles(dut):
     store = {"kind": ThreadKind.STORE, "space": Space.SHARED, "a": 8, "element_shift": 4, **always}
     compute = {"kind": ThreadKind.ALU, "dst": 20, "a": 24, **always}
     four = {"access": Access.V4, "value": 3}
-    write = 4 * (groups + (2 if overlap else 3))        # four product registers
+    late = int(bench.cfg.far_registers)                 # the writer takes an operation a cycle after the one before
+    write = 4 * (groups + (2 if overlap else 3)) + late         # four product registers
+    far = bench.cfg.register_read_latency - 2           # cycles that registers take longer
+    near = far + late                                   # and banks
     cases = {       # operation, cycles, cycles with thread_overlap
-        "add of two registers": (dict(compute, function=AluFunction.ADD, b=22, b_is_register=1), 2 * groups + 5,
+        "add of two registers": (dict(compute, function=AluFunction.ADD, b=22, b_is_register=1), 2 * groups + 5 + far,
                                  max(2 * groups + 1, groups + 2)),
-        "add of a constant": (dict(compute, function=AluFunction.ADD, value=3), groups + 5, groups + 2),
-        "move of a constant": (dict(compute, function=AluFunction.MOV, value=3), groups + 3, groups + 2),
+        "add of a constant": (dict(compute, function=AluFunction.ADD, value=3), groups + 5 + far, groups + 2),
+        "move of a constant": (dict(compute, function=AluFunction.MOV, value=3), groups + 3 + late, groups + 2),
         "add to four registers": (dict(compute, function=AluFunction.ADD, **four), write, write),
-        "product": (dict(compute, function=AluFunction.MULH, b=22, b_is_register=1), max(2 * groups + 8, passes * groups + 9),
+        "product": (dict(compute, function=AluFunction.MULH, b=22, b_is_register=1), max(2 * groups + 8, passes * groups + 9) + far,
                     (passes + 1) * groups + 1),
-        "product of four registers": (dict(compute, function=AluFunction.MULH, **four), max(4 * passes * groups + 8, write),
+        "product of four registers": (dict(compute, function=AluFunction.MULH, **four), max(4 * passes * groups + 8 + far, write),
                                       max(4 * passes * groups + 1, write)),
-        "narrow": (dict(compute, function=AluFunction.NARROW, **four), 4 * groups + 7, 4 * groups + 1),
-        "scale": (dict(compute, function=AluFunction.SCALE, c=5, **four), 4 * passes * groups + 10, 4 * passes * groups + 1),
-        "load of a word": (dict(load, access=Access.B32, dst=16), turns + 6, turns + 3),
+        "narrow": (dict(compute, function=AluFunction.NARROW, **four), 4 * groups + 7 + far, 4 * groups + 1),
+        "scale": (dict(compute, function=AluFunction.SCALE, c=5, **four), 4 * passes * groups + 10 + far, 4 * passes * groups + 1),
+        "load of a word": (dict(load, access=Access.B32, dst=16), turns + 6 + near, turns + 3),
         "load of a vector": (dict(load, access=Access.V4, dst=16), write, write),
         "load of one vector": (dict(load, access=Access.V4, dst=16, a=9), write, 12),
-        "store of a word": (dict(store, access=Access.B32, c=21), max(2 * groups, stores + 1) + 6, max(2 * groups, stores + 1) + 3),
-        "store of a vector": (dict(store, access=Access.V4, c=20), max(5 * groups, 4 * stores + 1) + 6,
+        "store of a word": (dict(store, access=Access.B32, c=21), max(2 * groups, stores + 1) + 6 + near, max(2 * groups, stores + 1) + 3),
+        "store of a vector": (dict(store, access=Access.V4, c=20), max(5 * groups, 4 * stores + 1) + 6 + near,
                               max(5 * groups, 4 * stores + 1) + 3),
-        "global load": (dict(load, space=Space.GLOBAL, access=Access.B32, dst=20), bench.cfg.threads + 9, bench.cfg.threads + 6),
-        "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + 5,
+        "global load": (dict(load, space=Space.GLOBAL, access=Access.B32, dst=20), bench.cfg.threads + 9 + far, bench.cfg.threads + 6),
+        "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + 5 + far,
                          bench.cfg.threads + groups + 2),
-        "load of factors": (dict(load, access=Access.V4, dst=FIRST_FACTOR_REGISTER), max(turns + 6, groups * 4 // parts),
+        "load of factors": (dict(load, access=Access.V4, dst=FIRST_FACTOR_REGISTER), max(turns + 6 + near, groups * 4 // parts),
                             max(turns + 3, groups * 4 // parts)),
     }
     wrong = []

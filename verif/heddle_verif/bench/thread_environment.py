@@ -62,7 +62,7 @@ class ThreadBench(GlobalMemorySide):
                         "write_response": write_response_layout(tag)}
         self.operations, self.accepted, self.under_way = deque(), 0, deque()
         self.returned = [0] * cfg.threads       # what the lanes keep for a product register
-        self.operands = None            # registers that stand at the port after the next edge
+        self.operands = deque([None] * (cfg.register_read_latency - 1))     # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
         self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
         self.reads, self.read_beat = deque(), None
@@ -158,8 +158,9 @@ class ThreadBench(GlobalMemorySide):
         return int(self.port(name).value)
 
     def _registers(self):
-        """The lanes: registers stand at the port two cycles after their grant, for one cycle; else anything does."""
-        operands, self.operands = self.operands, None
+        """The lanes: registers stand at the port ``register_read_latency`` cycles after their grant, for one cycle; else anything does."""
+        self.operands.append(None)
+        operands = self.operands.popleft()
         stalled = self._register_read()
         stalled |= self._register_writes()
         self.register_stalls += stalled
@@ -179,7 +180,7 @@ class ThreadBench(GlobalMemorySide):
             return True
         group = self._number("registers__read_group") if self.cfg.thread_groups > 1 else 0
         number = self._number("registers__read_number")
-        self.operands = self.state.registers[group * self.slots:(group + 1) * self.slots, number].copy()
+        self.operands[-1] = self.state.registers[group * self.slots:(group + 1) * self.slots, number].copy()
         self.moved += 1
         return False
 
