@@ -19,6 +19,9 @@ from .contract import any_stream, require
 __all__ = ["ArrivalMergeSpec", "BoxWalkSpec", "BurstRequestSpec", "RowBurstsSpec", "SlotRingSpec"]
 
 
+STEP_BLOCKS = (1, 5, 0, 0, 0)       # of global memory, in each dimension
+
+
 def _config():
     return load_config("tiny").replace(tensors=True, axi_address_bits=16, shared_memory_kib=4)
 
@@ -82,10 +85,13 @@ class RowBurstsSpec(Component):
 class BoxWalkSpec(Component):
     """A walk has exactly the rows of its box, the last one marked: a tile of two dimensions all positions of both, a column all its pixels.
 
-    The rows of a tile lie where the steps of its loops lead. Environment: the other loops of a tile have one row, its sides at most 4
-    elements and steps of at most 3 blocks, columns at most 8 pixels, their inner loops 3 elements; ``stop`` is low (its effect is tested
+    The rows of a tile lie where the steps of its loops lead. Environment: the other loops of a tile have one row, both others are
+    one of ``TILES``, columns have at most 8 pixels, their inner loops 3 elements; ``stop`` is low (its effect is tested
     in simulation).
     """
+
+    # Elements of the innermost side and the step through it, those of the other.
+    TILES = ((1, 1, 1, 1), (3, 1, 2, 1), (4, 2, 3, 2), (5, 3, 1, 4), (1, 2, 4, 1), (2, 1, 3, 3))
 
     def __init__(self, pixels):
         self._pixels = pixels
@@ -130,14 +136,20 @@ class BoxWalkSpec(Component):
         m.d.comb += [Assume(box.pixels == self._pixels), Assume(box.pixels_minus_one < 8)]
         for number, loop in enumerate(box.loop):
             m.d.comb += [Assume((loop.step != 0) & (loop.step <= 8)), Assume(loop.left == loop.restart_left), Assume(loop.left != 0)]
+            if number < 2:
+                m.d.comb += Assume(loop.place == box.loop[0].place)
             if not self._pixels:
-                m.d.comb += [Assume(loop.left <= (4 if number < 2 else loop.step)), Assume(loop.step <= 4), Assume(loop.step_blocks < 4)]
+                m.d.comb += [Assume(loop.step_blocks == STEP_BLOCKS[number]), Assume(loop.place < 4)]
+                if number >= 2:
+                    m.d.comb += Assume(loop.left <= loop.step)
             elif number < LOOPS - 1:
                 m.d.comb += Assume(loop.left <= (3 if number else loop.step))
             else:
                 m.d.comb += Assume((loop.left >= 64) & (loop.left < 128))       # more than a column
-            if number < 2:
-                m.d.comb += Assume(loop.place == box.loop[0].place)
+        if not self._pixels:
+            inner, outer = box.loop[0], box.loop[1]
+            m.d.comb += Assume(Cat((inner.left == sides[0]) & (inner.step == sides[1]) & (outer.left == sides[2]) & (outer.step == sides[3])
+                                   for sides in self.TILES).any())
 
 
 class SlotRingSpec(Component):
