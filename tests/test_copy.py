@@ -20,7 +20,8 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", ["small", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in CONFIGS
+                                             if name != "small")])
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
@@ -48,7 +49,7 @@ def test_within_long(name, simulator, seed):
               parameters={"rounds": 4}, timeout_s=800)
 
 
-@pytest.mark.parametrize("name", ["tiny", "large"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("large", marks=pytest.mark.verilator_nightly)])
 def test_system(name, simulator, seed):
     cfg = CONFIGS[name]
     run_bench(CopySystem(cfg), bench="heddle_verif.bench.copy_system", cfg=cfg, simulator=simulator, seed=seed)

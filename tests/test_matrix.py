@@ -23,7 +23,8 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("config", ["tiny", "dot8", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
-                                                      for name in ("dot16", "plain", "far", "threads16"))])
+                                                      for name in ("dot16", "plain", "far")),
+                                    pytest.param("threads16", marks=pytest.mark.nightly)])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"

@@ -17,8 +17,10 @@ WIDE = Config(name="wide", threads=32, dot=16, thread_slots=8, axi_data_bits=512
               instruction_words=64, axi_address_bits=20, axi_reads=8, axi_writes=4)
 NARROW = Config(name="narrow", threads=8, dot=4, thread_slots=2, axi_data_bits=64, shared_memory_kib=4, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4, thread_queue=2, shared_writes=1)
-UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke), pytest.param(NARROW, id="narrow"),
-         pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single"),
+UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
+         pytest.param(NARROW, id="narrow", marks=pytest.mark.verilator_nightly),
+         pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single",
+                      marks=pytest.mark.verilator_nightly),
          pytest.param(NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, far_registers=True), id="far",
                       marks=pytest.mark.verilator_nightly),
          pytest.param(MIDDLE, id="middle", marks=pytest.mark.verilator_nightly),

@@ -151,7 +151,7 @@ class TensorSetup(Component):
             values[name] = Signal.like(value, name=f"dimension_{name}")
             m.d.comb += values[name].eq(value)
         def derived(name, value):
-            values[name] = Signal(signed(POSITION_BITS + 1), name=f"dimension_{name}")
+            values[name] = Signal(signed(min(len(value), POSITION_BITS + 1)), name=f"dimension_{name}")
             m.d.comb += values[name].eq(value)
 
         derived("end", values["last"] + values["upper"] + 1)        # of the pixel box: the first position behind it

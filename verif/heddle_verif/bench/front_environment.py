@@ -62,7 +62,7 @@ def rows_of(operation):
     """The copies that a row operation stands for; of a prefetch what it has."""
     first = operation["first"]
     if first["kind"] == CopyKind.PREFETCH_BLOCK:
-        first = {name: first[name] for name in ("kind", "source", "blocks", "pc")}
+        first = {name: first[name] for name in ("mask", "kind", "source", "blocks", "pc")}
         assert operation["rows"] == 1, "a prefetch is one row"
         yield first
         return
