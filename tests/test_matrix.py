@@ -22,8 +22,8 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", ["tiny", "dot8", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
-                                                      for name in ("dot16", "plain", "far")),
+@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
+                                              for name in ("dot8", "dot16", "plain", "far")),
                                     pytest.param("threads16", marks=pytest.mark.nightly)])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
