@@ -1,7 +1,7 @@
 """Bench of the copy unit against its golden model."""
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle_sim.golden.copy import CopyOperation, check_copy
 from heddle_sim.harness import bench_config
@@ -63,10 +63,11 @@ class Workload:
         await self.bench.idle()
 
 
-async def begin(dut, stalls, **options):
-    bench = CopyBench(dut, stalls, **options)
-    await bench.start()
-    return bench, Workload(bench)
+async def begin(dut, stalls, bench=CopyBench, work=Workload, **options):
+    """A bench that has started, and what issues its operations."""
+    started = bench(dut, stalls, **options)
+    await started.start()
+    return started, work(started)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -176,20 +177,7 @@ async def stopping(dut):
         for _ in range(12):
             if operation := work.operation(bench.random.choice([LOAD, STORE]), bench.random.choice([*SIZES, 100])):
                 bench.issue(operation, golden=False)
-        await ClockCycles(dut.clk, bench.random.randrange(5, 150))
-        dut.stop.value = 1
-        for _ in range(20_000):
-            await RisingEdge(dut.clk)
-            if not bench.busy and not bench.operations and not dut.i_operation__valid.value:
-                break
-        assert not bench.busy
-        assert bench.done == bench.accepted
-        assert not bench.write_data
-        assert not bench.write_requests
-        dut.stop.value = 0
-        # How much was copied is open: go on from here.
-        bench.golden_memory, bench.golden_shared = bench.memory.copy(), bench.shared.copy()
-        bench.expected_arrivals, bench.expected_accesses = bench.arrived.copy(), bench.accesses.copy()
+        await bench.stopped(bench.random.randrange(5, 150))
         await work.batch(10)
 
 

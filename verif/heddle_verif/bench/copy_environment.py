@@ -6,7 +6,7 @@ from collections import Counter, deque
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge
+from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
 from heddle.isa.layout import Reduction, Space
 from heddle.layouts import (
@@ -116,6 +116,22 @@ class CopyBench:
     def waiting_operations(self):
         """Operations that the unit has not taken."""
         return len(self.operations)
+
+    async def stopped(self, cycles):
+        """After some cycles stop the unit until everything has ended with its done, then go on from what was copied by then."""
+        await ClockCycles(self.dut.clk, cycles)
+        self.dut.stop.value = 1
+        for _ in range(20_000):
+            await RisingEdge(self.dut.clk)
+            if not self.busy and not self.waiting_operations:
+                break
+        assert not self.busy
+        assert self.done == self.accepted
+        assert not self.write_data
+        assert not self.write_requests
+        self.dut.stop.value = 0
+        self.golden_memory, self.golden_shared = self.memory.copy(), self.shared.copy()
+        self.expected_arrivals, self.expected_accesses = self.arrived.copy(), self.accesses.copy()
 
     async def idle(self):
         """Wait until everything that was issued is over, then compare all that can be seen with the golden model."""

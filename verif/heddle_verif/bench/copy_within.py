@@ -1,17 +1,18 @@
 """Bench of the copy unit: copies within a memory and reductions, beside loads and stores."""
 
 from dataclasses import replace
+from functools import partial
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Space, Swizzle
 from heddle.tmau.descriptor import TensorFormat
 from heddle_sim.golden.copy import CopyOperation, check_copy
 from heddle_sim.harness import bench_parameters
 
+from . import copy
 from .copy import LOAD, PROFILES, SIZES, STORE, Workload
-from .copy_environment import CopyBench, Stalls
+from .copy_environment import Stalls
 from .reduce import choices
 
 __all__ = []
@@ -57,10 +58,7 @@ class Mix(Workload):
         await self.bench.idle()
 
 
-async def begin(dut, stalls, **options):
-    bench = CopyBench(dut, stalls, **options)
-    await bench.start()
-    return bench, Mix(bench)
+begin = partial(copy.begin, work=Mix)
 
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
@@ -139,17 +137,7 @@ async def stopping(dut):
         for _ in range(12):
             if operation := work.any():
                 bench.issue(operation, golden=False)
-        await ClockCycles(dut.clk, bench.random.randrange(5, 300))
-        dut.stop.value = 1
-        for _ in range(20_000):
-            await RisingEdge(dut.clk)
-            if not bench.busy and not bench.operations and not dut.i_operation__valid.value:
-                break
-        assert not bench.busy
-        assert bench.done == bench.accepted
-        dut.stop.value = 0
-        bench.golden_memory, bench.golden_shared = bench.memory.copy(), bench.shared.copy()
-        bench.expected_arrivals, bench.expected_accesses = bench.arrived.copy(), bench.accesses.copy()
+        await bench.stopped(bench.random.randrange(5, 300))
         await work.mix(10)
 
 

@@ -1,22 +1,20 @@
 """Bench of the copy unit with tensors against the golden models."""
 
 from dataclasses import replace
+from functools import partial
 
 import cocotb
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import ClockCycles
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation, understood
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.harness import bench_parameters
 
 from ..tensors import broken, random_fields, random_request
+from . import copy
 from .copy import PROFILES
 from .tensor_environment import DESCRIPTORS, TensorBench, TensorWorkload
 
-
-async def begin(dut, stalls, **options):
-    bench = TensorBench(dut, stalls, **options)
-    await bench.start()
-    return bench, TensorWorkload(bench)
+begin = partial(copy.begin, bench=TensorBench, work=TensorWorkload)
 
 
 @cocotb.test(timeout_time=400, timeout_unit="ms")
@@ -90,20 +88,7 @@ async def stopping(dut):
         for _ in range(10):
             work.tensor(bool(bench.rng.integers(2)), max_rows=60)
             work.blocks(bool(bench.rng.integers(2)))
-        await ClockCycles(dut.clk, bench.random.randrange(5, 400))
-        dut.stop.value = 1
-        for _ in range(20_000):
-            await RisingEdge(dut.clk)
-            if not (bench.busy or bench.operations or bench.tensor_operations or dut.i_operation__valid.value or dut.i_tensor__valid.value):
-                break
-        assert not bench.busy
-        assert bench.done == bench.accepted
-        assert not bench.write_data
-        assert not bench.write_requests
-        dut.stop.value = 0
-        # How much was copied is open: go on from here.
-        bench.golden_memory, bench.golden_shared = bench.memory.copy(), bench.shared.copy()
-        bench.expected_arrivals, bench.expected_accesses = bench.arrived.copy(), bench.accesses.copy()
+        await bench.stopped(bench.random.randrange(5, 400))
         bench.expected_errors = bench.errors.copy()
         await work.restart()
         for _ in range(4):

@@ -4,7 +4,7 @@ from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Signal
 from amaranth.lib import data
 
-__all__ = ["any_stream", "obey", "require", "tracked_item"]
+__all__ = ["any_sink", "any_stream", "obey", "require", "tracked_item"]
 
 
 def _rule(m, port, name, make):
@@ -39,6 +39,12 @@ def any_stream(m, port, name):
     """Drive the inputs of a unit's input stream with anything that keeps to the rules."""
     m.d.comb += [port.valid.eq(AnySeq(1)), data_of(port).eq(AnySeq(len(data_of(port))))]
     obey(m, port, name)
+
+
+def any_sink(m, port, name):
+    """Take from a unit's output stream whenever it pleases, and require the rules."""
+    m.d.comb += port.ready.eq(AnySeq(1))
+    require(m, port, name)
 
 
 def tracked_item(m, entering, leaving, value, result, limit, name="item"):

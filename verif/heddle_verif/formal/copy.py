@@ -10,7 +10,7 @@ from heddle.tmau.generator import BurstGenerator, unit_bytes
 from heddle.tmau.requests import transfer_layout
 from heddle.tmau.rows import RowExpander
 
-from .contract import any_stream, require
+from .contract import any_sink, any_stream
 
 __all__ = ["BurstGeneratorSpec", "RowExpanderSpec"]
 
@@ -74,8 +74,8 @@ class BurstGeneratorSpec(Component):
         cfg = load_config("tiny").replace(axi_address_bits=16, shared_memory_kib=4, axi_data_bits=self._data_bits)
         m.submodules.dut = dut = BurstGenerator(cfg)
         any_stream(m, dut.i, "i")
-        m.d.comb += [Assume(dut.i.payload.blocks != 0), dut.o.ready.eq(AnySeq(1))]
-        require(m, dut.o, "o")
+        m.d.comb += Assume(dut.i.payload.blocks != 0)
+        any_sink(m, dut.o, "o")
         left = Signal(transfer_layout(cfg), reset_less=True)
         active = Signal()
         burst = dut.o.payload

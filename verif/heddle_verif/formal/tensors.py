@@ -14,7 +14,7 @@ from heddle.tmau.generator import burst_layout
 from heddle.tmau.row_bursts import LINE_BLOCKS, RowBursts
 from heddle.tmau.slots import SlotRing
 
-from .contract import any_stream, require
+from .contract import any_sink, any_stream
 
 __all__ = ["ArrivalMergeSpec", "BoxWalkSpec", "BurstRequestSpec", "RowBurstsSpec", "SlotRingSpec"]
 
@@ -45,8 +45,7 @@ class RowBurstsSpec(Component):
         m = Module()
         m.submodules.dut = dut = RowBursts(_config())
         any_stream(m, dut.i_row, "i_row")
-        m.d.comb += dut.o.ready.eq(AnySeq(1))
-        require(m, dut.o, "o")
+        any_sink(m, dut.o, "o")
         shape, shown = dut.i_shape.payload, Signal()
         m.d.comb += [
             dut.i_shape.valid.eq(AnySeq(1)), shape.eq(AnyConst(len(shape.as_value()))), Assume(dut.i_shape.valid | ~shown),
@@ -101,8 +100,7 @@ class BoxWalkSpec(Component):
         m = Module()
         m.submodules.dut = dut = BoxWalk(_config())
         any_stream(m, dut.i, "i")
-        m.d.comb += dut.o.ready.eq(AnySeq(1))
-        require(m, dut.o, "o")
+        any_sink(m, dut.o, "o")
         box, later = (Signal.like(dut.i.payload, name=name, reset_less=True) for name in ("box", "later"))
         self._any_box(m, dut.i.payload)
         count, active, waits, fetched = Signal(4), Signal(), Signal(), Signal.like(box)
@@ -261,8 +259,8 @@ class BurstRequestSpec(Component):
         cfg = _config()
         m.submodules.dut = dut = _BurstRequest(cfg)
         any_stream(m, dut.i, "i")
-        m.d.comb += [dut.slot.eq(AnySeq(cfg.tag_bits)), dut.o.ready.eq(AnySeq(1))]
-        require(m, dut.o, "o")
+        any_sink(m, dut.o, "o")
+        m.d.comb += dut.slot.eq(AnySeq(cfg.tag_bits))
         taken, given, waiting = dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready, Signal()
         m.d.sync += waiting.eq(waiting + taken - given)
         m.d.comb += [Assert(~(waiting & taken)), Assert(dut.o.valid == (waiting | taken))]
