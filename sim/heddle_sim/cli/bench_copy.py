@@ -93,6 +93,7 @@ class _Operands:
         device.write(descriptor, np.frombuffer(self.fields.encode(), np.uint8))
         pitch = -(-self.fields.bytes // PERIOD) * PERIOD
         self.places = [number * pitch for number in range(min(PLACES, device.cfg.shared_bytes // pitch))]
+        self.period = pitch if len(self.places) > 1 else device.cfg.shared_bytes
         self.request = self.case.request(descriptor)
         return self
 
@@ -108,8 +109,7 @@ class _Operands:
         """A run with ``count`` copies after the first one; compares memory and shared memory with the golden model."""
         device, fields = self.device, self.fields
         # The same at each place: there is no order between bursts of stores.
-        pitch = self.places[-1] // (len(self.places) - 1) if len(self.places) > 1 else device.cfg.shared_bytes
-        shared = np.resize(self.generator.integers(0, 256, pitch, np.uint8), device.cfg.shared_bytes)
+        shared = np.resize(self.generator.integers(0, 256, self.period, np.uint8), device.cfg.shared_bytes)
         device.write(self.image, shared)
         device.write(fields.address, self.generator.integers(0, 256, fields.tensor_bytes, np.uint8))
         memory = device.memory.bytes.copy() if check else None

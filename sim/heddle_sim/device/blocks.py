@@ -9,7 +9,7 @@ from heddle.tmau.rules import REDUCTION_FORMATS
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor_map import format_of
 
-__all__ = ["REDUCTIONS", "BlockAccess", "checked_array"]
+__all__ = ["BlockAccess", "check_image", "checked_array", "named_reduction", "require_reduction"]
 
 REDUCTIONS = {None: Reduction.NONE} | {kind.name.lower(): kind for kind in Reduction if kind.value}
 _SWIZZLES = ("none", "32B", "64B", "128B")
@@ -21,6 +21,25 @@ def checked_array(array):
     if not 1 <= array.ndim <= MAX_RANK:
         raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
     return array
+
+
+def check_image(image, nbytes):
+    if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (nbytes,):
+        raise ValueError(f"image must be a uint8 array of {nbytes} bytes, not {getattr(image, 'dtype', type(image))} "
+                         f"of shape {getattr(image, 'shape', None)}")
+
+
+def named_reduction(reduce):
+    if reduce not in REDUCTIONS:
+        raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
+    return REDUCTIONS[reduce]
+
+
+def require_reduction(cfg, reduction, floats):
+    """Raises ``ValueError`` where the configuration lacks it; ``floats``: of elements of a float format."""
+    wanted = "reduction_floats" if floats else "reductions"
+    if reduction is not Reduction.NONE and not getattr(cfg, wanted):
+        raise ValueError(f"reduce must be None in configuration {cfg.name} ({wanted} is false), not {reduction.name.lower()!r}")
 
 
 class BlockAccess:
@@ -61,9 +80,7 @@ class BlockAccess:
         """
         array = checked_array(array)
         size = self._image_bytes(array.nbytes, swizzle, smem_address)
-        if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (size,):
-            raise ValueError(f"image must be a uint8 array of {size} bytes, not {getattr(image, 'dtype', type(image))} "
-                             f"of shape {getattr(image, 'shape', None)}")
+        check_image(image, size)
         reduction = self._reduction(reduce, array.dtype)
         source, target = self.memory.place(image[None]), self._place_bytes(array)
         try:
@@ -140,16 +157,13 @@ class BlockAccess:
 
     def _reduction(self, reduce, dtype):
         """Reduction and format, or ``None``."""
-        if reduce not in REDUCTIONS:
-            raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
-        if reduce is None:
+        reduction = named_reduction(reduce)
+        if reduction is Reduction.NONE:
             return None
-        reduction, format = REDUCTIONS[reduce], format_of(dtype)
+        format = format_of(dtype)
         if format not in REDUCTION_FORMATS[reduction]:
             raise ValueError(f"reduce must be defined for {format.name}, not {reduce!r}")
-        wanted = "reduction_floats" if format in FLOAT_FORMATS else "reductions"
-        if not getattr(self.cfg, wanted):
-            raise ValueError(f"reduce must be None in configuration {self.cfg.name} ({wanted} is false), not {reduce!r}")
+        require_reduction(self.cfg, reduction, format in FLOAT_FORMATS)
         return reduction, format
 
     def _place_bytes(self, array):

@@ -10,7 +10,7 @@ from heddle.tmau.descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMod
 from ..golden.tensor_checks import TensorRequest, all_violations
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
 from ..tensor_map import TensorMap, TensorMapError
-from .blocks import REDUCTIONS, BlockAccess, checked_array
+from .blocks import BlockAccess, check_image, checked_array, named_reduction, require_reduction
 
 __all__ = ["TensorAccess"]
 
@@ -43,9 +43,7 @@ class _Placed:
             if violations := all_violations(self.fields, self.request, shared_bytes or cfg.shared_bytes, cfg.axi_address_bits):
                 raise TensorMapError(violations)
             self._check_features(cfg)
-            wanted = "reduction_floats" if array.dtype.kind not in "iu" else "reductions"
-            if reduction is not Reduction.NONE and not getattr(cfg, wanted):
-                raise ValueError(f"reduce must be None in configuration {cfg.name} ({wanted} is false), not {reduction.name.lower()!r}")
+            require_reduction(cfg, reduction, array.dtype.kind not in "iu")
         # With a swizzle the last bytes of a box may lie anywhere in their row of shared memory.
         whole_rows = self.fields.swizzle != Swizzle.NONE
         self.image_bytes = min(-(-self.fields.bytes // ROW_BYTES) * ROW_BYTES if whole_rows else self.fields.bytes, cfg.shared_bytes)
@@ -182,16 +180,13 @@ class TensorAccess(BlockAccess):
         Returns ``(new, stats)``: the array afterwards (``array`` itself does not change), and the counters of the copy alone. What lies
         outside the array is left out.
         """
-        if reduce not in REDUCTIONS:
-            raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
+        reduction = named_reduction(reduce)
         options = _options(box, element_strides, swizzle, interleave, "zero", mode, lower_corner, upper_corner, pixels_per_column,
                            channels_per_pixel)
         self._needs_tensors()
-        with _Placed(self, array, coords, options, smem_address=smem_address, store=True, reduction=REDUCTIONS[reduce],
+        with _Placed(self, array, coords, options, smem_address=smem_address, store=True, reduction=reduction,
                      check=check) as placed:
-            if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (placed.image_bytes,):
-                raise ValueError(f"image must be a uint8 array of {placed.image_bytes} bytes, not {getattr(image, 'dtype', type(image))} "
-                                 f"of shape {getattr(image, 'shape', None)}")
+            check_image(image, placed.image_bytes)
             source = placed.reserve(self.memory.place(image[None]))
             self._launch(block_copy(self.cfg, smem_address, source, placed.image_bytes, to_shared=True))
             stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
