@@ -13,26 +13,24 @@ class SharedBank(Component):
     """``cfg.shared_rows`` words of 16 bytes: one read and one write a cycle, each for the first port that requests.
 
     Grants are combinational; ``data`` follows one cycle after a read was granted. A write to the row that is read in the same
-    cycle (with ``compared``: that a port asks for) is not granted. See ``SharedMemory``.
+    cycle (with ``ahead``: that a port asks for) is not granted. See ``SharedMemory``.
 
     Members
     -------
     read : array of ``request``, ``row``, ``grant``
     data : Out(128)
     write : array of ``request``, ``row``, ``data``, ``mask`` (byte enables), ``grant``
-    hit : In(1).array(readers)
-        With ``compared``: the row to write is that of the reader.
     """
 
-    def __init__(self, cfg, readers, writers, compared=False):
+    def __init__(self, cfg, readers, writers, ahead=False):
         self.cfg = cfg
-        self._compared = compared
+        self._ahead = ahead
         address = {"request": Out(1), "row": Out(cfg.row_bits), "grant": In(1)}
         super().__init__({
             "read": In(Signature(address)).array(readers),
             "data": Out(8 * BANK_BYTES),
             "write": In(Signature(address | {"data": Out(8 * BANK_BYTES), "mask": Out(BANK_BYTES)})).array(writers),
-        } | ({"hit": In(1).array(readers)} if compared else {}))
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -50,9 +48,9 @@ class SharedBank(Component):
         writing = self._arbitrate(m, self.write, blocked)
         m.d.comb += [
             write.addr.eq(self._first(self.write, "row")),
-            hit.eq(Cat(self.hit) if self._compared else Cat(port.row == write.addr for port in self.read)),
+            hit.eq(Cat(port.row == write.addr for port in self.read)),
             # One that asks in vain has the same row a cycle later: a write that waits for it needs no grant to be known.
-            blocked.eq((hit & Cat(port.request if self._compared else port.grant for port in self.read)).any()),
+            blocked.eq((hit & Cat(port.request if self._ahead else port.grant for port in self.read)).any()),
             write.data.eq(self._first(self.write, "data")),
             write.en.eq(self._first(self.write, "mask") & (writing & ~blocked).replicate(BANK_BYTES)),
         ]

@@ -1,10 +1,9 @@
 """Shared memory of a core: eight banks of 16 bytes with fixed priorities."""
 
-from amaranth.hdl import Const, Module, Mux
+from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In
 
 from ..constants import BANKS
-from ..datapath.gates import any_of
 from ..layouts import BankReadPort, BankWritePort
 from ..once import Once
 from .shared_bank import SharedBank
@@ -49,15 +48,15 @@ class SharedMemory(Component):
         self.readers = readers
         self.writers = writers
         self._common = cfg.shared_writes == 1
-        self._compared = self._common and cfg.far_registers
+        self._ahead = self._common and cfg.far_registers
         super().__init__({
             "read": In(BankReadPort(cfg)).array(readers),
             "write": In(BankWritePort(cfg)).array(writers),
-        } | ({"asks": In(1).array(writers)} if self._compared else {}))
+        } | ({"asks": In(1).array(writers)} if self._ahead else {}))
 
     def elaborate(self, platform):
         m = Module()
-        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._compared)
+        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
         writes = self._one_write(m) if self._common else self.write
         for index in range(BANKS):
             bank = banks.instantiate(m, f"bank_{index}")
@@ -66,10 +65,6 @@ class SharedMemory(Component):
                     inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]),
                     outer.grant[index].eq(inner.grant), outer.data[index].eq(bank.data),
                 ]
-            if self._compared:      # compared with the row of each writer, before the writer is chosen
-                for outer, hit in zip(self.read, bank.hit):
-                    m.d.comb += hit.eq(any_of(
-                        first & (port.row[0] == outer.row[index]) for first, port in zip(self._chosen(), self.write)))
             for outer, inner in zip(writes, bank.write):
                 m.d.comb += [
                     inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]), inner.data.eq(outer.data[index]),
@@ -80,7 +75,7 @@ class SharedMemory(Component):
     def _one_write(self, m):
         """The bus of ``shared_writes`` 1, as the only write port of the banks."""
         bus = BankWritePort(self.cfg).create(path=("bus",))
-        self._asks = list(self.asks) if self._compared else [port.request.any() for port in self.write]
+        self._asks = list(self.asks) if self._ahead else [port.request.any() for port in self.write]
         m.d.comb += bus.request.eq(self._of_first([port.request for port in self.write]))
         for name in ("row", "data", "mask"):
             m.d.comb += [value.eq(self._of_first([getattr(port, name)[0] for port in self.write])) for value in getattr(bus, name)]
@@ -89,14 +84,6 @@ class SharedMemory(Component):
             m.d.comb += port.grant.eq(Mux(taken, 0, bus.grant))
             taken = taken | asks
         return [bus]
-
-    def _chosen(self):
-        """For each write port whether it is the first that asks; the last one: none before does."""
-        before = Const(0, 1)
-        for asks in self._asks[:-1]:
-            yield asks & ~before
-            before = before | asks
-        yield ~before
 
     def _of_first(self, values):
         """The value of the first write port that asks for a bank."""
