@@ -1,0 +1,151 @@
+"""Records of the engine for recurrent networks: what a program places in shared memory, and what its parts hand to each other.
+
+All records are 128 bits, one word of a bank of shared memory. They follow each other in an *image*: a header, ``tasks`` pairs of task
+records, ``sweeps`` sweep records, ``operations`` tail operation records (docs/units/rnn.md) [S3.1-S3.6].
+"""
+
+from amaranth.lib import data, enum
+
+from ..constants import PRODUCT_REGISTERS
+
+__all__ = [
+    "ACTIVATION_FRACTION", "CELL_FRACTION", "MAX_BLOCKS", "MAX_STEPS", "RECORD_BITS", "SUM_FRACTION",
+    "Cell", "Function", "Pre", "Start", "Wait", "header_layout", "operation_layout", "sweep_layout", "task_layout", "task_memory_layout",
+]
+
+RECORD_BITS = 128
+SUM_FRACTION = 13           # fraction bits of a de-quantised sum, signed 18 bits
+ACTIVATION_FRACTION = 16    # of sigmoid and tanh, signed 18 bits
+CELL_FRACTION = 11          # of the cell state of an LSTM as it is stored, signed 16 bits
+MAX_BLOCKS = 128
+MAX_STEPS = 1 << 16
+ELEMENT_BITS = 13           # position of an element in a context's part of vector memory
+PRODUCT_BITS = (PRODUCT_REGISTERS - 1).bit_length()
+
+
+def _padded(fields):
+    """A layout of ``RECORD_BITS``."""
+    used = data.StructLayout(fields).size
+    assert used <= RECORD_BITS, used
+    return data.StructLayout(fields | ({"unused": RECORD_BITS - used} if used < RECORD_BITS else {}))
+
+
+class Start(enum.Enum, shape=1):
+    """What the first column of a sweep does to its product registers."""
+
+    CONTINUE = 0        # adds to them
+    BIAS = 1            # replaces them: bias registers plus column
+
+
+class Wait(enum.Enum, shape=2):
+    """What the elements of a sweep's vector come from."""
+
+    NONE = 0            # they are there
+    INPUT = 1           # a row of the input
+    LAST = 2            # the youngest job of the tail of this context, element by element
+    BEFORE = 3          # the job before that
+
+
+class Function(enum.Enum, shape=2):
+    LINEAR = 0
+    SIGMOID = 1
+    TANH = 2
+    RELU = 3
+
+
+class Pre(enum.Enum, shape=2):
+    """What is added to a de-quantised sum."""
+
+    NONE = 0
+    PEEPHOLE = 1        # operand x state
+    KEEP = 2            # nothing; the sum is kept
+    GATED = 3           # kept gate x kept sum
+
+
+class Cell(enum.Enum, shape=3):
+    """What becomes of an activation."""
+
+    ACTIVATION = 0      # itself
+    PRODUCT = 1         # kept activation x activation
+    STATE = 2           # activation x state + result of the operation before
+    GATE = 3            # activation x state
+    BLEND = 4           # activation + kept activation x (state - activation)
+    OUTPUT = 5          # activation x second function of the last STATE, or of the state that was read
+
+
+header_layout = _padded({
+    "tasks": 16,                # at least 1
+    "sweeps": 8,                # records, at least 1
+    "operations": 8,            # records
+    "elements": ELEMENT_BITS + 1,   # of vector memory for each context, a multiple of the memory's width
+    "registers": PRODUCT_BITS,  # product registers for each context; context n adds n times as many
+    "parity": PRODUCT_BITS,     # odd steps use accumulators so many registers further
+    "contexts": 4,              # contexts that take tasks, 1 to ``rnn_contexts``
+})
+
+# A task is two records, one behind the other.
+task_layout = _padded({
+    "sweep": 8,                 # first of the records of a step
+    "steps": 16,                # 0 is 65,536
+    "start": 24,                # cycles after the start of the run before which the task does not begin
+    "input_bytes": 15,          # of a row of input, a multiple of 16; 0: none
+    "input_element": ELEMENT_BITS,      # where rows of even steps go; odd steps: right behind that, at the next full word of the memory
+    "state_bytes": 15,          # loaded once before the first step, a multiple of 16; 0: nothing
+    "state_element": ELEMENT_BITS,
+})
+task_memory_layout = _padded({
+    "input_address": 20,        # shared memory, multiples of 16
+    "input_pitch": 16,          # bytes from a row to that of the next step, signed, a multiple of 16
+    "state_address": 20,
+    "output_address": 20,
+    "output_pitch": 16,         # signed
+})
+
+sweep_layout = _padded({
+    "element": ELEMENT_BITS,    # first element of the vector in the context's part of vector memory, a multiple of its width
+    "columns": 12,              # groups of dot / cat elements, minus one
+    "weight": 13,               # first factor word; column after column, block after block
+    "blocks": 7,                # rows / (threads x cat), minus one
+    "product": PRODUCT_BITS,    # accumulator of block 0
+    "bias": PRODUCT_BITS,       # register of block 0 with which BIAS begins, the same for all contexts
+    "cat": 2,                   # log2 of the dot products of a lane: 1, 2 or 4
+    "start": Start,
+    "wait": Wait,
+    "parity": 1,                # odd steps use the other accumulators
+    "input": 1,                 # the vector is the input: odd steps read the other row
+    "release": 1,               # the last sweep that reads the input of this step
+    "skip": 1,                  # columns whose elements are all zero take no step of the lanes
+    "last": 1,                  # of the step
+    "launch": 1,                # a job of the tail begins when this sweep has ended
+    "operation": 8,             # its first record
+    "operations": 4,            # records for each group of elements, minus one
+    "groups": 10,               # groups of ``tail_lanes`` elements, minus one
+})
+
+operation_layout = _padded({
+    "idle": 1,                  # no sum: only the operand is read
+    "product": PRODUCT_BITS,    # accumulator of the first row group
+    "parity": 1,
+    "cat": 2,                   # log2, as in the sweeps that made the sums
+    "first": 3,                 # row group of element group 0
+    "stride": 3,                # row groups from an element group to the next
+    "shift": 5,                 # sums are rounded to units of 2^shift,
+    "multiplier": 16,           # then times this / 2^16
+    "function": Function,
+    "shift_activation": 3,      # right shift of the activation
+    "pre": Pre,
+    "cell": Cell,
+    "second": Function,         # OUTPUT: of the cell state
+    "shift_second": 3,
+    "read": 1,                  # the operand is a group of elements from ``operand`` on
+    "operand": ELEMENT_BITS,
+    "load_state": 1,            # the operand becomes the state,
+    "wide_state": 1,            # times 4: a cell state
+    "keep_activation": 1,       # for PRODUCT and BLEND
+    "keep_gate": 1,             # for GATED
+    "write": 1,                 # the result goes to vector memory,
+    "wide_result": 1,           # divided by 4: a cell state
+    "destination": ELEMENT_BITS,
+    "output": 1,                # and to shared memory,
+    "output_byte": 16,          # so many bytes behind the start of the row of the step
+})
