@@ -96,6 +96,14 @@ class Config(DerivedParameters):
     far_registers : bool
         Registers where signals go from one unit to another, or to all lanes: for chips that they do not cross in a cycle. They cost
         cycles of latency; steps of ``mm`` and beats of copies still come one a cycle.
+    rnn : bool
+        The engine for recurrent networks; the lanes then multiply 9 x 17 bit, and have up to four sums each.
+    rnn_contexts : int
+        Tasks of the engine that take turns (1, 2, 4 or 8).
+    rnn_elements : int
+        Elements of its vector memory, of 16 bits: a power of two from 256 to 65536.
+    rnn_records : int
+        Sweeps, and operations of the tail, that fit its tables: a power of two from 8 to 256.
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
@@ -142,6 +150,10 @@ class Config(DerivedParameters):
     reductions: bool = False
     reduction_floats: bool = False
     far_registers: bool = False
+    rnn: bool = False
+    rnn_contexts: int = 4
+    rnn_elements: int = 8192
+    rnn_records: int = 32
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():
@@ -175,6 +187,9 @@ class Config(DerivedParameters):
         if self.multicast and self.cores == 1:
             raise ConfigError("multicast must be false with cores = 1, not True")
         self._check_second_level()
+        self._one_of("rnn_contexts", (1, 2, 4, 8))
+        self._power("rnn_elements", 256, 65536)
+        self._power("rnn_records", 8, 256)
         last = FIRST_FACTOR_REGISTER + self.factor_registers
         if last > 1 << REGISTER_BITS:
             raise ConfigError(

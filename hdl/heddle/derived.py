@@ -52,7 +52,7 @@ class DerivedParameters:
     @property
     def element_bits(self):
         """Bits of an element of B as it is broadcast, signed."""
-        return 17 if self.wide_lanes else 9
+        return 17 if self.wide_lanes or self.rnn else 9
 
     @property
     def positions(self):
@@ -147,6 +147,18 @@ class DerivedParameters:
     @property
     def program_counter_bits(self):
         return exact_log2(self.instruction_words)
+
+    # -- recurrent networks -----------------------------------------------------------------
+
+    @property
+    def tail_lanes(self):
+        """Sums that the tail of the engine for recurrent networks takes in a cycle: those of a group of threads."""
+        return min(self.thread_slots, self.threads)
+
+    @property
+    def vector_lanes(self):
+        """Elements of a word of its vector memory."""
+        return max(self.dot, self.tail_lanes)
 
     # -- AXI --------------------------------------------------------------------------------
 
