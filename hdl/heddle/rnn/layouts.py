@@ -5,12 +5,13 @@ records, ``sweeps`` sweep records, ``operations`` tail operation records (docs/u
 """
 
 from amaranth.lib import data, enum
+from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
 
 __all__ = [
     "ACTIVATION_FRACTION", "CELL_FRACTION", "MAX_BLOCKS", "MAX_STEPS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "Function", "Pre", "Start", "Wait", "header_layout", "operation_layout", "sweep_layout", "task_layout", "task_memory_layout",
+    "Cell", "Function", "Pre", "Start", "Wait", "engine_step_layout", "header_layout", "tail_job_layout", "tail_output_layout", "operation_layout", "sweep_layout", "task_layout", "task_memory_layout",
 ]
 
 RECORD_BITS = 128
@@ -149,3 +150,33 @@ operation_layout = _padded({
     "output": 1,                # and to shared memory,
     "output_byte": 16,          # so many bytes behind the start of the row of the step
 })
+
+
+def engine_step_layout(cfg):
+    """What the engine asks of the lanes in a cycle; the elements of the column go with it (see ``LaneArray``)."""
+    return data.StructLayout({
+        "step": 1,
+        "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``RNN_TAP_REGISTERS``
+        "source": PRODUCT_BITS,     # register that is added to: the same one, or the bias
+        "factor_word": cfg.factor_address_bits,
+        "cat": 2,                   # log2 of the dot products of a lane
+    })
+
+
+def tail_job_layout(cfg):
+    """The sums of one step of one context, for the tail; positions are those of the whole memory."""
+    return data.StructLayout({
+        "context": max(1, exact_log2(cfg.rnn_contexts)),
+        "operation": exact_log2(cfg.rnn_records),   # first record
+        "operations": 4,                            # of each element group, minus one
+        "groups": 10,                               # element groups, minus one
+        "elements": exact_log2(cfg.rnn_elements),   # first element of the context in vector memory
+        "registers": PRODUCT_BITS,                  # first product register of the context
+        "parity": PRODUCT_BITS,                     # what operations with ``parity`` add to their accumulator in this step: 0 in even ones
+        "row": 20,                                  # address of the output row of this step, in bytes
+    })
+
+
+def tail_output_layout(cfg):
+    """Results for shared memory: ``tail_lanes`` elements of 16 bits, in order, at a byte address that is a multiple of their size or of 16."""
+    return data.StructLayout({"address": 20, "elements": data.ArrayLayout(16, cfg.tail_lanes)})
