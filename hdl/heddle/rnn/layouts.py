@@ -10,9 +10,9 @@ from amaranth.utils import exact_log2
 from ..constants import PRODUCT_REGISTERS
 
 __all__ = [
-    "ACTIVATION_FRACTION", "CELL_FRACTION", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "Function", "Pre", "Start", "Wait", "engine_step_layout", "header_layout", "operation_layout", "sweep_layout",
-    "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout",
+    "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS", "RECORD_BITS", "SUM_FRACTION",
+    "Cell", "Function", "Pre", "Start", "Wait", "chosen_sweep_layout", "context_layout", "engine_step_layout", "header_layout", "operation_layout", "stored", "sweep_layout",
+    "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout",
 ]
 
 RECORD_BITS = 128
@@ -22,6 +22,7 @@ CELL_FRACTION = 11          # of the cell state of an LSTM as it is stored, sign
 MAX_BLOCKS = 128
 MAX_STEPS = 1 << 16
 ELEMENT_BITS = 13           # position of an element in a context's part of vector memory
+COUNT_BITS = 2              # of counts of jobs and of rows, modulo 4: no context has more than two of either under way
 PRODUCT_BITS = (PRODUCT_REGISTERS - 1).bit_length()
 
 
@@ -30,6 +31,11 @@ def _padded(fields):
     used = data.StructLayout(fields).size
     assert used <= RECORD_BITS, used
     return data.StructLayout(fields | ({"unused": RECORD_BITS - used} if used < RECORD_BITS else {}))
+
+
+def stored(layout):
+    """A record without its unused bits, as a table keeps it."""
+    return data.StructLayout({name: member for name, member in layout.members.items() if name != "unused"})
 
 
 class Start(enum.Enum, shape=1):
@@ -181,3 +187,41 @@ def tail_job_layout(cfg):
 def tail_output_layout(cfg):
     """Results for shared memory: ``tail_lanes`` elements of 16 bits in order; the byte address is a multiple of their size or of 16."""
     return data.StructLayout({"address": 20, "elements": data.ArrayLayout(16, cfg.tail_lanes)})
+
+
+def chosen_sweep_layout(cfg):
+    """A sweep whose turn it is, with positions of the whole memory and of the whole register file."""
+    return data.StructLayout({
+        "context": max(1, exact_log2(cfg.rnn_contexts)),
+        "job": COUNT_BITS,          # that writes the vector, modulo 4; with ``waits``
+        "waits": 1,
+        "element": exact_log2(cfg.rnn_elements),
+        "columns": 12,
+        "weight": cfg.factor_address_bits,
+        "blocks": 7,
+        "product": PRODUCT_BITS,
+        "source": PRODUCT_BITS,     # of block 0, in the first column
+        "cat": 2,
+        "skip": 1,
+        "release": 1,
+        "launch": 1,
+        "tail": tail_job_layout(cfg),
+    })
+
+
+def context_layout(cfg):
+    """What the scheduler keeps of a task: where it is."""
+    record = exact_log2(cfg.rnn_records)
+    return data.StructLayout({
+        "first": record,            # sweep records of a step begin here
+        "next": record,
+        "left": 16,                 # steps behind this one
+        "odd": 1,                   # this step
+        "row": 20,                  # of output, of this step
+        "pitch": 16,
+        "input": exact_log2(cfg.rnn_elements),      # elements from the row of even steps to that of odd ones
+    })
+
+
+def task_start_layout(cfg):
+    return data.StructLayout({"context": max(1, exact_log2(cfg.rnn_contexts)), "task": context_layout(cfg)})

@@ -1,0 +1,86 @@
+"""How far the jobs and the inputs of each context are."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
+
+from .layouts import COUNT_BITS, ELEMENT_BITS
+
+__all__ = ["Progress", "available", "status_layout"]
+
+
+def status_layout(cfg):
+    """Of one context, for whoever decides whether its next sweep or column may begin."""
+    return data.StructLayout({
+        "launched": COUNT_BITS,         # jobs, modulo 4
+        "finished": COUNT_BITS,
+        "groups": ELEMENT_BITS,         # element groups that the job under way has written
+        "rows": COUNT_BITS,             # rows of input that are loaded and not taken
+    })
+
+
+def available(cfg, status, job, elements):
+    """Whether the first ``elements`` that job ``job`` (modulo 4) writes are there."""
+    under_way = (status.finished - job)[:COUNT_BITS]        # 0: it is the next to finish; 1, 2: it has finished
+    written = status.groups << (cfg.tail_lanes.bit_length() - 1)
+    return ((under_way == 1) | (under_way == 2)) | ((under_way == 0) & (written >= elements))
+
+
+class Progress(Component):
+    """Counts the jobs of the tail and the rows of input of each context, and which element groups are written.
+
+    Events count in the cycle after them, all in the same cycle if need be, also of one context. Reset, and ``clear``, begin anew.
+
+    Members
+    -------
+    status : Out(status_layout(cfg)).array(rnn_contexts)
+    clear : In(1)
+    launch, launch_context
+        A job is on its way to the tail.
+    wrote, wrote_context, finished
+        An element group is written; it was the job's last.
+    loaded, loaded_context
+        A row of input is in vector memory.
+    taken, taken_context
+        A sweep that is the last to read its row was chosen.
+    released, released_context
+        It has read it: the row may be overwritten.
+    free : Out(rnn_contexts)
+        There is room for a row.
+    """
+
+    EVENTS = ("launch", "wrote", "loaded", "taken", "released")
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        contexts = range(max(cfg.rnn_contexts, 2))
+        super().__init__({
+            "status": Out(status_layout(cfg)).array(cfg.rnn_contexts),
+            "clear": In(1),
+            "finished": In(1),
+            "free": Out(cfg.rnn_contexts),
+        } | {name: In(1) for name in self.EVENTS} | {f"{name}_context": In(contexts) for name in self.EVENTS})
+
+    def elaborate(self, platform):
+        m = Module()
+        free = []
+        for number, status in enumerate(self.status):
+            event = {name: Signal(name=f"{name}_{number}") for name in self.EVENTS}
+            m.d.comb += [signal.eq(getattr(self, name) & (getattr(self, f"{name}_context") == number)) for name, signal in event.items()]
+            kept = Signal(COUNT_BITS, name=f"kept_{number}")        # rows in memory that may not be overwritten
+            done = event["wrote"] & self.finished
+            m.d.sync += [
+                status.launched.eq(status.launched + event["launch"]),
+                status.finished.eq(status.finished + done),
+                status.rows.eq(status.rows + event["loaded"] - event["taken"]),
+                kept.eq(kept + event["loaded"] - event["released"]),
+            ]
+            with m.If(event["wrote"]):
+                m.d.sync += status.groups.eq(status.groups + 1)
+            with m.If(done | self.clear):
+                m.d.sync += status.groups.eq(0)
+            with m.If(self.clear):
+                m.d.sync += [status.launched.eq(0), status.finished.eq(0), status.rows.eq(0), kept.eq(0)]
+            free.append(kept != 2)
+        m.d.comb += self.free.eq(Cat(free))
+        return m

@@ -1,0 +1,187 @@
+"""The contexts: which sweep each has next, and which goes to the lanes."""
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from .layouts import COUNT_BITS, PRODUCT_BITS, Start, Wait, chosen_sweep_layout, context_layout, header_layout, stored, sweep_layout, task_start_layout
+from .progress import available, status_layout
+from .turns import Turns
+
+__all__ = ["Scheduler"]
+
+
+class Scheduler(Component):
+    """Hands out the sweeps of the contexts, one after the other [S3.6].
+
+    The next sweep of each context is read from the table ahead, so that choosing takes no time: a sweep is at ``o`` two cycles after its context is
+    ready, and the same context can be chosen every five cycles. Which one: see ``Turns``. Positions are made absolute here. Reset, and
+    ``clear``, forget all contexts.
+
+    Members
+    -------
+    header : In(header_layout)
+        Of the image; constant while contexts run.
+    clear : In(1)
+    i_task : In(stream.Signature(task_start_layout(cfg)))
+        A context that does not run begins a task.
+    sweep_address, sweep
+        Table of sweep records; synchronous read.
+    status : In(status_layout(cfg)).array(rnn_contexts)
+    expected : In(rnn_contexts)
+        The context whose job the tail is at.
+    drained : In(1)
+        No sweep is between ``o`` and the lanes.
+    launch, taken, event_context
+        A job of context ``event_context`` is on its way; its row of input is taken. See ``Progress``.
+    o : Out(stream.Signature(chosen_sweep_layout(cfg)))
+    running : Out(rnn_contexts)
+        Has a task whose jobs are not all finished.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        contexts = cfg.rnn_contexts
+        super().__init__({
+            "header": In(header_layout),
+            "clear": In(1),
+            "i_task": In(stream.Signature(task_start_layout(cfg))),
+            "sweep_address": Out(exact_log2(cfg.rnn_records)),
+            "sweep": In(stored(sweep_layout)),
+            "status": In(status_layout(cfg)).array(contexts),
+            "expected": In(contexts),
+            "drained": In(1),
+            "launch": Out(1),
+            "taken": Out(1),
+            "event_context": Out(range(max(contexts, 2))),
+            "o": Out(stream.Signature(chosen_sweep_layout(cfg))),
+            "running": Out(contexts),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        contexts = self.cfg.rnn_contexts
+        self._number = range(max(contexts, 2))
+        self._kinds = [Signal(data.StructLayout({"wait": Wait, "limited": 1, "last": 1}), name=f"kind_{index}")
+                       for index in range(contexts)]
+        self._known = [Signal(name=f"known_{index}") for index in range(contexts)]      # its next sweep is read
+        self._chosen, self._context = Signal(), Signal(self._number)
+        self._choose(m)
+        self._fetch(m, *self._advance(m))
+        return m
+
+    def _choose(self, m):
+        m.submodules.turns = turns = Turns(self.cfg.rnn_contexts)
+        for index, (kind, known, status) in enumerate(zip(self._kinds, self._known, self.status)):
+            unfinished = (status.launched - status.finished)[:COUNT_BITS]
+            youngest = Signal(COUNT_BITS, name=f"youngest_{index}")
+            before = Signal(COUNT_BITS, name=f"before_{index}")
+            room, waits, there = Signal(name=f"room_{index}"), Signal(name=f"waits_{index}"), Signal(name=f"there_{index}")
+            m.d.comb += [
+                youngest.eq(status.launched - 1), before.eq(status.launched - 2),
+                room.eq(~kind.limited | (unfinished < 2)),
+                waits.eq(((kind.wait == Wait.LAST) & (unfinished == 1)) | ((kind.wait == Wait.BEFORE) & (unfinished == 2))),
+            ]
+            first = self.cfg.dot
+            with m.Switch(kind.wait):
+                with m.Case(Wait.NONE):
+                    m.d.comb += there.eq(1)
+                with m.Case(Wait.INPUT):
+                    m.d.comb += there.eq(status.rows != 0)
+                with m.Case(Wait.LAST):
+                    m.d.comb += there.eq((unfinished == 0) | available(self.cfg, status, youngest, first))
+                with m.Case(Wait.BEFORE):
+                    m.d.comb += there.eq((unfinished <= 1) | available(self.cfg, status, before, first))
+            m.d.comb += [
+                turns.ready[index].eq(known & room & there), turns.waits[index].eq(known & room & waits), turns.ends[index].eq(kind.last),
+            ]
+        m.d.comb += [
+            turns.expected.eq(self.expected), turns.eager.eq(self.drained & ~self.o.valid),
+            turns.take.eq(~self._chosen & (~self.o.valid | self.o.ready)),
+        ]
+        m.d.sync += self._chosen.eq(turns.valid & turns.take & ~self.clear)
+        for index, bit in enumerate(turns.choice):
+            with m.If(bit & turns.take):
+                m.d.sync += [self._context.eq(index), self._known[index].eq(0)]
+
+    def _advance(self, m):
+        """Turns the chosen context's sweep into one with absolute positions, and its record into that of its next sweep."""
+        cfg, context, chosen, task = self.cfg, self._context, self._chosen, self.i_task
+        start = Signal()
+        m.submodules.records = records = Memory(shape=context_layout(cfg), depth=max(cfg.rnn_contexts, 2), init=[])
+        m.submodules.heads = heads = Memory(shape=stored(sweep_layout), depth=max(cfg.rnn_contexts, 2), init=[])
+        record_read, record_write = records.read_port(domain="comb"), records.write_port()
+        head_read, self._head_write = heads.read_port(domain="comb"), heads.write_port()
+        record, sweep, new, o = record_read.data, head_read.data, record_write.data, self.o.payload
+        status = Array(self.status)[context]
+        parity, last = Signal(PRODUCT_BITS), Signal()
+        registers, elements = Signal(PRODUCT_BITS), Signal(exact_log2(cfg.rnn_elements))
+        m.d.comb += [
+            record_read.addr.eq(context), head_read.addr.eq(context),
+            parity.eq(Mux(record.odd, self.header.parity, 0)),
+            last.eq(sweep.last | (record.next + 1 == self.header.sweeps)),
+            registers.eq(sum(Mux(context == index, self.header.registers * index, 0) for index in range(1, cfg.rnn_contexts))),
+            elements.eq(sum(Mux(context == index, self.header.elements * index, 0) for index in range(1, cfg.rnn_contexts))),
+            task.ready.eq(~chosen), start.eq(task.valid & task.ready),
+            record_write.addr.eq(Mux(chosen, context, task.payload.context)), record_write.en.eq(chosen | start),
+            self.launch.eq(chosen & sweep.launch), self.taken.eq(chosen & sweep.release), self.event_context.eq(context),
+        ]
+        m.d.comb += [new.eq(record), new.next.eq(record.next + 1)]
+        with m.If(last):
+            m.d.comb += [new.next.eq(record.first), new.left.eq(record.left - 1), new.odd.eq(~record.odd),
+                         new.row.eq(record.row + record.pitch.as_signed())]
+        with m.If(~chosen):
+            m.d.comb += new.eq(task.payload.task)
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(chosen):
+            m.d.sync += [
+                self.o.valid.eq(1), o.context.eq(context), o.waits.eq((sweep.wait == Wait.LAST) | (sweep.wait == Wait.BEFORE)),
+                o.job.eq(status.launched - Mux(sweep.wait == Wait.BEFORE, 2, 1)),
+                o.element.eq(elements + sweep.element + Mux(sweep.input & record.odd, record.input, 0)),
+                o.columns.eq(sweep.columns), o.weight.eq(sweep.weight), o.blocks.eq(sweep.blocks), o.cat.eq(sweep.cat), o.skip.eq(sweep.skip),
+                o.release.eq(sweep.release), o.launch.eq(sweep.launch),
+                o.product.eq(sweep.product + registers + Mux(sweep.parity, parity, 0)),
+                o.source.eq(Mux(sweep.start == Start.BIAS, sweep.bias, sweep.product + registers + Mux(sweep.parity, parity, 0))),
+                o.tail.context.eq(context), o.tail.operation.eq(sweep.operation), o.tail.operations.eq(sweep.operations),
+                o.tail.groups.eq(sweep.groups), o.tail.elements.eq(elements), o.tail.registers.eq(registers), o.tail.parity.eq(parity),
+                o.tail.row.eq(record.row),
+            ]
+        spent = chosen & last & (record.left == 0)
+        self._end(m, start, spent, sweep.launch)
+        fetch, fetch_context = Signal(), Signal(self._number)
+        m.d.sync += [fetch.eq((chosen & ~spent | start) & ~self.clear), fetch_context.eq(Mux(chosen, context, task.payload.context))]
+        return records, fetch, fetch_context
+
+    def _fetch(self, m, records, fetch, fetch_context):
+        """Reads the next sweep of a context whose record was written in the cycle before, and keeps it."""
+        read = records.read_port(domain="comb")
+        came, came_context = Signal(), Signal(self._number)
+        m.d.comb += [
+            read.addr.eq(fetch_context), self.sweep_address.eq(read.data.next),
+            self._head_write.addr.eq(came_context), self._head_write.data.eq(self.sweep), self._head_write.en.eq(came),
+        ]
+        m.d.sync += [came.eq(fetch & ~self.clear), came_context.eq(fetch_context)]
+        for index, (kind, known) in enumerate(zip(self._kinds, self._known)):
+            with m.If(came & (came_context == index)):
+                m.d.sync += [
+                    known.eq(1), kind.wait.eq(self.sweep.wait), kind.last.eq(self.sweep.last),
+                    kind.limited.eq((self.sweep.start == Start.BIAS) | self.sweep.launch),
+                ]
+            with m.If(self.clear):
+                m.d.sync += known.eq(0)
+
+    def _end(self, m, start, spent, launched):
+        """A context is free when its last sweep was chosen and its jobs are finished; a task without jobs, when its sweeps are with the lanes."""
+        for index, (running, status) in enumerate(zip(self.running, self.status)):
+            over, jobs = Signal(name=f"over_{index}"), Signal(name=f"jobs_{index}")
+            with m.If(spent & (self._context == index)):
+                m.d.sync += [over.eq(1), jobs.eq(launched)]
+            with m.If(over & (status.launched == status.finished) & (jobs | (self.drained & ~self.o.valid & ~self._chosen))):
+                m.d.sync += [over.eq(0), running.eq(0)]
+            with m.If(start & (self.i_task.payload.context == index)):
+                m.d.sync += running.eq(1)
+            with m.If(self.clear):
+                m.d.sync += [over.eq(0), running.eq(0)]

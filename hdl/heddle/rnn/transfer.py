@@ -1,0 +1,63 @@
+"""Reads words of shared memory for the tables and the vector memory."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib.wiring import Component, In, Out
+
+from ..constants import BANKS
+from ..layouts import BankReadPort
+
+__all__ = ["WORD_BITS", "Transfer"]
+
+WORD_BITS = 16      # of the number of a word of 16 bytes in shared memory
+
+
+class Transfer(Component):
+    """Reads ``words`` words of shared memory from word ``first`` on, one after the other, a word in two cycles at most.
+
+    ``begin`` counts only while not ``busy``. A word is at ``data`` while ``valid``, until ``ready``. Banks that are not granted
+    cost cycles. Reset ends a transfer.
+
+    Members
+    -------
+    begin : In(1)
+    first, words : In(16)
+        At least one word.
+    bank : Out(BankReadPort(cfg))
+    valid, data, ready : Out(1), Out(128), In(1)
+    busy : Out(1)
+        Words are left, that at ``data`` included.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "begin": In(1), "first": In(WORD_BITS), "words": In(WORD_BITS), "bank": Out(BankReadPort(cfg)),
+            "valid": Out(1), "data": Out(128), "ready": In(1), "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        word, left = Signal(WORD_BITS, reset_less=True), Signal(WORD_BITS)
+        asks, coming = Signal(), Signal()
+        bank, coming_bank = Signal(BANKS), Signal(BANKS)
+        m.d.comb += [
+            bank.eq(1 << word[:3]),
+            asks.eq((left != 0) & ~coming & (~self.valid | self.ready)),
+            self.bank.request.eq(bank & asks.replicate(BANKS)),
+            self.busy.eq((left != 0) | coming | self.valid),
+        ]
+        m.d.comb += [row.eq(word[3:]) for row in self.bank.row]
+        granted = (self.bank.grant & self.bank.request).any()
+        m.d.sync += [coming.eq(granted), coming_bank.eq(bank)]
+        with m.If(granted):
+            m.d.sync += [word.eq(word + 1), left.eq(left - 1)]
+        with m.If(self.ready):
+            m.d.sync += self.valid.eq(0)
+        with m.If(coming):
+            chosen = 0
+            for index, data in enumerate(self.bank.data):
+                chosen = chosen | (data & coming_bank[index].replicate(128))
+            m.d.sync += [self.valid.eq(1), self.data.eq(chosen)]
+        with m.If(self.begin & ~self.busy):
+            m.d.sync += [word.eq(self.first), left.eq(self.words)]
+        return m
