@@ -157,8 +157,8 @@ class DerivedParameters:
 
     @property
     def vector_lanes(self):
-        """Elements of a word of its vector memory."""
-        return max(self.dot, self.tail_lanes)
+        """Elements of a word of its vector memory: no fewer than 16 bytes of shared memory hold."""
+        return max(self.dot, self.tail_lanes, BANK_BYTES // 2)
 
     # -- AXI --------------------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from amaranth.utils import exact_log2
 from ..constants import PRODUCT_REGISTERS
 
 __all__ = [
-    "ACTIVATION_FRACTION", "CELL_FRACTION", "MAX_BLOCKS", "MAX_STEPS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "Function", "Pre", "Start", "Wait", "engine_step_layout", "header_layout", "tail_job_layout", "tail_output_layout", "operation_layout", "sweep_layout", "task_layout", "task_memory_layout",
+    "ACTIVATION_FRACTION", "CELL_FRACTION", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "RECORD_BITS", "SUM_FRACTION",
+    "Cell", "Function", "Pre", "Start", "Wait", "engine_step_layout", "header_layout", "operation_layout", "sweep_layout",
+    "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout",
 ]
 
 RECORD_BITS = 128
@@ -178,5 +179,5 @@ def tail_job_layout(cfg):
 
 
 def tail_output_layout(cfg):
-    """Results for shared memory: ``tail_lanes`` elements of 16 bits, in order, at a byte address that is a multiple of their size or of 16."""
+    """Results for shared memory: ``tail_lanes`` elements of 16 bits in order; the byte address is a multiple of their size or of 16."""
     return data.StructLayout({"address": 20, "elements": data.ArrayLayout(16, cfg.tail_lanes)})
