@@ -32,11 +32,12 @@ def _padded(fields):
     return data.StructLayout(fields | ({"unused": RECORD_BITS - used} if used < RECORD_BITS else {}))
 
 
-class Start(enum.Enum, shape=1):
+class Start(enum.Enum, shape=2):
     """What the first column of a sweep does to its product registers."""
 
     CONTINUE = 0        # adds to them
     BIAS = 1            # replaces them: bias registers plus column
+    ZERO = 2            # replaces them: the column alone
 
 
 class Wait(enum.Enum, shape=2):
