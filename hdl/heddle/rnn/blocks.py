@@ -54,7 +54,8 @@ class BlockWalk(Component):
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [
                 fresh.eq(1), left.eq(sweep.blocks), step.product.eq(sweep.product),
-                step.source.eq(Mux(column.first, sweep.source, sweep.product)), step.factor_word.eq(column.weight), step.cat.eq(sweep.cat),
+                step.source.eq(Mux(column.first, sweep.source, sweep.product)), step.zero.eq(column.first & sweep.zero),
+                step.factor_word.eq(column.weight), step.cat.eq(sweep.cat),
                 elements.eq(column.elements),
             ]
         with m.If(fresh):       # a cycle behind the step

@@ -10,8 +10,10 @@ from amaranth.utils import exact_log2
 from ..constants import PRODUCT_REGISTERS
 
 __all__ = [
-    "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "Function", "Pre", "Start", "Wait", "chosen_sweep_layout", "context_layout", "engine_step_layout", "header_layout", "operation_layout", "stored", "sweep_layout",
+    "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS", "RECORD_BITS",
+    "SUM_FRACTION",
+    "Cell", "Function", "Pre", "Start", "Wait", "chosen_sweep_layout", "context_layout", "engine_step_layout", "header_layout",
+    "operation_layout", "stored", "sweep_layout",
     "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout",
 ]
 
@@ -38,11 +40,12 @@ def stored(layout):
     return data.StructLayout({name: member for name, member in layout.members.items() if name != "unused"})
 
 
-class Start(enum.Enum, shape=1):
+class Start(enum.Enum, shape=2):
     """What the first column of a sweep does to its product registers."""
 
     CONTINUE = 0        # adds to them
     BIAS = 1            # replaces them: bias registers plus column
+    ZERO = 2            # replaces them: the column alone
 
 
 class Wait(enum.Enum, shape=2):
@@ -165,6 +168,7 @@ def engine_step_layout(cfg):
         "step": 1,
         "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``RNN_TAP_REGISTERS``
         "source": PRODUCT_BITS,     # register that is added to: the same one, or the bias
+        "zero": 1,                  # nothing is added to: the register is replaced
         "factor_word": cfg.factor_address_bits,
         "cat": 2,                   # log2 of the dot products of a lane
     })
@@ -201,6 +205,7 @@ def chosen_sweep_layout(cfg):
         "blocks": 7,
         "product": PRODUCT_BITS,
         "source": PRODUCT_BITS,     # of block 0, in the first column
+        "zero": 1,                  # likewise
         "cat": 2,
         "skip": 1,
         "release": 1,

@@ -1,6 +1,6 @@
 """The contexts: which sweep each has next, and which goes to the lanes."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
@@ -142,7 +142,7 @@ class Scheduler(Component):
                 o.job.eq(status.launched - Mux(sweep.wait == Wait.BEFORE, 2, 1)),
                 o.element.eq(elements + sweep.element + Mux(sweep.input & record.odd, record.input, 0)),
                 o.columns.eq(sweep.columns), o.weight.eq(sweep.weight), o.blocks.eq(sweep.blocks), o.cat.eq(sweep.cat), o.skip.eq(sweep.skip),
-                o.release.eq(sweep.release), o.launch.eq(sweep.launch),
+                o.release.eq(sweep.release), o.launch.eq(sweep.launch), o.zero.eq(sweep.start == Start.ZERO),
                 o.product.eq(sweep.product + registers + Mux(sweep.parity, parity, 0)),
                 o.source.eq(Mux(sweep.start == Start.BIAS, sweep.bias, sweep.product + registers + Mux(sweep.parity, parity, 0))),
                 o.tail.context.eq(context), o.tail.operation.eq(sweep.operation), o.tail.operations.eq(sweep.operations),
@@ -168,7 +168,7 @@ class Scheduler(Component):
             with m.If(came & (came_context == index)):
                 m.d.sync += [
                     known.eq(1), kind.wait.eq(self.sweep.wait), kind.last.eq(self.sweep.last),
-                    kind.limited.eq((self.sweep.start == Start.BIAS) | self.sweep.launch),
+                    kind.limited.eq((self.sweep.start != Start.CONTINUE) | self.sweep.launch),
                 ]
             with m.If(self.clear):
                 m.d.sync += known.eq(0)
