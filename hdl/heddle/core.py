@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from .counters import BREAKDOWN, COUNTERS, most_in_a_cycle
+from .counters import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
 from .front.fetch import program_write_layout
 from .front.unit import FrontEnd
 from .layouts import ErrorStream, GlobalPort
@@ -12,6 +12,7 @@ from .matrix.unit import MatrixUnit
 from .memory.arbiter import GlobalArbiter
 from .memory.barriers import Barriers
 from .memory.shared_memory import SharedMemory
+from .rnn.engine import RecurrentEngine
 from .thread.unit import ThreadUnit
 from .tmau.multicast import multicast_beat_layout
 from .tmau.rows import RowExpander
@@ -80,7 +81,7 @@ class Core(Component):
         m.submodules.copy_unit = copy = CopyUnit(cfg)
         m.submodules.rows = rows = RowExpander(cfg.far_registers)
         m.submodules.barriers = barriers = Barriers(cfg)
-        m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3, writers=2)
+        m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
 
         connect(m, flipped(self.i_program), front.i_program)
@@ -96,25 +97,49 @@ class Core(Component):
             ]
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
             connect(m, source.o_error, flipped(sink))
-        connect(m, thread.registers, matrix.registers)
-        for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read), shared.read):
+        engine = self._recurrent(m, front, thread, matrix) if cfg.rnn else None
+        if not cfg.rnn:
+            connect(m, thread.registers, matrix.registers)
+        for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read, *([engine.bank_read] if engine else [])), shared.read):
             connect(m, requester, port)
         # The bus of global memory does not wait for threads; with one bus to the banks, threads would wait for all that it brings.
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
-        for requester, port in zip(writers, shared.write):
+        for requester, port in zip((*writers, *([engine.bank_write] if engine else [])), shared.write):
             connect(m, requester, port)
         if cfg.shared_writes == 1 and cfg.far_registers:
-            m.d.comb += [asks.eq(source) for asks, source in zip(shared.asks, (thread.storing, copy.bank_write.request.any()))]
+            m.d.comb += [asks.eq(source) for asks, source in zip(shared.asks, (
+                thread.storing, copy.bank_write.request.any(), *([engine.bank_write.request.any()] if engine else [])))]
         for client, port in zip((thread.global_port, copy.global_port), arbiter.i_client):
             connect(m, client, port)
         connect(m, arbiter.o, flipped(self.global_port))
         connect(m, copy.o_arrival, barriers.arrive)
 
         self._control(m, front, thread, matrix, copy, rows, barriers)
-        self._observe(m, front, thread, matrix, copy)
+        self._observe(m, front, thread, matrix, copy, engine)
         if cfg.tensors:
             self._copy_start(m, copy)
         return m
+
+    def _recurrent(self, m, front, thread, matrix):
+        """The engine for recurrent networks uses the lanes, and the way of the threads to their registers, while it is busy."""
+        m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
+        m.d.comb += [
+            engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.stop),
+            front.recurrent_busy.eq(engine.busy), front.recurrent_error.eq(engine.error),
+            matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
+            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word)),
+            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data)),
+        ]
+        own = {"read": engine.read, "read_number": engine.read_register, "read_group": engine.read_group, "read_tap": engine.read_tap}
+        for name, member in matrix.registers.signature.members.items():
+            of_thread, of_lanes = getattr(thread.registers, name), getattr(matrix.registers, name)
+            pairs = zip(of_thread, of_lanes) if member.dimensions else ((of_thread, of_lanes),)
+            for thread_side, lane_side in pairs:
+                if member.flow == Out:      # seen from the lanes: what they give
+                    m.d.comb += thread_side.eq(lane_side)
+                else:
+                    m.d.comb += lane_side.eq(Mux(engine.busy, own[name], thread_side) if name in own else thread_side)
+        return engine
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
@@ -147,16 +172,19 @@ class Core(Component):
                          & front.tokens_empty),
         ]
 
-    def _observe(self, m, front, thread, matrix, copy):
+    def _observe(self, m, front, thread, matrix, copy, engine):
         sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
                    "matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
                    "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
                    "copy_bank_conflicts": copy}
         for name, unit in sources.items():
             m.d.comb += getattr(self, f"event_{name}").eq(getattr(unit, f"event_{name}"))
+        if engine:
+            m.d.comb += [getattr(self, f"event_{name}").eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
         m.d.comb += [
             self.event_matrix_instructions.eq(matrix.done), self.event_thread_instructions.eq(thread.done),
-            self.reason_matrix.eq(matrix.event_matrix_steps), self.reason_matrix_wait.eq(matrix.active),
+            self.reason_matrix.eq(matrix.event_matrix_steps | (engine.step.step if engine else 0)),
+            self.reason_matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
             self.reason_copy_wait.eq(front.waiting_copy), self.reason_thread.eq(front.waiting_thread),
             self.reason_drain.eq(front.ended),
         ]

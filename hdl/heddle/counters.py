@@ -2,13 +2,13 @@
 
 from .constants import BANKS
 
-__all__ = ["COUNTERS", "BREAKDOWN", "LEVEL2_EVENTS", "absent_counters", "most_in_a_cycle"]
+__all__ = ["COUNTERS", "BREAKDOWN", "LEVEL2_EVENTS", "RNN_EVENTS", "absent_counters", "most_in_a_cycle"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
 # With several cores: the reasons of core 0.
 BREAKDOWN = {
-    "matrix": "a matrix step entered the lanes",
-    "matrix_wait": "the matrix unit held an instruction but no step could start (pipeline start, bank conflicts)",
+    "matrix": "a step of the matrix unit or of the engine for recurrent networks entered the lanes",
+    "matrix_wait": "one of the two had work but no step could start (pipeline start, bank conflicts, hidden vectors on their way)",
     "copy_wait": "the program waited for copies (barrier.wait, wait.copy)",
     "thread": "the program waited for thread instructions (tokens, a full queue, wait.thread)",
     "drain": "the program had ended and writes were still on their way",
@@ -40,13 +40,17 @@ COUNTERS = {
     "level2_hits": "lines that reads, prefetches and reductions found in the second-level cache",
     "level2_misses": "lines that they did not find there",
     "level2_evictions": "lines of the second-level cache that made room for others",
+    "rnn_steps": "steps of the engine for recurrent networks that entered the lanes",
+    "rnn_waits": "cycles of its runs without a step",
+    "rnn_skipped": "columns of zeros that it left out",
 }
+RNN_EVENTS = ("rnn_steps", "rnn_waits", "rnn_skipped")
 LEVEL2_EVENTS = tuple(name for name in COUNTERS if name.startswith("level2_"))
 
 
 def absent_counters(cfg):
     """Counters that stay zero: their events do not exist in the configuration."""
-    return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS)
+    return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS) + (() if cfg.rnn else RNN_EVENTS)
 
 
 def most_in_a_cycle(name):

@@ -25,6 +25,7 @@ class ErrorCode(enum.Enum, shape=7):
     TIMEOUT = 13
     WAIT_TIMEOUT = 14
     MULTICAST_MASK = 15
+    RECURRENT_IMAGE = 16
 
     # A descriptor or a request of a tensor copy breaks a rule; in the order in which they are checked.
     TENSOR_DESCRIPTOR_ADDRESS = 32

@@ -212,6 +212,9 @@ class InstructionChecks(Component):
         loads = (fields.destination == Space.SHARED) & (fields.source == Space.GLOBAL) if self.cfg.multicast else Const(0)
         return ~fields.multicast | loads
 
+    def _rule_recurrent(self, field):
+        return Const(int(self.cfg.rnn))
+
     def _rule_tensors(self, field):
         return Const(int(self.cfg.tensors))
 

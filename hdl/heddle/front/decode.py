@@ -24,6 +24,7 @@ THREAD_KINDS = {
 }
 MASK_CYCLE = MAX_RANK      # of a multicast, in which its mask is read
 _WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
+_STAY = (*_WAITS, Opcode.RECURRENT)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 
 _DECODED = {
@@ -135,7 +136,7 @@ class Decode(Component):
                 decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
                 decoded.for_copy.eq(copies | many),
                 decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
-                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_WAITS)) & ~copies & ~tensor),
+                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
                 decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
                 decoded.legal.eq(~fetched.past_end & (checks.code == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),

@@ -1,50 +1,21 @@
 """Issue: executes control and uniform instructions and hands the others to their units, in order."""
 
 from amaranth import *
-from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.lib.wiring import Component, connect, flipped
 
 from ..constants import STORE_GROUPS, UNIFORM_PREDICATES
 from ..errors import ErrorCode
 from ..isa.layout import Opcode, Reduction, Space, WaitUnit
-from ..layouts import CopyKind, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from ..layouts import CopyKind
 from ..thread.alu import AluDatapath
-from ..tmau.tensor_layouts import tensor_operation_layout
 from .checks import failed_operand
-from .decode import decoded_layout
 from .gate import Gate
-from .uniform import segment_layout
+from .issue_members import issue_members
+from .recurrent import RecurrentControl
 
-__all__ = ["Issue", "issue_members"]
+__all__ = ["Issue"]
 
 QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting barrier can no longer complete
-
-
-def issue_members(cfg):
-    """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
-    tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32),
-               "rows_busy": In(1), "commit": Out(1),
-               "groups_pending": In(range(STORE_GROUPS + 1)), "groups_unread": In(range(STORE_GROUPS + 1))}
-    limit = {"wait_timeout": In(32)} if cfg.wait_timeout else {}
-    limit |= {"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}
-    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | limit | {
-        "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
-        "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
-        "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
-        "o_thread": Out(stream.Signature(thread_operation_layout)),
-        "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
-        "o_copy": Out(stream.Signature(row_operation_layout)),
-        "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
-        "thread_done": In(1), "matrix_done": In(1),
-        "thread_busy": In(1), "matrix_busy": In(1), "copy_busy": In(1), "writes_pending": In(1),
-        "tokens_empty": Out(1),
-        "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
-        "segment_write": Out(1), "segment_index": Out(4), "segment_data": Out(segment_layout),
-        "expect": Out(1), "barrier": Out(4), "expect_bytes": Out(32),
-        "barrier_complete": In(1), "barrier_overrun": In(1),
-        "event_instructions": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1),
-        "event_barrier_stalls": Out(1), "waiting_copy": Out(1), "waiting_thread": Out(1),
-    }
 
 
 class Issue(Component):
@@ -132,6 +103,8 @@ class Issue(Component):
             self._settle(m, word)
         if self.cfg.wait_timeout:
             self._limit(m, instruction, word)
+        if self.cfg.rnn:
+            self._recurrent(m, instruction, word)
         self._state(m)
         return m
 
@@ -213,6 +186,20 @@ class Issue(Component):
                 self.o_error.payload.operand.eq(Mux(word.opcode == Opcode.WAIT, word.modifiers.wait.units,
                                                     Mux(word.opcode == Opcode.BARRIER_WAIT, word.a, word.imm))),
             ]
+
+    def _recurrent(self, m, instruction, word):
+        m.submodules.recurrent = control = RecurrentControl()
+        gate = self._gate
+        busy = ~gate.thread_empty | self.thread_busy | self.writes_pending | ~gate.matrix_empty | self.matrix_busy
+        m.d.comb += [
+            control.execute.eq(self._execute & (word.opcode == Opcode.RECURRENT)), control.guarded.eq(self._guarded),
+            control.quiet.eq(~busy), control.busy.eq(self.recurrent_busy), self.recurrent_start.eq(control.start), self.recurrent_address.eq(instruction.a_value),
+        ]
+        with m.If(control.execute):
+            m.d.sync += self._passes.eq(control.ended)
+        with m.If(control.execute & self.recurrent_error.failed):
+            m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(self.recurrent_error.code),
+                         self.o_error.payload.operand.eq(self.recurrent_error.operand)]
 
     # -- uniform instructions ---------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from amaranth.lib.wiring import Component, In, connect, flipped
 from ..stream import link
 from .decode import Decode
 from .fetch import Fetch, program_write_layout
-from .issue import Issue, issue_members
+from .issue import Issue
+from .issue_members import issue_members
 from .uniform import UniformState
 
 __all__ = ["FrontEnd"]
@@ -41,9 +42,11 @@ class FrontEnd(Component):
         self.cfg = cfg
         issue = issue_members(cfg)
         tensor_outputs = ("invalidate", "invalidate_address", "commit") if cfg.tensors else ()
+        tensor_outputs += ("recurrent_start", "recurrent_address") if cfg.rnn else ()
         tensor_outputs += ("settled",) if cfg.multicast else ()
         self._inputs = (*_ISSUE_INPUTS, *(("rows_busy", "groups_pending", "groups_unread") if cfg.tensors else ()),
-                        *(("wait_timeout",) if cfg.wait_timeout else ()), *(("peers_settled",) if cfg.multicast else ()))
+                        *(("wait_timeout",) if cfg.wait_timeout else ()), *(("peers_settled",) if cfg.multicast else ()),
+                        *(("recurrent_busy", "recurrent_error") if cfg.rnn else ()))
         self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()), *tensor_outputs)
         self._streams = ("o_thread", "o_matrix", "o_copy", *(("o_tensor",) if cfg.tensors else ()))
         super().__init__({

@@ -41,6 +41,7 @@ RULES = {
     "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE, "
                   "or the configuration has reductions, it is defined and copy.destination GLOBAL",
     "multicast": "copy.multicast is 0, or the configuration has multicast and the copy is one from global to shared memory",
+    "recurrent": "of a configuration that has rnn",
     "tensors": "of a configuration that has tensors",
     "tensor_rank": "copy.mode is TILE and the rank 1 to 5, or copy.mode is IM2COL and the rank 3 to 5",
     "tensor_copy": "copy.destination and copy.source differ; copy.reduction is NONE, or is defined and copy.destination GLOBAL",
@@ -101,6 +102,7 @@ CHECKS = {
                     Check("modifiers", "transpose", ErrorCode.UNSUPPORTED),
                     Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
                     Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
+    Opcode.RECURRENT: (Check("modifiers", "recurrent", ErrorCode.UNSUPPORTED), Check("a", "uniform")),
     Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
                         Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED), _MULTICAST),
     Opcode.COPY_ROWS: (Check("dst", "uniform_pair"), Check("a", "uniform_pair"), Check("b", "uniform_pair"),

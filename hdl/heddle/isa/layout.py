@@ -40,6 +40,7 @@ class Opcode(enum.Enum, shape=8):
     LOAD = 0x28
     STORE = 0x29
     MATRIX = 0x30
+    RECURRENT = 0x31
     COPY_BLOCK = 0x40
     COPY_ROWS = 0x41
     COPY_TENSOR = 0x42

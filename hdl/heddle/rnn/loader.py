@@ -1,6 +1,6 @@
 """Brings an image, its tasks and their inputs from shared memory to the engine."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
@@ -37,6 +37,15 @@ class Sink(enum.Enum, shape=3):
     ROW = 5
 
 
+class Phase(enum.Enum, shape=3):
+    BEGIN = 0
+    SWEEPS = 1
+    OPERATIONS = 2
+    SERVE = 3
+    ROW = 4
+    START = 5
+
+
 def input_layout(cfg):
     """The rows of input of a task that are still to come."""
     place = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
@@ -64,6 +73,8 @@ class Loader(Component):
     running, free : In(rnn_contexts)
         Contexts with a task; with room for a row.
     o_task : Out(stream.Signature(task_start_layout(cfg)))
+    has_input : Out(rnn_contexts)
+        The task of the context has rows of input.
     loaded_row, row_context
         A row of a context was loaded.
     over : Out(1)
@@ -80,7 +91,7 @@ class Loader(Component):
             "sweep_write": Out(1), "operation_write": Out(1), "table_address": Out(exact_log2(cfg.rnn_records)), "table_data": Out(RECORD_BITS),
             "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
             "loaded_ready": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
-            "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
+            "has_input": Out(contexts), "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
             "fault": Out(Fault), "fault_value": Out(32),
         })
 
@@ -90,13 +101,145 @@ class Loader(Component):
         m.submodules.transfer = self._transfer = transfer = Transfer(cfg)
         connect(m, flipped(self.bank), transfer.bank)
         self._sink, self._index = Signal(Sink), Signal(WORD_BITS)       # words of the transfer that have come
-        self._active, self._serving = Signal(), Signal()
+        self._active, self._phase, self._over = Signal(), Signal(Phase), Signal()
+        self._image, self._left, self._have = Signal(WORD_BITS), Signal(16), Signal()       # next task record; tasks; one is read
+        self._cycles = Signal(24)
+        self._elements = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
+        self._state_place = Signal(exact_log2(cfg.rnn_elements) - PLACE_SHIFT, reset_less=True)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
         self._context = Signal(range(max(cfg.rnn_contexts, 2)))         # whose turn it is
         self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
         m.submodules.inputs = inputs = Memory(shape=input_layout(cfg), depth=max(cfg.rnn_contexts, 2), init=[])
         self._input, self._input_write = inputs.read_port(domain="comb"), inputs.write_port()
-        m.d.comb += self._input.addr.eq(self._context)
+        m.d.comb += [self._input.addr.eq(self._context), self._input_write.addr.eq(self._context), self.row_context.eq(self._context)]
+        m.d.sync += self._cycles.eq(self._cycles + ~self._cycles.all())
         self._words(m)
-        self._sequence(m)
+        idle = Signal()
+        m.d.comb += [idle.eq(self._active & ~transfer.busy & ~self.fault.as_value().any()), self.over.eq(self._over & idle & ~self.running.any())]
+        with m.If(idle):
+            self._sequence(m)
+        with m.If(self.begin):
+            m.d.sync += [self._active.eq(1), self._phase.eq(Phase.BEGIN), self._have.eq(0),
+                         self._image.eq(self.address >> BYTE_SHIFT), self._cycles.eq(0)]
+            with m.If((self.address[BYTE_SHIFT + WORD_BITS:] != 0) | (self.address[:BYTE_SHIFT] != 0)):
+                m.d.sync += [self.fault.eq(Fault.RANGE), self.fault_value.eq(self.address)]
+        with m.If(self.stop):
+            m.d.sync += [self._active.eq(0), self.fault.eq(Fault.NONE), self._pending.eq(0)]
         return m
+
+    def _words(self, m):
+        """Where each word goes that comes."""
+        transfer, sink, index = self._transfer, self._sink, self._index
+        place = Mux(sink == Sink.ROW, self._input.data.place + Mux(self._input.data.odd, self._input.data.offset, 0), self._state_place)
+        to_memory = (sink == Sink.STATE) | (sink == Sink.ROW)
+        valid = transfer.valid
+        m.d.comb += [
+            self.table_address.eq(index), self.table_data.eq(transfer.data),
+            self.sweep_write.eq(valid & (sink == Sink.SWEEPS)), self.operation_write.eq(valid & (sink == Sink.OPERATIONS)),
+            self.loaded_valid.eq(valid & to_memory), self.loaded.eq(transfer.data), self.loaded_place.eq(place + index),
+            transfer.ready.eq(~to_memory | self.loaded_ready),
+        ]
+        with m.If(valid & transfer.ready):
+            m.d.sync += index.eq(index + 1)
+            with m.If(sink == Sink.HEADER):
+                m.d.sync += self.header.eq(transfer.data)
+            with m.If((sink == Sink.TASK) & (index == 0)):
+                m.d.sync += self._task.eq(transfer.data)
+            with m.If((sink == Sink.TASK) & (index == 1)):
+                m.d.sync += self._memory.eq(transfer.data)
+
+    def _read(self, m, sink, word, words):
+        """Begins a transfer, unless it would leave shared memory."""
+        end = Signal(WORD_BITS + 1, name=f"end_{sink.name.lower()}")
+        m.d.comb += [end.eq(word + words), self._transfer.first.eq(word), self._transfer.words.eq(words)]
+        with m.If(end > self.cfg.shared_bytes >> BYTE_SHIFT):
+            m.d.sync += [self.fault.eq(Fault.RANGE), self.fault_value.eq(word << BYTE_SHIFT)]
+        with m.Else():
+            m.d.comb += self._transfer.begin.eq(1)
+            m.d.sync += [self._sink.eq(sink), self._index.eq(0)]
+
+    def _sequence(self, m):
+        """The next thing to do, in a cycle in which no transfer is under way."""
+        header, image = self.header, self._image
+        with m.Switch(self._phase):
+            with m.Case(Phase.BEGIN):
+                self._read(m, Sink.HEADER, image, 1)
+                m.d.sync += self._phase.eq(Phase.SWEEPS)
+            with m.Case(Phase.SWEEPS):
+                self._check(m)
+                self._read(m, Sink.SWEEPS, image + 1 + (header.tasks << 1), header.sweeps)
+                m.d.sync += [self._phase.eq(Phase.OPERATIONS), self._left.eq(header.tasks), self._image.eq(image + 1)]
+            with m.Case(Phase.OPERATIONS):
+                with m.If(header.operations != 0):
+                    self._read(m, Sink.OPERATIONS, image + (header.tasks << 1) + header.sweeps, header.operations)
+                m.d.sync += self._phase.eq(Phase.SERVE)
+            with m.Case(Phase.SERVE):
+                self._serve(m)
+            with m.Case(Phase.ROW):
+                self._end_row(m)
+            with m.Case(Phase.START):
+                self._start(m)
+
+    def _check(self, m):
+        header, cfg = self.header, self.cfg
+        elements = Signal(header.elements.shape().width + 4)
+        m.d.comb += elements.eq(sum(Mux(header.contexts > index, header.elements, 0) for index in range(cfg.rnn_contexts)))
+        with m.If((header.tasks == 0) | (header.sweeps == 0) | (header.sweeps > cfg.rnn_records) | (header.operations > cfg.rnn_records)
+                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts)):
+            m.d.sync += [self.fault.eq(Fault.HEADER), self.fault_value.eq(self._image << BYTE_SHIFT)]
+        with m.If(elements > cfg.rnn_elements):
+            m.d.sync += [self.fault.eq(Fault.ELEMENTS), self.fault_value.eq(elements)]
+
+    def _serve(self, m):
+        """One context: a row of input, or a task, or nothing."""
+        context, task, row = self._context, self._task, self._input.data
+        count = self.cfg.rnn_contexts
+        state_words = task.state_bytes[BYTE_SHIFT:]
+        elements = Signal(exact_log2(self.cfg.rnn_elements))
+        m.d.comb += elements.eq(sum(Mux(context == index, self.header.elements * index, 0) for index in range(1, count)))
+        following = Mux(context == count - 1, 0, context + 1)
+        with m.If((self._pending & self.free).bit_select(context, 1)):
+            self._read(m, Sink.ROW, row.word, row.words)
+            m.d.sync += self._phase.eq(Phase.ROW)
+        with m.Elif(~self._have & (self._left != 0)):
+            self._read(m, Sink.TASK, self._image, 2)
+            m.d.sync += [self._have.eq(1), self._left.eq(self._left - 1), self._image.eq(self._image + 2)]
+        with m.Elif(self._have & ~self.running.bit_select(context, 1) & (context < self.header.contexts) & (self._cycles >= task.start)):
+            with m.If(state_words != 0):
+                self._read(m, Sink.STATE, self._memory.state_address[BYTE_SHIFT:], state_words)
+            m.d.sync += [
+                self._phase.eq(Phase.START), self._elements.eq(elements), self._state_place.eq((elements + task.state_element) >> PLACE_SHIFT),
+            ]
+        with m.Else():
+            m.d.sync += context.eq(following)
+        m.d.comb += self._over.eq(~self._have & (self._left == 0))
+
+    def _end_row(self, m):
+        row, new = self._input.data, self._input_write.data
+        m.d.comb += [
+            new.eq(row), new.word.eq(row.word + row.pitch.as_signed()), new.left.eq(row.left - 1), new.odd.eq(~row.odd),
+            self._input_write.en.eq(1), self.loaded_row.eq(1),
+        ]
+        with m.If(row.left == 1):
+            m.d.sync += self._pending.bit_select(self._context, 1).eq(0)
+        m.d.sync += self._phase.eq(Phase.SERVE)
+
+    def _start(self, m):
+        """Hands the task to the scheduler, and keeps where its rows lie."""
+        task, memory, new, first = self._task, self._memory, self._input_write.data, self.o_task.payload.task
+        words, wide = task.input_bytes[BYTE_SHIFT:], self.cfg.vector_lanes // LOADED_ELEMENTS
+        offset = (words + wide - 1) & ~(wide - 1)
+        steps = Cat(task.steps, task.steps == 0)
+        m.d.comb += [
+            self.o_task.valid.eq(1), self.o_task.payload.context.eq(self._context),
+            first.first.eq(task.sweep), first.next.eq(task.sweep), first.left.eq(task.steps - 1), first.row.eq(memory.output_address),
+            first.pitch.eq(memory.output_pitch), first.input.eq(offset << PLACE_SHIFT),
+            new.word.eq(memory.input_address[BYTE_SHIFT:]), new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.left.eq(steps), new.words.eq(words),
+            new.place.eq((self._elements + task.input_element) >> PLACE_SHIFT), new.offset.eq(offset),
+            self._input_write.en.eq(1),
+        ]
+        with m.If(self.o_task.ready):
+            m.d.sync += [
+                self._phase.eq(Phase.SERVE), self._have.eq(0), self._pending.bit_select(self._context, 1).eq(words != 0),
+                self.has_input.bit_select(self._context, 1).eq(words != 0),
+            ]

@@ -45,11 +45,13 @@ class Progress(Component):
         A sweep that is the last to read its row was chosen.
     released, released_context
         It has read it: the row may be overwritten.
+    started, started_context
+        A task begins: it has no rows yet.
     free : Out(rnn_contexts)
         There is room for a row.
     """
 
-    EVENTS = ("launch", "wrote", "loaded", "taken", "released")
+    EVENTS = ("launch", "wrote", "loaded", "taken", "released", "started")
 
     def __init__(self, cfg):
         self.cfg = cfg
@@ -81,6 +83,8 @@ class Progress(Component):
                 m.d.sync += status.groups.eq(0)
             with m.If(self.clear):
                 m.d.sync += [status.launched.eq(0), status.finished.eq(0), status.rows.eq(0), kept.eq(0)]
+            with m.If(event["started"]):
+                m.d.sync += [status.rows.eq(0), kept.eq(0)]
             free.append(kept != 2)
         m.d.comb += self.free.eq(Cat(free))
         return m

@@ -32,6 +32,8 @@ class Scheduler(Component):
     status : In(status_layout(cfg)).array(rnn_contexts)
     expected : In(rnn_contexts)
         The context whose job the tail is at.
+    has_input : In(rnn_contexts)
+        The task has rows of input, which are waited for.
     drained : In(1)
         No sweep is between ``o`` and the lanes.
     launch, taken, event_context
@@ -52,6 +54,7 @@ class Scheduler(Component):
             "sweep": In(stored(sweep_layout)),
             "status": In(status_layout(cfg)).array(contexts),
             "expected": In(contexts),
+            "has_input": In(contexts),
             "drained": In(1),
             "launch": Out(1),
             "taken": Out(1),
@@ -89,7 +92,7 @@ class Scheduler(Component):
                 with m.Case(Wait.NONE):
                     m.d.comb += there.eq(1)
                 with m.Case(Wait.INPUT):
-                    m.d.comb += there.eq(status.rows != 0)
+                    m.d.comb += there.eq((status.rows != 0) | ~self.has_input[index])
                 with m.Case(Wait.LAST):
                     m.d.comb += there.eq((unfinished == 0) | available(self.cfg, status, youngest, first))
                 with m.Case(Wait.BEFORE):

@@ -1,0 +1,165 @@
+"""The engine for recurrent networks."""
+
+from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from ..errors import ErrorCode
+from ..front.recurrent import recurrent_error_layout
+from ..layouts import BankReadPort, BankWritePort
+from ..stream import link
+from .blocks import BlockWalk
+from .columns import ColumnReader
+from .jobs import JobQueue
+from .layouts import engine_step_layout, operation_layout, stored, sweep_layout
+from .loader import Fault, Loader
+from .progress import Progress
+from .scheduler import Scheduler
+from .tail import FIRST_READ, Tail
+from .vector_memory import VectorMemory
+from .writer import OutputWriter
+
+__all__ = ["RecurrentEngine"]
+
+
+class RecurrentEngine(Component):
+    """Runs LSTM, GRU, plain recurrent and dense layers on the lanes of a core, several tasks in turn [S3.1-S3.6]: docs/units/rnn.md.
+
+    ``start`` begins the image at ``address`` of shared memory; ``busy`` is high from the cycle after until all tasks are done and their
+    outputs are written. The lanes, and the reads of their registers by threads, belong to the engine meanwhile.
+
+    A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an output,
+    lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong: the header's address; the vectors of
+    all contexts are too many: their number). ``stop`` ends it too. Reset likewise.
+
+    Members
+    -------
+    start, address : In(1), In(32)
+        While not ``busy``.
+    stop : In(1)
+    busy : Out(1)
+    bank_read, bank_write
+        Ports of shared memory.
+    step, word, take
+        For the lanes: see ``LaneArray``.
+    read, read_register, read_group, read_tap, read_data
+        Registers of the lanes: see ``Tail``.
+    error : Out(recurrent_error_layout)
+        In the first cycle that is not ``busy`` any more.
+    event_rnn_steps : Out(1)
+        A step entered the lanes.
+    event_rnn_waits : Out(1)
+        None did, although tasks were under way.
+    event_rnn_skipped : Out(1)
+        A column of zeros was left out.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "start": In(1), "address": In(32), "stop": In(1), "busy": Out(1),
+            "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
+            "step": Out(engine_step_layout(cfg)), "word": Out(signed(16)).array(cfg.dot), "take": Out(1),
+            "read": Out(1), "read_register": Out(8), "read_group": Out(range(cfg.thread_groups)), "read_tap": Out(2),
+            "read_data": In(32).array(cfg.tail_lanes),
+            "error": Out(recurrent_error_layout),
+            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self.cfg
+        m.submodules.loader = loader = Loader(cfg)
+        m.submodules.vectors = vectors = VectorMemory(cfg)
+        m.submodules.progress = progress = Progress(cfg)
+        m.submodules.scheduler = scheduler = Scheduler(cfg)
+        m.submodules.columns = columns = ColumnReader(cfg)
+        m.submodules.blocks = blocks = BlockWalk(cfg)
+        m.submodules.jobs = jobs = JobQueue(cfg, max(cfg.engine_sum_latency - FIRST_READ, 3))
+        m.submodules.tail = tail = Tail(cfg)
+        m.submodules.writer = writer = OutputWriter(cfg)
+        connect(m, flipped(self.bank_read), loader.bank)
+        connect(m, flipped(self.bank_write), writer.bank)
+        for source, sink in ((loader.o_task, scheduler.i_task), (scheduler.o, columns.i), (columns.o, blocks.i), (jobs.o, tail.i),
+                             (tail.o_output, writer.i)):
+            link(m, source, sink)
+        self._tables(m, loader, scheduler, tail)
+        self._vectors(m, vectors, loader, columns, tail)
+        self._progress(m, progress, loader, scheduler, columns, tail)
+        lanes = (("step", blocks), ("take", blocks), *((name, tail) for name in ("read", "read_register", "read_group", "read_tap")))
+        m.d.comb += [getattr(self, name).eq(getattr(unit, name)) for name, unit in lanes]
+        m.d.comb += [
+            blocks.sweep.eq(columns.sweep), scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
+            loader.begin.eq(self.start), loader.address.eq(self.address), scheduler.drained.eq(~columns.busy),
+            jobs.launch.eq(columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.launch), jobs.job.eq(columns.sweep.tail),
+            self.event_rnn_steps.eq(blocks.step.step), self.event_rnn_waits.eq(self.busy & ~blocks.step.step),
+            self.event_rnn_skipped.eq(columns.event_skipped),
+        ]
+        m.d.comb += [outer.eq(inner) for outer, inner in zip(self.word, blocks.word)]
+        m.d.comb += [inner.eq(outer) for outer, inner in zip(self.read_data, tail.read_data)]
+        self._run(m, loader, scheduler, columns, blocks, jobs, tail, writer, progress)
+        return m
+
+    def _tables(self, m, loader, scheduler, tail):
+        for name, layout, write_enable, address, output in (
+                ("sweeps", sweep_layout, loader.sweep_write, scheduler.sweep_address, scheduler.sweep),
+                ("operations", operation_layout, loader.operation_write, tail.operation_address, tail.operation)):
+            kept = stored(layout)
+            m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[], attrs={"no_rw_check": 1})
+            read, write = memory.read_port(domain="comb"), memory.write_port()
+            register = Signal(kept, name=f"{name}_output", reset_less=True)
+            m.d.comb += [
+                write.addr.eq(loader.table_address), write.data.eq(loader.table_data[:kept.size]), write.en.eq(write_enable),
+                read.addr.eq(address), output.eq(register),
+            ]
+            m.d.sync += register.eq(read.data)
+
+    def _vectors(self, m, vectors, loader, columns, tail):
+        m.d.comb += [
+            vectors.column_read.eq(columns.column_read), vectors.column_word.eq(columns.column_word),
+            vectors.operand_group.eq(tail.operand_group), vectors.write.eq(tail.write), vectors.write_group.eq(tail.write_group),
+            vectors.loaded_valid.eq(loader.loaded_valid), vectors.loaded_place.eq(loader.loaded_place), vectors.loaded.eq(loader.loaded),
+            loader.loaded_ready.eq(vectors.loaded_ready),
+        ]
+        for sinks, sources in ((columns.column, vectors.column), (tail.operand, vectors.operand), (vectors.write_data, tail.write_data)):
+            m.d.comb += [sink.eq(source) for sink, source in zip(sinks, sources)]
+
+    def _progress(self, m, progress, loader, scheduler, columns, tail):
+        for unit in (scheduler, columns):
+            m.d.comb += [sink.eq(source) for sink, source in zip(unit.status, progress.status)]
+        passed = columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.release
+        m.d.comb += [
+            progress.launch.eq(scheduler.launch), progress.launch_context.eq(scheduler.event_context),
+            progress.taken.eq(scheduler.taken), progress.taken_context.eq(scheduler.event_context),
+            progress.wrote.eq(tail.wrote), progress.wrote_context.eq(tail.wrote_context), progress.finished.eq(tail.finished),
+            progress.loaded.eq(loader.loaded_row), progress.loaded_context.eq(loader.row_context),
+            progress.released.eq(passed), progress.released_context.eq(columns.sweep.context),
+            progress.started.eq(loader.o_task.valid & loader.o_task.ready), progress.started_context.eq(loader.o_task.payload.context),
+            loader.free.eq(progress.free), loader.running.eq(scheduler.running),
+        ]
+
+    def _run(self, m, loader, scheduler, columns, blocks, jobs, tail, writer, progress):
+        """The end of a run: by itself, or, after an error or ``stop``, when what is under way is through."""
+        halted, failed, ended, fault, quiet = (Signal(name=name) for name in ("halted", "failed", "ended", "fault", "quiet"))
+        m.d.comb += [
+            quiet.eq(~(scheduler.o.valid | columns.busy | blocks.step.step | jobs.busy | tail.busy | writer.i.valid)),
+            fault.eq((loader.fault != Fault.NONE) | writer.fault),
+            ended.eq(self.busy & quiet & (halted | loader.over)),
+            progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault), loader.stop.eq(ended | halted), writer.stop.eq(ended | halted),
+            scheduler.expected.eq(Mux(tail.busy, 1 << tail.wrote_context, 0)),
+        ]
+        with m.If(self.busy & (self.stop | fault)):
+            m.d.sync += halted.eq(1)
+        with m.If(self.busy & fault & ~halted):
+            image = (loader.fault == Fault.HEADER) | (loader.fault == Fault.ELEMENTS)
+            m.d.sync += [
+                failed.eq(1), self.error.code.eq(Mux(image, ErrorCode.RECURRENT_IMAGE, ErrorCode.OUT_OF_RANGE)),
+                self.error.operand.eq(Mux(loader.fault == Fault.NONE, writer.fault_value, loader.fault_value)),
+            ]
+        with m.If(self.start):
+            m.d.sync += self.busy.eq(1)
+        m.d.sync += self.error.failed.eq(ended & failed)
+        with m.If(ended):
+            m.d.sync += [self.busy.eq(0), halted.eq(0), failed.eq(0)]
+        return m

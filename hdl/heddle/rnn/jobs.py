@@ -1,0 +1,50 @@
+"""Jobs on their way from the lanes to the tail."""
+
+from amaranth.hdl import Cat, Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..stream import Queue
+from .layouts import tail_job_layout
+
+__all__ = ["JobQueue"]
+
+
+class JobQueue(Component):
+    """Holds each job for ``delay`` cycles, until the sums of the first block can be read, and then until the tail takes it.
+
+    Room for two jobs of each context, which never has more. ``o`` offers a job no earlier than ``delay`` cycles after ``launch``, at least three. Reset
+    empties it.
+
+    Members
+    -------
+    launch : In(1)
+    job : In(tail_job_layout(cfg))
+    o : Out(stream.Signature(tail_job_layout(cfg)))
+    busy : Out(1)
+        There are jobs.
+    """
+
+    def __init__(self, cfg, delay):
+        if delay < 3:
+            raise ValueError(f"delay must be at least 3, not {delay!r}")
+        self.cfg = cfg
+        self.delay = delay
+        super().__init__({"launch": In(1), "job": In(tail_job_layout(cfg)), "o": Out(stream.Signature(tail_job_layout(cfg))),
+                          "busy": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        limit = 2 * self.cfg.rnn_contexts + 1
+        m.submodules.queue = queue = Queue(tail_job_layout(self.cfg), limit)
+        ages = Signal(self.delay - 1)
+        ready = Signal(range(limit + 1))        # jobs that are old enough
+        taken = Signal()
+        m.d.comb += [
+            queue.i.valid.eq(self.launch), queue.i.payload.eq(self.job),
+            self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid & (ready != 0)), queue.o.ready.eq(self.o.ready & (ready != 0)),
+            self.busy.eq(queue.level != 0),
+            taken.eq(self.o.valid & self.o.ready),
+        ]
+        m.d.sync += [ages.eq(Cat(self.launch, ages)), ready.eq(ready + ages[-1] - taken)]
+        return m
