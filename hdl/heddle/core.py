@@ -114,7 +114,7 @@ class Core(Component):
         connect(m, arbiter.o, flipped(self.global_port))
         connect(m, copy.o_arrival, barriers.arrive)
 
-        self._control(m, front, thread, matrix, copy, rows, barriers)
+        self._control(m, front, thread, matrix, copy, rows, barriers, engine.busy if engine else 0)
         self._observe(m, front, thread, matrix, copy, engine)
         if cfg.tensors:
             self._copy_start(m, copy)
@@ -141,7 +141,7 @@ class Core(Component):
                     m.d.comb += lane_side.eq(Mux(engine.busy, own[name], thread_side) if name in own else thread_side)
         return engine
 
-    def _control(self, m, front, thread, matrix, copy, rows, barriers):
+    def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop = self.start, self.stop
         if self.cfg.far_registers:      # before the first instruction gets there
@@ -168,7 +168,7 @@ class Core(Component):
             barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
             front.barrier_overrun.eq(barriers.overrun),
             self.ended.eq(front.ended),
-            self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying)
+            self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
                          & front.tokens_empty),
         ]
 

@@ -193,7 +193,8 @@ class Issue(Component):
         busy = ~gate.thread_empty | self.thread_busy | self.writes_pending | ~gate.matrix_empty | self.matrix_busy
         m.d.comb += [
             control.execute.eq(self._execute & (word.opcode == Opcode.RECURRENT)), control.guarded.eq(self._guarded),
-            control.quiet.eq(~busy), control.busy.eq(self.recurrent_busy), self.recurrent_start.eq(control.start), self.recurrent_address.eq(instruction.a_value),
+            control.quiet.eq(~busy), control.busy.eq(self.recurrent_busy), self.recurrent_start.eq(control.start),
+            self.recurrent_address.eq(instruction.a_value),
         ]
         with m.If(control.execute):
             m.d.sync += self._passes.eq(control.ended)

@@ -208,8 +208,8 @@ INSTRUCTIONS = (
     *_memory(),
     *_matrix(),
     Instruction("rnn", Opcode.RECURRENT, Unit.MATRIX, (Operand("uniform", "a"),),
-                "Run the engine for recurrent networks on the image at shared address a, a multiple of 16; when thread and matrix instructions "
-                "before it have finished, and the program goes on when its outputs are in shared memory [S3.1-S3.6]."),
+                "Run the engine for recurrent networks on the image at shared address a, a multiple of 16, when all thread and matrix "
+                "instructions before have finished; the program goes on when the outputs are in shared memory [S3.1-S3.6]."),
     Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"), _MASK,
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),

@@ -46,9 +46,8 @@ class BlockWalk(Component):
         with m.If(self.i.ready):
             m.d.sync += step.step.eq(self.i.valid)
         with m.Else():
-            m.d.sync += [
-                left.eq(left - 1), step.product.eq(step.product + 1), step.source.eq(step.source + 1), step.factor_word.eq(step.factor_word + 1),
-            ]
+            m.d.sync += left.eq(left - 1)
+            m.d.sync += [number.eq(number + 1) for number in (step.product, step.source, step.factor_word)]
         fresh = Signal()
         m.d.sync += [fresh.eq(0), self.take.eq(fresh)]
         with m.If(self.i.valid & self.i.ready):

@@ -1,6 +1,6 @@
 """Reads the vectors column by column."""
 
-from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -88,14 +88,14 @@ class ColumnReader(Component):
         with m.If(read):
             m.d.sync += [
                 waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
-                element.eq(element + group), ends.eq(ends + group), weight.eq(weight + sweep.blocks + 1), left.eq(left - 1), fresh.eq(0),
-                reading.eq(left != 0),
+                element.eq(element + group), ends.eq(ends + group), weight.eq(weight + sweep.blocks + 1), left.eq(left - 1),
+                fresh.eq(0), reading.eq(left != 0),
             ]
         with m.If(accepted):
             new = self.i.payload
             m.d.sync += [
-                sweep.eq(new), active.eq(1), reading.eq(1), fresh.eq(1), element.eq(new.element), left.eq(new.columns), weight.eq(new.weight),
-                ends.eq(Const(cfg.dot) >> new.cat),
+                sweep.eq(new), active.eq(1), reading.eq(1), fresh.eq(1), element.eq(new.element), left.eq(new.columns),
+                weight.eq(new.weight), ends.eq(Const(cfg.dot) >> new.cat),
             ]
         return m
 

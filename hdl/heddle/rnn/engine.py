@@ -3,7 +3,6 @@
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
-from amaranth.utils import exact_log2
 
 from ..errors import ErrorCode
 from ..front.recurrent import recurrent_error_layout
@@ -29,9 +28,9 @@ class RecurrentEngine(Component):
     ``start`` begins the image at ``address`` of shared memory; ``busy`` is high from the cycle after until all tasks are done and their
     outputs are written. The lanes, and the reads of their registers by threads, belong to the engine meanwhile.
 
-    A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an output,
-    lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong: the header's address; the vectors of
-    all contexts are too many: their number). ``stop`` ends it too. Reset likewise.
+    A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an
+    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong: the header's address; the
+    vectors of all contexts are too many: their number). ``stop`` ends it too. Reset likewise.
 
     Members
     -------
@@ -90,9 +89,10 @@ class RecurrentEngine(Component):
         lanes = (("step", blocks), ("take", blocks), *((name, tail) for name in ("read", "read_register", "read_group", "read_tap")))
         m.d.comb += [getattr(self, name).eq(getattr(unit, name)) for name, unit in lanes]
         m.d.comb += [
-            blocks.sweep.eq(columns.sweep), scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
+            blocks.sweep.eq(columns.sweep), jobs.job.eq(columns.sweep.tail),
+            scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
             loader.begin.eq(self.start), loader.address.eq(self.address), scheduler.drained.eq(~columns.busy),
-            jobs.launch.eq(columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.launch), jobs.job.eq(columns.sweep.tail),
+            jobs.launch.eq(columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.launch),
             self.event_rnn_steps.eq(blocks.step.step), self.event_rnn_waits.eq(self.busy & ~blocks.step.step),
             self.event_rnn_skipped.eq(columns.event_skipped),
         ]
@@ -146,7 +146,8 @@ class RecurrentEngine(Component):
             quiet.eq(~(scheduler.o.valid | columns.busy | blocks.step.step | jobs.busy | tail.busy | writer.i.valid)),
             fault.eq((loader.fault != Fault.NONE) | writer.fault),
             ended.eq(self.busy & quiet & (halted | loader.over)),
-            progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault), loader.stop.eq(ended | halted), writer.stop.eq(ended | halted),
+            progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault),
+            loader.stop.eq(ended | halted), writer.stop.eq(ended | halted),
             scheduler.expected.eq(Mux(tail.busy, 1 << tail.wrote_context, 0)),
         ]
         with m.If(self.busy & (self.stop | fault)):

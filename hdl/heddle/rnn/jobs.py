@@ -13,8 +13,8 @@ __all__ = ["JobQueue"]
 class JobQueue(Component):
     """Holds each job for ``delay`` cycles, until the sums of the first block can be read, and then until the tail takes it.
 
-    Room for two jobs of each context, which never has more. ``o`` offers a job no earlier than ``delay`` cycles after ``launch``, at least three. Reset
-    empties it.
+    Room for two jobs of each context, which never has more. ``o`` offers a job no earlier than ``delay`` cycles after ``launch``, at
+    least three. Reset empties it.
 
     Members
     -------
@@ -42,7 +42,8 @@ class JobQueue(Component):
         taken = Signal()
         m.d.comb += [
             queue.i.valid.eq(self.launch), queue.i.payload.eq(self.job),
-            self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid & (ready != 0)), queue.o.ready.eq(self.o.ready & (ready != 0)),
+            self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid & (ready != 0)),
+            queue.o.ready.eq(self.o.ready & (ready != 0)),
             self.busy.eq(queue.level != 0),
             taken.eq(self.o.valid & self.o.ready),
         ]

@@ -53,10 +53,10 @@ def input_layout(cfg):
 
 
 class Loader(Component):
-    """Executes an image as far as data are concerned: tables, tasks in order, the state of each, its rows of input ahead of time [S3.6].
+    """Executes an image as far as data are concerned: tables, tasks in order, the state of each, its rows of input ahead [S3.6].
 
-    Tasks are given to the contexts as these become free, in the order of the image, each at the earliest ``task.start`` cycles after ``begin``. A row
-    of input is read as soon as one of the two places of its context is free. One transfer at a time, contexts in turn.
+    Tasks are given to the contexts as these become free, in the order of the image, each at the earliest ``task.start`` cycles after
+    ``begin``. A row of input is read as soon as one of the two places of its context is free. One transfer at a time, contexts in turn.
 
     Members
     -------
@@ -88,7 +88,8 @@ class Loader(Component):
         contexts = cfg.rnn_contexts
         super().__init__({
             "begin": In(1), "address": In(32), "stop": In(1), "bank": Out(BankReadPort(cfg)), "header": Out(header_layout),
-            "sweep_write": Out(1), "operation_write": Out(1), "table_address": Out(exact_log2(cfg.rnn_records)), "table_data": Out(RECORD_BITS),
+            "sweep_write": Out(1), "operation_write": Out(1), "table_address": Out(exact_log2(cfg.rnn_records)),
+            "table_data": Out(RECORD_BITS),
             "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
             "loaded_ready": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
             "has_input": Out(contexts), "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
@@ -115,7 +116,10 @@ class Loader(Component):
         m.d.sync += self._cycles.eq(self._cycles + ~self._cycles.all())
         self._words(m)
         idle = Signal()
-        m.d.comb += [idle.eq(self._active & ~transfer.busy & ~self.fault.as_value().any()), self.over.eq(self._over & idle & ~self.running.any())]
+        m.d.comb += [
+            idle.eq(self._active & ~transfer.busy & ~self.fault.as_value().any()),
+            self.over.eq(self._over & idle & ~self.running.any()),
+        ]
         with m.If(idle):
             self._sequence(m)
         with m.If(self.begin):
@@ -208,7 +212,8 @@ class Loader(Component):
             with m.If(state_words != 0):
                 self._read(m, Sink.STATE, self._memory.state_address[BYTE_SHIFT:], state_words)
             m.d.sync += [
-                self._phase.eq(Phase.START), self._elements.eq(elements), self._state_place.eq((elements + task.state_element) >> PLACE_SHIFT),
+                self._phase.eq(Phase.START), self._elements.eq(elements),
+                self._state_place.eq((elements + task.state_element) >> PLACE_SHIFT),
             ]
         with m.Else():
             m.d.sync += context.eq(following)
@@ -234,7 +239,8 @@ class Loader(Component):
             self.o_task.valid.eq(1), self.o_task.payload.context.eq(self._context),
             first.first.eq(task.sweep), first.next.eq(task.sweep), first.left.eq(task.steps - 1), first.row.eq(memory.output_address),
             first.pitch.eq(memory.output_pitch), first.input.eq(offset << PLACE_SHIFT),
-            new.word.eq(memory.input_address[BYTE_SHIFT:]), new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.left.eq(steps), new.words.eq(words),
+            new.word.eq(memory.input_address[BYTE_SHIFT:]), new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.left.eq(steps),
+            new.words.eq(words),
             new.place.eq((self._elements + task.input_element) >> PLACE_SHIFT), new.offset.eq(offset),
             self._input_write.en.eq(1),
         ]

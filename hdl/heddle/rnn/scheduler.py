@@ -6,7 +6,18 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from .layouts import COUNT_BITS, PRODUCT_BITS, Start, Wait, chosen_sweep_layout, context_layout, header_layout, stored, sweep_layout, task_start_layout
+from .layouts import (
+    COUNT_BITS,
+    PRODUCT_BITS,
+    Start,
+    Wait,
+    chosen_sweep_layout,
+    context_layout,
+    header_layout,
+    stored,
+    sweep_layout,
+    task_start_layout,
+)
 from .progress import available, status_layout
 from .turns import Turns
 
@@ -16,8 +27,8 @@ __all__ = ["Scheduler"]
 class Scheduler(Component):
     """Hands out the sweeps of the contexts, one after the other [S3.6].
 
-    The next sweep of each context is read from the table ahead, so that choosing takes no time: a sweep is at ``o`` two cycles after its context is
-    ready, and the same context can be chosen every five cycles. Which one: see ``Turns``. Positions are made absolute here. Reset, and
+    The next sweep of each context is read from the table ahead, so that choosing takes no time: a sweep is at ``o`` two cycles after its
+    context is ready, and the same context can be chosen every five cycles. Which one: see ``Turns``. Positions are made absolute here. Reset, and
     ``clear``, forget all contexts.
 
     Members
@@ -144,7 +155,8 @@ class Scheduler(Component):
                 self.o.valid.eq(1), o.context.eq(context), o.waits.eq((sweep.wait == Wait.LAST) | (sweep.wait == Wait.BEFORE)),
                 o.job.eq(status.launched - Mux(sweep.wait == Wait.BEFORE, 2, 1)),
                 o.element.eq(elements + sweep.element + Mux(sweep.input & record.odd, record.input, 0)),
-                o.columns.eq(sweep.columns), o.weight.eq(sweep.weight), o.blocks.eq(sweep.blocks), o.cat.eq(sweep.cat), o.skip.eq(sweep.skip),
+                o.columns.eq(sweep.columns), o.weight.eq(sweep.weight), o.blocks.eq(sweep.blocks), o.cat.eq(sweep.cat),
+                o.skip.eq(sweep.skip),
                 o.release.eq(sweep.release), o.launch.eq(sweep.launch), o.zero.eq(sweep.start == Start.ZERO),
                 o.product.eq(sweep.product + registers + Mux(sweep.parity, parity, 0)),
                 o.source.eq(Mux(sweep.start == Start.BIAS, sweep.bias, sweep.product + registers + Mux(sweep.parity, parity, 0))),
@@ -177,7 +189,7 @@ class Scheduler(Component):
                 m.d.sync += known.eq(0)
 
     def _end(self, m, start, spent, launched):
-        """A context is free when its last sweep was chosen and its jobs are finished; a task without jobs, when its sweeps are with the lanes."""
+        """A context is free when its last sweep was chosen and its jobs are finished; without jobs, when its sweeps are with the lanes."""
         for index, (running, status) in enumerate(zip(self.running, self.status)):
             over, jobs = Signal(name=f"over_{index}"), Signal(name=f"jobs_{index}")
             with m.If(spent & (self._context == index)):

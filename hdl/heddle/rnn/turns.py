@@ -10,8 +10,8 @@ class Turns(Component):
     """Chooses a context: coarse-grained, fair from step to step [S3.6].
 
     The context whose turn it is goes on as long as it is ``ready``; when it is not, or after its step (``ends``), the next ready one in
-    circular order has its turn. A context that is ready all the time is thus chosen before each other one ends a second step. With none ready,
-    the one ``expected`` to be ready next is chosen if it ``waits``, once nothing is under way (``eager``): its columns then wait for
+    circular order has its turn. A context that is ready all the time is thus chosen before each other one ends a second step. With none
+    ready, the one ``expected`` to be ready next is chosen if it ``waits``, once nothing is under way (``eager``): its columns then wait for
     single elements.
 
     Combinational from inputs and a register; reset gives context 0 its turn.
