@@ -28,8 +28,8 @@ class Scheduler(Component):
     """Hands out the sweeps of the contexts, one after the other [S3.6].
 
     The next sweep of each context is read from the table ahead, so that choosing takes no time: a sweep is at ``o`` two cycles after its
-    context is ready, and the same context can be chosen every five cycles. Which one: see ``Turns``. Positions are made absolute here. Reset, and
-    ``clear``, forget all contexts.
+    context is ready, and the same context can be chosen every five cycles. Which one: see ``Turns``. Positions are made absolute here.
+    Reset, and ``clear``, forget all contexts.
 
     Members
     -------
