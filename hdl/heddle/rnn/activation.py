@@ -1,0 +1,99 @@
+"""Sigmoid, tanh, ReLU and the identity of signed 18-bit numbers."""
+
+import math
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out
+
+from .layouts import ACTIVATION_FRACTION, SUM_FRACTION, Function
+
+__all__ = ["ACTIVATION_LATENCY", "INTERVALS", "Activation", "interval_layout", "interval_table"]
+
+ACTIVATION_LATENCY = 3      # cycles from an argument to its function
+INTERVALS = 256             # of the table, each 2^-5 of the argument of tanh
+PART_BITS = SUM_FRACTION + 1 - 5
+ONE = 1 << ACTIVATION_FRACTION
+
+interval_layout = data.StructLayout({"base": ACTIVATION_FRACTION + 1, "slope": 11})
+
+
+def interval_table():
+    """Value at the beginning of every interval of tanh, and what the interval adds."""
+    base = [round(ONE * math.tanh(index / 32)) for index in range(INTERVALS + 1)]
+    return [{"base": begin, "slope": end - begin} for begin, end in zip(base, base[1:])]
+
+
+class Activation(Component):
+    """``function`` of ``argument``, exactly as docs/units/rnn.md says [S3.5].
+
+    The result stands ``ACTIVATION_LATENCY`` cycles after the argument; one a cycle, nothing is held. It is combinational behind a
+    register and an adder, the argument goes through an absolute value into the address of the table. No reset.
+
+    Area: one block RAM, one multiplier.
+
+    Members
+    -------
+    argument : In(signed(18))
+    limited : In(1)
+        The argument is beyond 18 bits: it counts as the greatest, or smallest, number of its sign.
+    find, interpolate, finish : In(Function)
+        The function, in the cycle of the argument, two and three cycles later.
+    result : Out(signed(18))
+        16 fraction bits for sigmoid and tanh, else those of the argument.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "argument": In(signed(18)), "limited": In(1), "find": In(Function), "interpolate": In(Function), "finish": In(Function),
+            "result": Out(signed(18)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.intervals = intervals = Memory(shape=interval_layout, depth=INTERVALS, init=interval_table())
+        read = intervals.read_port()
+        v, negative = self.argument, self.argument[-1]
+
+        # The place in the table. What is not looked up has neither part nor sign: its value replaces the base.
+        size, place, looked_up = Signal(18), Signal(17), Signal()
+        tanh = self.find == Function.TANH
+        m.d.comb += [
+            looked_up.eq(tanh | (self.find == Function.SIGMOID)),
+            size.eq((v ^ negative.replicate(18)) + negative),
+            place.eq(Mux(tanh, size << 1, size) | (self.limited | size[17] | (tanh & size[16])).replicate(17)),
+            read.addr.eq(place[PART_BITS:]),
+        ]
+        part, minus, value, rectified = Signal(PART_BITS), Signal(), Signal(signed(18)), Signal()
+        m.d.comb += [
+            part.eq(place[:PART_BITS] & looked_up.replicate(PART_BITS)),
+            minus.eq(negative & looked_up),
+            rectified.eq(negative & (self.find == Function.RELU)),
+            value.eq(Mux(self.limited, Cat((~negative).replicate(17), negative), v) & ~rectified.replicate(18)),
+        ]
+        later = {}
+        for cycle in (1, 2):
+            for name, source in (("part", part), ("minus", minus), ("value", value)):
+                register = Signal(source.shape(), name=f"{name}_{cycle}", reset_less=True)
+                m.d.sync += register.eq(later.get(name, source))
+                later[name] = register
+
+        interval = Signal(interval_layout, reset_less=True)
+        base, product, turned = Signal(signed(19), reset_less=True), Signal(PART_BITS + 11, reset_less=True), Signal(reset_less=True)
+        sign, halved = later["minus"], self.interpolate == Function.SIGMOID
+        origin = Cat(halved ^ sign, halved & sign, Const(0, ACTIVATION_FRACTION - 2), halved)      # 2^16 + 1 for sigmoid, and 1 for a sign
+        signed_base = (Cat(interval.base, 0) ^ sign.replicate(18)).as_signed() + origin
+        m.d.sync += [
+            interval.eq(read.data),
+            base.eq(Mux(self.interpolate.as_value()[0] ^ self.interpolate.as_value()[1], signed_base, later["value"])),
+            product.eq(interval.slope * later["part"]),
+            turned.eq(sign),
+        ]
+        total = Signal(signed(19))
+        step = Cat(product[PART_BITS:], 0) ^ turned.replicate(12)
+        m.d.comb += [
+            total.eq(base + step.as_signed() + (product[PART_BITS - 1] ^ turned)),
+            self.result.eq(Mux(self.finish == Function.SIGMOID, total[1:], total[:18])),
+        ]
+        return m

@@ -1,0 +1,28 @@
+"""Saturation and rounding of signed numbers, combinational."""
+
+from amaranth.hdl import Cat, Mux, Signal, signed
+
+__all__ = ["add_rounded", "round_right", "saturate"]
+
+
+def saturate(m, value, bits, name):
+    """The signed ``value`` limited to ``bits`` bits, and a bit that says whether it was."""
+    assert value.shape().signed and len(value) > bits
+    result, over = Signal(signed(bits), name=name), Signal(name=f"{name}_over")
+    m.d.comb += [
+        over.eq((value[bits - 1:] != 0) & ~value[bits - 1:].all()),
+        result.eq(Mux(over, Cat((~value[-1]).replicate(bits - 1), value[-1]), value[:bits])),
+    ]
+    return result, over
+
+
+def round_right(m, value, amount, name):
+    """The signed ``value`` / 2^``amount`` (a signal) to the nearest integer, halves upwards; a bit wider than ``value``."""
+    shifted, result = Signal(signed(len(value) + 1), name=f"{name}_shifted"), Signal(signed(len(value) + 1), name=name)
+    m.d.comb += [shifted.eq(Cat(0, value).as_signed() >> amount), result.eq(shifted[1:].as_signed() + shifted[0])]
+    return result
+
+
+def add_rounded(product, shift, addend=0):
+    """``addend`` + the signed ``product`` / 2^``shift`` (a number) to the nearest integer: one carry chain."""
+    return product[shift:].as_signed() + addend + product[shift - 1]

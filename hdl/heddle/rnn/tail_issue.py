@@ -1,0 +1,170 @@
+"""Slots of the tail: which operation on which sums and operands, cycle after cycle."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import PRODUCT_REGISTERS
+from .layouts import Cell, Pre, operation_layout, tail_job_layout
+
+__all__ = ["ISSUE_LATENCY", "TailIssue", "context_bits", "end_layout", "slot_layout", "vector_group_bits"]
+
+ISSUE_LATENCY = 3           # cycles from the one in which a slot begins to that of ``read``
+FLAGS = ("step", "load_state", "keep_sum", "keep_activation", "keep_gate", "new_cell", "write", "output")
+
+end_layout = data.StructLayout({
+    "valid": 1,             # a slot
+    "group_end": 1,         # the last operation of an element group,
+    "job_end": 1,           # of the last one of the job
+})
+
+
+def context_bits(cfg):
+    """Bits of the number of a context, at least one."""
+    return max(1, exact_log2(cfg.rnn_contexts))
+
+
+def vector_group_bits(cfg):
+    """Bits of the number of a group of ``tail_lanes`` elements of vector memory."""
+    return exact_log2(cfg.rnn_elements // cfg.tail_lanes)
+
+
+def slot_layout(cfg):
+    """An operation on an element group. ``ends`` and ``flags`` are zero where nothing is to be done, the rest is then undefined."""
+    return data.StructLayout({
+        "ends": end_layout,
+        "flags": data.StructLayout(dict.fromkeys(FLAGS, 1)),
+        "context": context_bits(cfg),
+        "operation": operation_layout,
+        "operand_group": vector_group_bits(cfg),
+        "destination_group": vector_group_bits(cfg),
+        "output_address": 20,
+    })
+
+
+class TailIssue(Component):
+    """Takes jobs in order and makes a slot a cycle of them: for each element group, for each operation.
+
+    A job begins when the one before it of the same context is settled; jobs of different contexts follow each other without a gap.
+    Slots are not held back once they have begun. Reset forgets everything.
+
+    Members
+    -------
+    i : In(stream.Signature(tail_job_layout(cfg)))
+        Taken with the last slot.
+    free : In(1)
+        A slot may begin.
+    settled, settled_context : In
+        The job of this context is so far that another may follow in the next cycle.
+    operation_address, operation
+        Table of the operations: data one cycle after the address.
+    slot : Out(slot_layout(cfg))
+        Registered, two cycles after a slot begins.
+    read, read_register, read_group, read_tap : Out
+        Registered, ``ISSUE_LATENCY`` cycles after a slot begins: which sums it wants.
+    active : Out(1)
+        A job waits or a slot is younger than ``slot``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(tail_job_layout(cfg))),
+            "free": In(1),
+            "settled": In(1),
+            "settled_context": In(context_bits(cfg)),
+            "operation_address": Out(exact_log2(cfg.rnn_records)),
+            "operation": In(operation_layout),
+            "slot": Out(slot_layout(cfg)),
+            "read": Out(1),
+            "read_register": Out(exact_log2(PRODUCT_REGISTERS)),
+            "read_group": Out(range(cfg.thread_groups)),
+            "read_tap": Out(2),
+            "active": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        ends, begun = Signal(end_layout), Signal(data.StructLayout({
+            "context": context_bits(self.cfg), "group": 10, "group_3": 12, "elements": 16, "row": 20, "register": 8, "odd_register": 8,
+        }), reset_less=True)
+        self._begin(m, ends, begun)
+        self._operate(m, ends, begun)
+        position, base, cat = self._locate(m, begun)
+        index = position >> exact_log2(self.cfg.thread_groups)
+        m.d.sync += [
+            self.read.eq(self.slot.flags.step),
+            self.read_register.eq(base + (index >> cat)),
+            self.read_group.eq(position[:len(self.read_group)]),
+            self.read_tap.eq(index[:2] & Mux(cat[1], 3, cat[0])),
+        ]
+        m.d.comb += self.active.eq(self.i.valid | ends.valid)
+        return m
+
+    def _begin(self, m, ends, begun):
+        """Walk the job: ``ends`` and what is known of a slot before its operation stands."""
+        cfg, job = self.cfg, self.i.payload
+        index, group = Signal(job.operations.shape()), Signal(job.groups.shape())
+        running, go, group_end, job_end = Signal(), Signal(), Signal(), Signal()
+        unsettled = Signal(1 << context_bits(cfg))
+        m.d.comb += [
+            self.operation_address.eq(job.operation + index),
+            go.eq(self.i.valid & self.free & (running | ~unsettled.bit_select(job.context, 1))),
+            group_end.eq(index == job.operations),
+            job_end.eq(group_end & (group == job.groups)),
+            self.i.ready.eq(go & job_end),
+        ]
+        m.d.sync += [
+            ends.valid.eq(go),
+            ends.group_end.eq(go & group_end),
+            ends.job_end.eq(go & job_end),
+            begun.context.eq(job.context),
+            begun.group.eq(group),
+            begun.group_3.eq(group + (group << 1)),
+            begun.elements.eq(job.elements + group * cfg.tail_lanes),
+            begun.row.eq(job.row + group * (2 * cfg.tail_lanes)),
+            begun.register.eq(job.registers),
+            begun.odd_register.eq(job.registers + job.parity),
+        ]
+        with m.If(self.settled):
+            m.d.sync += unsettled.bit_select(self.settled_context, 1).eq(0)
+        with m.If(go):
+            m.d.sync += [index.eq(index + 1), running.eq(~job_end), unsettled.bit_select(job.context, 1).eq(1)]
+            with m.If(group_end):
+                m.d.sync += [index.eq(0), group.eq(Mux(job_end, 0, group + 1))]
+
+    def _operate(self, m, ends, begun):
+        """The slot, when its operation stands."""
+        operation, slot = self.operation, self.slot
+        lane_bits = exact_log2(self.cfg.tail_lanes)
+        works = Signal()
+        m.d.comb += works.eq(ends.valid & ~operation.idle)
+        flags = {"step": 1, "load_state": operation.load_state, "keep_sum": operation.pre == Pre.KEEP,
+                 "new_cell": operation.cell == Cell.STATE}
+        m.d.sync += [slot.flags[name].eq(works & flags.get(name, getattr(operation, name, 0))) for name in FLAGS]
+        m.d.sync += [
+            slot.flags.load_state.eq(ends.valid & operation.load_state),
+            slot.ends.eq(ends),
+            slot.context.eq(begun.context),
+            slot.operation.eq(operation),
+            slot.operand_group.eq((begun.elements + operation.operand)[lane_bits:]),
+            slot.destination_group.eq((begun.elements + operation.destination)[lane_bits:]),
+            slot.output_address.eq(begun.row + operation.output_byte),
+        ]
+
+    def _locate(self, m, begun):
+        """Row group, product register of the first one, and ``cat``, beside ``slot``."""
+        operation = self.operation
+        position, base, cat = (Signal(bits, name=name, reset_less=True) for name, bits in (("position", 13), ("base", 8), ("cat", 2)))
+        low = Signal(12)        # stride x group, without its highest bit: no multiplier
+        with m.Switch(operation.stride[:2]):
+            for stride, multiple in enumerate((0, begun.group, begun.group << 1, begun.group_3)):
+                with m.Case(stride):
+                    m.d.comb += low.eq(multiple)
+        m.d.sync += [
+            position.eq(operation.first + low + Mux(operation.stride[2], begun.group << 2, 0)),
+            base.eq(operation.product + Mux(operation.parity, begun.odd_register, begun.register)),
+            cat.eq(operation.cat),
+        ]
+        return position, base, cat

@@ -1,0 +1,181 @@
+"""Arithmetic of one lane of the tail: a sum to a result."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
+
+from ..datapath.gates import select_one_hot
+from .activation import Activation
+from .delay import Delay
+from .layouts import Function
+from .rounding import add_rounded, round_right, saturate
+
+__all__ = ["GATE_CYCLE", "LANE_LATENCY", "SUM_CYCLE", "TailLane", "tail_control_layout"]
+
+LANE_LATENCY = 13           # cycles from a sum to its result
+SUM_CYCLE, GATE_CYCLE = 2, 5    # in which a sum and a gate are kept: one of a later operation's cycle 1 finds them
+
+# What an operation asks of the lanes; the number is the cycle after that of its sum in which it is looked at.
+tail_control_layout = data.StructLayout({
+    "shift_0": 5,
+    "load_state_0": 1,
+    "wide_state_0": 1,
+    "multiplier_1": 16,
+    "gated_1": 1,               # gate x kept sum, else operand x state
+    "gated_2": 1,
+    "peephole_2": 1,
+    "keep_sum_2": 1,
+    "function_2": Function,
+    "function_4": Function,
+    "function_5": Function,
+    "shift_activation_5": 3,
+    "keep_gate_5": 1,
+    "keep_activation_6": 1,
+    "times_kept_6": 1,
+    "times_state_6": 1,
+    "blend_6": 1,
+    "add_activation_7": 1,
+    "add_result_7": 1,
+    "step_7": 1,                # not idle
+    "load_state_7": 1,
+    "new_cell_7": 1,            # STATE
+    "second_7": Function,
+    "second_9": Function,
+    "second_10": Function,
+    "shift_second_10": 3,
+    "output_12": 1,
+    "wide_result_12": 1,
+})
+
+
+class TailLane(Component):
+    """One sum a cycle to one result, ``LANE_LATENCY`` cycles later, exactly as docs/units/rnn.md says [S3.5].
+
+    Nothing is held. What operations keep for those that follow lies in registers without a reset; in cycles without an operation the
+    bits of ``control`` that load them must be zero (``load_state``, ``keep``, ``step``, ``new_cell``).
+
+    Area: six multipliers of 18 x 18 bit or less, two block RAMs.
+
+    Members
+    -------
+    control : In(tail_control_layout)
+    sum : In(32)
+    operand : In(signed(16))
+        In the cycle of the sum.
+    result : Out(signed(16))
+        Registered.
+    """
+
+    def __init__(self):
+        super().__init__({"control": In(tail_control_layout), "sum": In(32), "operand": In(signed(16)), "result": Out(signed(16))})
+
+    def elaborate(self, platform):
+        m = Module()
+        state = self._state(m)
+        total, keep_sum, argument, limited = self._sum(m, state)
+        m.submodules.function = function = Activation()
+        control = self.control
+        m.d.comb += [
+            function.argument.eq(argument), function.limited.eq(limited), function.find.eq(control.function_2),
+            function.interpolate.eq(control.function_4), function.finish.eq(control.function_5),
+        ]
+        with m.If(control.keep_sum_2):
+            m.d.sync += keep_sum.eq(total)
+        with m.If(control.keep_gate_5):
+            m.d.sync += self._gate.eq(function.result)
+        result, cell = self._cell(m, function.result, state)
+        self._output(m, result, cell)
+        return m
+
+    def _state(self, m):
+        """The state in the cycle after the sum."""
+        control = self.control
+        state = Signal(signed(18), reset_less=True)
+        with m.If(control.load_state_0):
+            m.d.sync += state.eq(Mux(control.wide_state_0, self.operand << 2, self.operand))
+        return state
+
+    def _sum(self, m, state):
+        """v, where it may be kept, and v as an argument; all in cycle 2."""
+        control = self.control
+        scaled, _ = saturate(m, round_right(m, self.sum.as_signed(), control.shift_0, "rounded"), 18, "scaled_0")
+        scaled_1, operand_1 = Signal(signed(18), reset_less=True), Signal(signed(16), reset_less=True)
+        kept_sum, self._gate = Signal(signed(18), reset_less=True), Signal(signed(18), name="gate", reset_less=True)
+        product, before = Signal(signed(36), name="product_2", reset_less=True), Signal(signed(36), name="before_2", reset_less=True)
+        m.d.sync += [
+            scaled_1.eq(scaled),
+            operand_1.eq(self.operand),
+            product.eq(scaled_1 * Cat(control.multiplier_1, 0).as_signed()),
+            before.eq(Mux(control.gated_1, self._gate, operand_1) * Mux(control.gated_1, kept_sum, state)),
+        ]
+        # The one is rounded by 16, the other by 12 bits. The round bits of both would make two carry chains.
+        added, total = Signal(signed(24)), Signal(signed(25))
+        m.d.comb += [
+            added.eq(select_one_hot((control.gated_2, control.peephole_2), (before[16:].as_signed() + before[15], before[12:].as_signed()
+                                                                            + before[11]))),
+            total.eq(add_rounded(product, 16, added)),
+        ]
+        limited, over = saturate(m, total, 18, "v_2")
+        return limited, kept_sum, Cat(total[:17], total[-1]).as_signed(), over
+
+    def _cell(self, m, function, state):
+        """r and the cell state in the cycle of the next operation."""
+        control = self.control
+        m.submodules.state_delay = delay = Delay(signed(18), 5)
+        kept, function_6, activation_6 = (Signal(signed(18), name=name, reset_less=True) for name in ("kept", "function_6", "activation_6"))
+        m.d.comb += delay.i.eq(state)
+        m.d.sync += [function_6.eq(function), activation_6.eq(round_right(m, function, control.shift_activation_5, "activation_5"))]
+        with m.If(control.keep_activation_6):
+            m.d.sync += kept.eq(function_6)
+
+        difference = Signal(signed(19))
+        m.d.comb += difference.eq(delay.o - activation_6)
+        limited, _ = saturate(m, difference, 18, "difference_6")
+        left, right = Signal(signed(18)), Signal(signed(18))
+        m.d.comb += [
+            left.eq(select_one_hot((control.times_kept_6, control.times_state_6), (kept, delay.o))),
+            right.eq(Mux(control.blend_6, limited, activation_6)),
+        ]
+        product, activation_7 = Signal(signed(36), name="product_7", reset_less=True), Signal(signed(18), reset_less=True)
+        state_7, result, cell = (Signal(signed(18), name=name, reset_less=True) for name in ("state_7", "result_8", "cell"))
+        m.d.sync += [product.eq(left * right), activation_7.eq(activation_6), state_7.eq(delay.o)]
+        added, total = Signal(signed(18)), Signal(signed(22))
+        m.d.comb += [
+            added.eq(select_one_hot((control.add_activation_7, control.add_result_7), (activation_7, result))),
+            total.eq(add_rounded(product, 16, added)),
+        ]
+        limited, _ = saturate(m, total, 18, "r_7")
+        argument = Signal(signed(18))
+        m.d.comb += argument.eq(Mux(control.load_state_7, state_7, cell))
+        with m.If(control.step_7):
+            m.d.sync += result.eq(limited)
+        with m.If(control.new_cell_7 | control.load_state_7):
+            m.d.sync += cell.eq(Mux(control.new_cell_7, limited, state_7))
+        return result, argument
+
+    def _output(self, m, result, cell):
+        """The second function of ``cell`` (cycle 7) times ``result`` (cycle 8), and the choice of what leaves."""
+        control = self.control
+        m.submodules.second = second = Activation()
+        m.submodules.result_delay = delay = Delay(signed(18), 3)
+        m.d.comb += [
+            second.argument.eq(cell), second.find.eq(control.second_7), second.interpolate.eq(control.second_9),
+            second.finish.eq(control.second_10), delay.i.eq(result),
+        ]
+        second_11, result_12 = Signal(signed(18), reset_less=True), Signal(signed(18), reset_less=True)
+        product = Signal(signed(36), name="product_12", reset_less=True)
+        m.d.sync += [
+            second_11.eq(round_right(m, second.result, control.shift_second_10, "second_10")),
+            product.eq(delay.o * second_11),
+            result_12.eq(delay.o),
+        ]
+        total, chosen, narrow = Signal(signed(21)), Signal(signed(18)), Signal(signed(18))
+        m.d.comb += total.eq(add_rounded(product, 16))
+        limited, _ = saturate(m, total, 18, "output_12")
+        m.d.comb += [
+            chosen.eq(Mux(control.output_12, limited, result_12)),
+            narrow.eq(Mux(control.wide_result_12, chosen[2:].as_signed() + chosen[1], chosen)),
+        ]
+        narrow, _ = saturate(m, narrow, 16, "narrow_12")
+        m.d.sync += self.result.eq(narrow)
+        return m
