@@ -1,0 +1,228 @@
+"""Golden model of the engine for recurrent networks: executes an image in shared memory (docs/units/rnn.md) [S3.1-S3.7].
+
+Tasks are independent, and what is waited for changes no result; so the model runs one task after the other, and in each step one sweep
+after the other, with a job at once when it is launched.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from heddle import constants
+from heddle.constants import PRODUCT_REGISTERS
+from heddle.rnn.layouts import (
+    MAX_STEPS,
+    RECORD_BITS,
+    Start,
+    header_layout,
+    operation_layout,
+    sweep_layout,
+    task_layout,
+    task_memory_layout,
+)
+
+from .rnn_tail import sum_position, tail
+
+__all__ = ["EngineState", "Image", "ROW_BYTES", "TAP_REGISTERS", "engine_run", "field_values", "read_image"]
+
+TAP_REGISTERS = getattr(constants, "RNN_TAP_REGISTERS", 64)
+ROW_BYTES = RECORD_BITS // 8
+_WORD = 1 << 32
+
+
+@dataclass
+class EngineState:
+    """What the engine works on beside shared memory; all of it keeps its values between runs.
+
+    Attributes
+    ----------
+    factors : int8 [threads, factor_words, dot]
+        Factor registers.
+    products : int64 [threads, 256]
+        Product registers as signed 32-bit values: sums of the first tap.
+    taps : int64 [3, threads, TAP_REGISTERS]
+        Sums of the others.
+    vector : int64 [rnn_elements]
+        Vector memory, signed 16-bit values.
+    """
+
+    factors: np.ndarray
+    products: np.ndarray
+    taps: np.ndarray
+    vector: np.ndarray
+    matrices: dict = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def for_config(cls, cfg, factors=None, seed=None):
+        """Of zeros, or with a seed of random values in all but ``factors``: nothing may depend on them."""
+        shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, TAP_REGISTERS), (cfg.rnn_elements,))
+        factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.int8) if factors is None else factors
+        if seed is None:
+            return cls(factors, *(np.zeros(shape, np.int64) for shape in shapes))
+        rng = np.random.default_rng(seed)
+        limits = (31, 31, 15)
+        return cls(factors, *(rng.integers(-1 << bits, 1 << bits, shape) for shape, bits in zip(shapes, limits)))
+
+
+@dataclass(frozen=True)
+class Image:
+    """The records of an image: ``header``, ``tasks`` (pairs), ``sweeps`` and ``operations``, each an object with its fields."""
+
+    header: object
+    tasks: list
+    sweeps: list
+    operations: list
+
+
+def field_values(layout, row):
+    """The fields of a record of 16 bytes, as an object of integers and enum members."""
+    bits = int.from_bytes(bytes(row), "little")
+    record = layout.from_bits(bits)
+
+    class Fields:
+        pass
+
+    fields = Fields()
+    for name, _ in layout:
+        if name != "unused":
+            setattr(fields, name, getattr(record, name))
+    return fields
+
+
+def read_image(shared, address):
+    """``Image`` at a shared address, a multiple of 16."""
+    if address % ROW_BYTES:
+        raise ValueError(f"address of an image must be a multiple of {ROW_BYTES}, not {address:#x}")
+
+    def record(layout, index):
+        start = address + index * ROW_BYTES
+        if start + ROW_BYTES > len(shared):
+            raise ValueError(f"records of the image at {address:#x} must lie below {len(shared):#x}, not at {start:#x}")
+        return field_values(layout, shared[start:start + ROW_BYTES])
+
+    header = record(header_layout, 0)
+    tasks = [(record(task_layout, 1 + 2 * n), record(task_memory_layout, 2 + 2 * n)) for n in range(header.tasks)]
+    first = 1 + 2 * header.tasks
+    sweeps = [record(sweep_layout, first + n) for n in range(header.sweeps)]
+    operations = [record(operation_layout, first + header.sweeps + n) for n in range(header.operations)]
+    return Image(header, tasks, sweeps, operations)
+
+
+class _Context:
+    """One task in one context, step by step."""
+
+    def __init__(self, cfg, state, shared, image, number):
+        self.cfg, self.state, self.shared, self.image = cfg, state, shared, image
+        self.element_base = number * image.header.elements
+        self.register_base = number * image.header.registers
+
+    def run(self, task, memory):
+        """All steps of a task."""
+        if task.state_bytes:
+            self._load(memory.state_address, task.state_bytes, task.state_element)
+        width = self.cfg.vector_lanes
+        distance = -(-(task.input_bytes // 2) // width) * width     # from the row of even steps to that of odd ones
+        for step in range(task.steps or MAX_STEPS):
+            if task.input_bytes:
+                self._load(memory.input_address + step * _signed16(memory.input_pitch), task.input_bytes,
+                           task.input_element + (step & 1) * distance)
+            row = memory.output_address + step * _signed16(memory.output_pitch)
+            for number in range(task.sweep, len(self.image.sweeps)):
+                sweep = self.image.sweeps[number]
+                self._sweep(number, sweep, step & 1, distance)
+                if sweep.launch:
+                    self._job(sweep, step & 1, row)
+                if sweep.last:
+                    break
+
+    def _load(self, address, nbytes, element):
+        self._check(address, nbytes)
+        values = self.shared[address:address + nbytes].view("<i2")
+        first = self.element_base + element
+        self.state.vector[first:first + len(values)] = values
+
+    def _sweep(self, number, sweep, odd, distance):
+        cfg, state = self.cfg, self.state
+        cat, blocks, columns = 1 << sweep.cat, sweep.blocks + 1, sweep.columns + 1
+        first = self.element_base + sweep.element + (distance if odd and sweep.input else 0)
+        elements = cfg.dot // cat
+        vector = state.vector[first:first + columns * elements].astype(np.float64)
+        sums = (self._matrix(number, sweep) @ vector).astype(np.int64).reshape(cfg.threads, blocks, cat)
+        product = sweep.product + self.register_base + (self.image.header.parity if odd and sweep.parity else 0)
+        targets = product + np.arange(blocks)
+        sources = sweep.bias + np.arange(blocks) if sweep.start == Start.BIAS else targets
+        for tap in range(cat):
+            registers, size = (state.products, PRODUCT_REGISTERS) if tap == 0 else (state.taps[tap - 1], TAP_REGISTERS)
+            before = 0 if sweep.start == Start.ZERO else registers[:, sources % size]
+            registers[:, targets % size] = _wrap32(before + sums[:, :, tap])
+
+    def _matrix(self, number, sweep):
+        """Weights of a sweep, rows (lane, block, tap), columns as the vector; float64, in which all sums are exact."""
+        if number not in self.state.matrices:
+            cfg, cat = self.cfg, 1 << sweep.cat
+            blocks, columns = sweep.blocks + 1, sweep.columns + 1
+            words = self.state.factors[:, sweep.weight:sweep.weight + columns * blocks]
+            shaped = words.reshape(cfg.threads, columns, blocks, cfg.dot // cat, cat)
+            self.state.matrices[number] = shaped.transpose(0, 2, 4, 1, 3).reshape(cfg.threads * blocks * cat, -1).astype(np.float64)
+        return self.state.matrices[number]
+
+    def _job(self, sweep, odd, row):
+        """The tail: all groups of elements at once, since kept values and states belong to one element."""
+        lanes, groups = self.cfg.tail_lanes, sweep.groups + 1
+        operations = self.image.operations[sweep.operation:sweep.operation + sweep.operations + 1]
+        size = groups * lanes
+        operands = [self._vector(operation.operand, size).copy() if operation.read else None for operation in operations]
+        sums = [None if operation.idle else self._sums(operation, groups, odd) for operation in operations]
+        for operation, result in zip(operations, tail(operations, sums, operands)):
+            if operation.write:
+                self._vector(operation.destination, size)[:] = result
+            if operation.output:
+                address = row + operation.output_byte
+                self._check(address, 2 * size)
+                self.shared[address:address + 2 * size] = result.astype("<i2").view(np.uint8)
+
+    def _check(self, address, nbytes):
+        if not 0 <= address <= address + nbytes <= len(self.shared):
+            raise ValueError(f"rows of a task must lie in shared memory, below {len(self.shared):#x}, not at {address:#x}")
+
+    def _vector(self, element, size):
+        first = self.element_base + element
+        return self.state.vector[first:first + size]
+
+    def _sums(self, operation, groups, odd):
+        """Sums of all elements of an operation."""
+        lanes, parity = self.cfg.tail_lanes, self.image.header.parity if odd else 0
+        result = np.empty((groups, lanes), np.int64)
+        for group in range(groups):
+            place, tap, register = sum_position(self.cfg, operation, group, self.register_base, parity)
+            registers, size = (self.state.products, PRODUCT_REGISTERS) if tap == 0 else (self.state.taps[tap - 1], TAP_REGISTERS)
+            result[group] = registers[place * lanes:(place + 1) * lanes, register % size]
+        return result.reshape(-1)
+
+
+def engine_run(cfg, state, shared, address):
+    """One run of the engine, from the instruction to the end of its last task.
+
+    Parameters
+    ----------
+    cfg : Config
+    state : EngineState
+        Changed in place; its ``factors`` must not have changed since the last run unless ``matrices`` was cleared.
+    shared : uint8 array
+        Shared memory; outputs are written to it.
+    address : int
+        Of the image, a multiple of 16.
+
+    A run of biases is over before the next one begins. Raises ``ValueError`` for what lies outside of memory.
+    """
+    image = read_image(shared, address)
+    state.matrices.clear()
+    for number, (task, memory) in enumerate(image.tasks):
+        _Context(cfg, state, shared, image, number % image.header.contexts).run(task, memory)
+
+
+def _signed16(value):
+    return value - ((value & 0x8000) << 1)
+
+
+def _wrap32(values):
+    return (values + (_WORD >> 1)) % _WORD - (_WORD >> 1)
