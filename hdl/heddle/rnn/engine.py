@@ -1,6 +1,6 @@
 """The engine for recurrent networks."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
@@ -15,7 +15,7 @@ from .layouts import engine_step_layout, operation_layout, stored, sweep_layout
 from .loader import Fault, Loader
 from .progress import Progress
 from .scheduler import Scheduler
-from .tail import FIRST_READ, Tail
+from .tail import ISSUE_LATENCY, Tail
 from .vector_memory import VectorMemory
 from .writer import OutputWriter
 
@@ -75,7 +75,7 @@ class RecurrentEngine(Component):
         m.submodules.scheduler = scheduler = Scheduler(cfg)
         m.submodules.columns = columns = ColumnReader(cfg)
         m.submodules.blocks = blocks = BlockWalk(cfg)
-        m.submodules.jobs = jobs = JobQueue(cfg, max(cfg.engine_sum_latency - FIRST_READ, 3))
+        m.submodules.jobs = jobs = JobQueue(cfg, max(cfg.engine_sum_latency - ISSUE_LATENCY, 3))
         m.submodules.tail = tail = Tail(cfg)
         m.submodules.writer = writer = OutputWriter(cfg)
         connect(m, flipped(self.bank_read), loader.bank)
@@ -111,7 +111,7 @@ class RecurrentEngine(Component):
             register = Signal(kept, name=f"{name}_output", reset_less=True)
             m.d.comb += [
                 write.addr.eq(loader.table_address), write.data.eq(loader.table_data[:kept.size]), write.en.eq(write_enable),
-                read.addr.eq(address), output.eq(register),
+                read.addr.eq(address), Value.cast(output).eq(register),
             ]
             m.d.sync += register.eq(read.data)
 
