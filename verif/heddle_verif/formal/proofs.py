@@ -7,6 +7,7 @@ from .axi_master import AxiMasterSpec
 from .copy import BurstGeneratorSpec, RowExpanderSpec
 from .level2 import LineJoinSpec, LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
+from .rnn import TurnsSpec
 from .run import RunControlSpec
 from .shared_bank import SharedBankSpec
 from .stream import StreamSpec
@@ -60,6 +61,9 @@ PROOFS = {proof.name: proof for proof in (
           cover=8, unbounded="pdr"),
     Proof(name="burst_request", make=BurstRequestSpec, says="a request for every burst, in order, stream rules", bounded=5, cover=5,
           unbounded="induction 3"),
+    Proof(name="turns", make=lambda: TurnsSpec(4), says="one ready context is chosen, and none twice before one that waits", bounded=6,
+          cover=6, unbounded="pdr"),
+    Proof(name="turns_3", make=lambda: TurnsSpec(3), says="the same with three contexts", bounded=6, cover=6, unbounded="pdr"),
     Proof(name="run_control", make=RunControlSpec, says="one run a doorbell, every run ends, the first error is kept", bounded=8,
           cover=20, unbounded="pdr"),
     Proof(name="run_control_2", make=lambda: RunControlSpec(2), says="the same with two cores", bounded=8, cover=20, unbounded="pdr"),

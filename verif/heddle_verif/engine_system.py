@@ -1,0 +1,49 @@
+"""The engine for recurrent networks with the lanes that it uses."""
+
+from amaranth.hdl import Module, Mux
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from heddle.datapath.lane_array import LaneArray
+from heddle.front.recurrent import recurrent_error_layout
+from heddle.layouts import BankReadPort, BankWritePort
+from heddle.rnn.engine import RecurrentEngine
+
+__all__ = ["EngineSystem"]
+
+
+class EngineSystem(Component):
+    """``RecurrentEngine`` on a ``LaneArray``; factor registers are written from outside, shared memory is outside.
+
+    ``write`` puts ``data[j]`` into word ``write_word`` of lane ``write_group * tail_lanes + j``; only while the engine is not busy.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "start": In(1), "address": In(32), "stop": In(1), "busy": Out(1), "error": Out(recurrent_error_layout),
+            "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
+            "write": In(1), "write_group": In(range(max(cfg.thread_groups, 2))), "write_word": In(cfg.factor_address_bits),
+            "data": In(cfg.word_bits).array(cfg.tail_lanes),
+            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.engine = engine = RecurrentEngine(self.cfg)
+        m.submodules.lanes = lanes = LaneArray(self.cfg)
+        connect(m, engine.bank_read, flipped(self.bank_read))
+        connect(m, engine.bank_write, flipped(self.bank_write))
+        registers, slots = lanes.registers, self.cfg.tail_lanes
+        m.d.comb += [
+            engine.start.eq(self.start), engine.address.eq(self.address), engine.stop.eq(self.stop), self.busy.eq(engine.busy),
+            self.error.eq(engine.error),
+            lanes.engine_active.eq(engine.busy), lanes.engine_step.eq(engine.step), lanes.engine_take.eq(engine.take),
+            registers.read.eq(engine.read), registers.read_number.eq(engine.read_register), registers.read_group.eq(engine.read_group),
+            registers.read_tap.eq(engine.read_tap),
+            registers.write_factor.eq(self.write), registers.write_word.eq(self.write_word), registers.write_parts.eq(~0),
+            registers.write_lanes.eq(Mux(self.write, ((1 << slots) - 1) << (self.write_group * slots), 0)),
+        ]
+        m.d.comb += [lane.eq(element) for lane, element in zip(lanes.engine_word, engine.word)]
+        m.d.comb += [data.eq(value) for data, value in zip(engine.read_data, registers.read_data)]
+        m.d.comb += [returned.eq(data) for returned, data in zip(registers.return_data, self.data)]
+        m.d.comb += [getattr(self, f"event_rnn_{name}").eq(getattr(engine, f"event_rnn_{name}")) for name in ("steps", "waits", "skipped")]
+        return m
