@@ -1,0 +1,287 @@
+"""From models and tasks to what the engine reads: records, weight words, rows of input, places of results."""
+
+import numpy as np
+from heddle.constants import PRODUCT_REGISTERS
+from heddle.rnn.layouts import (
+    ELEMENT_BITS,
+    MAX_STEPS,
+    Start,
+    Wait,
+    header_layout,
+    operation_layout,
+    sweep_layout,
+    task_layout,
+    task_memory_layout,
+)
+
+from ..golden.rnn import ROW_BYTES, TAP_REGISTERS
+from .model import round_up
+from .task import EngineImage, SharedMemory
+
+__all__ = ["bias_digits", "build_image", "weight_words"]
+
+_DIGIT = 128                # biases are sums of constants 1, 128 and 128², each times 8 bits
+_TOP = _DIGIT * _DIGIT
+
+
+def _record(layout, **values):
+    """16 bytes of a record."""
+    for name, value in values.items():
+        width = layout[name].width
+        if not -(1 << width - 1) <= int(getattr(value, "value", value)) < 1 << width:
+            raise ValueError(f"{name} must fit {width} bits of a record, not be {value}")
+    return int(layout.const(values).as_value().value).to_bytes(ROW_BYTES, "little")
+
+
+def weight_words(cfg, cat, blocks, columns, matrix):
+    """int8 [threads, columns · blocks, dot]: factor words of a matrix of rows (by lane, tap, block) and elements."""
+    elements = cfg.dot // cat
+    padded = np.zeros((blocks * cat * cfg.threads, columns * elements), np.int8)
+    padded[:matrix.shape[0], :matrix.shape[1]] = matrix
+    shaped = padded.reshape(blocks, cat, cfg.threads, columns, elements)
+    return shaped.transpose(2, 3, 0, 4, 1).reshape(cfg.threads, columns * blocks, cfg.dot)
+
+
+def _interleave(cfg, weights):
+    """Rows as they lie in row groups: int8 [gates, elements, n] to [groups · gates · tail_lanes, n] [S3.2]."""
+    gates, elements, size = weights.shape
+    groups = -(-elements // cfg.tail_lanes)
+    padded = np.zeros((gates, groups * cfg.tail_lanes, size), weights.dtype)
+    padded[:, :elements] = weights
+    return padded.reshape(gates, groups, cfg.tail_lanes, size).transpose(1, 0, 2, 3).reshape(-1, size)
+
+
+def bias_digits(biases, top):
+    """8-bit factors [..., 2 + top] of constants 1, 128 and ``top`` times 128² that make ``biases``."""
+    values = np.asarray(biases, np.int64)
+    digits = []
+    for _ in range(2):
+        low = (values + _DIGIT // 2) % _DIGIT - _DIGIT // 2
+        digits.append(low)
+        values = (values - low) // _DIGIT
+    for _ in range(top):
+        part = np.clip(values, -128, 127)
+        digits.append(part)
+        values = values - part
+    if values.any():
+        raise ValueError(f"biases must be below {top * 127 * _TOP} with {top} constants, not {np.abs(biases).max()}")
+    return np.stack(digits, axis=-1).astype(np.int8)
+
+
+class _Builder:
+    """Puts models and tasks into one image."""
+
+    def __init__(self, cfg, tasks, contexts):
+        self.cfg, self.tasks = cfg, tasks
+        if not cfg.rnn:
+            raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
+        if not tasks:
+            raise ValueError("tasks must be at least one, not none")
+        self.models = list({id(task.model): task.model for task in tasks}.values())
+        self.parity = max(model.parity_registers for model in self.models)
+        self.registers = max((2 * self.parity if model.parity_registers else 0) + model.other_registers for model in self.models)
+        if any(model.other_registers for model in self.models):
+            self.registers = max(2 * self.parity + model.other_registers for model in self.models)
+        self.elements = max(model.elements for model in self.models)
+        self.bias_registers = sum(model.blocks[name] for model in self.models for name in self._with_bias(model))
+        self._choose_contexts(contexts)
+        self.words, self.next_word = [], 0
+        self.first_sweeps, self.sweeps, self.operations, self.bias_sweeps = {}, [], [], []
+        self.bias_base = self.contexts * self.registers
+        self._check_taps()
+
+    @staticmethod
+    def _with_bias(model):
+        return [name for sweep in model.step.sweeps if model.needs_bias(sweep) for name in sweep.rows]
+
+    def _choose_contexts(self, wanted):
+        cfg = self.cfg
+        limits = {"rnn_contexts": cfg.rnn_contexts, "tasks": len(self.tasks),
+                  "rnn_elements": min(cfg.rnn_elements, 1 << ELEMENT_BITS + 3) // self.elements,
+                  "product registers": (PRODUCT_REGISTERS - self.bias_registers) // max(1, self.registers)}
+        if self.elements > 1 << ELEMENT_BITS or not limits["rnn_elements"]:
+            raise ValueError(f"vectors of a context must fit {min(cfg.rnn_elements, 1 << ELEMENT_BITS)} elements (rnn_elements), "
+                             f"not take {self.elements}")
+        if limits["product registers"] < 1:
+            raise ValueError(f"sums and biases must fit {PRODUCT_REGISTERS} product registers, not take "
+                             f"{self.registers + self.bias_registers}")
+        most = min(limits.values())
+        if wanted is None:
+            self.contexts = most
+        elif 1 <= wanted <= most:
+            self.contexts = wanted
+        else:
+            name = next(name for name, limit in limits.items() if limit == most)
+            raise ValueError(f"contexts must be from 1 to {most} ({name}), not {wanted}")
+
+    def _check_taps(self):
+        """Registers of taps other than the first are numbered modulo ``TAP_REGISTERS``."""
+        used = set()
+        bias = self.bias_base
+        for model in self.models:
+            offsets = model.register_offsets(self.parity)
+            for name, first in offsets.items():
+                biases = model.blocks[name] if name in self._with_bias(model) else 0
+                if model.cat(name) > 1:
+                    used |= set(range(bias, bias + biases))
+                    for context in range(self.contexts):
+                        for odd in range(1 + model.alternating[name]):
+                            start = first + context * self.registers + odd * self.parity
+                            used |= set(range(start, start + model.blocks[name]))
+                bias += biases
+        if len({number % TAP_REGISTERS for number in used}) < len(used):
+            raise ValueError(f"sums with cat above 1 must have registers that differ modulo {TAP_REGISTERS}, not {len(used)} of them up to "
+                             f"{max(used)}; cat 1 or fewer contexts need fewer")
+
+    # -- records ----------------------------------------------------------------------------
+
+    def add_model(self, model):
+        """Sweeps, operations and words of a model."""
+        step, offsets = model.step, model.register_offsets(self.parity)
+        bias_of = self._add_biases(model)
+        self.first_sweeps[id(model)] = len(self.sweeps)
+        inputs = [n for n, sweep in enumerate(step.sweeps) if step.vectors[sweep.vector].kind == "input"]
+        for number, sweep in enumerate(step.sweeps):
+            cat = model.cat(sweep.rows[0])
+            blocks, columns = sum(model.blocks[name] for name in sweep.rows), -(-step.vectors[sweep.vector].size // (self.cfg.dot // cat))
+            matrix = np.concatenate([self._block_rows(model, name, _interleave(self.cfg, weights))
+                                     for name, weights in zip(sweep.rows, sweep.weights)])
+            values = dict(
+                element=model.places[sweep.vector], columns=columns - 1, weight=self._add_words(cat, blocks, columns, matrix),
+                blocks=blocks - 1, product=offsets[sweep.rows[0]], cat=cat.bit_length() - 1, wait=model.wait(number),
+                start=Start.CONTINUE, parity=model.alternating[sweep.rows[0]], input=number in inputs,
+                release=number == inputs[-1] if inputs else 0, last=number == len(step.sweeps) - 1)
+            if sweep.begins:
+                biased = model.needs_bias(sweep)
+                values |= dict(start=Start.BIAS if biased else Start.ZERO, bias=bias_of[sweep.rows[0]] if biased else 0)
+            if sweep.job:
+                values |= dict(launch=1, operation=len(self.operations), operations=len(sweep.job.operations) - 1,
+                               groups=model.groups(sweep.job.elements) - 1)
+                self._add_operations(model, sweep.job, offsets)
+            self.sweeps.append(_record(sweep_layout, **values))
+
+    def _block_rows(self, model, name, rows):
+        """Rows of a set, padded to whole blocks."""
+        padded = np.zeros((model.blocks[name] * model.cat(name) * self.cfg.threads, rows.shape[1]), np.int8)
+        padded[:len(rows)] = rows
+        return padded
+
+    def _add_words(self, cat, blocks, columns, matrix):
+        first = self.next_word
+        self.words.append(weight_words(self.cfg, cat, blocks, columns, matrix))
+        self.next_word += columns * blocks
+        return first
+
+    def _add_biases(self, model):
+        """A sweep of constants for each set with biases; returns their first registers."""
+        registers = {}
+        for name in self._with_bias(model):
+            registers[name] = self.bias_base
+            rows = model.step.rows[name]
+            digits = _interleave(self.cfg, bias_digits(rows.bias, self.top))
+            cat, blocks = model.cat(name), model.blocks[name]
+            columns = -(-digits.shape[1] // (self.cfg.dot // cat))
+            word = self._add_words(cat, blocks, columns, self._block_rows(model, name, digits))
+            self.bias_sweeps.append(dict(columns=columns - 1, weight=word, blocks=blocks - 1, product=self.bias_base,
+                                         cat=cat.bit_length() - 1, start=Start.ZERO, wait=Wait.NONE))
+            self.bias_base += blocks
+        return registers
+
+    def _add_operations(self, model, job, offsets):
+        for operation in job.operations:
+            values = dict(idle=operation.rows is None, function=operation.function, pre=operation.pre, cell=operation.cell,
+                          second=operation.second, load_state=operation.load_state, wide_state=operation.wide_state,
+                          keep_activation=operation.keep_activation, keep_gate=operation.keep_gate, wide_result=operation.wide_result,
+                          shift=operation.shift, multiplier=operation.multiplier, shift_activation=operation.shift_activation,
+                          shift_second=operation.shift_second)
+            if operation.rows:
+                values |= dict(product=offsets[operation.rows], parity=model.alternating[operation.rows],
+                               cat=model.cat(operation.rows).bit_length() - 1, first=operation.gate,
+                               stride=model.step.rows[operation.rows].gates)
+            if operation.operand:
+                values |= dict(read=1, operand=model.places[operation.operand])
+            if operation.destination:
+                values |= dict(write=1, destination=model.places[operation.destination])
+                if operation.destination in model.outputs:
+                    values |= dict(output=1, output_byte=model.outputs[operation.destination].byte)
+            self.operations.append(_record(operation_layout, **values))
+
+    @property
+    def top(self):
+        """Constants of 128² that the largest bias needs."""
+        largest = max((np.abs(model.step.rows[name].bias).max() for model in self.models for name in self._with_bias(model)), default=0)
+        return int(largest) // (127 * _TOP) + 1
+
+    # -- memory -----------------------------------------------------------------------------
+
+    def build(self):
+        """``EngineImage``."""
+        cfg = self.cfg
+        for model in self.models:
+            self.add_model(model)
+        records = min(cfg.rnn_records, 255)
+        for what, name, count, most in (("weights", "factor_words", self.next_word, cfg.factor_words),
+                                        ("sweeps of all models", "rnn_records", len(self.sweeps), records),
+                                        ("operations of the tail", "rnn_records", len(self.operations), records),
+                                        ("sets of biases", "rnn_records", len(self.bias_sweeps), records)):
+            if count > most:
+                raise ValueError(f"{what} must fit {most} ({name} of configuration {cfg.name}), not take {count}")
+        memory = SharedMemory(cfg)
+        bias_address = self._bias_image(memory) if self.bias_sweeps else None
+        address = memory.reserve(ROW_BYTES * (1 + 2 * len(self.tasks) + len(self.sweeps) + len(self.operations)))
+        records, rows = [], []
+        for task in self.tasks:
+            record, row = self._task(memory, task)
+            records += record
+            rows.append(row)
+        header = _record(header_layout, tasks=len(self.tasks), sweeps=len(self.sweeps), operations=len(self.operations),
+                         elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts)
+        memory.put(address, b"".join([header, *records, *self.sweeps, *self.operations]))
+        macs = sum(task.steps * task.model.step.macs() for task in self.tasks)
+        return EngineImage(np.concatenate(self.words, axis=1), memory.image(), bias_address, address, macs, self.tasks, rows)
+
+    def _bias_image(self, memory):
+        constants = [1, _DIGIT] + [_TOP] * self.top
+        nbytes = 2 * round_up(len(constants), self.cfg.vector_lanes)
+        elements = min(round_up(nbytes // 2, self.cfg.vector_lanes), 1 << ELEMENT_BITS)
+        state = memory.place(np.array(constants + [0] * (nbytes // 2 - len(constants)), "<i2"))
+        last = len(self.bias_sweeps) - 1
+        sweeps = [_record(sweep_layout, **values, last=number == last) for number, values in enumerate(self.bias_sweeps)]
+        records = [_record(header_layout, tasks=1, sweeps=len(sweeps), operations=0, elements=elements, contexts=1),
+                   _record(task_layout, steps=1, state_bytes=nbytes), _record(task_memory_layout, state_address=state), *sweeps]
+        return memory.place(np.frombuffer(b"".join(records), np.uint8))
+
+    def _task(self, memory, task):
+        """Records of a task, and the address of its first row of outputs."""
+        model, width, step = task.model, self.cfg.vector_lanes, task.model.step
+        values = dict(sweep=self.first_sweeps[id(model)], steps=task.steps % MAX_STEPS, start=task.start, input_bytes=model.input_bytes,
+                      input_element=0, state_bytes=model.state_bytes, state_element=model.state_element if model.state_bytes else 0)
+        places = {}
+        if model.state_bytes:
+            row = np.zeros(model.state_bytes // 2, "<i2")
+            for name, vector in step.vectors.items():
+                if vector.kind in ("state", "constant"):
+                    start = model.places[name] - model.state_element
+                    row[start:start + vector.size] = vector.values if vector.kind == "constant" else task.states.get(name, 0)
+            places["state_address"] = memory.place(row)
+        if model.input_bytes:
+            rows = np.zeros((task.steps, model.input_bytes // 2), "<i2")
+            for name, block in task.inputs.items():
+                rows[:, model.places[name]:model.places[name] + block.shape[1]] = block
+            first = memory.place(rows)
+            places |= dict(input_address=first, input_pitch=model.input_bytes)
+            if model.reverse:
+                places |= dict(input_address=first + (task.steps - 1) * model.input_bytes, input_pitch=-model.input_bytes)
+        output = memory.reserve(task.steps * model.output_pitch + model.final_bytes + round_up(2 * width, ROW_BYTES))
+        if model.reverse:
+            output += (task.steps - 1) * model.output_pitch
+        places |= dict(output_address=output, output_pitch=-model.output_pitch if model.reverse else model.output_pitch)
+        return [_record(task_layout, **values), _record(task_memory_layout, **places)], output
+
+
+def build_image(cfg, tasks, contexts=None):
+    """``EngineImage`` of tasks for one run.
+
+    ``contexts``: tasks that take turns; by default as many as there are and fit. Raises ``ValueError``, which names what does not fit.
+    """
+    return _Builder(cfg, list(tasks), contexts).build()

@@ -1,0 +1,199 @@
+"""One model on the engine: where the rows, vectors and outputs of a step lie, as far as that does not depend on other models."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from heddle.rnn.layouts import MAX_BLOCKS, Wait
+
+__all__ = ["EngineModel", "Output", "round_up"]
+
+OUTPUT_ALIGNMENT = 16
+
+
+def round_up(value, unit):
+    return -(-value // unit) * unit
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where in the row of a step the new value of a vector goes: ``byte`` of the record, ``offset`` from the place of the row's outputs."""
+
+    byte: int
+    offset: int
+    size: int
+
+
+class EngineModel:
+    """A step laid out for a configuration.
+
+    Parameters
+    ----------
+    cfg : Config
+        With ``rnn``.
+    step : Step
+    cats : dict of str to int, optional
+        Dot products of a lane (1, 2 or 4) for rows of a layer; 1 where absent. An integer is for all.
+    reverse : bool
+        Tasks of the model begin with the last row of their input.
+
+    Attributes
+    ----------
+    blocks : dict of str to int
+        Blocks (product registers of a lane) of each set of rows.
+    alternating : dict of str to bool
+        Sets of rows whose registers alternate from step to step.
+    elements : int
+        Of vector memory that a context needs.
+    places : dict of str to int
+        First element of each vector; of an input that of even steps.
+    input_bytes, state_bytes : int
+        Of rows of input, and of what is loaded before the first step.
+    outputs : dict of str to Output
+        Of the vectors of ``step.outputs``, and of all other states, whose last values only are wanted.
+    output_pitch, final_bytes : int
+        Bytes of outputs of a step, and of the other states.
+
+    A model whose input has one row or more: states that no output holds lie behind the outputs of their step, where those of the next
+    step are written over them. ``ValueError`` for what cannot be laid out.
+    """
+
+    def __init__(self, cfg, step, cats=1, reverse=False):
+        self.cfg, self.step, self.reverse = cfg, step, reverse
+        layers = {rows.layer for rows in step.rows.values()}
+        self.cats = dict.fromkeys(layers, cats) if isinstance(cats, int) else dict.fromkeys(layers, 1) | cats
+        for layer, cat in self.cats.items():
+            if layer not in layers or cat not in (1, 2, 4) or cat > cfg.dot:
+                raise ValueError(f"cats must be 1, 2 or 4 for {', '.join(sorted(layers))}, not {cat!r} for {layer}")
+        if not step.jobs:
+            raise ValueError("step must have a job, not only sweeps")
+        self.lane_groups = cfg.threads // cfg.tail_lanes
+        self.blocks = {name: self._blocks(rows) for name, rows in step.rows.items()}
+        self._alternate()
+        self._place_vectors()
+        self._place_outputs()
+
+    def cat(self, rows):
+        """Dot products of a lane for a set of rows."""
+        return self.cats[self.step.rows[rows].layer]
+
+    def _blocks(self, rows):
+        groups = rows.gates * -(-rows.elements // self.cfg.tail_lanes)
+        blocks = -(-groups // (self.lane_groups * self.cats[rows.layer]))
+        if blocks > MAX_BLOCKS:
+            raise ValueError(f"rows of {rows.layer} must take at most {MAX_BLOCKS} blocks of {self.cfg.threads * self.cats[rows.layer]} "
+                             f"rows, not {blocks}")
+        return blocks
+
+    def groups(self, elements):
+        """Groups of elements of the tail."""
+        return -(-elements // self.cfg.tail_lanes)
+
+    # -- registers --------------------------------------------------------------------------
+
+    def _alternate(self):
+        """Sums are replaced while at most one job of the context is unfinished: those of an earlier one need no second set."""
+        jobs, launched, begins, used = len(self.step.jobs), 0, {}, {}
+        for sweep in self.step.sweeps:
+            for name in sweep.rows:
+                if sweep.begins:
+                    begins[name] = launched
+            if sweep.job:
+                used |= {operation.rows: launched for operation in sweep.job.operations if operation.rows}
+                launched += 1
+        for name in self.step.rows:
+            if name not in begins or name not in used:
+                raise ValueError(f"rows {name} must be made by a sweep and read by a job")
+        self.alternating = {name: begins[name] + jobs - used[name] < 2 for name in self.step.rows}
+        for sweep in self.step.sweeps:      # a sweep has one flag for all of its rows
+            if any(self.alternating[name] for name in sweep.rows):
+                self.alternating |= dict.fromkeys(sweep.rows, True)
+
+    @property
+    def parity_registers(self):
+        """Product registers of the sets that alternate, once."""
+        return sum(count for name, count in self.blocks.items() if self.alternating[name])
+
+    @property
+    def other_registers(self):
+        return sum(self.blocks.values()) - self.parity_registers
+
+    def register_offsets(self, parity):
+        """First register of each set in those of a context; odd steps of those that alternate are ``parity`` further."""
+        offsets, next_free = {}, {True: 0, False: 2 * parity}
+        for name, count in self.blocks.items():
+            offsets[name] = next_free[self.alternating[name]]
+            next_free[self.alternating[name]] += count
+        return offsets
+
+    def needs_bias(self, sweep):
+        """The sums of a sweep begin with biases, not all of them zero."""
+        return sweep.begins and any(np.any(self.step.rows[name].bias) for name in sweep.rows)
+
+    # -- vectors ----------------------------------------------------------------------------
+
+    def _place_vectors(self):
+        width, vectors = self.cfg.vector_lanes, self.step.vectors
+        self.places, place = {}, 0
+
+        def put(kinds):
+            nonlocal place
+            first = place
+            for name, vector in vectors.items():
+                if vector.kind in kinds:
+                    self.places[name] = place
+                    place += round_up(vector.size, width)
+            return 2 * (place - first)
+
+        self.input_bytes = put(("input",))
+        place *= 2                                  # a second row for odd steps
+        self.state_element = place
+        self.state_bytes = put(("state", "constant"))
+        put(("work",))
+        self.elements = place
+
+    def wait(self, number):
+        """What sweep ``number`` waits for."""
+        sweep = self.step.sweeps[number]
+        kind = self.step.vectors[sweep.vector].kind
+        if kind == "input":
+            return Wait.INPUT
+        launched = sum(1 for before in self.step.sweeps[:number] if before.job)
+        jobs = self.step.jobs
+        writers = [index for index, job in enumerate(jobs) if any(op.destination == sweep.vector for op in job.operations)]
+        if kind == "constant":
+            return Wait.NONE
+        if len(writers) != 1:
+            raise ValueError(f"vector {sweep.vector} must be made by one job of a step, not {len(writers)}")
+        since = launched - writers[0] if writers[0] < launched else launched + len(jobs) - writers[0]
+        if kind == "work" and writers[0] >= launched:
+            raise ValueError(f"vector {sweep.vector} must be made before it is read")
+        # Of three jobs of a context the first is finished.
+        return {1: Wait.LAST, 2: Wait.BEFORE}.get(since, Wait.NONE)
+
+    # -- outputs ----------------------------------------------------------------------------
+
+    def _place_outputs(self):
+        step, offset = self.step, 0
+        offsets = {}
+
+        def put(names):
+            nonlocal offset
+            for name in names:
+                offsets[name] = offset
+                size = 2 * self.groups(step.vectors[name].size) * self.cfg.tail_lanes
+                offset += round_up(size, OUTPUT_ALIGNMENT)
+
+        for name in step.outputs:
+            if name not in step.vectors or step.vectors[name].kind not in ("state", "work"):
+                raise ValueError(f"outputs must be vectors that a job makes, not {name!r}")
+        put(step.outputs)
+        self.output_pitch = offset
+        put([name for name in step.states() if name not in step.outputs])
+        self.final_bytes = offset - self.output_pitch
+        if self.output_pitch > 32767:
+            raise ValueError(f"outputs of a step must be at most 32767 bytes, not {self.output_pitch}")
+        self.outputs = {}
+        for name, place in offsets.items():
+            if self.reverse:        # the row begins with the other states; outputs follow
+                place = place + self.final_bytes if place < self.output_pitch else place - self.output_pitch
+            self.outputs[name] = Output(place, place - self.final_bytes if self.reverse else place, step.vectors[name].size)

@@ -1,0 +1,283 @@
+"""From float weights to 8-bit weights and 16-bit vectors [S3.5].
+
+A sum of a gate is an integer in units of ``scale``. All of its products have that unit: weights of vector v are in units of
+scale · 2^fraction(v), so the widest range of any of them decides the scale of a gate. Fractions of the vectors are chosen together, so
+that the error of all sums, of rounding weights and elements, is expected to be least.
+"""
+
+import itertools
+from dataclasses import dataclass, field
+
+import numpy as np
+from heddle.rnn.layouts import CELL_FRACTION, SUM_FRACTION, Function
+
+from .reference import run_float
+
+__all__ = ["FUNCTIONS", "QuantisedGate", "QuantisedLayer", "quantise_layer", "quantise_vector"]
+
+FUNCTIONS = {"Sigmoid": Function.SIGMOID, "Tanh": Function.TANH, "Relu": Function.RELU, "Affine": Function.LINEAR}
+BOUNDED = (Function.SIGMOID, Function.TANH)
+FRACTIONS = range(15, -9, -1)       # tried for the vectors
+PEEPHOLE_FRACTION = 12
+GATE_FRACTION = 16                  # of activations of gates
+HEADROOM = 2                        # bits of a linear sum below those of its result
+MAX_BIAS = 1 << 26                  # in units of a sum, so that few constants make it
+_SUM_LIMIT = 1 << 31
+
+
+@dataclass(frozen=True)
+class QuantisedGate:
+    """Integers of one gate.
+
+    Attributes
+    ----------
+    weights : dict of str to int8 [size, elements]
+        Of each vector that the gate multiplies.
+    bias : int32 [size]
+        In units of the sum.
+    scale : float
+        Value of a unit of the sum.
+    fraction : int
+        Fraction bits of the de-quantised sum.
+    shift, multiplier : int
+        sum · multiplier / 2^(16 + shift) is that: see ``operation_layout``.
+    """
+
+    weights: dict
+    bias: np.ndarray
+    scale: float
+    fraction: int
+    shift: int
+    multiplier: int
+
+
+@dataclass(frozen=True)
+class QuantisedLayer:
+    """A layer in integers.
+
+    Attributes
+    ----------
+    kind : str
+        "lstm", "gru", "rnn" or "dense".
+    size : int
+    gates : dict of str to QuantisedGate
+        i, o, f, c of an LSTM; z, r, n of a GRU and with ``linear_before_reset`` k, the hidden part of n; i of the others.
+    functions : tuple of Function
+        As ``FloatLayer.activations``.
+    fractions, limits : dict of str to int
+        Fraction bits and largest magnitude of vectors "x0", "x1" … (inputs) and "h" (result). The cell state of an LSTM has
+        ``CELL_FRACTION`` bits.
+    peepholes : int16 [3, size] or None
+    linear_before_reset : bool
+    """
+
+    kind: str
+    size: int
+    gates: dict
+    functions: tuple
+    fractions: dict
+    limits: dict
+    peepholes: np.ndarray | None = None
+    linear_before_reset: bool = False
+    cell_fraction: int = CELL_FRACTION
+    widths: tuple = ()
+
+    def scales(self):
+        """For every gate the values of a unit of its weights, by vector."""
+        return {name: {vector: gate.scale * 2.0 ** self.fractions[_base(vector)] for vector in gate.weights}
+                for name, gate in self.gates.items()}
+
+
+@dataclass
+class _Part:
+    """A gate in float: weights by vector, bias, and what its de-quantised sum is like."""
+
+    terms: dict
+    bias: np.ndarray
+    function: Function
+    gate: bool = False              # its activation is a factor, with GATE_FRACTION bits
+    result: bool = False            # its activation has the fraction of the result
+    sizes: dict = field(default_factory=dict)
+
+    def fraction(self, result_fraction):
+        if self.function in BOUNDED:
+            return SUM_FRACTION
+        if self.gate:
+            return GATE_FRACTION
+        return result_fraction + HEADROOM if self.result else SUM_FRACTION
+
+
+def _base(vector):
+    """r∘h has the fraction of h."""
+    return "h" if vector == "rh" else vector
+
+
+def _parts(layer):
+    functions = [FUNCTIONS[name] for name in layer.activations]
+    inputs = np.split(layer.w, np.cumsum(layer.widths)[:-1], axis=2)
+
+    def part(index, hidden, **kind):
+        terms = {f"x{number}": block[index] for number, block in enumerate(inputs)}
+        bias = layer.wb[index].copy()
+        if hidden is not None:
+            terms[hidden] = layer.r[index]
+            bias += layer.rb[index]
+        return _Part(terms, bias, **kind)
+
+    if layer.kind == "lstm":
+        return {name: part(index, "h", function=functions[name == "c"], gate=name != "c") for index, name in enumerate("iofc")}
+    if layer.kind == "gru":
+        gates = {name: part(index, "h", function=functions[0], gate=True) for index, name in enumerate("zr")}
+        if not layer.linear_before_reset:
+            return gates | {"n": part(2, "rh", function=functions[1], result=True)}
+        kept = _Part({"h": layer.r[2]}, layer.rb[2].copy(), functions[1], result=True)
+        return gates | {"n": part(2, None, function=functions[1], result=True), "k": kept}
+    return {"i": part(0, "h" if layer.kind == "rnn" else None, function=functions[0], result=True)}
+
+
+def _statistics(layer, data):
+    """Largest magnitude and mean square of each vector, from sequences of (x, h, c)."""
+    rows, results = [], []
+    for x, h, c in data:
+        y, _, _ = run_float(layer, x, h, c)
+        rows.append(np.asarray(x, np.float64))
+        results += [y] if h is None else [y, np.asarray(h, np.float64)[None]]
+    vectors = {f"x{n}": block for n, block in enumerate(np.split(np.concatenate(rows), np.cumsum(layer.widths)[:-1], axis=1))}
+    vectors["h"] = np.concatenate(results)
+    return {name: (np.abs(block).max(initial=0.0), np.mean(block * block) if block.size else 0.0) for name, block in vectors.items()}
+
+
+def _result_fractions(layer):
+    """Fractions that the recipe can give the result."""
+    last = FUNCTIONS[layer.activations[{"lstm": 2, "gru": 1}.get(layer.kind, 0)]]
+    if last in BOUNDED:
+        return 9, 15
+    return (6, 13) if layer.kind == "lstm" else (-8, 14)
+
+
+def _scale(part, fractions, limits):
+    """Value of a unit of the sum: the smallest with which weights fit 8 bits, the bias ``MAX_BIAS`` and the sum 32 bits."""
+    scale = max((np.abs(block).max(initial=0.0) / 127 * 2.0 ** -fractions[_base(name)] for name, block in part.terms.items()), default=0.0)
+    scale = max(scale, np.abs(part.bias).max(initial=0.0) / MAX_BIAS)
+    if scale == 0.0:
+        return 2.0 ** -20
+    elements = sum(block.shape[1] * limits[_base(name)] for name, block in part.terms.items())
+    largest = np.abs(part.bias) + sum(np.abs(block).sum(1) * limits[_base(name)] * 2.0 ** -fractions[_base(name)]
+                                      for name, block in part.terms.items())
+    return max(scale, largest.max() / max(_SUM_LIMIT - elements, 1 << 20))
+
+
+def _error(parts, fractions, limits, statistics):
+    """Expected square of the error of the sums, added over the gates."""
+    total = 0.0
+    for part in parts.values():
+        scale = _scale(part, fractions, limits)
+        for name, block in part.terms.items():
+            unit = 2.0 ** -fractions[_base(name)]
+            total += (scale / unit) ** 2 / 12 * block.shape[1] * statistics[_base(name)][1]
+            total += unit ** 2 / 12 * np.mean((block * block).sum(1))
+    return total
+
+
+def _choose(parts, statistics, given, result_range):
+    """Fractions and limits of all vectors with the least expected error."""
+    names = sorted({_base(name) for part in parts.values() for name in part.terms} | {"h"})
+    candidates = []
+    for name in names:
+        largest = statistics[name][0]
+        fits = [f for f in FRACTIONS if largest * 2.0 ** f <= (1 << 15) - (name != "h")]
+        if name == "h":
+            fits = [f for f in fits if result_range[0] <= f <= result_range[1]]
+        if name in given:
+            fits = [given[name]]
+        if not fits:
+            raise ValueError(f"magnitude of {name} must be at most {2.0 ** (15 - (result_range[0] if name == 'h' else FRACTIONS[-1])):g}, "
+                             f"not {largest:g}")
+        candidates.append(fits[:12])
+    best = None
+    for choice in itertools.product(*candidates):
+        fractions = dict(zip(names, choice))
+        limits = {name: min(1 << 15, int(np.ceil(statistics[name][0] * 2.0 ** fractions[name]))) or 1 for name in names}
+        error = _error(parts, fractions, limits, statistics)
+        if best is None or error < best[0]:
+            best = error, fractions, limits
+    return best[1:]
+
+
+def _gate(name, part, fractions, limits, scale, result_fraction):
+    given = scale is not None
+    scale = scale if given else _scale(part, fractions, limits)
+    weights = {}
+    for vector, block in part.terms.items():
+        rounded = np.rint(block / (scale * 2.0 ** fractions[_base(vector)]))
+        if given and rounded.size and not -128 <= rounded.min() <= rounded.max() <= 127:
+            raise ValueError(f"weights of gate {name} for {vector} must be from -128 to 127 in units of their scale, not "
+                             f"{rounded.min():.0f} to {rounded.max():.0f}")
+        weights[vector] = np.clip(rounded, -128, 127).astype(np.int8)
+    bias = np.rint(part.bias / scale)
+    bound = np.abs(bias) + sum(np.abs(block.astype(np.int64)).sum(1) * limits[_base(vector)] for vector, block in weights.items())
+    if bound.max(initial=0) >= _SUM_LIMIT:
+        raise ValueError(f"sums of gate {name} must stay below 2**31 with its scale of {scale:g}, not reach {bound.max():.0f}")
+    fraction = part.fraction(result_fraction)
+    shift = int(np.floor(np.log2(65535.0) - np.log2(scale) - fraction - 16))
+    if shift < 0:
+        raise ValueError(f"scale of gate {name} must be below {65535.0 * 2.0 ** (-fraction - 16):g} (weights times input), not {scale:g}")
+    shift = min(shift, 31)
+    return QuantisedGate(weights, bias.astype(np.int32), float(scale), fraction, shift, round(scale * 2.0 ** (fraction + 16 + shift)))
+
+
+def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):
+    """``QuantisedLayer`` of a ``FloatLayer``.
+
+    Parameters
+    ----------
+    data : list of (x [steps, inputs], h [size] or None, c [size] or None), optional
+        Sequences from which the ranges of input and result are taken; none of their inputs is clipped. Default: magnitudes up to 1.
+    fractions : dict of str to int, optional
+        Fraction bits of "x0", "x1" … and "h", where they are given instead of chosen.
+    weight_scales : dict of str to float, optional
+        For a gate, the value of a unit of its weights for its first vector; those of the others follow from the fractions.
+
+    A sum cannot overflow as long as elements keep to ``limits``. Raises ``ValueError`` when a range does not fit.
+    """
+    fractions, weight_scales = fractions or {}, weight_scales or {}
+    parts = _parts(layer)
+    for kind, values, known in (("fractions", fractions, ["h", *(f"x{n}" for n in range(len(layer.widths)))]),
+                                ("weight_scales", weight_scales, list(parts))):
+        for name in values:
+            if name not in known:
+                raise ValueError(f"{kind} must be among {', '.join(known)}, not {name!r}")
+    if data:
+        statistics = _statistics(layer, data)
+    else:
+        statistics = {f"x{n}": (1.0, 0.25) for n in range(len(layer.widths))} | {"h": (1.0, 0.25)}
+    low, high = _result_fractions(layer)
+    if high == 15:      # tanh and sigmoid reach 1 whatever the data
+        statistics["h"] = max(1.0, statistics["h"][0]), statistics["h"][1]
+    chosen, limits = _choose(parts, statistics, fractions, (low, high))
+    # Tanh and sigmoid bound the result, up to rounding; else nothing but saturation does.
+    limits["h"] = min(1 << 15, limits["h"] + 1) if high == 15 else 1 << 15
+    gates = {}
+    for name, part in parts.items():
+        first = _base(next(iter(part.terms)))
+        scale = weight_scales[name] * 2.0 ** -chosen[first] if name in weight_scales else None
+        gates[name] = _gate(name, part, chosen, limits, scale, chosen["h"])
+    return QuantisedLayer(layer.kind, layer.size, gates, tuple(FUNCTIONS[name] for name in layer.activations), chosen, limits,
+                          _peepholes(layer, parts), layer.linear_before_reset, widths=layer.widths)
+
+
+def _peepholes(layer, parts):
+    if layer.peepholes is None or not np.any(layer.peepholes):
+        return None
+    for name in "iof":
+        if parts[name].function not in BOUNDED:
+            raise ValueError(f"activation of gate {name} must be Sigmoid or Tanh with peepholes, not {parts[name].function.name.title()}")
+    scaled = np.rint(layer.peepholes * (1 << PEEPHOLE_FRACTION))
+    if np.abs(scaled).max() > 32767:
+        raise ValueError(f"magnitude of peepholes must be below 8, not {np.abs(layer.peepholes).max():g}")
+    return scaled.astype(np.int16)
+
+
+def quantise_vector(values, fraction, limit=32767):
+    """Elements of 16 bits with ``fraction`` fraction bits, kept within ``limit``."""
+    return np.clip(np.rint(np.asarray(values, np.float64) * 2.0 ** fraction), -limit, min(limit, 32767)).astype(np.int16)

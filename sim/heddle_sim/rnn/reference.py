@@ -1,0 +1,106 @@
+"""LSTM, GRU, plain recurrent and dense layers in float64, as ONNX defines them: the measure of the quantised ones."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["ACTIVATIONS", "FloatLayer", "GATES", "float_gates", "run_float"]
+
+ACTIVATIONS = {
+    "Sigmoid": lambda v: 0.5 * (1.0 + np.tanh(0.5 * v)),
+    "Tanh": np.tanh,
+    "Relu": lambda v: np.maximum(v, 0.0),
+    "Affine": lambda v: v,      # with its default parameters: the value itself
+}
+GATES = {"lstm": "iofc", "gru": "zrh", "rnn": "i", "dense": "i"}      # in ONNX's order
+
+
+@dataclass(frozen=True)
+class FloatLayer:
+    """One direction of a recurrent layer, or a dense layer, in ONNX's order of gates.
+
+    Attributes
+    ----------
+    kind : str
+        "lstm", "gru", "rnn" or "dense".
+    w : float64 [gates, size, inputs]
+        Of one input or of several whose widths are ``widths``.
+    r : float64 [gates, size, size], or None (dense)
+    wb, rb : float64 [gates, size]
+        Biases of the input and of the hidden part.
+    peepholes : float64 [3, size] or None
+        i, o, f.
+    activations : tuple of str
+        "Sigmoid", "Tanh", "Relu" or "Affine": of the gates f, g, h in ONNX's terms (GRU: f, g; plain and dense: f).
+    linear_before_reset : bool
+    widths : tuple of int
+        Of the inputs.
+    """
+
+    kind: str
+    w: np.ndarray
+    r: np.ndarray | None
+    wb: np.ndarray
+    rb: np.ndarray
+    activations: tuple
+    peepholes: np.ndarray | None = None
+    linear_before_reset: bool = False
+    widths: tuple = ()
+
+    def __post_init__(self):
+        if self.kind not in GATES:
+            raise ValueError(f"kind must be one of {', '.join(GATES)}, not {self.kind!r}")
+        for name in self.activations:
+            if name not in ACTIVATIONS:
+                raise ValueError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
+        if not self.widths:
+            object.__setattr__(self, "widths", (self.w.shape[2],))
+        if sum(self.widths) != self.w.shape[2]:
+            raise ValueError(f"widths must add up to the {self.w.shape[2]} columns of w, not {sum(self.widths)}")
+
+    @property
+    def size(self):
+        return self.w.shape[1]
+
+
+def float_gates(layer, x, h):
+    """Sums of a step without those of the hidden part of a GRU's candidate: [gates, size]."""
+    sums = layer.w @ x + layer.wb
+    return sums if layer.r is None else sums + layer.r @ h + layer.rb
+
+
+def run_float(layer, x, h=None, c=None):
+    """All steps: ``x`` [steps, inputs] to ``(y [steps, size], h, c)``; ``c`` is zero for all but an LSTM."""
+    h = np.zeros(layer.size) if h is None else np.asarray(h, np.float64)
+    c = np.zeros(layer.size) if c is None else np.asarray(c, np.float64)
+    step = {"lstm": _lstm, "gru": _gru, "rnn": _plain, "dense": _plain}[layer.kind]
+    functions = [ACTIVATIONS[name] for name in layer.activations]
+    y = np.zeros((len(x), layer.size))
+    for index, row in enumerate(np.asarray(x, np.float64)):
+        h, c = step(layer, functions, row, h, c)
+        y[index] = h
+    return y, h, c
+
+
+def _plain(layer, functions, x, h, c):
+    return functions[0](float_gates(layer, x, h)[0]), c
+
+
+def _lstm(layer, functions, x, h, c):
+    f, g, out = functions
+    i_sum, o_sum, f_sum, c_sum = float_gates(layer, x, h)
+    peep_i, peep_o, peep_f = np.zeros((3, layer.size)) if layer.peepholes is None else layer.peepholes
+    new = f(f_sum + peep_f * c) * c + f(i_sum + peep_i * c) * g(c_sum)
+    return f(o_sum + peep_o * new) * out(new), new
+
+
+def _gru(layer, functions, x, h, c):
+    f, g = functions
+    z_sum, r_sum, _ = float_gates(layer, x, h)
+    z, reset = f(z_sum), f(r_sum)
+    candidate = layer.w[2] @ x + layer.wb[2]
+    if layer.linear_before_reset:
+        candidate = candidate + reset * (layer.r[2] @ h + layer.rb[2])
+    else:
+        candidate = candidate + layer.r[2] @ (reset * h) + layer.rb[2]
+    return (1.0 - z) * g(candidate) + z * h, c
