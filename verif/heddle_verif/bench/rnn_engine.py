@@ -1,0 +1,97 @@
+"""Bench of the engine for recurrent networks on the lanes, against the golden engine."""
+
+import cocotb
+import numpy as np
+from cocotb.triggers import RisingEdge
+from heddle_sim.golden.rnn import EngineState, engine_run
+
+from ..banks import BankMemory
+from ..engine_system import EngineSystem
+from ..fixture import Bench
+from ..rnn_networks import KINDS, random_image
+
+LIMIT = 60_000      # cycles of a run
+
+
+class EngineBench(Bench):
+    """An engine with lanes; the bench is shared memory and writes the factor registers."""
+
+    def __init__(self, dut, grant_chance=0.7):
+        super().__init__(dut, _signature(), idle_limit=1 << 30)
+        self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance)
+        self.state = EngineState.for_config(self.cfg)
+
+    async def load(self, words):
+        """Factor registers of all lanes, from word 0 on."""
+        cfg, dut = self.cfg, self.dut
+        self.state.factors[:, :words.shape[1]] = words
+        for word in range(words.shape[1]):
+            for group in range(cfg.thread_groups):
+                dut.write.value, dut.write_word.value = 1, word
+                if cfg.thread_groups > 1:
+                    dut.write_group.value = group
+                for slot in range(cfg.tail_lanes):
+                    row = words[group * cfg.tail_lanes + slot, word]
+                    getattr(dut, f"data__{slot}").value = int.from_bytes(row.astype(np.int8).tobytes(), "little")
+                await RisingEdge(dut.clk)
+        dut.write.value = 0
+        await self.cycles(3)
+
+    async def run(self, address):
+        """Cycles of a run."""
+        dut = self.dut
+        dut.start.value, dut.address.value = 1, address
+        await RisingEdge(dut.clk)
+        dut.start.value = 0
+        cycles = 0
+        while True:
+            await RisingEdge(dut.clk)
+            cycles += 1
+            if not int(dut.busy.value):
+                break
+            assert cycles < LIMIT, f"the run must end within {LIMIT} cycles"
+        return cycles
+
+    async def check(self, image):
+        """Run an image and compare all of shared memory with the golden engine's."""
+        await self.load(image.words)
+        self.memory.data[:] = self.rng.integers(0, 256, len(self.memory.data))
+        self.memory.data[:len(image.shared)] = image.shared
+        expected = self.memory.data.copy()
+        cycles = 0
+        for address in (image.bias_address, image.address):
+            if address is not None:
+                cycles = await self.run(address)
+                assert not int(self.dut.error.value) & 1, f"error {int(self.dut.error.value):#x}"
+                engine_run(self.cfg, self.state, expected, address)
+        await self.cycles(2)
+        wrong = np.flatnonzero(self.memory.data != expected)
+        assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
+        return cycles
+
+
+def _signature():
+    from heddle_sim.harness import bench_config
+
+    return EngineSystem(bench_config())
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+@cocotb.parametrize(kind=KINDS)
+async def one_layer(dut, kind):
+    """Each kind of layer alone, in one context."""
+    bench = EngineBench(dut)
+    await bench.start()
+    for cat in (1, 2, 4):
+        await bench.check(random_image(bench.cfg, bench.rng, tasks=1, kinds=(kind,), cats=(cat,)))
+    bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+async def several_contexts(dut):
+    """Tasks of different models take turns, begin at different times and are more than contexts."""
+    bench = EngineBench(dut)
+    await bench.start()
+    for _ in range(6):
+        await bench.check(random_image(bench.cfg, bench.rng, models=2, tasks=int(bench.rng.integers(2, 7)), starts=True))
+    bench.finish()

@@ -1,0 +1,71 @@
+"""Random recurrent networks for the engine: layers, models, tasks and their image."""
+
+import numpy as np
+from heddle_sim.rnn.image import build_image
+from heddle_sim.rnn.layers import add_layer
+from heddle_sim.rnn.model import EngineModel
+from heddle_sim.rnn.quantise import quantise_layer
+from heddle_sim.rnn.reference import GATES, FloatLayer
+from heddle_sim.rnn.step import Step, Vector
+from heddle_sim.rnn.task import Task
+
+__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_task"]
+
+KINDS = ("lstm", "peepholes", "gru", "linear_gru", "rnn", "dense")
+ACTIVATIONS = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",), "dense": ("Sigmoid",)}
+
+
+def random_layer(rng, kind, inputs, size):
+    """A ``FloatLayer`` of one of ``KINDS``."""
+    base = {"peepholes": "lstm", "linear_gru": "gru"}.get(kind, kind)
+    gates = len(GATES[base])
+    scale = 2 / np.sqrt(inputs + size)
+    weights = [rng.normal(0, scale, (gates, size, columns)) for columns in (inputs, size)]
+    biases = [rng.normal(0, 0.5, (gates, size)) * (rng.random() < 0.8) for _ in range(2)]
+    activations = ACTIVATIONS[base]
+    if base in ("rnn", "dense") and rng.random() < 0.3:
+        activations = ("Relu",)
+    return FloatLayer(base, weights[0], None if base == "dense" else weights[1], biases[0], biases[1] * (base != "dense"), activations,
+                      rng.normal(0, 0.5, (3, size)) if kind == "peepholes" else None, kind == "linear_gru")
+
+
+def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False):
+    """One layer on the engine, with its output."""
+    layer = quantise_layer(random_layer(rng, kind, inputs, size))
+    step = Step()
+    step.add_vector("x", Vector(inputs, "input", layer.fractions["x0"], layer.limits["x0"]))
+    result = add_layer(step, kind, layer, ["x"])
+    step.outputs.append(result)
+    return EngineModel(cfg, step, cat, reverse)
+
+
+def random_task(rng, model, steps, start=0, zeros=0.0):
+    """A task with random inputs, of which a share are zero, and states."""
+    vectors = model.step.vectors
+
+    def values(vector, shape):
+        limit = min(vector.limit, 32767)
+        return rng.integers(-limit, limit + 1, shape).astype(np.int16)
+
+    rows = {name: values(vector, (steps, vector.size)) for name, vector in vectors.items() if vector.kind == "input"}
+    for block in rows.values():
+        block[rng.random(block.shape) < zeros] = 0
+    states = {name: values(vectors[name], vectors[name].size) for name in model.step.states() if rng.random() < 0.7}
+    return Task(model, rows, states, 0, start)
+
+
+def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts=None, kinds=KINDS, cats=(1, 2, 4), starts=False):
+    """An ``EngineImage`` of several models and tasks; sizes are drawn again until it fits."""
+    while True:
+        made = []
+        for _ in range(models):
+            cat = int(rng.choice([cat for cat in cats if cat <= cfg.dot]))
+            made.append(random_model(cfg, rng, str(rng.choice(kinds)), int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1)),
+                                     cat, bool(rng.integers(2))))
+        work = [random_task(rng, made[int(rng.integers(len(made)))], int(rng.integers(1, longest + 1)),
+                            int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5]))) for _ in range(tasks)]
+        try:
+            return build_image(cfg, work, contexts)
+        except ValueError as error:
+            if "must fit" not in str(error) and "contexts must" not in str(error):
+                raise
