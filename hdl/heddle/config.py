@@ -97,7 +97,7 @@ class Config(DerivedParameters):
         Registers where signals go from one unit to another, or to all lanes: for chips that they do not cross in a cycle. They cost
         cycles of latency; steps of ``mm`` and beats of copies still come one a cycle.
     rnn : bool
-        The engine for recurrent networks; the lanes then multiply 9 x 17 bit, and have up to four sums each.
+        The engine for recurrent networks; the lanes then multiply 9 x 16 bit, and have up to four sums each.
     rnn_contexts : int
         Tasks of the engine that take turns (1, 2, 4 or 8).
     rnn_elements : int

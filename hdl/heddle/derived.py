@@ -52,7 +52,7 @@ class DerivedParameters:
     @property
     def element_bits(self):
         """Bits of an element of B as it is broadcast, signed."""
-        return 17 if self.wide_lanes or self.rnn else 9
+        return 17 if self.wide_lanes else 16 if self.rnn else 9
 
     @property
     def positions(self):

@@ -195,12 +195,16 @@ def RegisterPort(cfg):
     It stays until ``write_grant`` (combinational): ``mm`` goes first.
 
     Writes are seen by reads that are granted in later cycles.
+
+    With ``cfg.rnn`` a read of a product register with ``read_tap`` other than 0 is one of the accumulator of that tap instead, of number
+    ``read_number`` modulo ``RNN_TAP_REGISTERS``; nothing writes those but the engine for recurrent networks.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return Signature({
         "read": Out(1),
         "read_number": Out(REGISTER_BITS),
         "read_group": Out(range(cfg.thread_groups)),
+        **({"read_tap": Out(2)} if cfg.rnn else {}),
         "read_grant": In(1),
         "read_data": In(32).array(slots),
         "return_data": Out(cfg.word_bits).array(slots),

@@ -7,8 +7,9 @@ from .factor_file import FactorFile
 from .gates import select_one_hot
 from .lane_sums import GROUP_LEVELS, group_sum_bits
 from .lane_tree import LaneTree, product_bits
-from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
+from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout, tap_layout
 from .product_file import ProductFile
+from .tap_tree import TAPS, TapTree
 
 __all__ = ["Lane"]
 
@@ -38,6 +39,11 @@ class Lane(Component):
     the values of several lanes can be joined by OR. Its writes: the factor file takes ``returned`` at once; for a product
     register the lane keeps the lowest word of it (``return_lane``) until ``access.thread_next``, and writes it in the cycle
     after. For the fetch of B the lane keeps an offset and the offset of the next operation (``capture``, ``offset_load``).
+
+    With ``cfg.rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D, where ``taps`` says what the last two levels
+    of the tree do (``TapTree``). Its sum does not wait for sums of lanes: ``access.matrix_register`` is due in cycle 1 + D, ``accumulate``
+    in 2 + D, the sum is formed and stored in 3 + D. ``read_tap`` in the cycle of a read selects a tap, whose register is at ``thread_tap``
+    when a product register would be at ``thread_product``.
 
     Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
     one for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``read_lane``, ``write_lane`` and ``return_lane`` differ
@@ -74,6 +80,7 @@ class Lane(Component):
             "offset_load": In(1),
             "thread_product": Out(32),
             "thread_factor": Out(32),
+            **({"taps": In(tap_layout), "read_tap": In(TAPS - 1), "thread_tap": Out(32)} if cfg.rnn else {}),
             "offset": Out(32),
         })
 
@@ -81,10 +88,14 @@ class Lane(Component):
         m = Module()
         m.submodules.factors = factors = FactorFile(self.cfg)
         m.submodules.products = products = ProductFile()
-        m.submodules.tree = tree = LaneTree(self.cfg)
+        m.submodules.tree = tree = TapTree(self.cfg) if self.cfg.rnn else LaneTree(self.cfg)
         self._multiply(m, factors, tree)
         m.d.comb += self.root.eq(tree.root)
-        self._accumulate(m, products, self._dot_product(m))
+        dot_product = self._dot_product(m)
+        if self.cfg.rnn:
+            dot_product |= tree.sum
+            self._taps(m, tree)
+        self._accumulate(m, products, dot_product)
         self._write_factors(m, factors)
         self._read(m, factors, products)
         return m
@@ -101,7 +112,7 @@ class Lane(Component):
                 sign = self.a_signed[0] & Mux(self.wide, high[7], byte[7])
                 value = Cat(byte, Mux(self.wide, high, sign.replicate(8)), sign).as_signed()
             a = Signal(value.shape(), name=f"a_{index}", reset_less=True)
-            b = Signal(value.shape(), name=f"b_{index}", reset_less=True)
+            b = Signal(self.word[index].shape() if self.cfg.rnn else value.shape(), name=f"b_{index}", reset_less=True)
             product = Signal(signed(product_bits(self.cfg)), name=f"product_{index}", reset_less=True)
             with m.If(active):
                 m.d.sync += a.eq(value)
@@ -162,6 +173,18 @@ class Lane(Component):
             products.write_data.eq(Mux(self.access.thread_write, written, total) if own_way else total),
             products.write_enable.eq(self.access.matrix_write | (self.access.thread_write & self.write_lane)),
         ]
+
+    def _taps(self, m, tree):
+        read = Signal(32, name="tap_read", reset_less=True)
+        m.d.comb += [
+            tree.taps.eq(self.taps),
+            tree.register.eq(self.access.thread_register),
+            tree.read_tap.eq(self.read_tap),
+            self.thread_tap.eq(read),
+        ]
+        m.d.sync += read.eq(tree.tap_data)
+        with m.If(~self.read_lane):
+            m.d.sync += read.eq(0)
 
     def _write_factors(self, m, factors):
         access = self.factor_access

@@ -1,23 +1,34 @@
 """All lanes of a core with their common control."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..layouts import RegisterPort
 from ..once import Once
+from ..rnn.layouts import engine_step_layout
 from .gates import any_of
 from .lane import Lane
 from .lane_sums import LaneSums
 from .layouts import step_layout
-from .register_arbiter import ACCESS_MEMBERS, RegisterArbiter
+from .register_arbiter import RegisterArbiter
 from .step_control import StepControl
 
-__all__ = ["LaneArray"]
+__all__ = ["LaneArray", "engine_members"]
 
 # Inputs of a lane: the same for all, one of each for each.
 COMMON = ("own", "factor_address", "a_signed", "accumulate", "access", "factor_access", "capture")
 OWN = ("receive", "active", "clear", "write_lane", "return_lane")
 NEIGHBOURS = 8      # values of lanes that are joined on their way to the thread unit
+
+
+def engine_members(cfg):
+    """What the engine for recurrent networks gives the lanes."""
+    return {
+        "engine_active": In(1),
+        "engine_step": In(engine_step_layout(cfg)),
+        "engine_word": In(signed(16)).array(cfg.dot),
+        "engine_take": In(1),
+    }
 
 
 class LaneArray(Component):
@@ -36,6 +47,16 @@ class LaneArray(Component):
     The words and all controls come from registers that exist once; each lane is an instance of the same module, so that
     its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``LaneSums``).
 
+    With ``cfg.rnn`` the engine for recurrent networks has its own ``engine_step``, one a cycle while ``engine_active``. All lanes
+    multiply the signed bytes of their factor word with elements of 16 bits: with ``cat`` dot products a lane, multiplier i takes
+    ``engine_word[i div cat]``, and its product counts for tap i mod ``cat`` [S3.4]. ``engine_word`` is taken with ``engine_take``
+    in the cycle after the step, spread for that step's ``cat`` (also without ``step``), and kept for those that follow. Register
+    ``source`` (nothing with ``zero``) plus the sum goes to ``product``, of tap 0 in the product file, of the others in the tap files
+    under the same numbers modulo ``RNN_TAP_REGISTERS``; steps may name any registers in any order. A read granted 4 + log2(dot) cycles
+    after ``engine_step`` sees the sums of all taps (of taps 2 and 3 two cycles before, of tap 1 one), and has them
+    ``cfg.register_read_latency`` cycles later. The lanes are the engine's from the first ``engine_step`` to the cycle after the last one;
+    no ``mm`` is under way then, one may step in the cycle after. Writes of the thread unit wait for a cycle in which no sum is written.
+
     Parameters
     ----------
     cfg : Config
@@ -45,6 +66,12 @@ class LaneArray(Component):
     step : In(step_layout(cfg))
     word : In(signed(element_bits)).array(fetch_slots, dot)
     take : In(positions)
+    engine_active : In(1)
+        With ``cfg.rnn``, as the next three: the engine owns the lanes.
+    engine_step : In(engine_step_layout(cfg))
+    engine_word : In(signed(16)).array(dot)
+        The first ``dot / cat`` count.
+    engine_take : In(1)
     registers : In(RegisterPort(cfg))
     offset_read : In(1)
         Read register ``256 + offset_number`` of all lanes into the next offset, when ``offset_grant`` is high.
@@ -73,6 +100,7 @@ class LaneArray(Component):
             "offset": Out(32).array(cfg.threads),
             "pause": Out(1),
             "done": Out(1),
+            **(engine_members(cfg) if cfg.rnn else {}),
         })
 
     def elaborate(self, platform):
@@ -91,7 +119,9 @@ class LaneArray(Component):
             arbiter.offset_number.eq(self.offset_number),
             self.offset_grant.eq(arbiter.offset_grant),
         ]
-        for name in ACCESS_MEMBERS:
+        if self.cfg.rnn:
+            m.d.comb += [control.engine_active.eq(self.engine_active), control.engine_step.eq(self.engine_step)]
+        for name in arbiter.registers.signature.members:
             outer, inner = getattr(self.registers, name), getattr(arbiter.registers, name)
             m.d.comb += outer.eq(inner) if name.endswith("_grant") else inner.eq(outer)
         self._lanes(m, control, arbiter)
@@ -111,7 +141,7 @@ class LaneArray(Component):
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots])]
-            for name in COMMON + ("odd_high", "scaled") * cfg.two_passes + ("wide",) * cfg.wide_lanes:
+            for name in COMMON + ("odd_high", "scaled") * cfg.two_passes + ("wide",) * cfg.wide_lanes + ("taps", "read_tap") * cfg.rnn:
                 m.d.comb += getattr(lane, name).eq(at_lanes[name])
             m.d.comb += [
                 lane.take.eq(at_lanes["take"][thread % cfg.positions]),
@@ -123,7 +153,7 @@ class LaneArray(Component):
                 lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
             ]
-            values[thread % slots] += [lane.thread_product, lane.thread_factor]
+            values[thread % slots] += [lane.thread_product, lane.thread_factor, *([lane.thread_tap] if cfg.rnn else [])]
         # Lanes that were not read give zeros.
         for slot, (read, of_slot) in enumerate(zip(port.read_data, values)):
             if cfg.lane_registers:      # each of the registers is in the middle of its lanes
@@ -137,17 +167,33 @@ class LaneArray(Component):
         cfg, port = self.cfg, self.registers
         values = {name: getattr(control, name) for name in (
             "pairs", "quads", "total", "own", "receive", "a_signed", "active", "accumulate", "clear",
-            *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes)}
-        values |= {name: getattr(arbiter, name) for name in ("access", "factor_access", "capture")}
+            *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes, *["taps"] * cfg.rnn)}
+        values |= {name: getattr(arbiter, name) for name in ("access", "factor_access", "capture", *["read_tap"] * cfg.rnn)}
         values |= {"take": self.take, "factor_address": self.step.factor_word, "group": group, "write_lane": port.write_lanes,
                    "return_lane": port.return_lanes}
-        lists = {"word": [Cat(word) for word in self.word], "returned": list(port.return_data)}
+        words = self.word
+        if cfg.rnn:
+            values["factor_address"] = Mux(self.engine_active, self.engine_step.factor_word, self.step.factor_word)
+            values["take"] = self.take | self.engine_take.replicate(len(self.take))
+            words = self._words(m)
+        lists = {"word": [Cat(word) for word in words], "returned": list(port.return_data)}
         if cfg.lane_registers:
             values = {name: self._later(m, name, value) for name, value in values.items()}
             lists = {name: [self._later(m, f"{name}_{number}", value, reset_less=True) for number, value in enumerate(several)]
                      for name, several in lists.items()}
         lists["word"] = [[word.word_select(element, cfg.element_bits).as_signed() for element in range(cfg.dot)] for word in lists["word"]]
         return values | lists
+
+    def _words(self, m):
+        """The words, or in their place the elements of the engine, spread over the multipliers."""
+        cfg = self.cfg
+        cat, spread = Signal(2, name="engine_cat", reset_less=True), []
+        m.d.sync += cat.eq(self.engine_step.cat)
+        for index in range(cfg.dot):
+            element = Signal(signed(cfg.element_bits), name=f"engine_element_{index}")
+            m.d.comb += element.eq(Array(self.engine_word[index >> shift] for shift in range(3))[cat])
+            spread.append(element)
+        return [[Mux(self.engine_active, element, value) for element, value in zip(spread, word)] for word in self.word]
 
     def _later(self, m, name, value, **options):
         register = Signal(value.shape(), name=f"far_{name}", **options)

@@ -2,9 +2,12 @@
 
 from amaranth.lib import data
 
+from ..constants import RNN_TAP_REGISTERS
 from .product_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout"]
+__all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_layout"]
+
+TAP_ADDRESS_BITS = (RNN_TAP_REGISTERS - 1).bit_length()
 
 
 def step_layout(cfg):
@@ -61,3 +64,18 @@ def capture_layout(cfg):
         "offset": 1,                                # the factor part is the next offset
         "parts": cfg.numbers_per_word,              # the factor part, one hot
     })
+
+
+# The upper levels of the tree of a lane in a cycle: the last but one works for one step, the last one for the step before.
+# All but the numbers of registers is zero without a step of the engine for recurrent networks.
+tap_layout = data.StructLayout({
+    "quarters": 1,                  # CAT-4: the last level but one accumulates,
+    "zero": 1,                      # from zero on
+    "source": TAP_ADDRESS_BITS,
+    "product": TAP_ADDRESS_BITS,
+    "split": 1,                     # CAT-2 or CAT-4: the last level accumulates,
+    "late_zero": 1,
+    "late_source": TAP_ADDRESS_BITS,
+    "late_product": TAP_ADDRESS_BITS,
+    "sum": 1,                       # tap 0 goes to the product register
+})

@@ -7,6 +7,7 @@ from ..constants import FIRST_FACTOR_REGISTER
 from ..layouts import RegisterPort
 from .layouts import capture_layout, factor_access_layout, product_access_layout
 from .product_file import PRODUCT_ADDRESS_BITS
+from .tap_tree import TAPS
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter"]
 
@@ -17,7 +18,7 @@ ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_r
 def AccessPort(cfg):
     """The members of a ``RegisterPort`` that have to do with reads and writes of the register files."""
     members = RegisterPort(cfg).members
-    return Signature({name: members[name] for name in ACCESS_MEMBERS})
+    return Signature({name: members[name] for name in (*ACCESS_MEMBERS, *["read_tap"] * cfg.rnn)})
 
 
 class RegisterArbiter(Component):
@@ -47,6 +48,8 @@ class RegisterArbiter(Component):
     access : Out(product_access_layout)
     factor_access : Out(factor_access_layout(cfg))
     capture : Out(capture_layout(cfg))
+    read_tap : Out(3)
+        With ``cfg.rnn``: the product register that is read is that of tap 1 to 3, one hot.
     pause : Out(1)
         Leave a cycle without a step soon.
     """
@@ -65,6 +68,7 @@ class RegisterArbiter(Component):
             "access": Out(product_access_layout),
             "factor_access": Out(factor_access_layout(cfg)),
             "capture": Out(capture_layout(cfg)),
+            **({"read_tap": Out(TAPS - 1)} if cfg.rnn else {}),
             "pause": Out(1),
         })
 
@@ -125,9 +129,13 @@ class RegisterArbiter(Component):
     def _capture(self, m, number, factor_read):
         port = self.registers
         capture = Signal(capture_layout(self.cfg))
+        product_read = port.read_grant & ~factor_read
         m.d.comb += self.capture.eq(capture)
+        if self.cfg.rnn:
+            m.d.comb += [bit.eq(product_read & (port.read_tap == tap)) for tap, bit in enumerate(self.read_tap, 1)]
+            product_read = product_read & (port.read_tap == 0)
         m.d.sync += [
-            capture.product.eq(port.read_grant & ~factor_read),
+            capture.product.eq(product_read),
             capture.factor.eq(factor_read),
             capture.offset.eq(self.offset_grant),
         ]

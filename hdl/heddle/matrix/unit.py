@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS
-from ..datapath.lane_array import LaneArray
+from ..datapath.lane_array import LaneArray, engine_members
 from ..layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
 from ..stream import Queue, link
 from .fetch import Fetch
@@ -47,6 +47,8 @@ class MatrixUnit(Component):
         With ``issue_ahead``: no word of B is read and no step begins.
     stop : In(1)
     o_error : Out(ErrorStream())
+    engine_active, engine_step, engine_word, engine_take : In
+        With ``cfg.rnn``: see ``LaneArray``.
     done : Out(1)
     busy : Out(1)
         Operations are queued or under way; from the cycle after acceptance to the cycle of the last ``done``.
@@ -77,6 +79,7 @@ class MatrixUnit(Component):
             "event_matrix_blocks": Out(range(BANKS + 1)),
             "event_matrix_bank_conflicts": Out(1),
             "event_matrix_bubbles": Out(1),
+            **(engine_members(cfg) if cfg.rnn else {}),
         })
 
     def elaborate(self, platform):
@@ -103,9 +106,19 @@ class MatrixUnit(Component):
         m.d.comb += lanes.take.eq(fetch.take)
         for taken, word in zip(lanes.word, fetch.word):
             m.d.comb += [element.eq(value) for element, value in zip(taken, word)]
+        if self.cfg.rnn:
+            self._engine(m, lanes)
         self._state(m, queue)
         self._events(m, fetch)
         return m
+
+    def _engine(self, m, lanes):
+        m.d.comb += [
+            lanes.engine_active.eq(self.engine_active),
+            lanes.engine_step.eq(self.engine_step),
+            lanes.engine_take.eq(self.engine_take),
+            *(element.eq(value) for element, value in zip(lanes.engine_word, self.engine_word)),
+        ]
 
     def _state(self, m, queue):
         unfinished = Signal(range(self.cfg.matrix_queue + PIPELINE_OPERATIONS))

@@ -16,6 +16,7 @@ from .register_access import FactorWrite, ProductWrite, Read, Return
 
 __all__ = ["MatrixBench"]
 
+ENGINE_INPUTS = ("engine_active", "engine_step", "engine_take")
 IDLE_LIMIT = 4_000          # cycles without progress that fail a test
 
 
@@ -60,6 +61,11 @@ class MatrixBench:
         """The factor registers as uint32 [threads, numbers]; a view."""
         return self.factors.reshape(self.cfg.threads, -1).view("<u4")
 
+    def sums(self, tap):
+        """The accumulators of a tap as uint32 [threads, registers]; a view. Without the engine there is one."""
+        assert tap == 0
+        return self.products.view(np.uint32)
+
     def registers(self, **values):
         for name, value in values.items():
             getattr(self.dut, f"registers__{name}").value = value
@@ -80,7 +86,8 @@ class MatrixBench:
     # -- control ----------------------------------------------------------------------------
 
     async def start(self):
-        for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant", *("hold",) * self.cfg.issue_ahead):
+        engine = [*ENGINE_INPUTS, *(f"engine_word__{index}" for index in range(self.cfg.dot))] if self.cfg.rnn else []
+        for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant", *("hold",) * self.cfg.issue_ahead, *engine):
             getattr(self.dut, name).value = 0
         for bank in range(BANKS):
             getattr(self.dut, f"bank__data__{bank}").value = 0
@@ -254,7 +261,8 @@ class MatrixBench:
                        read_group=self.random.randrange(self.cfg.thread_groups),
                        write_word=self.random.randrange(self.cfg.factor_words),
                        write_parts=self.random.getrandbits(self.cfg.numbers_per_word),
-                       write_lanes=self.random.getrandbits(self.cfg.threads))
+                       write_lanes=self.random.getrandbits(self.cfg.threads),
+                       **({"read_tap": self.random.getrandbits(2)} if self.cfg.rnn else {}))
         self.return_data(self.random_data())
 
     def _sample_access(self):

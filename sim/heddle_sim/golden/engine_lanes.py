@@ -1,0 +1,77 @@
+"""Golden model of the lanes under the engine for recurrent networks: sums of sweeps, in taps."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from heddle.constants import PRODUCT_REGISTERS, RNN_TAP_REGISTERS
+from heddle.rnn.layouts import Start
+
+__all__ = ["EngineStep", "Sums", "row_place", "sweep_steps"]
+
+
+@dataclass(frozen=True)
+class EngineStep:
+    """A step of the lanes: register ``product`` of each tap becomes ``source`` (0 with ``zero``) plus the sum of that tap.
+
+    ``cat`` is log2 of the dot products of a lane, as in ``engine_step_layout``.
+    """
+
+    product: int
+    source: int
+    factor_word: int
+    cat: int = 0
+    zero: int = 0
+
+
+class Sums:
+    """The accumulators of all lanes: tap 0 in the product registers, the others in registers of their own.
+
+    Parameters
+    ----------
+    products : int32 [threads, 256]
+    factors : uint8 [threads, words, dot]
+        Weights: int8.
+    """
+
+    def __init__(self, products, factors):
+        self.products, self.factors = products, factors
+        self.taps = np.zeros((4, len(products), RNN_TAP_REGISTERS), np.int32)       # 1 to 3 are used
+
+    def registers(self, tap):
+        """int32 [threads, registers] of a tap; a view."""
+        return self.taps[tap] if tap else self.products
+
+    def step(self, step, elements):
+        """One step with the ``dot / cat`` int16 elements of a column group; sums are modulo 2^32."""
+        taps = 1 << step.cat
+        weights = self.factors[:, step.factor_word].view(np.int8).astype(np.int64)
+        for tap in range(taps):
+            registers = self.registers(tap)
+            count = registers.shape[1]
+            before = 0 if step.zero else registers[:, step.source % count].astype(np.int64)
+            total = before + weights[:, tap::taps] @ np.asarray(elements, np.int64)[:weights.shape[1] // taps]
+            registers[:, step.product % count] = total.astype(np.uint64).astype(np.uint32).view(np.int32)
+
+
+def sweep_steps(vector, *, dot, cat, blocks, weight, product, bias=0, start=Start.CONTINUE):
+    """The steps of a sweep with the elements of each, in order: column group after column group, block after block.
+
+    ``cat`` is log2 as above, ``vector`` an int16 array of whole column groups.
+    """
+    width = dot >> cat
+    for column, elements in enumerate(np.asarray(vector).reshape(-1, width)):
+        for block in range(blocks):
+            first = column == 0
+            source = bias if first and start == Start.BIAS else product
+            yield EngineStep(product + block, source + block, weight + column * blocks + block, cat,
+                             int(first and start == Start.ZERO)), elements
+
+
+def row_place(row, *, threads, tail_lanes, cat):
+    """Lane, tap and register (behind the first of the sweep) of row number ``row`` of a matrix."""
+    groups = threads // tail_lanes
+    group, k = (row // tail_lanes) % groups, row // tail_lanes // groups
+    return group * tail_lanes + row % tail_lanes, k % (1 << cat), k >> cat
+
+
+assert PRODUCT_REGISTERS % RNN_TAP_REGISTERS == 0
