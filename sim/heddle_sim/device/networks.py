@@ -9,10 +9,10 @@ __all__ = ["RecurrentAccess"]
 
 
 class RecurrentAccess:
-    """LSTM, GRU and plain recurrent layers with ONNX's operands, and tasks of several networks, where the configuration has ``rnn`` [S3.5-S3.7].
+    """LSTM, GRU and plain recurrent layers with ONNX's operands, and tasks of several networks [S3.5-S3.7].
 
-    Weights are quantised to 8 bits, inputs and states to 16 (``heddle_sim.rnn.quantise``); batch elements and directions are tasks that
-    take turns. Options of all three operators:
+    The configuration must have ``rnn``. Weights are quantised to 8 bits, inputs and states to 16 (``heddle_sim.rnn.quantise``); batch
+    elements and directions are tasks that take turns. Options of all three operators:
 
     direction : str
         "forward", "reverse" or "bidirectional".
@@ -31,7 +31,7 @@ class RecurrentAccess:
     """
 
     def lstm(self, x, w, r, b=None, sequence_lens=None, initial_h=None, initial_c=None, p=None, **options):
-        """LSTM: W (directions, 4 hidden, inputs), R (directions, 4 hidden, hidden), B (directions, 8 hidden), gates i, o, f, c; P: peepholes
+        """LSTM: W (directions, 4 hidden, inputs), R (directions, 4 hidden, hidden), B (directions, 8 hidden), gates i, o, f, c; peepholes P
         (directions, 3 hidden), i, o, f. Returns ``((Y, Y_h, Y_c), stats)`` in float32."""
         return self._recurrent("lstm", (x, w, r, b, sequence_lens, initial_h, initial_c, p), options)
 
@@ -82,7 +82,9 @@ class RecurrentAccess:
                 if length:
                     states = {"y.h": onnx.h[index, batch]} | ({"y.c": onnx.c[index, batch]} if kind == "lstm" else {})
                     sequences[index, batch] = Sequence(network, onnx.x[:length, batch], states)
-        results, stats = run_sequences(self, sequences.values(), contexts) if sequences else ([], Stats(None, 0, self.cfg.peak_macs_per_cycle))
+        results, stats = [], Stats(None, 0, self.cfg.peak_macs_per_cycle)
+        if sequences:
+            results, stats = run_sequences(self, sequences.values(), contexts)
         found = dict(zip(sequences, results))
         finals = [{key: result.states[name] for key, result in found.items()} for name in ("y.h", "y.c")[:1 + (kind == "lstm")]]
         return onnx.arrange({key: result.outputs["y.h"] for key, result in found.items()}, *finals), stats

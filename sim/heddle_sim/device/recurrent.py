@@ -5,12 +5,10 @@ from operator import add
 
 import numpy as np
 
-from ..golden.rnn import EngineState, engine_run
 from ..kernels.recurrent import factor_table, plan_engine, plan_factors
 from ..rnn.image import build_image
 from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
-from .stats import Stats
 
 __all__ = ["run_image", "run_sequences"]
 
@@ -19,28 +17,8 @@ MARGIN = 1024               # bytes of shared memory for headers and alignment, 
 TASK_MARGIN = 128
 
 
-class _Golden:
-    """The golden engine: registers keep their values from image to image."""
-
-    def __init__(self, device):
-        self.cfg, self.state, self.words = device.cfg, None, None
-
-    def load(self, words):
-        factors = np.zeros((self.cfg.threads, self.cfg.factor_words, self.cfg.dot), np.int8)
-        factors[:, :words.shape[1]] = words
-        self.state = EngineState.for_config(self.cfg, factors)
-
-    def run(self, image, biases):
-        shared = np.full(self.cfg.shared_bytes, UNWRITTEN, np.uint8)
-        shared[:image.outputs_address] = image.shared[:image.outputs_address]
-        if biases and image.bias_address is not None:
-            engine_run(self.cfg, self.state, shared, image.bias_address)
-        engine_run(self.cfg, self.state, shared, image.address)
-        return shared, Stats(None, image.macs, self.cfg.peak_macs_per_cycle)
-
-
-class _Hardware:
-    """Programs on the device."""
+class _Engine:
+    """Programs on the device; registers keep their values from one to the next."""
 
     def __init__(self, device):
         self.device = device
@@ -71,7 +49,7 @@ class _Hardware:
 
 def run_image(device, image):
     """Run one ``EngineImage`` with its weights. Returns ``(shared memory, stats)``; ``stats`` does not count the loading of weights."""
-    engine = _Golden(device) if device.simulator == "golden" else _Hardware(device)
+    engine = _Engine(device)
     engine.load(image.words)
     return engine.run(image, True)
 
@@ -125,7 +103,7 @@ def _rounds(cfg, group):
     while any(progress.left for progress in group):
         under_way = [progress for progress in group if progress.left]
         room = cfg.shared_bytes - MARGIN - records - sum(progress.fixed_bytes for progress in under_way)
-        steps = max((progress.left for progress in under_way))
+        steps = max(progress.left for progress in under_way)
         each = sum(progress.step_bytes for progress in under_way)
         if sum(progress.step_bytes * progress.left for progress in under_way) > room:
             steps = room // each
@@ -139,12 +117,12 @@ def _rounds(cfg, group):
 def run_sequences(device, sequences, contexts=None):
     """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engine.
 
-    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up, without the loading of
-    weights, which lie in the factor registers. ``contexts``: tasks that take turns.
+    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up, without the
+    loading of weights, which lie in the factor registers. ``contexts``: tasks that take turns.
     """
     if not device.cfg.rnn:
         raise ValueError(f"configuration {device.cfg.name} must have rnn (rnn is false)")
-    engine = _Golden(device) if device.simulator == "golden" else _Hardware(device)
+    engine = _Engine(device)
     group = [_Progress(device.cfg, sequence) for sequence in sequences]
     loaded, stats = None, []
     for chosen in _rounds(device.cfg, group):

@@ -1,4 +1,4 @@
-"""Programs around the engine for recurrent networks: factor registers are loaded, an image is copied in, run, and its outputs copied out."""
+"""Programs around the engine for recurrent networks: factor registers are loaded, an image is copied in and run, its outputs go out."""
 
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
@@ -48,8 +48,8 @@ def engine_text(image, biases=True):
     lines = ["umov ur2, 0", f"barrier.expect b0, {image.outputs_address}",
              f"copy_block.shared.global ur2, ur0, {image.outputs_address // BANK_BYTES}, b0", "barrier.wait b0"]
     if biases and image.bias_address is not None:
-        lines += [f"umov ur3, {image.bias_address}", "rnn ur3", "wait.rnn"]
-    lines += [f"umov ur3, {image.address}", "rnn ur3", "wait.rnn", f"umov ur2, {image.outputs_address}",
+        lines += [f"umov ur3, {image.bias_address}", "rnn ur3"]
+    lines += [f"umov ur3, {image.address}", "rnn ur3", f"umov ur2, {image.outputs_address}",
               f"copy_block.global.shared ur1, ur2, {(len(image.shared) - image.outputs_address) // BANK_BYTES}", "wait.copy", "halt"]
     return "\n".join(lines) + "\n"
 
