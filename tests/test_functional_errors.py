@@ -164,7 +164,7 @@ BOUNDARIES = [
     (PIXELS, "c", 62, False), (PIXELS, "c", 63, True), (PIXELS, "b", 60, False), (PIXELS, "b", 61, True), (PIXELS, RANK, 1, True),
     (HINT, "a", 64, True), (HINT, "b", 62, True), (HINT, RANK, 5, True), (HINT | {"modifiers.copy.mode": 1}, "c", 64, True),
     (BLOCK_HINT, "a", 64, True), (BLOCK_HINT, "b_source", 0, True), (BLOCK_HINT | {"b_source": 1}, "b", 64, True),
-    (FORGET, "a", 63, False), (FORGET, "a", 64, True),
+    (FORGET, "a", 63, False), (FORGET, "a", 64, True), ({"opcode": Opcode.RECURRENT}, "a", 64, True),
 ]
 
 
@@ -173,7 +173,7 @@ BOUNDARIES = [
 def test_operand_checks(fields, field, value, illegal, guard):
     """Illegal operands stop the program whatever the guard says; the operand of the error is the field."""
     word = pack({"guard": guard} | fields | {field: value})
-    result = simulator(CFG).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
+    result = simulator(CFG.replace(rnn=True)).run(Program([word, pack({"opcode": Opcode.HALT, "guard": 7})]))
     if not illegal:
         assert result.ok, result.message()
         return

@@ -10,6 +10,7 @@ from heddle.layouts import PC_BITS
 
 from .decoded import THREAD_KINDS, Decoder
 from .functional_copies import BarrierOpen, CopyInstructions
+from .functional_recurrent import RecurrentInstruction
 from .golden.thread import ThreadState, active_threads, execute
 from .integers import ALU, COMPARE, signed
 from .operations import multiply
@@ -22,7 +23,7 @@ _WORD = 0xFFFFFFFF
 _HALT = -1          # in place of the next program counter
 
 
-class FunctionalSimulator(CopyInstructions):
+class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     """One core and its global memory.
 
     Follows ``docs/architecture.md`` and the checks of ``docs/isa.md``: instructions execute one after the other and

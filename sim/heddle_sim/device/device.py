@@ -11,6 +11,7 @@ from ..requantise import Requantise
 from .backends import GoldenBackend, VerilatorBackend
 from .errors import DeviceError
 from .memory import GlobalMemory
+from .networks import RecurrentAccess
 from .simulation import MemorySettings
 from .stats import Stats
 from .tensors import TensorAccess
@@ -21,7 +22,7 @@ SIMULATORS = ("verilator", "golden")
 UNWRITTEN = 0xA5  # what results hold before the kernel has written them
 
 
-class Device(TensorAccess):
+class Device(TensorAccess, RecurrentAccess):
     """One device with its global memory; a context manager.
 
     Parameters
@@ -50,7 +51,8 @@ class Device(TensorAccess):
     memory : GlobalMemory
         ``allocate``/``free``, ``write``, ``read``, and the raw ``memory.bytes``.
 
-    Copies of tensors and blocks (``copy_tensor``, ``store_tensor`` …) are described at ``TensorAccess``.
+    Copies of tensors and blocks (``copy_tensor``, ``store_tensor`` …) are described at ``TensorAccess``, recurrent networks (``lstm``,
+    ``gru``, ``rnn``, ``run_tasks``) at ``RecurrentAccess``.
     """
 
     def __init__(

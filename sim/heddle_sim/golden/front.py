@@ -13,7 +13,7 @@ class FrontModel(FunctionalSimulator):
     Thread predicates and the lane mask stay as they are set in ``state``; ``barrier.wait`` never fails. After ``run``,
     ``thread``, ``matrix``, ``copy`` and ``tensor`` hold the operations of each unit in order: namespaces with the fields of its
     operation layout; ``invalidated`` the addresses of ``invalidate_descriptor``; ``expected`` the barriers and bytes of
-    ``barrier.expect``; ``waits`` for each instruction the units that it
+    ``barrier.expect``; ``images`` the addresses of ``rnn``; ``waits`` for each instruction the units that it
     waits for, a mask (0: it is no ``wait``, or its guard is false; None: it waits for groups), and
     ``groups`` for each instruction None, "commit", or (pending, unread):
     one of the two numbers of groups must be at most that of ``wait_group``, and the other is None.
@@ -27,7 +27,7 @@ class FrontModel(FunctionalSimulator):
     def clear(self):
         """Forget what was recorded."""
         self.thread, self.matrix, self.copy, self.tensor = [], [], [], []
-        self.expected, self.invalidated, self.waits, self.groups = [], [], [], []
+        self.expected, self.invalidated, self.waits, self.groups, self.images = [], [], [], [], []
 
     def _step(self, pc):
         self._pc = pc
@@ -42,6 +42,9 @@ class FrontModel(FunctionalSimulator):
     def _execute_matrix(self, operation):
         self.matrix.append(SimpleNamespace(**vars(operation)))
         return [], 0
+
+    def _execute_recurrent(self, address):
+        self.images.append(address)
 
     def _execute_copy(self, operation, state):
         operation.pc = self._pc

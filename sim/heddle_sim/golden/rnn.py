@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from heddle import constants
 from heddle.constants import PRODUCT_REGISTERS
+from heddle.errors import ErrorCode
 from heddle.rnn.layouts import (
     MAX_STEPS,
     RECORD_BITS,
@@ -22,11 +23,25 @@ from heddle.rnn.layouts import (
 
 from .rnn_tail import sum_position, tail
 
-__all__ = ["EngineState", "Image", "ROW_BYTES", "TAP_REGISTERS", "engine_run", "field_values", "read_image"]
+__all__ = ["EngineFault", "EngineState", "Image", "ROW_BYTES", "TAP_REGISTERS", "engine_run", "field_values", "read_image"]
 
 TAP_REGISTERS = getattr(constants, "RNN_TAP_REGISTERS", 64)
 ROW_BYTES = RECORD_BITS // 8
 _WORD = 1 << 32
+
+
+class EngineFault(ValueError):
+    """An image that the engine does not run, or not to its end: ``code`` and ``operand`` as the engine reports them."""
+
+    def __init__(self, code, operand, message):
+        super().__init__(message)
+        self.code, self.operand = code, operand
+
+
+def _in_memory(shared, address, nbytes, what, reported=None):
+    if not 0 <= address <= address + nbytes <= len(shared):
+        reported = address if reported is None else reported
+        raise EngineFault(ErrorCode.OUT_OF_RANGE, reported, f"{what} must lie below {len(shared):#x}, not at {reported:#x}")
 
 
 @dataclass
@@ -88,22 +103,28 @@ def field_values(layout, row):
     return fields
 
 
-def read_image(shared, address):
-    """``Image`` at a shared address, a multiple of 16."""
+def read_image(cfg, shared, address):
+    """``Image`` at a shared address, a multiple of 16. Raises ``EngineFault``."""
     if address % ROW_BYTES:
-        raise ValueError(f"address of an image must be a multiple of {ROW_BYTES}, not {address:#x}")
+        raise EngineFault(ErrorCode.OUT_OF_RANGE, address, f"address of an image must be a multiple of {ROW_BYTES}, not {address:#x}")
 
-    def record(layout, index):
-        start = address + index * ROW_BYTES
-        if start + ROW_BYTES > len(shared):
-            raise ValueError(f"records of the image at {address:#x} must lie below {len(shared):#x}, not at {start:#x}")
-        return field_values(layout, shared[start:start + ROW_BYTES])
+    def records(layout, first, count):
+        start = address + first * ROW_BYTES
+        _in_memory(shared, start, count * ROW_BYTES, "records of an image")
+        return [field_values(layout, shared[at:at + ROW_BYTES]) for at in range(start, start + count * ROW_BYTES, ROW_BYTES)]
 
-    header = record(header_layout, 0)
-    tasks = [(record(task_layout, 1 + 2 * n), record(task_memory_layout, 2 + 2 * n)) for n in range(header.tasks)]
+    header, = records(header_layout, 0, 1)
     first = 1 + 2 * header.tasks
-    sweeps = [record(sweep_layout, first + n) for n in range(header.sweeps)]
-    operations = [record(operation_layout, first + header.sweeps + n) for n in range(header.operations)]
+    sweeps = records(sweep_layout, first, header.sweeps)
+    elements = header.elements * min(header.contexts, cfg.rnn_contexts)
+    if elements > cfg.rnn_elements:
+        message = f"elements of all contexts must be at most {cfg.rnn_elements}, not {elements}"
+        raise EngineFault(ErrorCode.RECURRENT_IMAGE, elements, message)
+    if not (header.tasks and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
+            and 1 <= header.contexts <= cfg.rnn_contexts):
+        raise EngineFault(ErrorCode.RECURRENT_IMAGE, address, "counts of the header must be those of an image for this engine")
+    operations = records(operation_layout, first + header.sweeps, header.operations)
+    tasks = [(records(task_layout, 1 + 2 * n, 1)[0], records(task_memory_layout, 2 + 2 * n, 1)[0]) for n in range(header.tasks)]
     return Image(header, tasks, sweeps, operations)
 
 
@@ -135,7 +156,7 @@ class _Context:
                     break
 
     def _load(self, address, nbytes, element):
-        self._check(address, nbytes)
+        _in_memory(self.shared, address, nbytes, "rows of a task")
         values = self.shared[address:address + nbytes].view("<i2")
         first = self.element_base + element
         self.state.vector[first:first + len(values)] = values
@@ -177,12 +198,9 @@ class _Context:
                 self._vector(operation.destination, size)[:] = result
             if operation.output:
                 address = row + operation.output_byte
-                self._check(address, 2 * size)
+                outside = max(0, len(self.shared) - address) // (2 * lanes) * 2 * lanes + address       # the first group that does not fit
+                _in_memory(self.shared, address, 2 * size, "outputs of a task", outside)
                 self.shared[address:address + 2 * size] = result.astype("<i2").view(np.uint8)
-
-    def _check(self, address, nbytes):
-        if not 0 <= address <= address + nbytes <= len(self.shared):
-            raise ValueError(f"rows of a task must lie in shared memory, below {len(self.shared):#x}, not at {address:#x}")
 
     def _vector(self, element, size):
         first = self.element_base + element
@@ -212,9 +230,9 @@ def engine_run(cfg, state, shared, address):
     address : int
         Of the image, a multiple of 16.
 
-    A run of biases is over before the next one begins. Raises ``ValueError`` for what lies outside of memory.
+    A run of biases is over before the next one begins. Raises ``EngineFault`` for what the engine reports as an error.
     """
-    image = read_image(shared, address)
+    image = read_image(cfg, shared, address)
     state.matrices.clear()
     for number, (task, memory) in enumerate(image.tasks):
         _Context(cfg, state, shared, image, number % image.header.contexts).run(task, memory)

@@ -192,6 +192,10 @@ def _multicast(value, word, cfg):
     return None if loads else "a copy without .multicast unless it is .shared.global"
 
 
+def _recurrent(value, word, cfg):
+    return "absent: the configuration has no rnn" if cfg and not cfg.rnn else None
+
+
 def _tensors(value, word, cfg):
     return "absent: the configuration has no tensors" if cfg and not cfg.tensors else None
 
@@ -262,6 +266,7 @@ _FUNCTIONS = {
     "merges": _merges,
     "plain_copy": _plain_copy,
     "multicast": _multicast,
+    "recurrent": _recurrent,
     "tensors": _tensors,
     "tensor_rank": _tensor_rank,
     "tensor_copy": _tensor_copy,

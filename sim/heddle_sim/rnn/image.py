@@ -230,15 +230,17 @@ class _Builder:
         bias_address = self._bias_image(memory) if self.bias_sweeps else None
         address = memory.reserve(ROW_BYTES * (1 + 2 * len(self.tasks) + len(self.sweeps) + len(self.operations)))
         records, rows = [], []
-        for task in self.tasks:
-            record, row = self._task(memory, task)
-            records += record
-            rows.append(row)
+        loaded = [self._loaded(memory, task) for task in self.tasks]
+        outputs_address = memory.used
+        for task, (values, places) in zip(self.tasks, loaded):
+            rows.append(self._reserve_outputs(memory, task, places))
+            records += [_record(task_layout, **values), _record(task_memory_layout, **places)]
         header = _record(header_layout, tasks=len(self.tasks), sweeps=len(self.sweeps), operations=len(self.operations),
                          elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts)
         memory.put(address, b"".join([header, *records, *self.sweeps, *self.operations]))
         macs = sum(task.steps * task.model.step.macs() for task in self.tasks)
-        return EngineImage(np.concatenate(self.words, axis=1), memory.image(), bias_address, address, macs, self.tasks, rows)
+        words = np.concatenate(self.words, axis=1)
+        return EngineImage(words, memory.image(), bias_address, address, outputs_address, macs, self.contexts, self.tasks, rows)
 
     def _bias_image(self, memory):
         constants = [1, _DIGIT] + [_TOP] * self.top
@@ -251,9 +253,9 @@ class _Builder:
                    _record(task_layout, steps=1, state_bytes=nbytes), _record(task_memory_layout, state_address=state), *sweeps]
         return memory.place(np.frombuffer(b"".join(records), np.uint8))
 
-    def _task(self, memory, task):
-        """Records of a task, and the address of its first row of outputs."""
-        model, width, step = task.model, self.cfg.vector_lanes, task.model.step
+    def _loaded(self, memory, task):
+        """States and input of a task; returns fields of its records."""
+        model, step = task.model, task.model.step
         values = dict(sweep=self.first_sweeps[id(model)], steps=task.steps % MAX_STEPS, start=task.start, input_bytes=model.input_bytes,
                       input_element=0, state_bytes=model.state_bytes, state_element=model.state_element if model.state_bytes else 0)
         places = {}
@@ -272,11 +274,16 @@ class _Builder:
             places |= dict(input_address=first, input_pitch=model.input_bytes)
             if model.reverse:
                 places |= dict(input_address=first + (task.steps - 1) * model.input_bytes, input_pitch=-model.input_bytes)
-        output = memory.reserve(task.steps * model.output_pitch + model.final_bytes + round_up(2 * width, ROW_BYTES))
+        return values, places
+
+    def _reserve_outputs(self, memory, task, places):
+        """Room for the outputs of a task; adds its fields and returns the address of its first row."""
+        model, spare = task.model, round_up(2 * self.cfg.vector_lanes, ROW_BYTES)
+        output = memory.reserve(task.steps * model.output_pitch + model.final_bytes + spare)
         if model.reverse:
             output += (task.steps - 1) * model.output_pitch
         places |= dict(output_address=output, output_pitch=-model.output_pitch if model.reverse else model.output_pitch)
-        return [_record(task_layout, **values), _record(task_memory_layout, **places)], output
+        return output
 
 
 def build_image(cfg, tasks, contexts=None):

@@ -80,17 +80,32 @@ class EngineImage:
         Of the image of the run that makes the biases, to be complete before the other.
     address : int
         Of the image.
+    outputs_address : int
+        From here on lie the outputs; what is below is loaded.
     macs : int
         Multiply-accumulates of all tasks, without padding.
+    contexts : int
+        Tasks that take turns.
     """
 
     words: np.ndarray
     shared: np.ndarray
     bias_address: int | None
     address: int
+    outputs_address: int
     macs: int
+    contexts: int
     tasks: list
     rows: list
+
+    def same_weights(self, other):
+        """The weights and biases of another image are those of this one, in the same registers."""
+        known = np.array_equal(self.words, other.words) and (self.bias_address is None) == (other.bias_address is None)
+        return known and (self.bias_address is None or self.bias_image() == other.bias_image())
+
+    def bias_image(self):
+        """The records of the run that makes the biases."""
+        return bytes(self.shared[self.bias_address:self.address])
 
     def results(self, shared):
         """``TaskResult`` of each task, from shared memory after the run."""

@@ -1,0 +1,90 @@
+"""The part of ``Device`` that runs recurrent networks."""
+
+from ..rnn.network import Network, Sequence
+from ..rnn.onnx import onnx_operands
+from .recurrent import run_sequences
+from .stats import Stats
+
+__all__ = ["RecurrentAccess"]
+
+
+class RecurrentAccess:
+    """LSTM, GRU and plain recurrent layers with ONNX's operands, and tasks of several networks [S3.5-S3.7].
+
+    The configuration must have ``rnn``. Weights are quantised to 8 bits, inputs and states to 16 (``heddle_sim.rnn.quantise``); batch
+    elements and directions are tasks that take turns. Options of all three operators:
+
+    direction : str
+        "forward", "reverse" or "bidirectional".
+    layout : int
+        0: ``x`` (steps, batch, inputs), ``Y`` (steps, directions, batch, hidden), states (directions, batch, hidden); 1: batch first.
+    activations : list of str, optional
+        "Sigmoid", "Tanh", "Relu" or "Affine", for each direction those of ONNX's f, g, h.
+    sequence_lens : int array (batch,), optional
+        Steps of each batch element; what lies behind is zero in ``Y``.
+    contexts : int, optional
+        Tasks that take turns; as many as fit by default.
+    cats : int, optional
+        Dot products of a lane (1, 2 or 4); chosen by the cycle model by default.
+    quantised : list of QuantisedLayer, optional
+        For each direction, instead of quantising here; else ``fractions`` and ``weight_scales`` as for ``quantise_layer``.
+    """
+
+    def lstm(self, x, w, r, b=None, sequence_lens=None, initial_h=None, initial_c=None, p=None, **options):
+        """LSTM: W (directions, 4 hidden, inputs), R (directions, 4 hidden, hidden), B (directions, 8 hidden), gates i, o, f, c; peepholes P
+        (directions, 3 hidden), i, o, f. Returns ``((Y, Y_h, Y_c), stats)`` in float32."""
+        return self._recurrent("lstm", (x, w, r, b, sequence_lens, initial_h, initial_c, p), options)
+
+    def gru(self, x, w, r, b=None, sequence_lens=None, initial_h=None, *, linear_before_reset=0, **options):
+        """GRU: W (directions, 3 hidden, inputs), R (directions, 3 hidden, hidden), B (directions, 6 hidden), gates z, r, h.
+        ``linear_before_reset`` 1: the reset gate acts on the product of the hidden vector, else on that vector.
+        Returns ``((Y, Y_h), stats)``."""
+        return self._recurrent("gru", (x, w, r, b, sequence_lens, initial_h), options, linear_before_reset=linear_before_reset)
+
+    def rnn(self, x, w, r, b=None, sequence_lens=None, initial_h=None, **options):
+        """Plain recurrent layer: W (directions, hidden, inputs), R (directions, hidden, hidden), B (directions, 2 hidden).
+        Returns ``((Y, Y_h), stats)``."""
+        return self._recurrent("rnn", (x, w, r, b, sequence_lens, initial_h), options)
+
+    def run_tasks(self, sequences, contexts=None):
+        """Run ``Sequence``s of one or several ``Network``s, as tasks that take turns. Returns ``([SequenceResult], stats)``.
+
+        ``stats`` counts from the image in global memory to the outputs there; weights have been loaded before, by runs of their own.
+        """
+        sequences = list(sequences)
+        for sequence in sequences:
+            if not isinstance(sequence, Sequence):
+                raise TypeError(f"sequences must be of type Sequence, not {type(sequence).__name__}")
+        if not sequences:
+            raise ValueError("sequences must be at least one, not none")
+        return run_sequences(self, sequences, contexts)
+
+    def _recurrent(self, kind, operands, options, **form):
+        known = {"direction", "layout", "activations"}
+        form |= {name: options.pop(name) for name in known & set(options)}
+        contexts, cats, quantised = (options.pop(name, None) for name in ("contexts", "cats", "quantised"))
+        unknown = set(options) - {"fractions", "weight_scales"}
+        if unknown:
+            raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, quantised, fractions, weight_scales, "
+                            f"not {', '.join(sorted(unknown))}")
+        onnx = onnx_operands(kind, *operands, **form)
+        if quantised is not None and len(quantised) != len(onnx.layers):
+            raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
+        networks = []
+        for index, (layer, reverse) in enumerate(zip(onnx.layers, onnx.reverse)):
+            if quantised is not None:
+                networks.append(Network.of_quantised(quantised[index], reverse=reverse, cats=cats))
+            else:
+                networks.append(Network.of_layer(layer, onnx.data(index), reverse=reverse, cats=cats, **options))
+        sequences = {}
+        for batch, length in enumerate(onnx.lengths):
+            for index, network in enumerate(networks):
+                if length:
+                    states = {"y.h": onnx.h[index, batch]} | ({"y.c": onnx.c[index, batch]} if kind == "lstm" else {})
+                    sequences[index, batch] = Sequence(network, onnx.x[:length, batch], states)
+        results, stats = [], Stats(None, 0, self.cfg.peak_macs_per_cycle)
+        if sequences:
+            results, stats = run_sequences(self, sequences.values(), contexts)
+        found = dict(zip(sequences, results))
+        finals = [{key: result.states[name] for key, result in found.items()} for name in ("y.h", "y.c")[:1 + (kind == "lstm")]]
+        return onnx.arrange({key: result.outputs["y.h"] for key, result in found.items()}, *finals), stats

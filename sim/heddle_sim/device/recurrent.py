@@ -1,0 +1,138 @@
+"""Recurrent networks on a device: images for the engine, runs, results [S3.5-S3.7]."""
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+
+from ..kernels.recurrent import factor_table, plan_engine, plan_factors
+from ..rnn.image import build_image
+from ..rnn.network import SequenceResult
+from ..rnn.task import Task, TaskResult
+
+__all__ = ["run_image", "run_sequences"]
+
+UNWRITTEN = 0xA5
+MARGIN = 1024               # bytes of shared memory for headers and alignment, and for each task
+TASK_MARGIN = 128
+
+
+class _Engine:
+    """Programs on the device; registers keep their values from one to the next."""
+
+    def __init__(self, device):
+        self.device = device
+
+    def load(self, words):
+        device, table = self.device, factor_table(self.device.cfg, words)
+        source = device.memory.place(table.reshape(1, -1))
+        try:
+            for launch in plan_factors(device.cfg, source, len(table)):
+                device.run(launch.program, launch.uniform)
+        finally:
+            device.free(source)
+
+    def run(self, image, biases):
+        device, first = self.device, image.outputs_address
+        addresses = [device.memory.place(image.shared[None, :first])]
+        try:
+            addresses.append(device.memory.reserve((1, len(image.shared) - first), np.uint8, UNWRITTEN))
+            launch = plan_engine(device.cfg, image, *addresses, biases)
+            stats = device.run(launch.program, launch.uniform, launch.macs)
+            shared = image.shared.copy()
+            shared[first:] = device.read(addresses[1], (len(shared) - first,), np.uint8)
+            return shared, stats
+        finally:
+            for address in addresses:
+                device.free(address)
+
+
+def run_image(device, image):
+    """Run one ``EngineImage`` with its weights. Returns ``(shared memory, stats)``; ``stats`` does not count the loading of weights."""
+    engine = _Engine(device)
+    engine.load(image.words)
+    return engine.run(image, True)
+
+
+class _Progress:
+    """A sequence of which some steps are done."""
+
+    def __init__(self, cfg, sequence):
+        self.sequence, self.model = sequence, sequence.network.model(cfg)
+        self.inputs, self.states = sequence.quantised()
+        self.steps = len(next(iter(self.inputs.values())))
+        self.done, self.parts = 0, []
+
+    def task(self, steps):
+        """The next ``steps`` steps."""
+        count = min(steps, self.steps - self.done)
+        first = self.steps - self.done - count if self.model.reverse else self.done
+        inputs = {name: rows[first:first + count] for name, rows in self.inputs.items()}
+        return Task(self.model, inputs, self.states, start=self.sequence.start if self.done == 0 else 0)
+
+    def take(self, task, result):
+        self.done, self.states = self.done + task.steps, result.states
+        self.parts.append(result)
+
+    @property
+    def left(self):
+        return self.steps - self.done
+
+    @property
+    def step_bytes(self):
+        return self.model.input_bytes + self.model.output_pitch
+
+    @property
+    def fixed_bytes(self):
+        return self.model.state_bytes + self.model.final_bytes + TASK_MARGIN + 4 * self.model.cfg.vector_lanes
+
+    def result(self):
+        parts = self.parts[::-1] if self.model.reverse else self.parts
+        whole = TaskResult({name: np.concatenate([part.outputs[name] for part in parts]) for name in self.model.step.outputs}, self.states)
+        vectors = self.model.step.vectors
+
+        def floats(values):
+            return {name: (array * 2.0 ** -vectors[name].fraction).astype(np.float32) for name, array in values.items()}
+
+        return SequenceResult(floats(whole.outputs), floats(whole.states))
+
+
+def _rounds(cfg, group):
+    """Tasks of a group that fit shared memory together, until all steps are done: lists of (progress, task)."""
+    records = 16 * 4 * cfg.rnn_records
+    while any(progress.left for progress in group):
+        under_way = [progress for progress in group if progress.left]
+        room = cfg.shared_bytes - MARGIN - records - sum(progress.fixed_bytes for progress in under_way)
+        steps = max(progress.left for progress in under_way)
+        each = sum(progress.step_bytes for progress in under_way)
+        if sum(progress.step_bytes * progress.left for progress in under_way) > room:
+            steps = room // each
+        if steps < 1:
+            under_way = under_way[:max(1, len(under_way) // 2)]
+            steps = max(1, (cfg.shared_bytes - MARGIN - records - sum(progress.fixed_bytes for progress in under_way))
+                        // sum(progress.step_bytes for progress in under_way))
+        yield [(progress, progress.task(steps)) for progress in under_way]
+
+
+def run_sequences(device, sequences, contexts=None):
+    """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engine.
+
+    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up, without the
+    loading of weights, which lie in the factor registers. ``contexts``: tasks that take turns.
+    """
+    if not device.cfg.rnn:
+        raise ValueError(f"configuration {device.cfg.name} must have rnn (rnn is false)")
+    engine = _Engine(device)
+    group = [_Progress(device.cfg, sequence) for sequence in sequences]
+    loaded, stats = None, []
+    for chosen in _rounds(device.cfg, group):
+        image = build_image(device.cfg, [task for _, task in chosen], contexts and min(contexts, len(chosen)))
+        same = loaded is not None and image.same_weights(loaded)
+        if not same:
+            engine.load(image.words)
+        shared, figures = engine.run(image, not same)
+        loaded = image
+        stats.append(figures)
+        for (progress, task), result in zip(chosen, image.results(shared)):
+            progress.take(task, result)
+    return [progress.result() for progress in group], reduce(add, stats)

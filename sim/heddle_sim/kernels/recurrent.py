@@ -1,0 +1,59 @@
+"""Programs around the engine for recurrent networks: factor registers are loaded, an image is copied in and run, its outputs go out."""
+
+import numpy as np
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
+
+from ..isa import assemble
+from .launch import Launch
+
+__all__ = ["engine_text", "factor_table", "plan_engine", "plan_factors"]
+
+_OTHER_INSTRUCTIONS = 16        # of a program that loads factor registers
+_REGISTERS = BANK_BYTES // 4
+
+
+def factor_table(cfg, words):
+    """Words int8 [threads, n, dot] as the loads want them in memory: uint8 [loads, threads, 16], the last words zero."""
+    per_load = BANK_BYTES // cfg.dot
+    loads = -(-words.shape[1] // per_load)
+    padded = np.zeros((cfg.threads, loads * per_load, cfg.dot), np.int8)
+    padded[:, :words.shape[1]] = words
+    return np.ascontiguousarray(padded.reshape(cfg.threads, loads, BANK_BYTES).transpose(1, 0, 2)).view(np.uint8)
+
+
+def plan_factors(cfg, source, loads):
+    """``Launch``es that load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows at a global address.
+
+    Each brings as much as fits shared memory and the instruction memory; a load of 16 bytes a thread meets every bank once.
+    Register r0 and r1 of all threads are used.
+    """
+    row = cfg.threads * BANK_BYTES
+    chunk = min(cfg.shared_bytes // row, cfg.instruction_words - _OTHER_INSTRUCTIONS)
+    launches = []
+    for first in range(0, loads, chunk):
+        count = min(chunk, loads - first)
+        lines = ["umov ur1, 0", f"barrier.expect b0, {count * row}",
+                 f"copy_block.shared.global ur1, ur0, {count * row // BANK_BYTES}, b0",
+                 "mov r0, %tid", f"shl r1, r0, {BANK_BYTES.bit_length() - 1}", "segment.shared.b8.d1 ur2, 0", "barrier.wait b0"]
+        lines += [f"ld.v4 r{FIRST_FACTOR_REGISTER + _REGISTERS * (first + index)}, ur2:r1:{index * row}" for index in range(count)]
+        launches.append(Launch(assemble("\n".join([*lines, "wait.thread", "halt"]) + "\n", cfg), {0: source + first * row}))
+    return launches
+
+
+def engine_text(image, biases=True):
+    """Text of the program that runs an ``EngineImage``: ur0 global address of the image, ur1 that of its outputs.
+
+    ``biases``: they are made first; they keep their values, so that further images of the same models need not.
+    """
+    lines = ["umov ur2, 0", f"barrier.expect b0, {image.outputs_address}",
+             f"copy_block.shared.global ur2, ur0, {image.outputs_address // BANK_BYTES}, b0", "barrier.wait b0"]
+    if biases and image.bias_address is not None:
+        lines += [f"umov ur3, {image.bias_address}", "rnn ur3"]
+    lines += [f"umov ur3, {image.address}", "rnn ur3", f"umov ur2, {image.outputs_address}",
+              f"copy_block.global.shared ur1, ur2, {(len(image.shared) - image.outputs_address) // BANK_BYTES}", "wait.copy", "halt"]
+    return "\n".join(lines) + "\n"
+
+
+def plan_engine(cfg, image, source, outputs, biases=True):
+    """``Launch`` of ``engine_text`` with an image at global address ``source`` and room for its outputs at ``outputs``."""
+    return Launch(assemble(engine_text(image, biases), cfg), {0: source, 1: outputs}, image.macs)

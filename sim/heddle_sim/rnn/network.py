@@ -1,0 +1,111 @@
+"""Networks with float inputs and outputs, and sequences for them."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from .layers import add_layer
+from .model import EngineModel
+from .plan import choose_cats
+from .quantise import quantise_layer, quantise_vector
+from .step import Step, Vector
+
+__all__ = ["Network", "Sequence", "SequenceResult"]
+
+
+class Network:
+    """A step with named float inputs and outputs; what it is made of can be inspected.
+
+    Layers are added with ``add``, inputs with ``add_input``; ``outputs`` names the vectors whose values in every step are wanted.
+
+    Attributes
+    ----------
+    step : Step
+    layers : dict of str to QuantisedLayer
+    reverse : bool
+        The last row of a sequence is its first step.
+    cats : dict of str to int or int, optional
+        Dot products of a lane, by layer; chosen by ``plan.choose_cats`` where None.
+    """
+
+    def __init__(self, reverse=False, cats=None):
+        self.step, self.layers, self.reverse, self.cats = Step(), {}, reverse, cats
+        self._models = {}
+
+    @classmethod
+    def of_layer(cls, layer, data=None, *, reverse=False, cats=None, **options):
+        """Of one ``FloatLayer``, quantised for ``data`` (``quantise_layer``, whose ``options`` it takes): input "x", result "y.h"."""
+        return cls.of_quantised(quantise_layer(layer, data, **options), reverse=reverse, cats=cats)
+
+    @classmethod
+    def of_quantised(cls, layer, *, reverse=False, cats=None):
+        """Of one ``QuantisedLayer`` with one input."""
+        network = cls(reverse, cats)
+        network.add_input("x", layer.widths[0], layer.fractions["x0"], layer.limits["x0"])
+        network.step.outputs.append(network.add("y", layer, ["x"]))
+        return network
+
+    def add_input(self, name, size, fraction, limit=32767):
+        """A float input of ``size`` elements, quantised with ``fraction`` bits and kept within ``limit``."""
+        self.step.add_vector(name, Vector(size, "input", fraction, limit))
+
+    def add(self, name, layer, inputs, order=None):
+        """A ``QuantisedLayer``; see ``add_layer``. Returns the name of its result."""
+        self.layers[name] = layer
+        return add_layer(self.step, name, layer, inputs, order)
+
+    def model(self, cfg):
+        """``EngineModel`` for a configuration."""
+        if cfg not in self._models:
+            cats = choose_cats(cfg, self.step) if self.cats is None else self.cats
+            self._models[cfg] = EngineModel(cfg, self.step, cats, self.reverse)
+        return self._models[cfg]
+
+    def quantised(self, name, values):
+        """Elements of a vector."""
+        vector = self.step.vectors[name]
+        return quantise_vector(values, vector.fraction, vector.limit)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """Inputs and states of one run through a network.
+
+    Attributes
+    ----------
+    network : Network
+    inputs : dict of str to float [steps, size], or an array where the network has one input
+    states : dict of str to float [size]
+        Before the first step; zero where absent.
+    start : int
+        Cycles after the start of the run before which the sequence does not begin.
+    """
+
+    network: Network
+    inputs: object
+    states: dict = field(default_factory=dict)
+    start: int = 0
+
+    def __post_init__(self):
+        if not isinstance(self.inputs, dict):
+            names = [name for name, vector in self.network.step.vectors.items() if vector.kind == "input"]
+            if len(names) != 1:
+                raise ValueError(f"inputs must be a dictionary of {', '.join(names)}, not {type(self.inputs).__name__}")
+            object.__setattr__(self, "inputs", {names[0]: np.asarray(self.inputs)})
+
+    def quantised(self):
+        """Integer inputs and states."""
+        network = self.network
+        for name in (*self.inputs, *self.states):
+            if name not in network.step.vectors:
+                raise ValueError(f"inputs and states must be among {', '.join(network.step.vectors)}, not {name!r}")
+        return ({name: network.quantised(name, rows) for name, rows in self.inputs.items()},
+                {name: network.quantised(name, values) for name, values in self.states.items()})
+
+
+@dataclass(frozen=True)
+class SequenceResult:
+    """``outputs``: of each output float32 [steps, size], rows as the inputs; ``states``: float32 [size] after the last step."""
+
+    outputs: dict
+    states: dict

@@ -1,0 +1,133 @@
+"""The operands of ONNX's LSTM, GRU and RNN: checked, taken apart by direction and batch, and put together again."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .reference import ACTIVATIONS, GATES, FloatLayer
+
+__all__ = ["OnnxOperands", "onnx_operands"]
+
+DIRECTIONS = ("forward", "reverse", "bidirectional")
+DEFAULTS = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",)}
+
+
+@dataclass(frozen=True)
+class OnnxOperands:
+    """Operands of a recurrent operator.
+
+    Attributes
+    ----------
+    layers : list of FloatLayer
+        One for each direction.
+    reverse : list of bool
+        The direction begins with the last step.
+    x : float64 [steps, batch, inputs]
+    lengths : int [batch]
+    h, c : float64 [directions, batch, size]
+    layout : int
+    """
+
+    layers: list
+    reverse: list
+    x: np.ndarray
+    lengths: np.ndarray
+    h: np.ndarray
+    c: np.ndarray
+    layout: int
+
+    def data(self, direction):
+        """What the direction is to be quantised for: (x, h, c) of each batch element that has steps."""
+        order = slice(None, None, -1) if self.reverse[direction] else slice(None)
+        return [(self.x[:length, batch][order], self.h[direction, batch], self.c[direction, batch])
+                for batch, length in enumerate(self.lengths) if length]
+
+    def arrange(self, outputs, h, c=None):
+        """Y, Y_h and, with ``c``, Y_c in float32 and the layout of the operands, from dicts by (direction, batch).
+
+        Steps behind the end of a sequence are zero; a sequence without steps keeps its state.
+        """
+        steps, batches = self.x.shape[:2]
+        directions, size = len(self.layers), self.layers[0].size
+        y = np.zeros((steps, directions, batches, size), np.float32)
+        finals = [self.h.astype(np.float32), *([] if c is None else [self.c.astype(np.float32)])]
+        for (direction, batch), rows in outputs.items():
+            y[:len(rows), direction, batch] = rows
+            for final, values in zip(finals, (h, c)):
+                final[direction, batch] = values[direction, batch]
+        if self.layout:
+            y, finals = y.transpose(2, 0, 1, 3), [final.transpose(1, 0, 2) for final in finals]
+        return tuple(np.ascontiguousarray(array) for array in (y, *finals))
+
+
+def _array(name, value, shape, names):
+    """A float64 array of a shape in which None is any number; ``names`` says it in words."""
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be an array of numbers, not {array.dtype}")
+    if array.ndim != len(shape) or any(wanted is not None and wanted != found for wanted, found in zip(shape, array.shape)):
+        raise ValueError(f"{name} must have shape {names}, not {array.shape}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} must have no empty axis, not shape {array.shape}")
+    array = array.astype(np.float64)
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite")
+    return array
+
+
+def _activations(kind, given, directions):
+    """Names for each direction."""
+    defaults = DEFAULTS[kind]
+    if given is None:
+        return [defaults] * directions
+    known = {name.lower(): name for name in ACTIVATIONS}
+    names = [known.get(str(name).lower(), name) for name in given]
+    for name in names:
+        if name not in ACTIVATIONS:
+            raise ValueError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
+    if len(names) == len(defaults):
+        names *= directions
+    if len(names) != len(defaults) * directions:
+        raise ValueError(f"activations must be {len(defaults)} for each direction, not {len(names)}")
+    return [tuple(names[first:first + len(defaults)]) for first in range(0, len(names), len(defaults))]
+
+
+def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, initial_c=None, p=None, *, direction="forward", layout=0,
+                  activations=None, linear_before_reset=0):
+    """``OnnxOperands`` of operator ``kind`` ("lstm", "gru", "rnn"), with the shapes and the order of gates of ONNX.
+
+    Raises ``ValueError`` or ``TypeError``, which names the operand.
+    """
+    if direction not in DIRECTIONS:
+        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}")
+    for name, value in (("layout", layout), ("linear_before_reset", linear_before_reset)):
+        if value not in (0, 1):
+            raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+    directions, gates = 1 + (direction == "bidirectional"), len(GATES[kind])
+    r = _array("R", r, (directions, None, None), f"({directions}, {gates} * hidden, hidden)")
+    hidden = r.shape[2]
+    r = _array("R", r, (directions, gates * hidden, hidden), f"({directions}, {gates * hidden}, {hidden})")
+    w = _array("W", w, (directions, gates * hidden, None), f"({directions}, {gates * hidden}, inputs)")
+    inputs = w.shape[2]
+    x = _array("X", x, (None, None, inputs), f"({'batch, steps' if layout else 'steps, batch'}, {inputs})")
+    x = x.transpose(1, 0, 2) if layout else x
+    steps, batches = x.shape[:2]
+    b = np.zeros((directions, 2 * gates * hidden)) if b is None else _array("B", b, (directions, 2 * gates * hidden),
+                                                                           f"({directions}, {2 * gates * hidden})")
+    states = []
+    for name, state in (("initial_h", initial_h), ("initial_c", initial_c)):
+        shape = (batches, directions, hidden) if layout else (directions, batches, hidden)
+        state = np.zeros(shape) if state is None else _array(name, state, shape, shape)
+        states.append(state.transpose(1, 0, 2) if layout else state)
+    lengths = np.full(batches, steps) if sequence_lens is None else np.asarray(sequence_lens)
+    if lengths.dtype.kind not in "iu" or lengths.shape != (batches,) or lengths.min() < 0 or lengths.max() > steps:
+        raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {lengths.tolist()}")
+    p = None if p is None else _array("P", p, (directions, 3 * hidden), f"({directions}, {3 * hidden})")
+    layers = []
+    for index, names in enumerate(_activations(kind, activations, directions)):
+        biases = b[index].reshape(2, gates, hidden)
+        layers.append(FloatLayer(
+            kind, w[index].reshape(gates, hidden, inputs), r[index].reshape(gates, hidden, hidden), *biases, names,
+            None if p is None else p[index].reshape(3, hidden), bool(linear_before_reset)))
+    reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
+    return OnnxOperands(layers, reverse, x, lengths.astype(int), *states, layout)
