@@ -156,6 +156,11 @@ class DerivedParameters:
         return min(self.thread_slots, self.threads)
 
     @property
+    def engine_sum_latency(self):
+        """Cycles from a step of the engine to a read of registers that sees its sums."""
+        return 4 + exact_log2(self.dot)
+
+    @property
     def vector_lanes(self):
         """Elements of a word of its vector memory: no fewer than 16 bytes of shared memory hold."""
         return max(self.dot, self.tail_lanes, BANK_BYTES // 2)

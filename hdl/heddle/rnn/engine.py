@@ -75,7 +75,7 @@ class RecurrentEngine(Component):
         m.submodules.scheduler = scheduler = Scheduler(cfg)
         m.submodules.columns = columns = ColumnReader(cfg)
         m.submodules.blocks = blocks = BlockWalk(cfg)
-        m.submodules.jobs = jobs = JobQueue(cfg, max(cfg.engine_sum_latency - ISSUE_LATENCY, 3))
+        m.submodules.jobs = jobs = JobQueue(cfg, max(cfg.engine_sum_latency + 1 - ISSUE_LATENCY, 3))
         m.submodules.tail = tail = Tail(cfg)
         m.submodules.writer = writer = OutputWriter(cfg)
         connect(m, flipped(self.bank_read), loader.bank)
