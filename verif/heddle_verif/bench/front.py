@@ -154,7 +154,8 @@ async def violations(dut):
     bench = await prepared(dut, "bursty", 0.5)
     for opcode, checks in CHECKS.items():
         for check in checks:
-            if opcode in OF_TENSORS and bench.cfg.tensors != (check.rule != "tensors"):
+            rule, there = ("recurrent", bench.cfg.rnn) if opcode is Opcode.RECURRENT else ("tensors", bench.cfg.tensors)
+            if opcode in (*OF_TENSORS, Opcode.RECURRENT) and there != (check.rule != rule):
                 continue        # holds, or another check fails before it
             word, segment = violating(bench.cfg, opcode, check, bench.rng)
             before = () if segment is None else (f"segment.global.b8.d1 ur{segment}, 0",)
