@@ -8,7 +8,9 @@ from heddle_sim.golden.rnn import EngineState, engine_run
 from ..banks import BankMemory
 from ..engine_system import EngineSystem
 from ..fixture import Bench
-from ..rnn_networks import KINDS, random_image
+from heddle_sim.rnn.image import build_image
+
+from ..rnn_networks import KINDS, random_image, random_model, random_task
 
 LIMIT = 60_000      # cycles of a run
 
@@ -94,4 +96,34 @@ async def several_contexts(dut):
     await bench.start()
     for _ in range(6):
         await bench.check(random_image(bench.cfg, bench.rng, models=2, tasks=int(bench.rng.integers(2, 7)), starts=True))
+    bench.finish()
+
+
+async def _pace(bench, image, steps):
+    """Cycles a step between the first and the last third of a run of equal tasks, by the steps of the lanes."""
+    cycles = await bench.check(image)
+    return cycles / steps
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+async def speed(dut):
+    """Prints the cycles of a step; see tests."""
+    bench = EngineBench(dut, grant_chance=1.0)
+    await bench.start()
+    given = bench.parameters
+    if "kind" not in given:
+        bench.finish()
+        return
+    model = random_model(bench.cfg, bench.rng, given["kind"], given["inputs"], given["hidden"], given.get("cat", 1))
+    counts = []
+    for steps in (given["steps"], 2 * given["steps"]):
+        tasks = [random_task(bench.rng, model, steps) for _ in range(given["tasks"])]
+        counts.append(await bench.check(build_image(bench.cfg, tasks, given["tasks"])))
+    pace = (counts[1] - counts[0]) / given["steps"] / given["tasks"]
+    cfg, cat = bench.cfg, given.get("cat", 1)
+    gates = {"lstm": 4, "gru": 3, "linear_gru": 3, "rnn": 1}[given["kind"]]
+    ep = cfg.dot // cat
+    m = -(-gates * given["hidden"] // (cfg.threads * cat))
+    ideal = m * (-(-given["inputs"] // ep) + -(-given["hidden"] // ep))
+    cocotb.log.info(f"PACE {given} {counts} {pace:.2f} ideal {ideal} {ideal / pace:.3f}")
     bench.finish()
