@@ -18,13 +18,14 @@ CONFIGS = {
     "dot16": TINY.replace(dot=16, thread_slots=1, fetch_words=2, wide_lanes=True),
     "plain": TINY.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False),
     "far": TINY.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True),
+    "rnn": TINY.replace(rnn=True),
     "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
 }
 
 
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
                                               for name in ("dot8", "dot16", "plain", "far")),
-                                    pytest.param("threads16", marks=pytest.mark.nightly)])
+                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("rnn", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
@@ -32,7 +33,7 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == (18 if filters is None else 7)
 
 
-@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
+@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16", "rnn"])
 def test_lane(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(Lane(cfg), bench="heddle_verif.bench.lane", cfg=cfg, simulator=simulator, seed=seed)

@@ -59,8 +59,9 @@ class EngineBench(MatrixBench):
         """The word of the step of the cycle before, and the next step."""
         choose, dut = self.random, self.dut
         dut.engine_take.value = int(self.taken is not None)
-        for index in range(self.cfg.dot):
-            getattr(dut, f"engine_word__{index}").value = int(self.taken[index]) if self.taken is not None else choose.randint(-32768, 32767)
+        word = self.random_word() if self.taken is None else self.taken
+        for index, element in enumerate(word):
+            getattr(dut, f"engine_word__{index}").value = int(element)
         active = bool(self.engine) or self.driven
         self.taken, self.driven = None, bool(self.engine)
         fields = {name: choose.getrandbits(8) % (1 << member.width) for name, member in self.step_layout} | {"step": 0}
@@ -79,8 +80,9 @@ class EngineBench(MatrixBench):
         dut.engine_step.value = self.step_layout.const(fields).as_bits()
 
     def _next_access(self):
-        """Sums are read as soon as they are due."""
-        if not self.accesses and self.current["read"] is None and self.finished and self.random.random() < 0.7:
+        """Sums are read as soon as they are due, but not while ``mm`` may change them."""
+        idle = not (self.in_flight or self.operations or self.offered or self.accesses or self.current["read"])
+        if idle and self.finished and self.random.random() < 0.7:
             under_way = self.places(step for due, step, _ in self.due if due > self.cycle)
             places = sorted(self.places(self.finished) - under_way)
             if places:

@@ -27,7 +27,7 @@ class LaneBench:
         self.rng = np.random.default_rng(cocotb.RANDOM_SEED)
         self.layouts = {"accumulate": accumulate_layout, "access": product_access_layout,
                         "factor_access": factor_access_layout(cfg), "capture": capture_layout(cfg)}
-        self.inputs = [*INPUTS, *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes]
+        self.inputs = [*INPUTS, *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes, *["taps", "read_tap"] * cfg.rnn]
         self.plan = defaultdict(dict)
         self.checks = []            # (cycle, port, value)
         self.cycle = self.compared = 0

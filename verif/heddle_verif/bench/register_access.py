@@ -18,7 +18,7 @@ class Read:
     def __init__(self, number, group, numbers_per_word, tap=0):
         self.number, self.group, self.tap = number, group, tap
         factor = number - FIRST_FACTOR_REGISTER
-        self.place = ("product", number) if factor < 0 else ("factor", factor // numbers_per_word)
+        self.place = ("tap" if tap else "product", number) if factor < 0 else ("factor", factor // numbers_per_word)
 
     def drive(self, bench):
         bench.registers(read=1, read_number=self.number, read_group=self.group, **({"read_tap": self.tap} if bench.cfg.rnn else {}))
@@ -27,7 +27,8 @@ class Read:
         granted = bool(bench.sample("read_grant"))
         if granted:
             factor = self.number - FIRST_FACTOR_REGISTER
-            values = bench.sums(self.tap)[:, self.number % bench.sums(self.tap).shape[1]] if factor < 0 else bench.factor_numbers()[:, factor]
+            sums = bench.sums(self.tap)
+            values = sums[:, self.number % sums.shape[1]] if factor < 0 else bench.factor_numbers()[:, factor]
             bench.expect_read(values[self.group * bench.slots:(self.group + 1) * bench.slots].copy())
         return granted, granted
 
