@@ -8,38 +8,41 @@ from heddle.rnn.tail import GATED_DISTANCE, KEEP_DISTANCE
 __all__ = ["RECIPES", "Regions", "random_operations", "recipe"]
 
 MAX_OPERATIONS = 16
-Z = {"function": Function.SIGMOID}
+SIGMOID = {"function": Function.SIGMOID}
+CANDIDATE = {"function": Function.TANH, "shift_activation": 1}
+HIDDEN = {"read": "state", "load_state": 1}
+CELL = HIDDEN | {"wide_state": 1}
+OUTPUT = {"cell": Cell.OUTPUT, "second": Function.TANH, "shift_second": 1}
 RECIPES = {
     "dense": [{"function": Function.LINEAR, "write": "new", "output": 1}],
-    "plain": [{"function": Function.TANH, "shift_activation": 1, "write": "new", "output": 1}],
+    "plain": [CANDIDATE | {"write": "new", "output": 1}],
     "lstm": [
-        Z | {"keep_activation": 1},
+        SIGMOID | {"keep_activation": 1},
         {"function": Function.TANH, "shift_activation": 3, "cell": Cell.PRODUCT},
-        Z | {"cell": Cell.STATE, "read": "state", "load_state": 1, "wide_state": 1, "write": "state", "wide_result": 1},
-        Z | {"cell": Cell.OUTPUT, "second": Function.TANH, "shift_second": 1, "write": "new", "output": 1},
+        SIGMOID | CELL | {"cell": Cell.STATE, "write": "state", "wide_result": 1},
+        SIGMOID | OUTPUT | {"write": "new", "output": 1},
     ],
     "gru": [
-        Z | {"keep_gate": 1},
+        SIGMOID | {"keep_gate": 1},
         {"pre": Pre.KEEP},
-        Z | {"keep_activation": 1},
+        SIGMOID | {"keep_activation": 1},
         *[{"idle": 1}] * (GATED_DISTANCE - 2),
-        {"function": Function.TANH, "shift_activation": 1, "pre": Pre.GATED, "cell": Cell.BLEND, "read": "state", "load_state": 1,
-         "write": "new", "output": 1},
+        CANDIDATE | HIDDEN | {"pre": Pre.GATED, "cell": Cell.BLEND, "write": "new", "output": 1},
     ],
-    "gru before": [Z | {"cell": Cell.GATE, "read": "state", "load_state": 1, "write": "new"}],
+    "gru before": [SIGMOID | HIDDEN | {"cell": Cell.GATE, "write": "new"}],
     "gru after": [
-        Z | {"keep_activation": 1},
-        {"function": Function.TANH, "shift_activation": 1, "cell": Cell.BLEND, "read": "state", "load_state": 1, "write": "state", "output": 1},
+        SIGMOID | {"keep_activation": 1},
+        CANDIDATE | HIDDEN | {"cell": Cell.BLEND, "write": "state", "output": 1},
     ],
     "peepholes": [
-        {"idle": 1, "read": "state", "load_state": 1, "wide_state": 1},
-        Z | {"keep_activation": 1, "pre": Pre.PEEPHOLE, "read": "any"},
+        CELL | {"idle": 1},
+        SIGMOID | {"keep_activation": 1, "pre": Pre.PEEPHOLE, "read": "any"},
         {"function": Function.TANH, "shift_activation": 3, "cell": Cell.PRODUCT},
-        Z | {"cell": Cell.STATE, "pre": Pre.PEEPHOLE, "read": "any", "write": "new", "wide_result": 1},
+        SIGMOID | {"cell": Cell.STATE, "pre": Pre.PEEPHOLE, "read": "any", "write": "new", "wide_result": 1},
     ],
     "peepholes after": [
-        {"idle": 1, "read": "state", "load_state": 1, "wide_state": 1},
-        Z | {"cell": Cell.OUTPUT, "second": Function.TANH, "shift_second": 1, "pre": Pre.PEEPHOLE, "read": "any", "write": "new", "output": 1},
+        CELL | {"idle": 1},
+        SIGMOID | OUTPUT | {"pre": Pre.PEEPHOLE, "read": "any", "write": "new", "output": 1},
     ],
 }
 
