@@ -349,7 +349,7 @@ def test_rnnoise():
 
     arrays = np.load(os.environ["HEDDLE_RNNOISE"])
     features = synthetic_features(200, seed=0)
-    network = rnnoise_network(arrays)
+    network = rnnoise_network(arrays, features)
     with Device(BASE, "golden", memory_bytes=1 << 20) as device:
         results, stats = device.run_tasks([Sequence(network, features)])
     gains, voice = float_gains(arrays, features)
