@@ -122,6 +122,8 @@ def run_sequences(device, sequences, contexts=None):
     """
     if not device.cfg.rnn:
         raise ValueError(f"configuration {device.cfg.name} must have rnn (rnn is false)")
+    if contexts is not None and not 1 <= contexts <= device.cfg.rnn_contexts:
+        raise ValueError(f"contexts must be from 1 to {device.cfg.rnn_contexts} (rnn_contexts), not {contexts}")
     engine = _Engine(device)
     group = [_Progress(device.cfg, sequence) for sequence in sequences]
     loaded, stats = None, []

@@ -180,5 +180,8 @@ class _Recipe:
             if vector == "h":
                 self._sweep(vector, ("zr",))
                 self._sweep(vector, ("k",), end)
+            elif end is None:
+                self._sweep(vector, ("n", "zr"))
             else:
-                self._sweep(vector, ("n", "zr"), end)
+                self._sweep(vector, ("n",))
+                self._sweep(vector, ("zr",), end)

@@ -69,6 +69,7 @@ class EngineModel:
         self.lane_groups = cfg.threads // cfg.tail_lanes
         self.blocks = {name: self._blocks(rows) for name, rows in step.rows.items()}
         self._alternate()
+        self._check_jobs()
         self._place_vectors()
         self._place_outputs()
 
@@ -107,6 +108,20 @@ class EngineModel:
         for sweep in self.step.sweeps:      # a sweep has one flag for all of its rows
             if any(self.alternating[name] for name in sweep.rows):
                 self.alternating |= dict.fromkeys(sweep.rows, True)
+
+    def _check_jobs(self):
+        """A job begins when the sums of the first block of its sweep are made, and those of another block come each cycle."""
+        for sweep in self.step.sweeps:
+            first = dict(zip(sweep.rows, np.cumsum([0] + [self.blocks[name] for name in sweep.rows])))
+            for index, operation in enumerate(sweep.job.operations if sweep.job else ()):
+                if operation.rows not in first:
+                    continue
+                groups = np.arange(self.groups(sweep.job.elements))
+                row_groups = operation.gate + groups * self.step.rows[operation.rows].gates
+                blocks = first[operation.rows] + row_groups // (self.lane_groups * self.cat(operation.rows))
+                if np.any(blocks > groups * len(sweep.job.operations) + index):
+                    raise ValueError(f"operation {index} of a job must read {operation.rows} when the sweep of {sweep.vector} has made it, "
+                                     "not before")
 
     @property
     def parity_registers(self):
