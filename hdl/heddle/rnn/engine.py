@@ -148,7 +148,7 @@ class RecurrentEngine(Component):
             ended.eq(self.busy & quiet & (halted | loader.over)),
             progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault),
             loader.stop.eq(ended | halted), writer.stop.eq(ended | halted),
-            scheduler.expected.eq(Mux(tail.busy, 1 << tail.wrote_context, 0)),
+            scheduler.expected.eq(progress.expected),
         ]
         with m.If(self.busy & (self.stop | fault)):
             m.d.sync += halted.eq(1)

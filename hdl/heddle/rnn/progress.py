@@ -1,8 +1,10 @@
 """How far the jobs and the inputs of each context are."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from .layouts import COUNT_BITS, ELEMENT_BITS
 
@@ -49,6 +51,8 @@ class Progress(Component):
         A task begins: it has no rows yet.
     free : Out(rnn_contexts)
         There is room for a row.
+    expected : Out(rnn_contexts)
+        One hot: the context whose job will be the next to finish, as jobs finish in order. Zero without jobs.
     """
 
     EVENTS = ("launch", "wrote", "loaded", "taken", "released", "started")
@@ -61,6 +65,7 @@ class Progress(Component):
             "clear": In(1),
             "finished": In(1),
             "free": Out(cfg.rnn_contexts),
+            "expected": Out(cfg.rnn_contexts),
         } | {name: In(1) for name in self.EVENTS} | {f"{name}_context": In(contexts) for name in self.EVENTS})
 
     def elaborate(self, platform):
@@ -87,4 +92,19 @@ class Progress(Component):
                 m.d.sync += [status.rows.eq(0), kept.eq(0)]
             free.append(kept != 2)
         m.d.comb += self.free.eq(Cat(free))
+        self._order(m)
         return m
+
+    def _order(self, m):
+        """Contexts of the jobs under way, oldest first."""
+        jobs = 2 * self.cfg.rnn_contexts
+        m.submodules.order = order = Memory(shape=exact_log2(max(self.cfg.rnn_contexts, 2)), depth=jobs, init=[])
+        read, write = order.read_port(domain="comb"), order.write_port()
+        count = Signal(range(jobs + 1))
+        over = self.wrote & self.finished
+        m.d.comb += [
+            write.en.eq(self.launch), write.data.eq(self.launch_context), self.expected.eq(Mux(count != 0, 1 << read.data, 0)),
+        ]
+        m.d.sync += [count.eq(count + self.launch - over), write.addr.eq(write.addr + self.launch), read.addr.eq(read.addr + over)]
+        with m.If(self.clear):
+            m.d.sync += [count.eq(0), write.addr.eq(0), read.addr.eq(0)]

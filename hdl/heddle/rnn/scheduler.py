@@ -42,7 +42,7 @@ class Scheduler(Component):
         Table of sweep records; synchronous read.
     status : In(status_layout(cfg)).array(rnn_contexts)
     expected : In(rnn_contexts)
-        The context whose job the tail is at.
+        See ``Progress``.
     has_input : In(rnn_contexts)
         The task has rows of input, which are waited for.
     drained : In(1)
