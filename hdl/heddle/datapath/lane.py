@@ -7,9 +7,9 @@ from .factor_file import FactorFile
 from .gates import select_one_hot
 from .lane_sums import GROUP_LEVELS, group_sum_bits
 from .lane_tree import LaneTree, product_bits
-from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout, tap_layout
+from .layouts import TAP_READ_BITS, accumulate_layout, capture_layout, factor_access_layout, product_access_layout, tap_layout
 from .product_file import ProductFile
-from .tap_tree import TAPS, TapTree
+from .tap_tree import TapTree
 
 __all__ = ["Lane"]
 
@@ -42,8 +42,8 @@ class Lane(Component):
 
     With ``cfg.rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D, where ``taps`` says what the last two levels
     of the tree do (``TapTree``). Its sum does not wait for sums of lanes: ``access.matrix_register`` is due in cycle 1 + D, ``accumulate``
-    in 2 + D, the sum is formed and stored in 3 + D. ``read_tap`` in the cycle of a read selects a tap, whose register is at ``thread_tap``
-    when a product register would be at ``thread_product``.
+    in 2 + D, the sum is formed and stored in 3 + D. ``read_tap`` in the cycle of a read selects a bank of a tap, whose register is at
+    ``thread_tap`` when a product register would be at ``thread_product``.
 
     Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
     one for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``read_lane``, ``write_lane`` and ``return_lane`` differ
@@ -80,7 +80,7 @@ class Lane(Component):
             "offset_load": In(1),
             "thread_product": Out(32),
             "thread_factor": Out(32),
-            **({"taps": In(tap_layout), "read_tap": In(TAPS - 1), "thread_tap": Out(32)} if cfg.rnn else {}),
+            **({"taps": In(tap_layout), "read_tap": In(TAP_READ_BITS), "thread_tap": Out(32)} if cfg.rnn else {}),
             "offset": Out(32),
         })
 
@@ -178,8 +178,8 @@ class Lane(Component):
         read = Signal(32, name="tap_read", reset_less=True)
         m.d.comb += [
             tree.taps.eq(self.taps),
-            tree.register.eq(self.access.thread_register),
-            tree.read_tap.eq(self.read_tap),
+            tree.row.eq(self.access.thread_register),
+            tree.bank.eq(self.read_tap),
             self.thread_tap.eq(read),
         ]
         m.d.sync += read.eq(tree.tap_data)

@@ -7,7 +7,10 @@ from .product_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_layout"]
 
-TAP_ADDRESS_BITS = (RNN_TAP_REGISTERS - 1).bit_length()
+TAP_ROW_BITS = 4            # of an accumulator of a tap in its bank: what a cell of distributed RAM holds
+TAP_BANKS = RNN_TAP_REGISTERS >> TAP_ROW_BITS
+TAPS = 4
+TAP_READ_BITS = (TAPS - 1) * TAP_BANKS     # a bank of one of the taps 1 to 3, one hot
 
 
 def step_layout(cfg):
@@ -67,15 +70,17 @@ def capture_layout(cfg):
 
 
 # The upper levels of the tree of a lane in a cycle: the last but one works for one step, the last one for the step before.
-# All but the numbers of registers is zero without a step of the engine for recurrent networks.
+# All but rows is zero without a step of the engine for recurrent networks; banks are one hot.
 tap_layout = data.StructLayout({
     "quarters": 1,                  # CAT-4: the last level but one accumulates,
-    "zero": 1,                      # from zero on
-    "source": TAP_ADDRESS_BITS,
-    "product": TAP_ADDRESS_BITS,
-    "split": 1,                     # CAT-2 or CAT-4: the last level accumulates,
-    "late_zero": 1,
-    "late_source": TAP_ADDRESS_BITS,
-    "late_product": TAP_ADDRESS_BITS,
+    "source_row": TAP_ROW_BITS,
+    "source_bank": TAP_BANKS,       # from zero on without one
+    "product_row": TAP_ROW_BITS,
+    "product_bank": TAP_BANKS,
+    "split": 1,                     # CAT-2 or CAT-4: the last level accumulates
+    "late_source_row": TAP_ROW_BITS,
+    "late_source_bank": TAP_BANKS,
+    "late_product_row": TAP_ROW_BITS,
+    "late_product_bank": TAP_BANKS,
     "sum": 1,                       # tap 0 goes to the product register
 })

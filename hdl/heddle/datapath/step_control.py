@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from ..rnn.layouts import engine_step_layout
 from .lane_sums import GROUP_LEVELS
-from .layouts import accumulate_layout, step_layout, tap_layout
+from .layouts import TAP_BANKS, TAP_ROW_BITS, accumulate_layout, step_layout, tap_layout
 from .product_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["StepControl"]
@@ -104,7 +104,7 @@ class StepControl(Component):
                           reset_less=True)
         self._elements(m, delayed, read)
         active = delayed(self._or_active(self.i.lanes), 1, "active", reset_less=True)
-        zero = delayed(self.i.zero, read + self.cfg.rnn, "zero", lambda stage: Mux(self.engine_active, self.engine_step.zero, stage),
+        zero = delayed(self.i.zero, read, "zero", lambda stage: Mux(self.engine_active, self.engine_step.zero, stage),
                        reset_less=True)
         source, engine = self._engine(m, delayed, read, product, zero) if self.cfg.rnn else (product, None)
         receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
@@ -181,17 +181,18 @@ class StepControl(Component):
         engine = joined(step.step, read + 1, "step")
         quarters = joined(step.step & step.cat[1], read, "quarters")
         split = joined(step.step & step.cat.any(), read + 1, "split")
-        m.d.comb += [
-            self.taps.quarters.eq(quarters[read]),
-            self.taps.zero.eq(zero[read]),
-            self.taps.source.eq(source[read]),
-            self.taps.product.eq(product[read]),
-            self.taps.split.eq(split[read + 1]),
-            self.taps.late_zero.eq(zero[read + 1]),
-            self.taps.late_source.eq(source[read + 1]),
-            self.taps.late_product.eq(product[read + 1]),
-            self.taps.sum.eq(engine[read + 1]),
-        ]
+
+        def bank(name, register, condition):
+            """The bank of a register of the taps, one hot, a cycle later."""
+            one_hot = Signal(TAP_BANKS, name=f"{name}_bank")
+            m.d.sync += one_hot.eq(Mux(condition, 1 << register[TAP_ROW_BITS:] % TAP_BANKS, 0))
+            m.d.comb += self.taps[f"{name}_bank"].eq(one_hot)
+
+        for late, counts, at in (("", quarters, read), ("late_", split, read + 1)):
+            bank(f"{late}source", source[at - 1], counts[at - 1] & ~zero[at - 1])
+            bank(f"{late}product", product[at - 1], counts[at - 1])
+            m.d.comb += [self.taps[f"{late}source_row"].eq(source[at]), self.taps[f"{late}product_row"].eq(product[at])]
+        m.d.comb += [self.taps.quarters.eq(quarters[read]), self.taps.split.eq(split[read + 1]), self.taps.sum.eq(engine[read + 1])]
         return source, engine
 
     def _elements(self, m, delayed, read):

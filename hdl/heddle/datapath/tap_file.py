@@ -1,11 +1,11 @@
 """The accumulators of one tap of a lane."""
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..constants import RNN_TAP_REGISTERS
-from .layouts import TAP_ADDRESS_BITS
+from .gates import any_of, select_one_hot
+from .layouts import TAP_BANKS, TAP_ROW_BITS
 
 __all__ = ["TapFile"]
 
@@ -13,37 +13,59 @@ __all__ = ["TapFile"]
 class TapFile(Component):
     """``RNN_TAP_REGISTERS`` registers of 32 bits in distributed RAM: read, added to and written in one cycle [S3.4].
 
-    Both reads are combinational and independent of each other. A write is seen by reads of later cycles, so that nothing has to be
-    forwarded. Every port works every cycle. Registers keep their values over a reset.
+    Register n is row n mod 16 of bank n div 16; banks come one hot. Both reads are independent of each other. A write is seen by reads
+    of later cycles, so that nothing has to be forwarded. Every port works every cycle. Registers keep their values over a reset.
+
+    Banks are joined by OR: where many lanes have many of them, controls that are decoded once for all lanes are much smaller than
+    multiplexers.
 
     Members
     -------
-    source, register : In(TAP_ADDRESS_BITS)
-    source_data, data : Out(32)
-        The registers ``source`` and ``register``.
-    product : In(TAP_ADDRESS_BITS)
-    write : In(1)
+    source_row : In(4)
+    source_bank : In(TAP_BANKS)
+    source : Out(32)
+        Combinational; zero without a bank.
+    row : In(4)
+    bank : In(TAP_BANKS)
+    data : Out(32)
+        A cycle later, zero without a bank.
+    product_row : In(4)
+    product_bank : In(TAP_BANKS)
     total : In(32)
-        Written to ``product``.
+        What is written, if there is a bank.
     """
 
     def __init__(self):
         super().__init__({
-            "source": In(TAP_ADDRESS_BITS),
-            "source_data": Out(32),
-            "register": In(TAP_ADDRESS_BITS),
+            "source_row": In(TAP_ROW_BITS),
+            "source_bank": In(TAP_BANKS),
+            "source": Out(32),
+            "row": In(TAP_ROW_BITS),
+            "bank": In(TAP_BANKS),
             "data": Out(32),
-            "product": In(TAP_ADDRESS_BITS),
-            "write": In(1),
+            "product_row": In(TAP_ROW_BITS),
+            "product_bank": In(TAP_BANKS),
             "total": In(32),
         })
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.memory = memory = Memory(shape=32, depth=RNN_TAP_REGISTERS, init=[], attrs={"ram_style": "distributed"})
-        for address, value in ((self.source, self.source_data), (self.register, self.data)):
-            read = memory.read_port(domain="comb")
-            m.d.comb += [read.addr.eq(address), value.eq(read.data)]
-        write = memory.write_port()
-        m.d.comb += [write.addr.eq(self.product), write.data.eq(self.total), write.en.eq(self.write)]
+        sources, data = [], []
+        for bank in range(TAP_BANKS):
+            m.submodules[f"bank_{bank}"] = memory = Memory(shape=32, depth=1 << TAP_ROW_BITS, init=[], attrs={"ram_style": "distributed"})
+            source, read, write = memory.read_port(domain="comb"), memory.read_port(domain="comb"), memory.write_port()
+            value = Signal(32, name=f"data_{bank}", reset_less=True)
+            m.d.comb += [
+                source.addr.eq(self.source_row),
+                read.addr.eq(self.row),
+                write.addr.eq(self.product_row),
+                write.data.eq(self.total),
+                write.en.eq(self.product_bank[bank]),
+            ]
+            m.d.sync += value.eq(read.data)
+            with m.If(~self.bank[bank]):
+                m.d.sync += value.eq(0)
+            sources.append(source.data)
+            data.append(value)
+        m.d.comb += [self.source.eq(select_one_hot(self.source_bank, sources)), self.data.eq(any_of(data))]
         return m

@@ -4,14 +4,15 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from .gates import any_of
 from .lane_tree import ELEMENT_PRODUCT_BITS, product_bits
-from .layouts import TAP_ADDRESS_BITS, tap_layout
+from .layouts import TAP_BANKS, TAP_READ_BITS, TAP_ROW_BITS, TAPS, tap_layout
 from .reduction_tree import ReductionTree
 from .tap_file import TapFile
 
-__all__ = ["TAPS", "TapTree", "tap_sum_bits"]
+__all__ = ["TapTree", "tap_sum_bits"]
 
-TAPS = 4
+PLACES = ("source_row", "source_bank", "product_row", "product_bank")
 
 
 def tap_sum_bits(cfg):
@@ -40,7 +41,7 @@ class TapTree(Component):
     zero without ``taps.sum``. ``root`` is for ``mm``, modulo 2^sum_bits. Throughput one set of products a cycle; nothing is
     held back; no register is reset.
 
-    Reads: ``tap_data`` is register ``register`` of the tap of ``read_tap``, a cycle later, zero without one.
+    Reads: ``tap_data`` is the register of ``row`` and ``bank``, a cycle later, zero without a bank.
 
     Parameters
     ----------
@@ -54,9 +55,9 @@ class TapTree(Component):
     taps : In(tap_layout)
     root : Out(signed(sum_bits))
     sum : Out(signed(tap_sum_bits(cfg)))
-    register : In(TAP_ADDRESS_BITS)
-    read_tap : In(3)
-        Taps 1 to 3, one hot.
+    row : In(4)
+    bank : In(3 * TAP_BANKS)
+        Of tap 1, then 2, then 3: one hot over all of them.
     tap_data : Out(32)
     """
 
@@ -68,8 +69,8 @@ class TapTree(Component):
             "taps": In(tap_layout),
             "root": Out(signed(cfg.sum_bits)),
             "sum": Out(signed(tap_sum_bits(cfg))),
-            "register": In(TAP_ADDRESS_BITS),
-            "read_tap": In(TAPS - 1),
+            "row": In(TAP_ROW_BITS),
+            "bank": In(TAP_READ_BITS),
             "tap_data": Out(32),
         })
 
@@ -95,14 +96,12 @@ class TapTree(Component):
         taps, quarter_bits = self.taps, tap_sum_bits(self.cfg) - 2
         totals = []
         for number, name in enumerate(("even", "odd")):
-            total, file = Signal(32, name=f"{name}_total"), files[number + 1]
-            added = Mux(taps.quarters, Mux(taps.zero, 0, file.source_data.as_signed()), quarters[number])
+            total, added, file = Signal(32, name=f"{name}_total"), Signal(signed(32), name=f"{name}_added"), files[number + 1]
             m.d.comb += [
+                added.eq(file.source | Mux(taps.quarters, 0, quarters[number])),
                 total.eq(added + quarters[number + 2]),
-                file.source.eq(taps.source),
-                file.product.eq(taps.product),
-                file.write.eq(taps.quarters),
                 file.total.eq(total),
+                *(getattr(file, place).eq(getattr(taps, place)) for place in PLACES),
             ]
             totals.append(total)
         width = 32 if self.cfg.wide_lanes else quarter_bits + 1
@@ -126,14 +125,13 @@ class TapTree(Component):
 
     def _last_level(self, m, even, odd, file):
         taps, (even, alone) = self.taps, even
-        total = Signal(32, name="root_total")
+        total, added = Signal(32, name="root_total"), Signal(signed(32), name="root_added")
         root, summed = Signal.like(self.root, name="total", reset_less=True), Signal.like(self.sum, name="tap_0", reset_less=True)
         m.d.comb += [
-            total.eq(Mux(taps.split, Mux(taps.late_zero, 0, file.source_data.as_signed()), even) + odd),
-            file.source.eq(taps.late_source),
-            file.product.eq(taps.late_product),
-            file.write.eq(taps.split),
+            added.eq(file.source | Mux(taps.split, 0, even)),
+            total.eq(added + odd),
             file.total.eq(total),
+            *(getattr(file, place).eq(getattr(taps, f"late_{place}")) for place in PLACES),
             self.root.eq(root),
             self.sum.eq(summed),
         ]
@@ -142,10 +140,6 @@ class TapTree(Component):
             m.d.sync += summed.eq(0)
 
     def _read(self, m, files):
-        values = [Signal(32, name=f"tap_read_{tap}", reset_less=True) for tap in range(1, TAPS)]
-        m.d.comb += self.tap_data.eq(values[0] | values[1] | values[2])
-        for value, file, chosen in zip(values, files, self.read_tap):
-            m.d.comb += file.register.eq(self.register)
-            m.d.sync += value.eq(file.data)
-            with m.If(~chosen):
-                m.d.sync += value.eq(0)
+        m.d.comb += self.tap_data.eq(any_of(file.data for file in files))
+        for number, file in enumerate(files):
+            m.d.comb += [file.row.eq(self.row), file.bank.eq(self.bank.word_select(number, TAP_BANKS))]
