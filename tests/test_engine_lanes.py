@@ -14,7 +14,7 @@ from heddle.yosys import run_yosys
 from heddle_sim.golden.engine_lanes import Sums, row_place, sweep_steps
 from heddle_sim.harness import run_bench
 
-TINY = load_config("tiny").replace(rnn=True)
+TINY = load_config("tiny").replace(rnn=True, transpose=False, fetch_words=1)
 CONFIGS = {
     "tiny": TINY,
     "dot8": TINY.replace(dot=8, thread_slots=2, fetch_words=1, factor_words=32, mm16=False, transpose=False, far_registers=True),
@@ -22,7 +22,8 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("dot8", "dot16"))])
+@pytest.mark.parametrize("config", [*(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("tiny", "dot8")),
+                                    pytest.param("dot16", marks=pytest.mark.nightly)])
 def test_engine_lanes(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.engine_lanes", cfg=cfg, simulator=simulator, seed=seed)

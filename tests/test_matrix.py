@@ -33,7 +33,7 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == (18 if filters is None else 7)
 
 
-@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16", "rnn"])
+@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16", pytest.param("rnn", marks=pytest.mark.verilator_nightly)])
 def test_lane(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(Lane(cfg), bench="heddle_verif.bench.lane", cfg=cfg, simulator=simulator, seed=seed)
