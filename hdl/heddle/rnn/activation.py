@@ -8,6 +8,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from .layouts import ACTIVATION_FRACTION, SUM_FRACTION, Function
+from .rounding import add_carry
 
 __all__ = ["ACTIVATION_LATENCY", "INTERVALS", "Activation", "interval_layout", "interval_table"]
 
@@ -93,7 +94,7 @@ class Activation(Component):
         total = Signal(signed(19))
         step = Cat(product[PART_BITS:], 0) ^ turned.replicate(12)
         m.d.comb += [
-            total.eq(base + step.as_signed() + (product[PART_BITS - 1] ^ turned)),
+            total.eq(add_carry(base, step.as_signed(), product[PART_BITS - 1] ^ turned)),
             self.result.eq(Mux(self.finish == Function.SIGMOID, total[1:], total[:18])),
         ]
         return m

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat, Mux, Signal, signed
 
-__all__ = ["add_rounded", "round_right", "saturate"]
+__all__ = ["add_carry", "add_rounded", "round_right", "saturate"]
 
 
 def saturate(m, value, bits, name):
@@ -23,6 +23,11 @@ def round_right(m, value, amount, name):
     return result
 
 
-def add_rounded(product, shift, addend=0):
-    """``addend`` + the signed ``product`` / 2^``shift`` (a number) to the nearest integer: one carry chain."""
-    return product[shift:].as_signed() + addend + product[shift - 1]
+def add_carry(left, right, carry):
+    """Sum of two signed numbers and a bit. The bit goes in as a carry: three terms would be more than a carry chain."""
+    return (Cat(1, left).as_signed() + Cat(carry, right).as_signed())[1:].as_signed()
+
+
+def add_rounded(product, shift, addend):
+    """``addend`` + the signed ``product`` / 2^``shift`` (a number) to the nearest integer."""
+    return add_carry(product[shift:].as_signed(), addend, product[shift - 1])

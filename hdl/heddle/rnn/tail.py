@@ -148,7 +148,9 @@ class Tail(Component):
         for field, _ in tail_control_layout:
             name, cycle = field.rsplit("_", 1)
             since = self._sum_cycle + int(cycle)
-            if name not in stages and name in CELLS:    # the code is narrower than what it means
+            if name == "beyond":    # of the shift of the cycle before
+                stages[name] = since, Stages(m, self._beyond(m, stages["shift"][1][since - 1]), name)
+            elif name not in stages and name in CELLS:    # the code is narrower than what it means
                 early = self._sum_cycle + DECODE_CYCLE
                 means = Cat(cell[early] == member for member in CELLS[name]).any()
                 stages[name] = early, Stages(m, means, name)
@@ -158,6 +160,12 @@ class Tail(Component):
             early, stage = stages[name]
             m.d.comb += Value.cast(control[field]).eq(stage[since - early])
         return control
+
+    def _beyond(self, m, shift):
+        """See ``tail_control_layout``: registered, for all lanes."""
+        beyond = Signal(14, reset_less=True)
+        m.d.sync += beyond.eq(Cat(shift <= index for index in range(14)))
+        return beyond
 
     def _place(self, m, slot, results):
         """Where results go."""

@@ -8,7 +8,7 @@ from ..datapath.gates import select_one_hot
 from .activation import Activation
 from .delay import Delay
 from .layouts import Function
-from .rounding import add_rounded, round_right, saturate
+from .rounding import add_carry, add_rounded, round_right, saturate
 
 __all__ = ["GATE_CYCLE", "LANE_LATENCY", "SUM_CYCLE", "TailLane", "tail_control_layout"]
 
@@ -18,6 +18,7 @@ SUM_CYCLE, GATE_CYCLE = 2, 5    # in which a sum and a gate are kept: one of a l
 # What an operation asks of the lanes; the number is the cycle after that of its sum in which it is looked at.
 tail_control_layout = data.StructLayout({
     "shift_0": 5,
+    "beyond_0": 14,             # a one for each bit from 17 on, but for the sign, that the shift leaves above the lowest 18
     "load_state_0": 1,
     "wide_state_0": 1,
     "multiplier_1": 16,
@@ -95,10 +96,25 @@ class TailLane(Component):
             m.d.sync += state.eq(Mux(control.wide_state_0, self.operand << 2, self.operand))
         return state
 
+    def _shift(self, m):
+        """The sum, rounded and saturated to 18 bits; in cycle 0. Whether it is too large is seen before it is shifted."""
+        value, sign = self.sum.as_signed(), self.sum[-1]
+        kept = Cat(0, value).as_signed()        # and the last bit that is shifted out
+        for level in reversed(range(5)):
+            after = Signal(signed(min(len(kept), 18 + (1 << level))), name=f"shifted_{level}")
+            m.d.comb += after.eq(Mux(self.control.shift_0[level], kept >> (1 << level), kept))
+            kept = after
+        total, over = Signal(signed(19)), Signal()
+        m.d.comb += [
+            total.eq(kept[1:].as_signed() + kept[0]),
+            over.eq(((self.sum[17:31] ^ sign.replicate(14)) & self.control.beyond_0).any() | (total[18] ^ total[17])),
+        ]
+        return Mux(over, Cat((~sign).replicate(17), sign), total[:18])
+
     def _sum(self, m, state):
         """v, where it may be kept, and v as an argument; all in cycle 2."""
         control = self.control
-        scaled, _ = saturate(m, round_right(m, self.sum.as_signed(), control.shift_0, "rounded"), 18, "scaled_0")
+        scaled = self._shift(m)
         scaled_1, operand_1 = Signal(signed(18), reset_less=True), Signal(signed(16), reset_less=True)
         kept_sum, self._gate = Signal(signed(18), reset_less=True), Signal(signed(18), name="gate", reset_less=True)
         product, before = Signal(signed(36), name="product_2", reset_less=True), Signal(signed(36), name="before_2", reset_less=True)
@@ -108,12 +124,14 @@ class TailLane(Component):
             product.eq(scaled_1 * Cat(control.multiplier_1, 0).as_signed()),
             before.eq(Mux(control.gated_1, self._gate, operand_1) * Mux(control.gated_1, kept_sum, state)),
         ]
-        # The one is rounded by 16, the other by 12 bits. The round bits of both would make two carry chains.
-        added, total = Signal(signed(24)), Signal(signed(25))
+        # Two numbers and the round bits of both: a level of full adders and one carry chain.
+        shifted, added, total = (Signal(signed(bits), name=name) for name, bits in (("shifted", 24), ("added", 24), ("total_2", 25)))
+        bit = Signal()
         m.d.comb += [
-            added.eq(select_one_hot((control.gated_2, control.peephole_2), (before[16:].as_signed() + before[15], before[12:].as_signed()
-                                                                            + before[11]))),
-            total.eq(add_rounded(product, 16, added)),
+            shifted.eq(product[16:].as_signed()),
+            added.eq(select_one_hot((control.gated_2, control.peephole_2), (before[16:].as_signed(), before[12:].as_signed()))),
+            bit.eq(select_one_hot((control.gated_2, control.peephole_2), (before[15], before[11]))),
+            total.eq(add_carry(shifted ^ added, Cat(bit, shifted & added).as_signed(), product[15])),
         ]
         limited, over = saturate(m, total, 18, "v_2")
         return limited, kept_sum, Cat(total[:17], total[-1]).as_signed(), over
@@ -170,7 +188,7 @@ class TailLane(Component):
             result_12.eq(delay.o),
         ]
         total, chosen, narrow = Signal(signed(21)), Signal(signed(18)), Signal(signed(18))
-        m.d.comb += total.eq(add_rounded(product, 16))
+        m.d.comb += total.eq(product[16:].as_signed() + product[15])
         limited, _ = saturate(m, total, 18, "output_12")
         m.d.comb += [
             chosen.eq(Mux(control.output_12, limited, result_12)),
