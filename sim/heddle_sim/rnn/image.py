@@ -16,9 +16,9 @@ from heddle.rnn.layouts import (
 
 from ..golden.rnn import ROW_BYTES, TAP_REGISTERS
 from .model import round_up
-from .task import EngineImage, SharedMemory
+from .task import EngineImage, SharedMemory, Task
 
-__all__ = ["bias_digits", "build_image", "weight_words"]
+__all__ = ["bias_digits", "build_image", "check_fit", "weight_words"]
 
 _DIGIT = 128                # biases are sums of constants 1, 128 and 128², each times 8 bits
 _TOP = _DIGIT * _DIGIT
@@ -214,8 +214,8 @@ class _Builder:
 
     # -- memory -----------------------------------------------------------------------------
 
-    def build(self):
-        """``EngineImage``."""
+    def add_models(self):
+        """Records and words of all models. Raises ``ValueError`` when they do not fit."""
         cfg = self.cfg
         for model in self.models:
             self.add_model(model)
@@ -226,6 +226,11 @@ class _Builder:
                                         ("sets of biases", "rnn_records", len(self.bias_sweeps), records)):
             if count > most:
                 raise ValueError(f"{what} must fit {most} ({name} of configuration {cfg.name}), not take {count}")
+
+    def build(self):
+        """``EngineImage``."""
+        cfg = self.cfg
+        self.add_models()
         memory = SharedMemory(cfg)
         bias_address = self._bias_image(memory) if self.bias_sweeps else None
         address = memory.reserve(ROW_BYTES * (1 + 2 * len(self.tasks) + len(self.sweeps) + len(self.operations)))
@@ -292,3 +297,10 @@ def build_image(cfg, tasks, contexts=None):
     ``contexts``: tasks that take turns; by default as many as there are and fit. Raises ``ValueError``, which names what does not fit.
     """
     return _Builder(cfg, list(tasks), contexts).build()
+
+
+def check_fit(cfg, model):
+    """True; raises ``ValueError`` when a model alone does not fit the engine with one context."""
+    inputs = {name: np.zeros((1, vector.size), np.int16) for name, vector in model.step.vectors.items() if vector.kind == "input"}
+    _Builder(cfg, [Task(model, inputs, steps=1)], 1).add_models()
+    return True

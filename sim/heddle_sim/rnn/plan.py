@@ -1,6 +1,132 @@
-"""placeholder"""
-__all__ = ["choose_cats"]
+"""How the multipliers are shared between elements and rows, and how many threads fill the stalls [S3.3, S3.6].
+
+A step of a layer with G gates multiplies G·h rows with Lx + h elements. With EP elements and VP rows a cycle it takes Cx = m·⌈Lx/EP⌉ cycles
+for the input and Ch = m·⌈h/EP⌉ for the hidden vector, m = ⌈G·h/VP⌉; L is the time from the last product to the first element of the next
+hidden vector. ``timing.py`` has a model of the engine itself, cycle by cycle.
+"""
+
+from dataclasses import dataclass
+
+from .model import EngineModel
+from .timing import task_cycles
+
+__all__ = ["LATENCY", "Plan", "choose_cats", "plan", "step_cycles", "sweep_cycles"]
+
+LATENCY = 22                # without the levels of the adder tree: see docs/recurrent.md
+_CATS = (1, 2, 4)
 
 
-def choose_cats(cfg, step):
-    return 1
+def sweep_cycles(gates, hidden, inputs, ep, vp):
+    """(Cx, Ch): cycles of the two products of a step."""
+    blocks = -(-gates * hidden // vp)
+    return blocks * -(-inputs // ep), blocks * -(-hidden // ep)
+
+
+def step_cycles(cx, ch, latency, threads=1, order="columns"):
+    """Cycles of a step of one thread out of ``threads`` that take turns.
+
+    ``order`` "columns": the next step begins with the first elements of the hidden vector, and products of the input are made meanwhile;
+    "rows": each element of a product is finished before the next, so that a step waits for the whole hidden vector.
+    """
+    if order == "rows":
+        return max(cx + ch, (cx + ch + latency) / threads)
+    if order != "columns":
+        raise ValueError(f"order must be columns or rows, not {order!r}")
+    return max(cx + ch, (ch + latency) / threads)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A choice of parallelism.
+
+    Attributes
+    ----------
+    ep, vp : int
+        Elements and rows a cycle.
+    threads : int
+    cycles : float
+        Of a step of one thread; of ``threads`` threads, each has one in so many.
+    tile_efficiency : float
+        G·h·(Lx + h) / (N_PE·(Cx + Ch)): what is left when nothing stalls.
+    utilization : float
+        G·h·(Lx + h) / (N_PE·cycles).
+    """
+
+    ep: int
+    vp: int
+    threads: int
+    cycles: float
+    tile_efficiency: float
+    utilization: float
+
+
+def _candidates(rows, multipliers):
+    """All (EP, VP) that are powers of two with VP <= G·h and VP·EP <= N_PE, EP as large as VP allows."""
+    vp = 1
+    while vp <= rows and vp <= multipliers:
+        yield multipliers // vp, vp
+        vp *= 2
+
+
+def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATENCY, order="columns"):
+    """``Plan`` of a given (EP, VP)."""
+    if ep * vp > multipliers:
+        raise ValueError(f"ep * vp must be at most {multipliers} multipliers, not {ep * vp}")
+    cx, ch = sweep_cycles(gates, hidden, inputs, ep, vp)
+    cycles = step_cycles(cx, ch, latency + (ep - 1).bit_length(), threads, order)
+    macs = gates * hidden * (inputs + hidden)
+    return Plan(ep, vp, threads, cycles, macs / (multipliers * (cx + ch)), macs / (multipliers * cycles))
+
+
+def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, order="columns"):
+    """The best ``Plan`` for a layer: the fewest cycles, then the fewest threads, then the smallest EP [S3.3].
+
+    Parameters
+    ----------
+    gates, hidden, inputs : int
+        Of the layer: 4 gates for an LSTM, 3 for a GRU.
+    multipliers : int
+        N_PE, a power of two.
+    threads : sequence of int
+        Numbers of threads to choose from.
+    latency : int
+        L without the levels of an adder tree over EP products.
+    order : str
+        See ``step_cycles``.
+    """
+    for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
+        if not isinstance(value, int) or value < (name != "inputs"):
+            raise ValueError(f"{name} must be a positive integer, not {value!r}")
+    if multipliers & (multipliers - 1):
+        raise ValueError(f"multipliers must be a power of two, not {multipliers}")
+    plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, count, latency, order)
+             for count in threads for ep, vp in _candidates(gates * hidden, multipliers)]
+    return min(plans, key=lambda found: (found.cycles, found.threads, found.ep))
+
+
+def choose_cats(cfg, step, steps=4):
+    """Dot products of a lane for each layer of a step: layer by layer, those with which a few steps of one task take the fewest cycles.
+
+    Those that do not fit the registers of the taps, or the factor registers, are left out.
+    """
+    layers = list(dict.fromkeys(rows.layer for rows in step.rows.values()))
+    cats = dict.fromkeys(layers, 1)
+    best = _cost(cfg, step, cats, steps)
+    for layer in layers:
+        for cat in _CATS[1:]:
+            if cat > cfg.dot:
+                continue
+            cost = _cost(cfg, step, cats | {layer: cat}, steps)
+            if cost < best:
+                best, cats = cost, cats | {layer: cat}
+    return cats
+
+
+def _cost(cfg, step, cats, steps):
+    from .image import check_fit
+    try:
+        model = EngineModel(cfg, step, cats)
+        fits = check_fit(cfg, model)
+    except ValueError:
+        fits = False
+    return (not fits, task_cycles(cfg, [(model, steps)], 1) if fits else 0)

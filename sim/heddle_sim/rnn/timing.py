@@ -1,0 +1,225 @@
+"""Cycle model of the engine: sweeps, columns, jobs of the tail and contexts, with the latencies of its units (docs/units/rnn.md).
+
+It follows the order of events, not every cycle, so that large layers take no longer than small ones with as many columns. Not modelled: the
+skipping of zero columns, writers that wait for banks.
+"""
+
+from dataclasses import dataclass, field
+
+from heddle.rnn.layouts import Wait
+
+__all__ = ["Latencies", "task_cycles", "task_timeline"]
+
+_TURN = 5                   # cycles from a choice of a context to its next at the earliest
+_CHOICE = 2                 # and to its sweep at the column reader
+_FIRST_READ = 1             # from a sweep's acceptance to its first read
+_LOAD = 8                   # to begin a transfer from shared memory
+_START = 12                 # from the start of a run to its first transfer, and from the last output to its end
+
+
+@dataclass(frozen=True)
+class Latencies:
+    """Cycles between the units.
+
+    Attributes
+    ----------
+    sums : int
+        From the acceptance of the last column of a sweep to the first slot of its job.
+    slot : int
+        From a slot to the progress of what it wrote.
+    settled : int
+        From the last slot of a job to the first of the next one of its context.
+    """
+
+    sums: int
+    slot: int
+    settled: int
+
+    @classmethod
+    def of(cls, cfg):
+        from heddle.rnn.tail import ISSUE_LATENCY, SETTLED, TAIL_LATENCY
+        sums = max(cfg.engine_sum_latency - ISSUE_LATENCY, 3)
+        return cls(sums, ISSUE_LATENCY + cfg.register_read_latency + TAIL_LATENCY + 2, SETTLED)
+
+
+@dataclass
+class _Job:
+    """When what it writes can be read: ``first`` + index · ``period`` for each group, all of them at the end."""
+
+    begin: int
+    operations: int
+    groups: int
+    lanes: int
+    latency: int
+
+    @property
+    def finished(self):
+        return self.begin + self.groups * self.operations - 1 + self.latency
+
+    def available(self, elements):
+        groups = min(-(-elements // self.lanes), self.groups)
+        return self.begin + groups * self.operations - 1 + self.latency
+
+
+@dataclass
+class _Context:
+    """A task under way."""
+
+    model: object = None
+    steps: int = 0
+    waits: list = field(default_factory=list)
+    number: int = 0             # of the next sweep
+    step: int = 0
+    known: int = 0              # cycle from which the next sweep may be chosen
+    jobs: list = field(default_factory=list)
+    rows: list = field(default_factory=list)        # cycles at which rows of input are there
+    released: list = field(default_factory=list)
+    begin: int = 0
+
+    @property
+    def sweep(self):
+        return self.model.step.sweeps[self.number]
+
+    def limited(self):
+        """The sweep waits until at most one job is unfinished; returns the cycle."""
+        if (self.sweep.begins or self.sweep.job) and len(self.jobs) > 1:
+            return self.jobs[-2].finished
+        return 0
+
+    def source(self):
+        """The job that makes the vector of the sweep, or None."""
+        back = {Wait.LAST: 1, Wait.BEFORE: 2}.get(self.waits[self.number])
+        return self.jobs[-back] if back and len(self.jobs) >= back else None
+
+    def row(self, words):
+        """Cycle at which the row of this step is loaded: two rows have places."""
+        while len(self.rows) <= self.step:
+            index = len(self.rows)
+            free = self.released[index - 2] if index >= 2 else self.begin
+            self.rows.append(max(free, self.rows[-1] if self.rows else 0) + words + _LOAD)
+        return self.rows[self.step]
+
+
+class _Engine:
+    """The lanes, the tail, and who has them."""
+
+    def __init__(self, cfg, tasks, contexts):
+        self.cfg, self.latency = cfg, Latencies.of(cfg)
+        self.pending = list(tasks)
+        self.contexts = [_Context() for _ in range(contexts)]
+        self.lanes = 0              # cycle in which the lanes accept a column
+        self.reader = 0             # cycle in which the reader accepts a sweep
+        self.offered = 0            # cycle from which a sweep may be chosen
+        self.tail = 0               # cycle in which a slot may begin
+        self.turn = 0
+        self.events = []            # (context, step, sweep, first column, end, job begin, job end)
+        self.end = 0
+        self.loader = _START
+
+    def run(self):
+        for context in self.contexts:
+            self._begin(context, 0)
+        while any(context.model for context in self.contexts):
+            self._sweep(*self._choose())
+        return self.end + _START
+
+    def _begin(self, context, at):
+        """The next task for a context."""
+        context.model = None
+        if not self.pending:
+            return
+        model, steps = self.pending.pop(0)
+        waits = [model.wait(number) for number in range(len(model.step.sweeps))]
+        self.loader = max(self.loader, at) + 2 * _LOAD + model.state_bytes // 16
+        context.__init__(model, steps, waits, known=self.loader + _TURN, begin=self.loader)
+
+    def _ready(self, context):
+        """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
+        at = max(context.known, context.limited())
+        source = context.source()
+        if context.waits[context.number] == Wait.INPUT:
+            return max(at, context.row(context.model.input_bytes // 16)), None
+        if source is None:
+            return at, None
+        return max(at, source.available(self.cfg.dot)), max(at, source.begin)
+
+    def _choose(self):
+        """The context whose sweep comes next, and the cycle in which it is chosen."""
+        count = len(self.contexts)
+        order = [self.contexts[(self.turn + index) % count] for index in range(count)]
+        order = [context for context in order if context.model]
+        times = [self._ready(context) for context in order]
+        first = max(self.offered, min(ready for ready, _ in times))
+        early = [(max(self.offered, self.reader + 1, soon), index) for index, (_, soon) in enumerate(times) if soon is not None]
+        if early and min(early)[0] < first:
+            at, index = min(early)
+        else:
+            at, index = first, next(index for index, (ready, _) in enumerate(times) if ready <= first)
+        context = order[index]
+        last = context.number == len(context.model.step.sweeps) - 1
+        self.turn = (self.contexts.index(context) + last) % count
+        return context, at
+
+    def _sweep(self, context, chosen):
+        """Columns of a sweep, and its job."""
+        cfg, model, sweep = self.cfg, context.model, context.sweep
+        cat = model.cat(sweep.rows[0])
+        blocks, group = sum(model.blocks[name] for name in sweep.rows), cfg.dot // cat
+        columns, source = -(-model.step.vectors[sweep.vector].size // group), context.source()
+        accepted = max(chosen + _CHOICE, self.reader)
+        self.offered = max(chosen + _CHOICE, accepted)
+        moved, first = accepted + _FIRST_READ, None
+        for column in range(columns):
+            there = source.available((column + 1) * group) if source else 0
+            read = max(moved, there)
+            taken = max(self.lanes, read + 1)
+            first = taken if first is None else first
+            self.lanes, moved = taken + blocks, taken
+            if source is None or source.finished <= read:       # the others follow without waiting
+                rest = columns - 1 - column
+                taken += rest * blocks
+                self.lanes, moved = taken + blocks, taken
+                break
+        self.reader = moved
+        context.known = chosen + _TURN
+        begin = end = None
+        if sweep.job:
+            begin, end = self._job(context, sweep.job, moved)
+        self.events.append((self.contexts.index(context), context.step, context.number, first, self.lanes, begin, end))
+        self._advance(context, moved)
+
+    def _job(self, context, job, moved):
+        latency, operations = self.latency, len(job.operations)
+        groups = context.model.groups(job.elements)
+        settled = context.jobs[-1].finished - latency.slot + latency.settled if context.jobs else 0
+        begin = max(moved + latency.sums, self.tail, settled)
+        self.tail = begin + groups * operations
+        context.jobs.append(_Job(begin, operations, groups, self.cfg.tail_lanes, latency.slot))
+        del context.jobs[:-3]
+        return begin, self.tail
+
+    def _advance(self, context, moved):
+        steps, step = context.model.step.sweeps, context.model.step
+        inputs = [number for number, sweep in enumerate(steps) if step.vectors[sweep.vector].kind == "input"]
+        if inputs and context.number == inputs[-1]:
+            context.released.append(moved)
+        context.number += 1
+        if context.number == len(steps):
+            context.number, context.step = 0, context.step + 1
+            if context.step == context.steps:
+                over = context.jobs[-1].finished
+                self.end = max(self.end, over)
+                self._begin(context, over + 2)
+
+
+def task_timeline(cfg, tasks, contexts):
+    """(cycles, events) of (model, steps) pairs that ``contexts`` contexts take in order; an event is (context, step, sweep, cycle of the
+    first column, end in the lanes, begin of the job, end of its slots), the last two None without a job."""
+    engine = _Engine(cfg, tasks, min(contexts, len(tasks)))
+    cycles = engine.run()
+    return cycles, engine.events
+
+
+def task_cycles(cfg, tasks, contexts):
+    """Cycles of a run; see ``task_timeline``."""
+    return task_timeline(cfg, tasks, contexts)[0]
