@@ -1,6 +1,6 @@
 """Published and measured areas of units of other projects, to stand beside ours."""
 
-__all__ = ["peers"]
+__all__ = ["DEEPBENCH_PEERS", "peers"]
 
 PEERS = {
     ("tmau", "xilinx"): {
@@ -21,3 +21,20 @@ def peers(unit, target):
     """Rows (``unit lut ff dsp … source``) of comparable units elsewhere; a figure that is not known is missing."""
     row = PEERS.get((unit, target))
     return [row] if row else []
+
+
+_BRAINWAVE = "published for Brainwave on a Stratix 10 280 (ISCA 2018), 250 MHz, batch 1; latency, from which the utilization follows"
+
+
+def _brainwave(cell, hidden, steps, utilization):
+    return {"cell": cell, "hidden": hidden, "steps": steps, "peer": "Brainwave", "multipliers": 96_000, "utilization": utilization,
+            "source": _BRAINWAVE}
+
+
+# Recurrent layers of DeepBench on another accelerator: multipliers, and which part of their operations were of use.
+DEEPBENCH_PEERS = (
+    _brainwave("lstm", 256, 150, 0.008), _brainwave("lstm", 512, 25, 0.028), _brainwave("lstm", 1024, 25, 0.118),
+    _brainwave("lstm", 1536, 50, 0.271), _brainwave("lstm", 2048, 25, 0.471),
+    _brainwave("gru", 512, 1, 0.005), _brainwave("gru", 1024, 1500, 0.104), _brainwave("gru", 1536, 375, 0.233),
+    _brainwave("gru", 2048, 375, 0.412), _brainwave("gru", 2560, 375, 0.618), _brainwave("gru", 2816, 750, 0.748),
+)

@@ -4,6 +4,7 @@ heddle bench gemm                  a list of shapes, or one with --m --n --k; --
 heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image
+heddle bench rnn                   recurrent layers: --hidden, --threads; --suite deepbench: beside published figures
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
@@ -14,11 +15,13 @@ import contextlib
 import importlib
 import sys
 
+from ..device import Device
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
 from .bench_copy import copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
+from .bench_rnn import CELLS, deepbench_rows, print_rnn, rnn_row
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -52,9 +55,16 @@ def add_arguments(parser):
     gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
     copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency (the configuration gets tensors)")
     conv = what.add_parser("conv", help="convolutions (the configuration gets tensors)")
+    rnn = what.add_parser("rnn", help="recurrent layers (the configuration gets rnn)")
+    rnn.add_argument("--suite", choices=("deepbench",), help="layers of DeepBench, by the cycle model, beside published figures")
+    rnn.add_argument("--cell", choices=CELLS, default="lstm", help="kind of layer (default lstm)")
+    rnn.add_argument("--hidden", type=_numbers, default=[16, 32, 64], help="sizes of the layer, as 16,32,64 (the default)")
+    rnn.add_argument("--threads", type=_numbers, default=[1, 2, 4], help="sequences that take turns, as 1,2,4 (the default)")
+    rnn.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
+    rnn.add_argument("--cat", type=int, choices=(1, 2, 4), help="dot products of a lane (default: chosen by the cycle model)")
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
-    for parser in (gemm, merge, gather, copy, conv):
+    for parser in (gemm, merge, gather, copy, conv, rnn):
         parser.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
         add_device(parser)
@@ -69,14 +79,14 @@ def add_arguments(parser):
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
     simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
-    for parser in (gemm, merge, gather, copy, conv, transpose, elaborate, simspeed):
+    for parser in (gemm, merge, gather, copy, conv, rnn, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)
 
 
 def execute(options):
     cfg = configuration(options)
-    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "gather": _gather, "transpose": _transpose,
+    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "rnn": _rnn, "gather": _gather, "transpose": _transpose,
              "elaborate": _elaborate, "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 
@@ -123,6 +133,30 @@ def _conv(options, cfg):
             rows.append(conv_row(device, *shape, options.seed, not options.no_check))
             progress.step()
     print_conv(options, cfg, rows)
+
+
+def _numbers(text):
+    """Positive integers with commas between them."""
+    return [positive(part) for part in text.split(",")]
+
+
+def _rnn(options, cfg):
+    if options.suite:
+        print_rnn(options, cfg.name, deepbench_rows())
+        return
+    contexts = 1 << (max(options.threads) - 1).bit_length()
+    if contexts > 8:
+        raise UsageError(f"--threads must be at most 8, not {max(options.threads)}")
+    cfg = cfg.replace(rnn=True, rnn_contexts=max(cfg.rnn_contexts, contexts))
+    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
+        golden = None if options.no_check else Device(cfg, "golden", memory_bytes=options.memory_mib << 20)
+        progress.stage("recurrent layers", len(options.hidden) * len(options.threads))
+        rows = []
+        for hidden in options.hidden:
+            for threads in options.threads:
+                rows.append(rnn_row(device, golden, options.cell, hidden, options.inputs or hidden, threads, options.seed, cat=options.cat))
+                progress.step()
+    print_rnn(options, cfg.name, rows)
 
 
 def _gather(options, cfg):
