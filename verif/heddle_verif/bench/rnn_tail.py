@@ -104,6 +104,8 @@ class TailBench(Bench):
             self._check_write(due)
             operand = self.vector[int(dut.operand_group.value)].copy() if dut.operand_group.value.is_resolvable else None
             if dut.write.value:
+                if dut.write_group.value == dut.operand_group.value:
+                    operand = None      # undefined
                 self.vector[int(dut.write_group.value)] = self._written_data()
             read = None
             if dut.read.value:
