@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from heddle.rnn.layouts import Wait
 
-__all__ = ["Latencies", "task_cycles", "task_timeline"]
+__all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 
 _TURN = 5                   # cycles from a choice of a context to its next at the earliest
 _CHOICE = 2                 # and to its sweep at the column reader
@@ -223,3 +223,8 @@ def task_timeline(cfg, tasks, contexts):
 def task_cycles(cfg, tasks, contexts):
     """Cycles of a run; see ``task_timeline``."""
     return task_timeline(cfg, tasks, contexts)[0]
+
+
+def run_cycles(cfg, image):
+    """Cycles of the run of an ``EngineImage``, without that of the biases."""
+    return task_cycles(cfg, [(task.model, task.steps) for task in image.tasks], image.contexts)
