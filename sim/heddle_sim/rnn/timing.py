@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 
 from heddle.rnn.layouts import Wait
 
-__all__ = ["Latencies", "task_cycles", "task_timeline"]
+__all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 
 _TURN = 5                   # cycles from a choice of a context to its next at the earliest
 _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
-_LOAD = 8                   # to begin a transfer from shared memory
-_START = 12                 # from the start of a run to its first transfer, and from the last output to its end
+_TRANSFER, _WORD = 3, 2     # of a transfer from shared memory, and of each 16 bytes of it
+_TASK = 2                   # between the transfers of a task
+
+
+def _transfer(nbytes):
+    """Cycles that a transfer of some bytes takes, none without bytes."""
+    return _TRANSFER + _WORD * -(-nbytes // 16) if nbytes else 0
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Latencies:
     def of(cls, cfg):
         from heddle.rnn.tail import ISSUE_LATENCY, SETTLED, TAIL_LATENCY
         sums = max(cfg.engine_sum_latency - ISSUE_LATENCY, 3)
-        return cls(sums, ISSUE_LATENCY + cfg.register_read_latency + TAIL_LATENCY + 2, SETTLED)
+        return cls(sums, ISSUE_LATENCY + cfg.register_read_latency + TAIL_LATENCY + 3, SETTLED)
 
 
 @dataclass
@@ -91,12 +96,12 @@ class _Context:
         back = {Wait.LAST: 1, Wait.BEFORE: 2}.get(self.waits[self.number])
         return self.jobs[-back] if back and len(self.jobs) >= back else None
 
-    def row(self, words):
+    def row(self):
         """Cycle at which the row of this step is loaded: two rows have places."""
         while len(self.rows) <= self.step:
             index = len(self.rows)
             free = self.released[index - 2] if index >= 2 else self.begin
-            self.rows.append(max(free, self.rows[-1] if self.rows else 0) + words + _LOAD)
+            self.rows.append(max(free, self.rows[-1] if self.rows else 0) + _transfer(self.model.input_bytes))
         return self.rows[self.step]
 
 
@@ -114,14 +119,17 @@ class _Engine:
         self.turn = 0
         self.events = []            # (context, step, sweep, first column, end, job begin, job end)
         self.end = 0
-        self.loader = _START
+        models = list({id(model): model for model, _ in tasks}.values())
+        sweeps = sum(len(model.step.sweeps) for model in models)
+        operations = sum(len(job.operations) for model in models for job in model.step.jobs)
+        self.loader = 1 + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)
 
     def run(self):
         for context in self.contexts:
             self._begin(context, 0)
         while any(context.model for context in self.contexts):
             self._sweep(*self._choose())
-        return self.end + _START
+        return self.end
 
     def _begin(self, context, at):
         """The next task for a context."""
@@ -130,18 +138,20 @@ class _Engine:
             return
         model, steps = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        self.loader = max(self.loader, at) + 2 * _LOAD + model.state_bytes // 16
+        self.loader = max(self.loader, at) + _transfer(32) + _transfer(model.state_bytes)
         context.__init__(model, steps, waits, known=self.loader + _TURN, begin=self.loader)
+        self.loader += _TASK + min(steps, 2) * _transfer(model.input_bytes)      # its first rows, before another task
 
     def _ready(self, context):
         """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
         at = max(context.known, context.limited())
         source = context.source()
         if context.waits[context.number] == Wait.INPUT:
-            return max(at, context.row(context.model.input_bytes // 16)), None
+            return max(at, context.row()), None
         if source is None:
             return at, None
-        return max(at, source.available(self.cfg.dot)), max(at, source.begin)
+        before = max((job.finished for other in self.contexts for job in other.jobs if job.begin < source.begin), default=0)
+        return max(at, source.available(self.cfg.dot)), max(at, source.begin, before)     # the tail is at it: no other job is before it
 
     def _choose(self):
         """The context whose sweep comes next, and the cycle in which it is chosen."""
@@ -150,11 +160,10 @@ class _Engine:
         order = [context for context in order if context.model]
         times = [self._ready(context) for context in order]
         first = max(self.offered, min(ready for ready, _ in times))
+        at, index = first, next(index for index, (ready, _) in enumerate(times) if ready <= first)
         early = [(max(self.offered, self.reader + 1, soon), index) for index, (_, soon) in enumerate(times) if soon is not None]
         if early and min(early)[0] < first:
             at, index = min(early)
-        else:
-            at, index = first, next(index for index, (ready, _) in enumerate(times) if ready <= first)
         context = order[index]
         last = context.number == len(context.model.step.sweeps) - 1
         self.turn = (self.contexts.index(context) + last) % count
@@ -223,3 +232,8 @@ def task_timeline(cfg, tasks, contexts):
 def task_cycles(cfg, tasks, contexts):
     """Cycles of a run; see ``task_timeline``."""
     return task_timeline(cfg, tasks, contexts)[0]
+
+
+def run_cycles(cfg, image):
+    """Cycles of the run of an ``EngineImage``, without that of the biases."""
+    return task_cycles(cfg, [(task.model, task.steps) for task in image.tasks], image.contexts)
