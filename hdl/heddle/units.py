@@ -22,6 +22,7 @@ def _units():
     from .memory.multicast import MulticastNetwork
     from .memory.reduce import Reducer
     from .memory.shared_memory import SharedMemory
+    from .rnn.engine import RecurrentEngine
     from .rnn.tail import Tail
     from .thread.alu import Alu
     from .thread.unit import ThreadUnit
@@ -33,7 +34,7 @@ def _units():
         "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
         "tensor_generator": TensorGenerator, "tmau": lambda cfg: CopyUnit(cfg.replace(tensors=True, tensor_floats=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
-        "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
+        "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
         "axi_master": AxiMaster, "level2": Level2, "reducer": Reducer, "multicast": MulticastNetwork,
         "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }
