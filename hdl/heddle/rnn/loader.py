@@ -15,15 +15,16 @@ __all__ = ["Fault", "Loader"]
 
 PLACE_SHIFT = exact_log2(LOADED_ELEMENTS)
 BYTE_SHIFT = exact_log2(RECORD_BITS // 8)
+COUNT = 11          # bits of the number of words of a transfer
 
 
 class Fault(enum.Enum, shape=2):
-    """What is wrong with an image."""
+    """What is wrong."""
 
     NONE = 0
-    RANGE = 1           # something lies outside of shared memory: its address
-    HEADER = 2          # a count of the header is zero or larger than the engine: the address of the header
-    ELEMENTS = 3        # the vectors of the contexts are larger than vector memory
+    RANGE = 1           # a word of the image, of a state or of a row lies outside of shared memory: its address
+    ADDRESS = 2         # the image does
+    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts are
 
 
 class Sink(enum.Enum, shape=3):
@@ -37,19 +38,25 @@ class Sink(enum.Enum, shape=3):
     ROW = 5
 
 
-class Phase(enum.Enum, shape=3):
-    BEGIN = 0
-    SWEEPS = 1
-    OPERATIONS = 2
-    SERVE = 3
-    ROW = 4
-    START = 5
+class Phase(enum.Enum, shape=4):
+    """What is done when the transfer before is over."""
+
+    HEADER = 0
+    CHECK = 1
+    SWEEPS = 2
+    OPERATIONS = 3
+    SERVE = 4           # decides between the next three
+    ROW = 5
+    TASK = 6
+    STATE = 7
+    ROW_OVER = 8
+    START = 9
 
 
 def input_layout(cfg):
-    """The rows of input of a task that are still to come."""
+    """The rows of input of a task that are still to come; ``left`` 0 is 65,536."""
     place = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
-    return data.StructLayout({"word": WORD_BITS, "pitch": 12, "left": 17, "words": 11, "place": place, "offset": place, "odd": 1})
+    return data.StructLayout({"word": WORD_BITS, "pitch": 12, "left": 16, "words": COUNT, "place": place, "offset": place, "odd": 1})
 
 
 class Loader(Component):
@@ -79,8 +86,8 @@ class Loader(Component):
         A row of a context was loaded.
     over : Out(1)
         All tasks were handed out, and no context runs.
-    fault, fault_value : Out(Fault), Out(32)
-        Until ``stop``; nothing is loaded any more.
+    fault, fault_value : Out(Fault), Out(20)
+        Until ``stop``; nothing is loaded any more. The value is that of RANGE.
     """
 
     def __init__(self, cfg):
@@ -93,20 +100,19 @@ class Loader(Component):
             "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
             "loaded_ready": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
             "has_input": Out(contexts), "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
-            "fault": Out(Fault), "fault_value": Out(32),
+            "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
         })
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.transfer = self._transfer = transfer = Transfer(cfg)
+        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT)
         connect(m, flipped(self.bank), transfer.bank)
-        self._sink, self._index = Signal(Sink), Signal(WORD_BITS)       # words of the transfer that have come
-        self._active, self._phase, self._over = Signal(), Signal(Phase), Signal()
-        self._image, self._left, self._have = Signal(WORD_BITS), Signal(16), Signal()       # next task record; tasks; one is read
+        self._sink, self._index = Signal(Sink), Signal(COUNT)           # words of the transfer that have come
+        self._phase, self._first, active = Signal(Phase), Signal(), Signal()
+        self._next, self._left, self._have = Signal(WORD_BITS), Signal(16), Signal()        # next task record; tasks; one is read
         self._cycles = Signal(24)
         self._elements = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
-        self._state_place = Signal(exact_log2(cfg.rnn_elements) - PLACE_SHIFT, reset_less=True)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
         self._context = Signal(range(max(cfg.rnn_contexts, 2)))         # whose turn it is
         self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
@@ -117,70 +123,86 @@ class Loader(Component):
         self._words(m)
         idle = Signal()
         m.d.comb += [
-            idle.eq(self._active & ~transfer.busy & ~self.fault.as_value().any()),
-            self.over.eq(self._over & idle & ~self.running.any()),
+            idle.eq(active & ~transfer.busy & (self.fault == Fault.NONE)),
+            self.over.eq(idle & (self._phase == Phase.SERVE) & ~self._have & (self._left == 0) & ~self.running.any()),
+            self.fault_value.eq(transfer.word << BYTE_SHIFT),
         ]
         with m.If(idle):
             self._sequence(m)
+        with m.If(transfer.outside):
+            m.d.sync += self.fault.eq(Fault.RANGE)
         with m.If(self.begin):
-            m.d.sync += [self._active.eq(1), self._phase.eq(Phase.BEGIN), self._have.eq(0),
-                         self._image.eq(self.address >> BYTE_SHIFT), self._cycles.eq(0)]
-            with m.If((self.address[BYTE_SHIFT + WORD_BITS:] != 0) | (self.address[:BYTE_SHIFT] != 0)):
-                m.d.sync += [self.fault.eq(Fault.RANGE), self.fault_value.eq(self.address)]
+            m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._cycles.eq(0),
+                         self._next.eq(self.address >> BYTE_SHIFT)]
+            with m.If((self.address[self.cfg.shared_address_bits:] != 0) | (self.address[:BYTE_SHIFT] != 0)):
+                m.d.sync += self.fault.eq(Fault.ADDRESS)
         with m.If(self.stop):
-            m.d.sync += [self._active.eq(0), self.fault.eq(Fault.NONE), self._pending.eq(0)]
+            m.d.sync += [active.eq(0), self.fault.eq(Fault.NONE), self._pending.eq(0)]
         return m
 
     def _words(self, m):
         """Where each word goes that comes."""
-        transfer, sink, index = self._transfer, self._sink, self._index
-        place = Mux(sink == Sink.ROW, self._input.data.place + Mux(self._input.data.odd, self._input.data.offset, 0), self._state_place)
+        transfer, sink, index, row = self._transfer, self._sink, self._index, self._input.data
+        first = Signal(exact_log2(self.cfg.rnn_elements) - PLACE_SHIFT)
+        with m.If(sink == Sink.ROW):
+            m.d.comb += first.eq(row.place + (row.offset & row.odd.replicate(len(row.offset))))
+        with m.Else():
+            m.d.comb += first.eq((self._elements + self._task.state_element) >> PLACE_SHIFT)
         to_memory = (sink == Sink.STATE) | (sink == Sink.ROW)
         valid = transfer.valid
         m.d.comb += [
             self.table_address.eq(index), self.table_data.eq(transfer.data),
             self.sweep_write.eq(valid & (sink == Sink.SWEEPS)), self.operation_write.eq(valid & (sink == Sink.OPERATIONS)),
-            self.loaded_valid.eq(valid & to_memory), self.loaded.eq(transfer.data), self.loaded_place.eq(place + index),
+            self.loaded_valid.eq(valid & to_memory), self.loaded.eq(transfer.data), self.loaded_place.eq(first + index),
             transfer.ready.eq(~to_memory | self.loaded_ready),
         ]
         with m.If(valid & transfer.ready):
             m.d.sync += index.eq(index + 1)
             with m.If(sink == Sink.HEADER):
                 m.d.sync += self.header.eq(transfer.data)
-            with m.If((sink == Sink.TASK) & (index == 0)):
+            with m.If((sink == Sink.TASK) & ~index[0]):
                 m.d.sync += self._task.eq(transfer.data)
-            with m.If((sink == Sink.TASK) & (index == 1)):
+            with m.If((sink == Sink.TASK) & index[0]):
                 m.d.sync += self._memory.eq(transfer.data)
 
-    def _read(self, m, sink, word, words):
-        """Begins a transfer, unless it would leave shared memory."""
-        end = Signal(WORD_BITS + 1, name=f"end_{sink.name.lower()}")
-        m.d.comb += [end.eq(word + words), self._transfer.first.eq(word), self._transfer.words.eq(words)]
-        with m.If(end > self.cfg.shared_bytes >> BYTE_SHIFT):
-            m.d.sync += [self.fault.eq(Fault.RANGE), self.fault_value.eq(word << BYTE_SHIFT)]
-        with m.Else():
-            m.d.comb += self._transfer.begin.eq(1)
-            m.d.sync += [self._sink.eq(sink), self._index.eq(0)]
+    def _read(self, m, sink, words, first=None):
+        """Begins a transfer: from ``first`` on, or of the words behind the last one that was read."""
+        m.d.comb += [self._transfer.words.eq(words), self._transfer.begin.eq(1)]
+        if first is None:
+            m.d.comb += self._transfer.on.eq(1)
+        else:
+            m.d.comb += self._transfer.first.eq(first)
+        m.d.sync += [self._sink.eq(sink), self._index.eq(0)]
 
     def _sequence(self, m):
         """The next thing to do, in a cycle in which no transfer is under way."""
-        header, image = self.header, self._image
-        with m.Switch(self._phase):
-            with m.Case(Phase.BEGIN):
-                self._read(m, Sink.HEADER, image, 1)
-                m.d.sync += self._phase.eq(Phase.SWEEPS)
-            with m.Case(Phase.SWEEPS):
+        header, phase, task = self.header, self._phase, self._task
+        with m.Switch(phase):
+            with m.Case(Phase.HEADER):
+                self._read(m, Sink.HEADER, 1, self._next)
+                m.d.sync += phase.eq(Phase.CHECK)
+            with m.Case(Phase.CHECK):
                 self._check(m)
-                self._read(m, Sink.SWEEPS, image + 1 + (header.tasks << 1), header.sweeps)
-                m.d.sync += [self._phase.eq(Phase.OPERATIONS), self._left.eq(header.tasks), self._image.eq(image + 1)]
+                m.d.sync += [phase.eq(Phase.SWEEPS), self._left.eq(header.tasks)]
+            with m.Case(Phase.SWEEPS):
+                self._read(m, Sink.SWEEPS, header.sweeps)
+                m.d.sync += phase.eq(Phase.OPERATIONS)
             with m.Case(Phase.OPERATIONS):
-                with m.If(header.operations != 0):
-                    self._read(m, Sink.OPERATIONS, image + (header.tasks << 1) + header.sweeps, header.operations)
-                m.d.sync += self._phase.eq(Phase.SERVE)
+                self._read(m, Sink.OPERATIONS, header.operations)
+                m.d.sync += [phase.eq(Phase.SERVE), self._first.eq(1)]
             with m.Case(Phase.SERVE):
                 self._serve(m)
             with m.Case(Phase.ROW):
+                self._read(m, Sink.ROW, self._input.data.words, self._input.data.word)
+                m.d.sync += phase.eq(Phase.ROW_OVER)
+            with m.Case(Phase.ROW_OVER):
                 self._end_row(m)
+            with m.Case(Phase.TASK):
+                self._read(m, Sink.TASK, 2, self._next)
+                m.d.sync += [phase.eq(Phase.SERVE), self._have.eq(1), self._left.eq(self._left - 1), self._next.eq(self._next + 2)]
+            with m.Case(Phase.STATE):
+                self._read(m, Sink.STATE, task.state_bytes[BYTE_SHIFT:], self._memory.state_address[BYTE_SHIFT:])
+                m.d.sync += phase.eq(Phase.START)
             with m.Case(Phase.START):
                 self._start(m)
 
@@ -189,35 +211,24 @@ class Loader(Component):
         elements = Signal(header.elements.shape().width + 4)
         m.d.comb += elements.eq(sum(Mux(header.contexts > index, header.elements, 0) for index in range(cfg.rnn_contexts)))
         with m.If((header.tasks == 0) | (header.sweeps == 0) | (header.sweeps > cfg.rnn_records) | (header.operations > cfg.rnn_records)
-                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts)):
-            m.d.sync += [self.fault.eq(Fault.HEADER), self.fault_value.eq(self._image << BYTE_SHIFT)]
-        with m.If(elements > cfg.rnn_elements):
-            m.d.sync += [self.fault.eq(Fault.ELEMENTS), self.fault_value.eq(elements)]
+                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts) | (elements > cfg.rnn_elements)):
+            m.d.sync += self.fault.eq(Fault.HEADER)
 
     def _serve(self, m):
         """One context: a row of input, or a task, or nothing."""
-        context, task, row = self._context, self._task, self._input.data
-        count = self.cfg.rnn_contexts
-        state_words = task.state_bytes[BYTE_SHIFT:]
-        elements = Signal(exact_log2(self.cfg.rnn_elements))
-        m.d.comb += elements.eq(sum(Mux(context == index, self.header.elements * index, 0) for index in range(1, count)))
-        following = Mux(context == count - 1, 0, context + 1)
-        with m.If((self._pending & self.free).bit_select(context, 1)):
-            self._read(m, Sink.ROW, row.word, row.words)
+        context, count = self._context, self.cfg.rnn_contexts
+        free = ~self.running.bit_select(context, 1) & (context < self.header.contexts)
+        m.d.sync += self._elements.eq(sum(Mux(context == index, self.header.elements * index, 0) for index in range(1, count)))
+        with m.If(self._first):         # the tasks lie behind the operations
+            m.d.sync += [self._first.eq(0), self._next.eq(self._transfer.word)]
+        with m.Elif((self._pending & self.free).bit_select(context, 1)):
             m.d.sync += self._phase.eq(Phase.ROW)
         with m.Elif(~self._have & (self._left != 0)):
-            self._read(m, Sink.TASK, self._image, 2)
-            m.d.sync += [self._have.eq(1), self._left.eq(self._left - 1), self._image.eq(self._image + 2)]
-        with m.Elif(self._have & ~self.running.bit_select(context, 1) & (context < self.header.contexts) & (self._cycles >= task.start)):
-            with m.If(state_words != 0):
-                self._read(m, Sink.STATE, self._memory.state_address[BYTE_SHIFT:], state_words)
-            m.d.sync += [
-                self._phase.eq(Phase.START), self._elements.eq(elements),
-                self._state_place.eq((elements + task.state_element) >> PLACE_SHIFT),
-            ]
+            m.d.sync += self._phase.eq(Phase.TASK)
+        with m.Elif(self._have & free & (self._cycles >= self._task.start)):
+            m.d.sync += self._phase.eq(Phase.STATE)
         with m.Else():
-            m.d.sync += context.eq(following)
-        m.d.comb += self._over.eq(~self._have & (self._left == 0))
+            m.d.sync += context.eq(Mux(context == count - 1, 0, context + 1))
 
     def _end_row(self, m):
         row, new = self._input.data, self._input_write.data
@@ -233,15 +244,13 @@ class Loader(Component):
         """Hands the task to the scheduler, and keeps where its rows lie."""
         task, memory, new, first = self._task, self._memory, self._input_write.data, self.o_task.payload.task
         words, wide = task.input_bytes[BYTE_SHIFT:], self.cfg.vector_lanes // LOADED_ELEMENTS
-        offset = (words + wide - 1) & ~(wide - 1)
-        steps = Cat(task.steps, task.steps == 0)
+        offset = (words + wide - 1) & ~(wide - 1) if wide > 1 else words
         m.d.comb += [
             self.o_task.valid.eq(1), self.o_task.payload.context.eq(self._context),
-            first.first.eq(task.sweep), first.next.eq(task.sweep), first.left.eq(task.steps - 1), first.row.eq(memory.output_address),
+            first.first.eq(task.sweep), first.next.eq(task.sweep), first.left.eq(task.steps), first.row.eq(memory.output_address),
             first.pitch.eq(memory.output_pitch), first.input.eq(offset << PLACE_SHIFT),
-            new.word.eq(memory.input_address[BYTE_SHIFT:]), new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.left.eq(steps),
-            new.words.eq(words),
-            new.place.eq((self._elements + task.input_element) >> PLACE_SHIFT), new.offset.eq(offset),
+            new.word.eq(memory.input_address[BYTE_SHIFT:]), new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.left.eq(task.steps),
+            new.words.eq(words), new.place.eq((self._elements + task.input_element) >> PLACE_SHIFT), new.offset.eq(offset),
             self._input_write.en.eq(1),
         ]
         with m.If(self.o_task.ready):
