@@ -136,7 +136,7 @@ def _cost(cfg, step, cats, steps):
     from .image import check_fit
     try:
         model = EngineModel(cfg, step, cats)
-        fits = check_fit(cfg, model)
+        check_fit(cfg, [model])
     except ValueError:
-        fits = False
-    return (not fits, task_cycles(cfg, [(model, steps)], 1) if fits else 0)
+        return True, 0
+    return False, task_cycles(cfg, [(model, steps)], 1)
