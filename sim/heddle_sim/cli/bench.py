@@ -4,6 +4,7 @@ heddle bench gemm                  a list of shapes, or one with --m --n --k; --
 heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image
+heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the model of a step
 heddle bench rnn                   recurrent layers: --hidden, --threads; --suite deepbench: beside published figures
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
@@ -22,6 +23,7 @@ from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_rnn import CELLS, deepbench_rows, print_rnn, rnn_row
+from .bench_rnn_plan import LATENCY, plan_rows, print_plans
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -62,6 +64,11 @@ def add_arguments(parser):
     rnn.add_argument("--threads", type=_numbers, default=[1, 2, 4], help="sequences that take turns, as 1,2,4 (the default)")
     rnn.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
     rnn.add_argument("--cat", type=int, choices=(1, 2, 4), help="dot products of a lane (default: chosen by the cycle model)")
+    plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the model of a step")
+    plans.add_argument("--multipliers", type=_numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
+    plans.add_argument("--hidden", type=_numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
+    plans.add_argument("--latency", type=int, default=LATENCY, help=f"from the last product to the next vector (default {LATENCY})")
+    add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
     for parser in (gemm, merge, gather, copy, conv, rnn):
@@ -85,6 +92,9 @@ def add_arguments(parser):
 
 
 def execute(options):
+    if options.what == "rnn-plan":
+        _rnn_plan(options)
+        return
     cfg = configuration(options)
     verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "rnn": _rnn, "gather": _gather, "transpose": _transpose,
              "elaborate": _elaborate, "simspeed": _simspeed}
@@ -157,6 +167,13 @@ def _rnn(options, cfg):
                 rows.append(rnn_row(device, golden, options.cell, hidden, options.inputs or hidden, threads, options.seed, cat=options.cat))
                 progress.step()
     print_rnn(options, cfg.name, rows)
+
+
+def _rnn_plan(options):
+    for name, values in (("multipliers", options.multipliers), ("hidden", options.hidden)):
+        if min(values) < 1 or name == "multipliers" and any(value & (value - 1) for value in values):
+            raise UsageError(f"--{name} must be {'powers of two' if name == 'multipliers' else 'positive'}, not {values}")
+    print_plans(options, plan_rows(options.multipliers, options.hidden, options.latency))
 
 
 def _gather(options, cfg):

@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 
 from ..kernels.recurrent import factor_table, plan_engine, plan_factors
-from ..rnn.image import build_image
+from ..rnn.image import build_image, check_fit
 from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
 
@@ -57,8 +57,8 @@ def run_image(device, image):
 class _Progress:
     """A sequence of which some steps are done."""
 
-    def __init__(self, cfg, sequence):
-        self.sequence, self.model = sequence, sequence.network.model(cfg)
+    def __init__(self, cfg, sequence, plain):
+        self.sequence, self.model = sequence, sequence.network.model(cfg, plain)
         self.inputs, self.states = sequence.quantised()
         self.steps = len(next(iter(self.inputs.values())))
         self.done, self.parts = 0, []
@@ -114,6 +114,15 @@ def _rounds(cfg, group):
         yield [(progress, progress.task(steps)) for progress in under_way]
 
 
+def _fit_together(cfg, sequences):
+    """The networks fit the engine as each would be laid out alone."""
+    try:
+        check_fit(cfg, [sequence.network.model(cfg) for sequence in sequences], None)
+    except ValueError:
+        return False
+    return True
+
+
 def run_sequences(device, sequences, contexts=None):
     """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engine.
 
@@ -125,7 +134,8 @@ def run_sequences(device, sequences, contexts=None):
     if contexts is not None and not 1 <= contexts <= device.cfg.rnn_contexts:
         raise ValueError(f"contexts must be from 1 to {device.cfg.rnn_contexts} (rnn_contexts), not {contexts}")
     engine = _Engine(device)
-    group = [_Progress(device.cfg, sequence) for sequence in sequences]
+    plain = not _fit_together(device.cfg, sequences)
+    group = [_Progress(device.cfg, sequence, plain) for sequence in sequences]
     loaded, stats = None, []
     for chosen in _rounds(device.cfg, group):
         image = build_image(device.cfg, [task for _, task in chosen], contexts and min(contexts, len(chosen)))

@@ -88,7 +88,6 @@ class _Builder:
         self.words, self.next_word = [], 0
         self.first_sweeps, self.sweeps, self.operations, self.bias_sweeps = {}, [], [], []
         self.bias_base = self.contexts * self.registers
-        self._check_taps()
 
     @staticmethod
     def _with_bias(model):
@@ -106,32 +105,31 @@ class _Builder:
             raise ValueError(f"sums and biases must fit {PRODUCT_REGISTERS} product registers, not take "
                              f"{self.registers + self.bias_registers}")
         most = min(limits.values())
-        if wanted is None:
-            self.contexts = most
-        elif 1 <= wanted <= most:
-            self.contexts = wanted
-        else:
+        if wanted is not None and not 1 <= wanted <= most:
             name = next(name for name, limit in limits.items() if limit == most)
             raise ValueError(f"contexts must be from 1 to {most} ({name}), not {wanted}")
+        least = 1 if wanted is None else wanted
+        self.contexts = next((count for count in range(wanted or most, least, -1) if self._tap_registers(count)[1]), least)
+        used, fits = self._tap_registers(self.contexts)
+        if not fits:
+            raise ValueError(f"sums with cat above 1 must have registers that differ modulo {TAP_REGISTERS}, not {len(used)} of them up to "
+                             f"{max(used)}; cat 1 or fewer contexts need fewer")
 
-    def _check_taps(self):
-        """Registers of taps other than the first are numbered modulo ``TAP_REGISTERS``."""
-        used = set()
-        bias = self.bias_base
+    def _tap_registers(self, contexts):
+        """Registers of sums with several taps, and whether they fit: those of taps other than the first are numbered modulo
+        ``TAP_REGISTERS``."""
+        used, bias = set(), contexts * self.registers
         for model in self.models:
             offsets = model.register_offsets(self.parity)
             for name, first in offsets.items():
-                biases = model.blocks[name] if name in self._with_bias(model) else 0
+                blocks = model.blocks[name]
+                biases = blocks if name in self._with_bias(model) else 0
                 if model.cat(name) > 1:
-                    used |= set(range(bias, bias + biases))
-                    for context in range(self.contexts):
-                        for odd in range(1 + model.alternating[name]):
-                            start = first + context * self.registers + odd * self.parity
-                            used |= set(range(start, start + model.blocks[name]))
+                    starts = [first + context * self.registers + odd * self.parity
+                              for context in range(contexts) for odd in range(1 + model.alternating[name])]
+                    used |= {start + block for start in starts for block in range(blocks)} | set(range(bias, bias + biases))
                 bias += biases
-        if len({number % TAP_REGISTERS for number in used}) < len(used):
-            raise ValueError(f"sums with cat above 1 must have registers that differ modulo {TAP_REGISTERS}, not {len(used)} of them up to "
-                             f"{max(used)}; cat 1 or fewer contexts need fewer")
+        return used, len({number % TAP_REGISTERS for number in used}) == len(used)
 
     # -- records ----------------------------------------------------------------------------
 
@@ -299,8 +297,10 @@ def build_image(cfg, tasks, contexts=None):
     return _Builder(cfg, list(tasks), contexts).build()
 
 
-def check_fit(cfg, model):
-    """True; raises ``ValueError`` when a model alone does not fit the engine with one context."""
-    inputs = {name: np.zeros((1, vector.size), np.int16) for name, vector in model.step.vectors.items() if vector.kind == "input"}
-    _Builder(cfg, [Task(model, inputs, steps=1)], 1).add_models()
-    return True
+def check_fit(cfg, models, contexts=1):
+    """Raises ``ValueError`` when models do not fit the engine together, with ``contexts`` tasks that take turns (None: as many as fit)."""
+    tasks = []
+    for model in models:
+        inputs = {name: np.zeros((1, vector.size), np.int16) for name, vector in model.step.vectors.items() if vector.kind == "input"}
+        tasks.append(Task(model, inputs, steps=1))
+    _Builder(cfg, tasks, contexts).add_models()

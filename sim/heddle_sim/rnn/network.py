@@ -54,12 +54,14 @@ class Network:
         self.layers[name] = layer
         return add_layer(self.step, name, layer, inputs, order)
 
-    def model(self, cfg):
-        """``EngineModel`` for a configuration."""
-        if cfg not in self._models:
-            cats = choose_cats(cfg, self.step) if self.cats is None else self.cats
-            self._models[cfg] = EngineModel(cfg, self.step, cats, self.reverse)
-        return self._models[cfg]
+    def model(self, cfg, plain=False):
+        """``EngineModel`` for a configuration; ``plain``: with one dot product of a lane, unless ``cats`` says otherwise."""
+        if (cfg, plain) not in self._models:
+            cats = self.cats
+            if cats is None:
+                cats = 1 if plain else choose_cats(cfg, self.step)
+            self._models[cfg, plain] = EngineModel(cfg, self.step, cats, self.reverse)
+        return self._models[cfg, plain]
 
     def quantised(self, name, values):
         """Elements of a vector."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .model import EngineModel
 from .timing import task_cycles
 
-__all__ = ["LATENCY", "Plan", "choose_cats", "plan", "step_cycles", "sweep_cycles"]
+__all__ = ["LATENCY", "Plan", "best_plans", "choose_cats", "evaluate", "plan", "step_cycles", "sweep_cycles"]
 
 LATENCY = 22                # without the levels of the adder tree: see docs/recurrent.md
 _CATS = (1, 2, 4)
@@ -46,6 +46,8 @@ class Plan:
     threads : int
     cycles : float
         Of a step of one thread; of ``threads`` threads, each has one in so many.
+    tile_cycles : int
+        Cx + Ch.
     tile_efficiency : float
         G·h·(Lx + h) / (N_PE·(Cx + Ch)): what is left when nothing stalls.
     utilization : float
@@ -56,6 +58,7 @@ class Plan:
     vp: int
     threads: int
     cycles: float
+    tile_cycles: int
     tile_efficiency: float
     utilization: float
 
@@ -75,7 +78,20 @@ def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATE
     cx, ch = sweep_cycles(gates, hidden, inputs, ep, vp)
     cycles = step_cycles(cx, ch, latency + (ep - 1).bit_length(), threads, order)
     macs = gates * hidden * (inputs + hidden)
-    return Plan(ep, vp, threads, cycles, macs / (multipliers * (cx + ch)), macs / (multipliers * cycles))
+    return Plan(ep, vp, threads, cycles, cx + ch, macs / (multipliers * (cx + ch)), macs / (multipliers * cycles))
+
+
+def best_plans(gates, hidden, inputs, multipliers, threads=1, latency=LATENCY, order="columns"):
+    """All ``Plan``s with the fewest cycles for a number of threads, the smallest EP first; see ``plan``."""
+    for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
+        if not isinstance(value, int) or value < (name != "inputs"):
+            raise ValueError(f"{name} must be a positive integer, not {value!r}")
+    if multipliers & (multipliers - 1):
+        raise ValueError(f"multipliers must be a power of two, not {multipliers}")
+    plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, threads, latency, order)
+             for ep, vp in _candidates(gates * hidden, multipliers)]
+    least = min(found.cycles for found in plans)
+    return sorted((found for found in plans if found.cycles == least), key=lambda found: found.ep)
 
 
 def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, order="columns"):
@@ -94,14 +110,8 @@ def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, orde
     order : str
         See ``step_cycles``.
     """
-    for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
-        if not isinstance(value, int) or value < (name != "inputs"):
-            raise ValueError(f"{name} must be a positive integer, not {value!r}")
-    if multipliers & (multipliers - 1):
-        raise ValueError(f"multipliers must be a power of two, not {multipliers}")
-    plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, count, latency, order)
-             for count in threads for ep, vp in _candidates(gates * hidden, multipliers)]
-    return min(plans, key=lambda found: (found.cycles, found.threads, found.ep))
+    plans = [best_plans(gates, hidden, inputs, multipliers, count, latency, order)[0] for count in threads]
+    return min(plans, key=lambda found: (found.cycles, found.threads))
 
 
 def choose_cats(cfg, step, steps=4):
@@ -126,7 +136,7 @@ def _cost(cfg, step, cats, steps):
     from .image import check_fit
     try:
         model = EngineModel(cfg, step, cats)
-        fits = check_fit(cfg, model)
+        check_fit(cfg, [model])
     except ValueError:
-        fits = False
-    return (not fits, task_cycles(cfg, [(model, steps)], 1) if fits else 0)
+        return True, 0
+    return False, task_cycles(cfg, [(model, steps)], 1)
