@@ -200,7 +200,8 @@ class Issue(Component):
             m.d.sync += self._passes.eq(control.ended)
         with m.If(control.execute & self.recurrent_error.failed):
             m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(self.recurrent_error.code),
-                         self.o_error.payload.operand.eq(self.recurrent_error.operand)]
+                         self.o_error.payload.operand.eq(
+                             Mux(self.recurrent_error.of_image, instruction.a_value, self.recurrent_error.operand))]
 
     # -- uniform instructions ---------------------------------------------------------------
 

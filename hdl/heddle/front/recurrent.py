@@ -8,8 +8,8 @@ from ..errors import ErrorCode
 
 __all__ = ["RecurrentControl", "recurrent_error_layout"]
 
-# How a run of the engine ended, in the cycle after.
-recurrent_error_layout = data.StructLayout({"failed": 1, "code": ErrorCode, "operand": 32})
+# How a run of the engine ended, in the cycle after. ``of_image``: the operand is the address of the image.
+recurrent_error_layout = data.StructLayout({"failed": 1, "of_image": 1, "code": ErrorCode, "operand": 20})
 
 
 class RecurrentControl(Component):

@@ -29,8 +29,8 @@ class RecurrentEngine(Component):
     outputs are written. The lanes, and the reads of their registers by threads, belong to the engine meanwhile.
 
     A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an
-    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong: the header's address; the
-    vectors of all contexts are too many: their number). ``stop`` ends it too. Reset likewise.
+    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong, or
+    the vectors of all contexts are too large: the header's address). ``stop`` ends it too. Reset likewise.
 
     Members
     -------
@@ -89,7 +89,7 @@ class RecurrentEngine(Component):
         lanes = (("step", blocks), ("take", blocks), *((name, tail) for name in ("read", "read_register", "read_group", "read_tap")))
         m.d.comb += [getattr(self, name).eq(getattr(unit, name)) for name, unit in lanes]
         m.d.comb += [
-            blocks.sweep.eq(columns.sweep), jobs.job.eq(columns.sweep.tail),
+            blocks.sweep.eq(columns.sweep), jobs.job.eq(scheduler.job), jobs.coming.eq(scheduler.launch),
             scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
             loader.begin.eq(self.start), loader.address.eq(self.address), scheduler.drained.eq(~columns.busy),
             jobs.launch.eq(columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.launch),
@@ -153,9 +153,9 @@ class RecurrentEngine(Component):
         with m.If(self.busy & (self.stop | fault)):
             m.d.sync += halted.eq(1)
         with m.If(self.busy & fault & ~halted):
-            image = (loader.fault == Fault.HEADER) | (loader.fault == Fault.ELEMENTS)
             m.d.sync += [
-                failed.eq(1), self.error.code.eq(Mux(image, ErrorCode.RECURRENT_IMAGE, ErrorCode.OUT_OF_RANGE)),
+                failed.eq(1), self.error.code.eq(Mux(loader.fault == Fault.HEADER, ErrorCode.RECURRENT_IMAGE, ErrorCode.OUT_OF_RANGE)),
+                self.error.of_image.eq((loader.fault == Fault.HEADER) | (loader.fault == Fault.ADDRESS)),
                 self.error.operand.eq(Mux(loader.fault == Fault.NONE, writer.fault_value, loader.fault_value)),
             ]
         with m.If(self.start):

@@ -11,15 +11,15 @@ __all__ = ["JobQueue"]
 
 
 class JobQueue(Component):
-    """Holds each job for ``delay`` cycles, until the sums of the first block can be read, and then until the tail takes it.
+    """Holds each job until the sums of its first block can be read, ``delay`` cycles after ``launch``, and then until the tail takes it.
 
-    Room for two jobs of each context, which never has more. ``o`` offers a job no earlier than ``delay`` cycles after ``launch``, at
-    least three. Reset empties it.
+    Jobs come (``coming``) when their sweeps are chosen, and are launched in the same order, later. Room for two jobs of each context,
+    which never has more. ``o`` offers a job no earlier than ``delay`` cycles after its ``launch``, at least three. Reset empties it.
 
     Members
     -------
+    coming, job : In(1), In(tail_job_layout(cfg))
     launch : In(1)
-    job : In(tail_job_layout(cfg))
     o : Out(stream.Signature(tail_job_layout(cfg)))
     busy : Out(1)
         There are jobs.
@@ -30,8 +30,8 @@ class JobQueue(Component):
             raise ValueError(f"delay must be at least 3, not {delay!r}")
         self.cfg = cfg
         self.delay = delay
-        super().__init__({"launch": In(1), "job": In(tail_job_layout(cfg)), "o": Out(stream.Signature(tail_job_layout(cfg))),
-                          "busy": Out(1)})
+        super().__init__({"coming": In(1), "launch": In(1), "job": In(tail_job_layout(cfg)), "busy": Out(1),
+                          "o": Out(stream.Signature(tail_job_layout(cfg)))})
 
     def elaborate(self, platform):
         m = Module()
@@ -41,7 +41,7 @@ class JobQueue(Component):
         ready = Signal(range(limit + 1))        # jobs that are old enough
         taken = Signal()
         m.d.comb += [
-            queue.i.valid.eq(self.launch), queue.i.payload.eq(self.job),
+            queue.i.valid.eq(self.coming), queue.i.payload.eq(self.job),
             self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid & (ready != 0)),
             queue.o.ready.eq(self.o.ready & (ready != 0)),
             self.busy.eq(queue.level != 0),

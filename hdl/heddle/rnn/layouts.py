@@ -1,7 +1,7 @@
 """Records of the engine for recurrent networks: what a program places in shared memory, and what its parts hand to each other.
 
-All records are 128 bits, one word of a bank of shared memory. They follow each other in an *image*: a header, ``tasks`` pairs of task
-records, ``sweeps`` sweep records, ``operations`` tail operation records (docs/units/rnn.md) [S3.1-S3.6].
+All records are 128 bits, one word of a bank of shared memory. They follow each other in an *image*: a header, ``sweeps`` sweep
+records, ``operations`` tail operation records, ``tasks`` pairs of task records (docs/units/rnn.md) [S3.1-S3.6].
 """
 
 from amaranth.lib import data, enum
@@ -210,7 +210,6 @@ def chosen_sweep_layout(cfg):
         "skip": 1,
         "release": 1,
         "launch": 1,
-        "tail": tail_job_layout(cfg),
     })
 
 
@@ -220,7 +219,7 @@ def context_layout(cfg):
     return data.StructLayout({
         "first": record,            # sweep records of a step begin here
         "next": record,
-        "left": 16,                 # steps behind this one
+        "left": 16,                 # steps, with this one; 0: 65,536
         "odd": 1,                   # this step
         "row": 20,                  # of output, of this step
         "pitch": 16,

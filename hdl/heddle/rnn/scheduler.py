@@ -16,6 +16,7 @@ from .layouts import (
     header_layout,
     stored,
     sweep_layout,
+    tail_job_layout,
     task_start_layout,
 )
 from .progress import available, status_layout
@@ -48,7 +49,9 @@ class Scheduler(Component):
     drained : In(1)
         No sweep is between ``o`` and the lanes.
     launch, taken, event_context
-        A job of context ``event_context`` is on its way; its row of input is taken. See ``Progress``.
+        A job of context ``event_context`` will be launched; its row of input is taken. See ``Progress``.
+    job : Out(tail_job_layout(cfg))
+        With ``launch``.
     o : Out(stream.Signature(chosen_sweep_layout(cfg)))
     running : Out(rnn_contexts)
         Has a task whose jobs are not all finished.
@@ -68,6 +71,7 @@ class Scheduler(Component):
             "has_input": In(contexts),
             "drained": In(1),
             "launch": Out(1),
+            "job": Out(tail_job_layout(cfg)),
             "taken": Out(1),
             "event_context": Out(range(max(contexts, 2))),
             "o": Out(stream.Signature(chosen_sweep_layout(cfg))),
@@ -160,11 +164,13 @@ class Scheduler(Component):
                 o.release.eq(sweep.release), o.launch.eq(sweep.launch), o.zero.eq(sweep.start == Start.ZERO),
                 o.product.eq(sweep.product + registers + Mux(sweep.parity, parity, 0)),
                 o.source.eq(Mux(sweep.start == Start.BIAS, sweep.bias, sweep.product + registers + Mux(sweep.parity, parity, 0))),
-                o.tail.context.eq(context), o.tail.operation.eq(sweep.operation), o.tail.operations.eq(sweep.operations),
-                o.tail.groups.eq(sweep.groups), o.tail.elements.eq(elements), o.tail.registers.eq(registers), o.tail.parity.eq(parity),
-                o.tail.row.eq(record.row),
             ]
-        spent = chosen & last & (record.left == 0)
+        job = self.job
+        m.d.comb += [
+            job.context.eq(context), job.operation.eq(sweep.operation), job.operations.eq(sweep.operations), job.groups.eq(sweep.groups),
+            job.elements.eq(elements), job.registers.eq(registers), job.parity.eq(parity), job.row.eq(record.row),
+        ]
+        spent = chosen & last & (record.left == 1)
         self._end(m, start, spent, sweep.launch)
         fetch, fetch_context = Signal(), Signal(self._number)
         m.d.sync += [fetch.eq((chosen & ~spent | start) & ~self.clear), fetch_context.eq(Mux(chosen, context, task.payload.context))]

@@ -114,17 +114,14 @@ def read_image(cfg, shared, address):
         return [field_values(layout, shared[at:at + ROW_BYTES]) for at in range(start, start + count * ROW_BYTES, ROW_BYTES)]
 
     header, = records(header_layout, 0, 1)
-    first = 1 + 2 * header.tasks
-    sweeps = records(sweep_layout, first, header.sweeps)
     elements = header.elements * min(header.contexts, cfg.rnn_contexts)
-    if elements > cfg.rnn_elements:
-        message = f"elements of all contexts must be at most {cfg.rnn_elements}, not {elements}"
-        raise EngineFault(ErrorCode.RECURRENT_IMAGE, elements, message)
-    if not (header.tasks and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
+    if not (elements <= cfg.rnn_elements and header.tasks and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
             and 1 <= header.contexts <= cfg.rnn_contexts):
         raise EngineFault(ErrorCode.RECURRENT_IMAGE, address, "counts of the header must be those of an image for this engine")
-    operations = records(operation_layout, first + header.sweeps, header.operations)
-    tasks = [(records(task_layout, 1 + 2 * n, 1)[0], records(task_memory_layout, 2 + 2 * n, 1)[0]) for n in range(header.tasks)]
+    sweeps = records(sweep_layout, 1, header.sweeps)
+    operations = records(operation_layout, 1 + header.sweeps, header.operations)
+    first = 1 + header.sweeps + header.operations
+    tasks = [(records(task_layout, first + 2 * n, 1)[0], records(task_memory_layout, first + 2 * n + 1, 1)[0]) for n in range(header.tasks)]
     return Image(header, tasks, sweeps, operations)
 
 

@@ -240,7 +240,7 @@ class _Builder:
             records += [_record(task_layout, **values), _record(task_memory_layout, **places)]
         header = _record(header_layout, tasks=len(self.tasks), sweeps=len(self.sweeps), operations=len(self.operations),
                          elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts)
-        memory.put(address, b"".join([header, *records, *self.sweeps, *self.operations]))
+        memory.put(address, b"".join([header, *self.sweeps, *self.operations, *records]))
         macs = sum(task.steps * task.model.step.macs() for task in self.tasks)
         words = np.concatenate(self.words, axis=1)
         return EngineImage(words, memory.image(), bias_address, address, outputs_address, macs, self.contexts, self.tasks, rows)
@@ -253,7 +253,7 @@ class _Builder:
         last = len(self.bias_sweeps) - 1
         sweeps = [_record(sweep_layout, **values, last=number == last) for number, values in enumerate(self.bias_sweeps)]
         records = [_record(header_layout, tasks=1, sweeps=len(sweeps), operations=0, elements=elements, contexts=1),
-                   _record(task_layout, steps=1, state_bytes=nbytes), _record(task_memory_layout, state_address=state), *sweeps]
+                   *sweeps, _record(task_layout, steps=1, state_bytes=nbytes), _record(task_memory_layout, state_address=state)]
         return memory.place(np.frombuffer(b"".join(records), np.uint8))
 
     def _loaded(self, memory, task):

@@ -4,12 +4,11 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle_sim.golden.rnn import EngineState, engine_run
+from heddle_sim.rnn.image import build_image
 
 from ..banks import BankMemory
 from ..engine_system import EngineSystem
 from ..fixture import Bench
-from heddle_sim.rnn.image import build_image
-
 from ..rnn_networks import KINDS, random_image, random_model, random_task
 
 LIMIT = 60_000      # cycles of a run
