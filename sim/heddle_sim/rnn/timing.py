@@ -80,6 +80,7 @@ class _Context:
     rows: list = field(default_factory=list)        # cycles at which rows of input are there
     released: list = field(default_factory=list)
     begin: int = 0
+    free: int = 0               # cycle from which it takes a task
 
     @property
     def sweep(self):
@@ -96,13 +97,12 @@ class _Context:
         back = {Wait.LAST: 1, Wait.BEFORE: 2}.get(self.waits[self.number])
         return self.jobs[-back] if back and len(self.jobs) >= back else None
 
-    def row(self):
-        """Cycle at which the row of this step is loaded: two rows have places."""
-        while len(self.rows) <= self.step:
-            index = len(self.rows)
-            free = self.released[index - 2] if index >= 2 else self.begin
-            self.rows.append(max(free, self.rows[-1] if self.rows else 0) + _transfer(self.model.input_bytes))
-        return self.rows[self.step]
+    def next_row(self):
+        """Cycle from which its next row of input may be loaded, two rows having places; None where none is to be loaded, or not yet."""
+        index = len(self.rows)
+        if self.model is None or not self.model.input_bytes or index >= self.steps or index - 2 >= len(self.released):
+            return None
+        return self.released[index - 2] if index >= 2 else self.begin
 
 
 class _Engine:
@@ -122,36 +122,60 @@ class _Engine:
         models = list({id(model): model for model, _ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.step.jobs)
-        self.loader = 1 + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)
+        self.loader = 1 + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)     # cycle in which it is free
+        self.served, self.task = 0, False       # the context that the loader looks at; it has the record of a task
 
     def run(self):
-        for context in self.contexts:
-            self._begin(context, 0)
+        self._serve()
         while any(context.model for context in self.contexts):
             self._sweep(*self._choose())
+            self._serve()
         return self.end
 
+    def _serve(self):
+        """Rows, tasks and states, as far as it is known when they are wanted: the rows of a context first, then a task for it."""
+        count = len(self.contexts)
+        while True:
+            wanted = []
+            for index in range(count):
+                number = (self.served + index) % count
+                context = self.contexts[number]
+                row = context.next_row()
+                if row is not None:
+                    wanted.append((max(row, self.loader + index), number, "row"))
+                if self.pending and not self.task and index == 0:
+                    wanted.append((self.loader, number, "task"))
+                if self.task and context.model is None:
+                    wanted.append((max(context.free, self.loader + index), number, "start"))
+            if not wanted:
+                return
+            at, number, what = min(wanted, key=lambda want: want[0])
+            context, self.served = self.contexts[number], number
+            if what == "row":
+                self.loader = at + _transfer(context.model.input_bytes)
+                context.rows.append(self.loader)
+            elif what == "task":
+                self.loader, self.task = at + _transfer(32), True
+            else:
+                self._begin(context, at)
+
     def _begin(self, context, at):
-        """The next task for a context."""
-        context.model = None
-        if not self.pending:
-            return
+        """A context gets the next task."""
         model, steps = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        self.loader = max(self.loader, at) + _transfer(32) + _transfer(model.state_bytes)
+        self.loader, self.task = at + _transfer(model.state_bytes) + _TASK, False
         context.__init__(model, steps, waits, known=self.loader + _TURN, begin=self.loader)
-        self.loader += _TASK + min(steps, 2) * _transfer(model.input_bytes)      # its first rows, before another task
 
     def _ready(self, context):
         """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
         at = max(context.known, context.limited())
         source = context.source()
-        if context.waits[context.number] == Wait.INPUT:
-            return max(at, context.row()), None
+        if context.waits[context.number] == Wait.INPUT and context.model.input_bytes:
+            return max(at, context.rows[context.step]), None
         if source is None:
             return at, None
         before = max((job.finished for other in self.contexts for job in other.jobs if job.begin < source.begin), default=0)
-        return max(at, source.available(self.cfg.dot)), max(at, source.begin, before)     # the tail is at it: no other job is before it
+        return max(at, source.available(self.cfg.dot)), max(at, before)      # no other job is before it
 
     def _choose(self):
         """The context whose sweep comes next, and the cycle in which it is chosen."""
@@ -218,7 +242,7 @@ class _Engine:
             if context.step == context.steps:
                 over = context.jobs[-1].finished
                 self.end = max(self.end, over)
-                self._begin(context, over + 2)
+                context.model, context.free = None, over + _TASK
 
 
 def task_timeline(cfg, tasks, contexts):
