@@ -12,7 +12,7 @@ WORD_BITS = 16      # of the number of a word of 16 bytes in shared memory
 
 
 class Transfer(Component):
-    """Reads ``words`` words of shared memory, a word in two cycles at most: from word ``first`` on, or, with ``on``, behind the last one read.
+    """Reads ``words`` words of shared memory, a word in two cycles at most: from ``first`` on, or, with ``on``, behind the last one read.
 
     ``begin`` counts only while not ``busy``. A word that lies outside of shared memory is not read; it ends the transfer with ``outside``,
     its number at ``word``. A word is at ``data`` while ``valid``, until ``ready``. Banks that are not granted
