@@ -1,0 +1,136 @@
+"""Recurrent layers on the hardware: ONNX's own cases, onnxruntime, several networks at once, errors [S3.1-S3.7]."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from heddle import load_config
+from heddle.errors import ErrorCode
+from heddle_sim import Device
+from heddle_sim.device.errors import DeviceError
+from heddle_sim.rnn.network import Network, Sequence
+from heddle_sim.rnn.reference import FloatLayer
+from onnx import helper
+from onnx.backend.test.case import node as node_cases
+from onnx.backend.test.case.node import gru, lstm, rnn
+
+CONFIG = load_config("tiny")
+# Each module adds its cases when it is imported; ``collect_testcases`` would make those of all operators.
+OPERATORS = {module.__name__.rsplit(".", 1)[-1].upper() for module in (gru, lstm, rnn)}
+CASES = {case.name: case for case in node_cases._NodeTestCases
+         if len(case.model.graph.node) == 1 and case.model.graph.node[0].op_type in OPERATORS}
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+
+
+@pytest.fixture(scope="module")
+def devices():
+    with Device(CONFIG, memory_bytes=1 << 20) as hardware, Device(CONFIG, "golden", memory_bytes=1 << 20) as golden:
+        yield hardware, golden
+
+
+def attributes(node):
+    values = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
+    values.pop("hidden_size")
+    return {name: value.decode() if isinstance(value, bytes) else value for name, value in values.items()}
+
+
+def placed(node, given):
+    """Operands in the order of the operator, None where one is left out."""
+    values = iter(given)
+    return [next(values) if name else None for name in node.input]
+
+
+def run(device, node, operands):
+    """The outputs that the node names, and figures."""
+    results, stats = getattr(device, node.op_type.lower())(*operands, **attributes(node))
+    return [result for result, name in zip(results, node.output) if name], stats
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_onnx_cases(name, devices):
+    """Weights of the two cases with sequence lengths are normal numbers and inputs go up to 18: rounding to 8 bits shows."""
+    case = CASES[name]
+    node, (given, expected) = case.model.graph.node[0], case.data_sets[0]
+    operands = placed(node, given)
+    results, stats = run(devices[0], node, operands)
+    wanted, _ = run(devices[1], node, operands)
+    assert stats.cycles > 0 and sum(stats.breakdown.values()) == stats.cycles
+    for result, golden, reference in zip(results, wanted, expected, strict=True):
+        assert np.array_equal(result, golden)
+        np.testing.assert_allclose(result, reference, rtol=0.001, atol=0.08 if "seq_length" in name else 0.001)
+
+
+def runtime(kind, operands, **options):
+    """What onnxruntime makes of an operator."""
+    names = ["X", "W", "R", "B", "lengths", "h", "c", "P"][:len(operands)]
+    outputs = ["Y", "Y_h", "Y_c"][:2 + (kind == "LSTM")]
+    types = {np.dtype(np.float32): onnx.TensorProto.FLOAT, np.dtype(np.int32): onnx.TensorProto.INT32}
+    node = helper.make_node(kind, [name if value is not None else "" for name, value in zip(names, operands)], outputs,
+                            hidden_size=operands[2].shape[-1], **options)
+    inputs = {name: value for name, value in zip(names, operands) if value is not None}
+    graph = helper.make_graph([node], "layer", [helper.make_tensor_value_info(name, types[value.dtype], value.shape)
+                                                for name, value in inputs.items()],
+                              [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None) for name in outputs])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    return onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"]).run(None, inputs)
+
+
+@pytest.mark.parametrize("kind, options", [
+    ("LSTM", {}), ("LSTM", {"direction": "bidirectional"}), ("GRU", {"linear_before_reset": 0}), ("GRU", {"linear_before_reset": 1}),
+    ("RNN", {"direction": "reverse"})])
+@pytest.mark.parametrize("hidden", [1, 3, 4, 5, 7])
+def test_onnxruntime(kind, options, hidden, devices):
+    """Weights as frameworks draw them, lengths that differ, initial states: within 0.02 of float32, equal to the golden model."""
+    rng = np.random.default_rng(hidden)
+    directions, gates, steps, batch, inputs = 1 + (options.get("direction") == "bidirectional"), GATES[kind], 5, 3, 3
+
+    def drawn(*shape):
+        return (rng.uniform(-1, 1, shape) / np.sqrt(hidden)).astype(np.float32)
+
+    states = [np.clip(drawn(directions, batch, hidden), -0.9, 0.9) for _ in range(1 + (kind == "LSTM"))]
+    operands = [rng.standard_normal((steps, batch, inputs)).astype(np.float32), drawn(directions, gates * hidden, inputs),
+                drawn(directions, gates * hidden, hidden), drawn(directions, 2 * gates * hidden),
+                np.array([steps, 1, 3], np.int32), *states]
+    results, _ = getattr(devices[0], kind.lower())(*operands, **options)
+    golden, _ = getattr(devices[1], kind.lower())(*operands, **options)
+    for result, wanted, reference in zip(results, golden, runtime(kind, operands, **options), strict=True):
+        assert np.array_equal(result, wanted)
+        np.testing.assert_allclose(result, reference, rtol=0, atol=0.02)
+
+
+def network(seed, kind, gates, inputs, hidden, activations):
+    rng = np.random.default_rng(seed)
+    scale = 1 / np.sqrt(hidden)
+    layer = FloatLayer(kind, rng.uniform(-scale, scale, (gates, hidden, inputs)), rng.uniform(-scale, scale, (gates, hidden, hidden)),
+                       *rng.uniform(-scale, scale, (2, gates, hidden)), activations)
+    return Network.of_layer(layer)
+
+
+def test_several_networks(devices):
+    """Different networks take turns, begin at different times and end one by one; each has its own result."""
+    rng = np.random.default_rng(1)
+    networks = [network(1, "lstm", 4, 3, 4, ("Sigmoid", "Tanh", "Tanh")), network(2, "gru", 3, 4, 3, ("Sigmoid", "Tanh"))]
+    sequences = [Sequence(networks[index % 2], rng.standard_normal((2 + index, (3, 4)[index % 2])), start=40 * index) for index in range(5)]
+    results, stats = devices[0].run_tasks(sequences)
+    wanted, _ = devices[1].run_tasks(sequences)
+    for result, golden in zip(results, wanted, strict=True):
+        assert np.array_equal(result.outputs["y.h"], golden.outputs["y.h"])
+    assert stats.counters["rnn_steps"] > 0
+
+
+def test_wrong_image(devices):
+    """An image outside of shared memory, one that is not aligned, one that is empty; the device goes on."""
+    device = devices[0]
+    for address, code in ((CONFIG.shared_bytes, ErrorCode.OUT_OF_RANGE), (8, ErrorCode.OUT_OF_RANGE), (0, ErrorCode.RECURRENT_IMAGE)):
+        source = device.memory.place(np.zeros((1, 64), np.uint8))
+        with pytest.raises(DeviceError) as caught:
+            device.run(device_program(device, address), {0: source})
+        device.free(source)
+        assert (caught.value.code, caught.value.operand) == (code, address)
+    test_several_networks(devices)
+
+
+def device_program(device, address):
+    from heddle_sim.isa import assemble
+    return assemble(f"umov ur1, 0\nbarrier.expect b0, 64\ncopy_block.shared.global ur1, ur0, 4, b0\nbarrier.wait b0\n"
+                    f"umov ur2, {address}\nrnn ur2\nhalt\n", device.cfg)
