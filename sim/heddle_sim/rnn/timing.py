@@ -15,6 +15,7 @@ _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
 _TRANSFER, _WORD = 3, 2     # of a transfer from shared memory, and of each 16 bytes of it
 _TASK = 2                   # between the transfers of a task
+_START = -1                 # of a run, less what the sum of the others counts twice
 
 
 def _transfer(nbytes):
@@ -97,6 +98,11 @@ class _Context:
         back = {Wait.LAST: 1, Wait.BEFORE: 2}.get(self.waits[self.number])
         return self.jobs[-back] if back and len(self.jobs) >= back else None
 
+    def loaded(self):
+        """The row that the next sweep waits for is loaded, or known to be."""
+        waits = self.waits[self.number] == Wait.INPUT and self.model.input_bytes
+        return not waits or len(self.rows) > self.step
+
     def next_row(self):
         """Cycle from which its next row of input may be loaded, two rows having places; None where none is to be loaded, or not yet."""
         index = len(self.rows)
@@ -122,42 +128,44 @@ class _Engine:
         models = list({id(model): model for model, _ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.step.jobs)
-        self.loader = 1 + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)     # cycle in which it is free
+        self.loader = _START + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)     # cycle in which it is free
         self.served, self.task = 0, False       # the context that the loader looks at; it has the record of a task
 
     def run(self):
-        self._serve()
-        while any(context.model for context in self.contexts):
-            self._sweep(*self._choose())
-            self._serve()
-        return self.end
-
-    def _serve(self):
-        """Rows, tasks and states, as far as it is known when they are wanted: the rows of a context first, then a task for it."""
-        count = len(self.contexts)
         while True:
-            wanted = []
-            for index in range(count):
-                number = (self.served + index) % count
-                context = self.contexts[number]
-                row = context.next_row()
-                if row is not None:
-                    wanted.append((max(row, self.loader + index), number, "row"))
-                if self.pending and not self.task and index == 0:
-                    wanted.append((self.loader, number, "task"))
-                if self.task and context.model is None:
-                    wanted.append((max(context.free, self.loader + index), number, "start"))
-            if not wanted:
-                return
-            at, number, what = min(wanted, key=lambda want: want[0])
-            context, self.served = self.contexts[number], number
-            if what == "row":
-                self.loader = at + _transfer(context.model.input_bytes)
-                context.rows.append(self.loader)
-            elif what == "task":
-                self.loader, self.task = at + _transfer(32), True
+            chosen, wanted = self._choose(), self._wanted()
+            if wanted and (chosen is None or wanted[0] <= chosen[1]):
+                self._serve(*wanted)
+            elif chosen is None:
+                return self.end
             else:
-                self._begin(context, at)
+                self._take(chosen[0])
+                self._sweep(*chosen)
+
+    def _wanted(self):
+        """(Cycle, context, what) that the loader does next, as far as it is known: the rows of a context, then a task for it."""
+        count, wanted = len(self.contexts), []
+        for index in range(count):
+            number = (self.served + index) % count
+            context = self.contexts[number]
+            row = context.next_row()
+            if row is not None:
+                wanted.append((max(row, self.loader + index), number, "row"))
+            if self.pending and not self.task and index == 0:
+                wanted.append((self.loader, number, "task"))
+            if self.task and context.model is None:
+                wanted.append((max(context.free, self.loader + index), number, "start"))
+        return min(wanted, key=lambda want: want[0], default=None)
+
+    def _serve(self, at, number, what):
+        context, self.served = self.contexts[number], number
+        if what == "row":
+            self.loader = at + _transfer(context.model.input_bytes)
+            context.rows.append(self.loader)
+        elif what == "task":
+            self.loader, self.task = at + _transfer(32), True
+        else:
+            self._begin(context, at)
 
     def _begin(self, context, at):
         """A context gets the next task."""
@@ -178,20 +186,21 @@ class _Engine:
         return max(at, source.available(self.cfg.dot)), max(at, before)      # no other job is before it
 
     def _choose(self):
-        """The context whose sweep comes next, and the cycle in which it is chosen."""
+        """The context whose sweep comes next, and the cycle in which it is chosen; None where none has one."""
         count = len(self.contexts)
         order = [self.contexts[(self.turn + index) % count] for index in range(count)]
-        order = [context for context in order if context.model]
-        times = [self._ready(context) for context in order]
-        first = max(self.offered, min(ready for ready, _ in times))
-        at, index = first, next(index for index, (ready, _) in enumerate(times) if ready <= first)
-        early = [(max(self.offered, self.reader + 1, soon), index) for index, (_, soon) in enumerate(times) if soon is not None]
-        if early and min(early)[0] < first:
-            at, index = min(early)
-        context = order[index]
+        times = [(context, *self._ready(context)) for context in order if context.model and context.loaded()]
+        if not times:
+            return None
+        at = max(self.offered, min(ready for _, ready, _ in times))
+        chosen = next(context for context, ready, _ in times if ready <= at)
+        early = [(max(self.offered, self.reader + 1, soon), context) for context, _, soon in times if soon is not None]
+        soonest = min(early, key=lambda pair: pair[0], default=(at, chosen))
+        return soonest[::-1] if soonest[0] < at else (chosen, at)
+
+    def _take(self, context):
         last = context.number == len(context.model.step.sweeps) - 1
-        self.turn = (self.contexts.index(context) + last) % count
-        return context, at
+        self.turn = (self.contexts.index(context) + last) % len(self.contexts)
 
     def _sweep(self, context, chosen):
         """Columns of a sweep, and its job."""

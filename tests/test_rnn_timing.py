@@ -1,0 +1,64 @@
+"""The cycle model of the engine for recurrent networks against the hardware [S3.3, S3.8]."""
+
+import pytest
+from heddle import load_config
+from heddle_sim.harness import run_bench
+from heddle_sim.rnn.plan import best_plans, evaluate, plan, step_cycles, sweep_cycles
+from heddle_verif.engine_system import EngineSystem
+
+CFG = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024, threads=16, thread_slots=16, dot=4)
+KINDS = ("lstm", "gru", "linear_gru", "rnn", "peepholes")
+# Kind, hidden, inputs, steps, tasks, dot products of a lane.
+SHAPES = [(4, 4, 12, 1, 1), (8, 8, 12, 1, 2), (16, 16, 12, 1, 1), (24, 8, 12, 1, 1), (8, 1, 12, 1, 2), (16, 16, 12, 2, 1), (13, 5, 12, 2, 1)]
+LAYERS = [(kind, *shape) for kind in KINDS for shape in SHAPES]
+LAYERS += [("dense", 16, 8, 20, 1, 1), ("lstm", 32, 32, 4, 1, 1), ("lstm", 16, 30, 10, 2, 4), ("lstm", 13, 5, 12, 3, 1), ("gru", 16, 3, 12, 1, 4),
+           ("linear_gru", 5, 3, 20, 1, 2), ("lstm", 20, 20, 6, 1, 2)]
+# Small layers in several contexts: single cycles decide whose turn it is.
+SMALL = [(kind, 8, 8, 12, 4, 2) for kind in KINDS] + [("rnn", 13, 5, 12, 3, 1), ("dense", 9, 5, 20, 2, 1)]
+
+
+def agree(layers, tolerance, simulator, seed):
+    run_bench(EngineSystem(CFG), bench="heddle_verif.bench.rnn_timing", cfg=CFG, simulator=simulator, seed=seed, timeout_s=800,
+              parameters=dict(layers=layers, tolerance=tolerance))
+
+
+def test_some_layers(seed):
+    agree([LAYERS[2], ("gru", 8, 8, 4, 1, 2), ("rnn", 16, 16, 6, 2, 1)], 0.02, "icarus", seed)
+
+
+@pytest.mark.nightly
+def test_layers(seed):
+    assert len(LAYERS) >= 40
+    agree(LAYERS, 0.01, "verilator", seed)
+    agree(SMALL, 0.05, "verilator", seed)
+
+
+def test_step_of_a_layer():
+    """The formulae, with numbers worked out by hand."""
+    assert sweep_cycles(4, 512, 512, 32, 2048) == (16, 16)
+    assert sweep_cycles(4, 512, 100, 16, 4096) == (7, 32)
+    assert step_cycles(16, 16, 27) == 43 and step_cycles(16, 16, 27, order="rows") == 59
+    assert step_cycles(16, 16, 27, threads=2) == 32
+    assert evaluate(4, 512, 512, 65536, 16, 4096).tile_efficiency == 0.5
+    with pytest.raises(ValueError, match="ep \\* vp must be at most 64 multipliers, not 128"):
+        evaluate(4, 16, 16, 64, 8, 16)
+    for wrong, says in ((dict(multipliers=100), "multipliers must be a power of two, not 100"),
+                        (dict(hidden=0), "hidden must be a positive integer, not 0")):
+        with pytest.raises(ValueError, match=says):
+            plan(**dict(gates=4, hidden=8, inputs=8, multipliers=64) | wrong)
+
+
+def test_published_parallelism():
+    """What docs/recurrent.md says of each published claim [S3.8]."""
+    def best(multipliers, hidden):
+        found = best_plans(4, hidden, hidden, multipliers)
+        return found[0].ep, found[-1].ep
+
+    assert all(4 <= best(16384, hidden)[0] <= 16 for hidden in (256, 512, 1024, 1536))
+    assert all(16 <= best(65536, hidden)[0] <= 64 for hidden in (256, 512, 1024, 1536))
+    assert best(16384, 2048)[0] < 4 <= 16 <= best(16384, 2048)[1] and best(65536, 2048)[0] < 16 <= 64 <= best(65536, 2048)[1]
+    cycles = {(hidden, ep, order): evaluate(4, hidden, hidden, 65536, ep, 65536 // ep, order=order).cycles
+              for hidden in (512, 1024) for ep in (16, 32) for order in ("columns", "rows")}
+    assert cycles[512, 32, "columns"] < cycles[512, 16, "columns"]
+    assert cycles[1024, 16, "columns"] == cycles[1024, 32, "columns"]
+    assert cycles[1024, 16, "rows"] == cycles[1024, 32, "rows"] - 1
