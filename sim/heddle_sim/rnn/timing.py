@@ -13,14 +13,12 @@ __all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 _TURN = 5                   # cycles from a choice of a context to its next at the earliest
 _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
-_TRANSFER, _WORD = 3, 2     # of a transfer from shared memory, and of each 16 bytes of it
-_TASK = 2                   # between the transfers of a task
-_START = -1                 # of a run, less what the sum of the others counts twice
+_TRANSFER, _WORD = 2, 2     # of a transfer from shared memory, and of each 16 bytes of it
 
 
 def _transfer(nbytes):
-    """Cycles that a transfer of some bytes takes, none without bytes."""
-    return _TRANSFER + _WORD * -(-nbytes // 16) if nbytes else 0
+    """Cycles from the one that begins a transfer to the next one of the loader."""
+    return _TRANSFER + _WORD * -(-nbytes // 16) if nbytes else 1
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class _Engine:
         models = list({id(model): model for model, _ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.step.jobs)
-        self.loader = _START + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)     # cycle in which it is free
+        self.loader = 7 + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)      # cycle in which it looks for work
         self.served, self.task = 0, False       # the context that the loader looks at; it has the record of a task
 
     def run(self):
@@ -160,10 +158,10 @@ class _Engine:
     def _serve(self, at, number, what):
         context, self.served = self.contexts[number], number
         if what == "row":
-            self.loader = at + _transfer(context.model.input_bytes)
+            self.loader = at + 2 + _transfer(context.model.input_bytes)
             context.rows.append(self.loader)
         elif what == "task":
-            self.loader, self.task = at + _transfer(32), True
+            self.loader, self.task = at + 1 + _transfer(32), True
         else:
             self._begin(context, at)
 
@@ -171,8 +169,8 @@ class _Engine:
         """A context gets the next task."""
         model, steps = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        self.loader, self.task = at + _transfer(model.state_bytes) + _TASK, False
-        context.__init__(model, steps, waits, known=self.loader + _TURN, begin=self.loader)
+        self.loader, self.task = at + 2 + _transfer(model.state_bytes), False
+        context.__init__(model, steps, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
     def _ready(self, context):
         """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
@@ -251,7 +249,7 @@ class _Engine:
             if context.step == context.steps:
                 over = context.jobs[-1].finished
                 self.end = max(self.end, over)
-                context.model, context.free = None, over + _TASK
+                context.model, context.free = None, over + 2
 
 
 def task_timeline(cfg, tasks, contexts):
