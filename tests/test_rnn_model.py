@@ -329,7 +329,7 @@ def test_errors_of_the_instruction():
         device.memory.write(0, np.frombuffer(header, np.uint8))
         with pytest.raises(DeviceError) as raised:
             device.run("umov ur0, 0\nbarrier.expect b0, 16\ncopy_block.shared.global ur0, ur0, 1, b0\nbarrier.wait b0\nrnn ur0\nhalt")
-        assert (raised.value.code, raised.value.operand) == (ErrorCode.RECURRENT_IMAGE, 16384)
+        assert (raised.value.code, raised.value.operand) == (ErrorCode.RECURRENT_IMAGE, 0)
     with Device(TINY.replace(rnn=False), "golden", memory_bytes=4096) as device, pytest.raises(DeviceError) as raised:
         device.run("rnn ur1\nhalt")
     assert raised.value.code is ErrorCode.UNSUPPORTED
