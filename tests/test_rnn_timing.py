@@ -38,7 +38,7 @@ def test_step_of_a_layer():
     assert sweep_cycles(4, 512, 512, 32, 2048) == (16, 16)
     assert sweep_cycles(4, 512, 100, 16, 4096) == (7, 32)
     assert step_cycles(16, 16, 27) == 43 and step_cycles(16, 16, 27, order="rows") == 59
-    assert step_cycles(16, 16, 27, threads=2) == 32
+    assert step_cycles(16, 16, 27, threads=2) == 32 and step_cycles(16, 16, 27, products=2) == 70
     assert evaluate(4, 512, 512, 65536, 16, 4096).tile_efficiency == 0.5
     with pytest.raises(ValueError, match="ep \\* vp must be at most 64 multipliers, not 128"):
         evaluate(4, 16, 16, 64, 8, 16)

@@ -12,7 +12,7 @@ from .timing import task_cycles
 
 __all__ = ["LATENCY", "Plan", "best_plans", "choose_cats", "evaluate", "plan", "step_cycles", "sweep_cycles"]
 
-LATENCY = 22                # without the levels of the adder tree: see docs/recurrent.md
+LATENCY = 22                # without the levels of the adder tree: of the engine, LSTM and GRU, from sweep to sweep (``timing``)
 _CATS = (1, 2, 4)
 
 
@@ -22,12 +22,15 @@ def sweep_cycles(gates, hidden, inputs, ep, vp):
     return blocks * -(-inputs // ep), blocks * -(-hidden // ep)
 
 
-def step_cycles(cx, ch, latency, threads=1, order="columns"):
+def step_cycles(cx, ch, latency, threads=1, order="columns", products=1):
     """Cycles of a step of one thread out of ``threads`` that take turns.
 
     ``order`` "columns": the next step begins with the first elements of the hidden vector, and products of the input are made meanwhile;
     "rows": each element of a product is finished before the next, so that a step waits for the whole hidden vector.
+    ``products``: how many of a step follow each other, each waiting for elements of the one before: 2 for a GRU with
+    ``linear_before_reset`` 0, else 1.
     """
+    latency = products * latency
     if order == "rows":
         return max(cx + ch, (cx + ch + latency) / threads)
     if order != "columns":
@@ -71,30 +74,30 @@ def _candidates(rows, multipliers):
         vp *= 2
 
 
-def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATENCY, order="columns"):
+def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATENCY, order="columns", products=1):
     """``Plan`` of a given (EP, VP)."""
     if ep * vp > multipliers:
         raise ValueError(f"ep * vp must be at most {multipliers} multipliers, not {ep * vp}")
     cx, ch = sweep_cycles(gates, hidden, inputs, ep, vp)
-    cycles = step_cycles(cx, ch, latency + (ep - 1).bit_length(), threads, order)
+    cycles = step_cycles(cx, ch, latency + (ep - 1).bit_length(), threads, order, products)
     macs = gates * hidden * (inputs + hidden)
     return Plan(ep, vp, threads, cycles, cx + ch, macs / (multipliers * (cx + ch)), macs / (multipliers * cycles))
 
 
-def best_plans(gates, hidden, inputs, multipliers, threads=1, latency=LATENCY, order="columns"):
+def best_plans(gates, hidden, inputs, multipliers, threads=1, latency=LATENCY, order="columns", products=1):
     """All ``Plan``s with the fewest cycles for a number of threads, the smallest EP first; see ``plan``."""
     for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
         if not isinstance(value, int) or value < (name != "inputs"):
             raise ValueError(f"{name} must be a positive integer, not {value!r}")
     if multipliers & (multipliers - 1):
         raise ValueError(f"multipliers must be a power of two, not {multipliers}")
-    plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, threads, latency, order)
+    plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, threads, latency, order, products)
              for ep, vp in _candidates(gates * hidden, multipliers)]
     least = min(found.cycles for found in plans)
     return sorted((found for found in plans if found.cycles == least), key=lambda found: found.ep)
 
 
-def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, order="columns"):
+def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, order="columns", products=1):
     """The best ``Plan`` for a layer: the fewest cycles, then the fewest threads, then the smallest EP [S3.3].
 
     Parameters
@@ -107,10 +110,10 @@ def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, orde
         Numbers of threads to choose from.
     latency : int
         L without the levels of an adder tree over EP products.
-    order : str
+    order, products
         See ``step_cycles``.
     """
-    plans = [best_plans(gates, hidden, inputs, multipliers, count, latency, order)[0] for count in threads]
+    plans = [best_plans(gates, hidden, inputs, multipliers, count, latency, order, products)[0] for count in threads]
     return min(plans, key=lambda found: (found.cycles, found.threads))
 
 
