@@ -284,6 +284,7 @@ X, W, R = np.zeros((2, 1, 3)), np.zeros((1, 8, 3)), np.zeros((1, 8, 2))
     ((X, W, R, None, [3]), {}, "sequence_lens must be 1 integers from 0 to 2, not [3]"),
     ((X, W, R, None, None, np.zeros((1, 1, 3))), {}, "initial_h must have shape (1, 1, 2), not (1, 1, 3)"),
     ((X * np.nan, W, R), {}, "X must be finite"),
+    ((X, W, R, None, None, None, np.full((1, 1, 2), 17.0)), {}, "states y.c must have magnitudes up to 16, not 17"),
     ((X, W, R), dict(activations=["Sigmoid", "Tanh"]), "activations must be 3 for each direction, not 2"),
     ((X, W, R), dict(activations=["Elu", "Tanh", "Tanh"]),
      "activations must be among Sigmoid, Tanh, Relu, Affine, not 'Elu'"),

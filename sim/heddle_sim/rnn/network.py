@@ -101,6 +101,10 @@ class Sequence:
         for name in (*self.inputs, *self.states):
             if name not in network.step.vectors:
                 raise ValueError(f"inputs and states must be among {', '.join(network.step.vectors)}, not {name!r}")
+        for name, values in self.states.items():
+            largest, range_ = np.abs(values).max(initial=0.0), 2.0 ** (15 - network.step.vectors[name].fraction)
+            if largest > range_:
+                raise ValueError(f"states {name} must have magnitudes up to {range_:g}, not {largest:g}")
         return ({name: network.quantised(name, rows) for name, rows in self.inputs.items()},
                 {name: network.quantised(name, values) for name, values in self.states.items()})
 

@@ -193,7 +193,7 @@ def _choose(parts, statistics, given, result_range):
         if not fits:
             raise ValueError(f"magnitude of {name} must be at most {2.0 ** (15 - (result_range[0] if name == 'h' else FRACTIONS[-1])):g}, "
                              f"not {largest:g}")
-        candidates.append(fits[:12])
+        candidates.append(fits[:12 if len(names) <= 2 else 5])
     best = None
     for choice in itertools.product(*candidates):
         fractions = dict(zip(names, choice))
