@@ -237,6 +237,17 @@ def test_tasks_are_independent():
         assert np.array_equal(one.outputs["y.h"] * 2.0 ** -fraction, plain.outputs["y.h"])
 
 
+@pytest.mark.parametrize("cores", [2, 3])
+def test_several_cores(cores):
+    """Tasks go to the engines of all cores: the same results, also in several pieces, and with a core that has nothing to do."""
+    rng = np.random.default_rng(8)
+    operands = drawn(rng, "lstm", 5, 3, 500, batch=2)
+    with Device(TINY, "golden", memory_bytes=1 << 20) as one, Device(TINY.replace(cores=cores), "golden", memory_bytes=1 << 20) as several:
+        expected, found = (device.lstm(*operands, np.array([500, 120]))[0] for device in (one, several))
+        assert all(np.array_equal(a, b) for a, b in zip(expected, found))
+        assert several.memory.allocator.used == 0
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_longer_than_shared_memory(direction):
     rng = np.random.default_rng(4)

@@ -1,5 +1,6 @@
 """Recurrent networks on a device: images for the engine, runs, results [S3.5-S3.7]."""
 
+import itertools
 from functools import reduce
 from operator import add
 
@@ -32,26 +33,34 @@ class _Engine:
         finally:
             device.free(source)
 
-    def run(self, image, biases):
-        device, first = self.device, image.outputs_address
-        addresses = [device.memory.place(image.shared[None, :first])]
+    def run(self, images, biases):
+        """Shared memory of each core after its image, and figures."""
+        device, addresses, found = self.device, [], []
         try:
-            addresses.append(device.memory.reserve((1, len(image.shared) - first), np.uint8, UNWRITTEN))
-            launch = plan_engine(device.cfg, image, *addresses, biases)
+            for image in images:
+                addresses.append(image and [device.memory.place(image.shared[None, :image.outputs_address])])
+                if image:
+                    addresses[-1].append(device.memory.reserve((1, len(image.shared) - image.outputs_address), np.uint8, UNWRITTEN))
+            launch = plan_engine(device.cfg, images, addresses, biases)
             stats = device.run(launch.program, launch.uniform, launch.macs)
-            shared = image.shared.copy()
-            shared[first:] = device.read(addresses[1], (len(shared) - first,), np.uint8)
-            return shared, stats
+            for image, pair in zip(images, addresses):
+                shared = image and image.shared.copy()
+                if image:
+                    shared[image.outputs_address:] = device.read(pair[1], (len(shared) - image.outputs_address,), np.uint8)
+                found.append(shared)
+            return found, stats
         finally:
-            for address in addresses:
+            for address in (address for pair in addresses if pair for address in pair):
                 device.free(address)
 
 
 def run_image(device, image):
-    """Run one ``EngineImage`` with its weights. Returns ``(shared memory, stats)``; ``stats`` does not count the loading of weights."""
+    """Run one ``EngineImage`` with its weights on core 0. Returns ``(shared memory, stats)``; ``stats`` does not count the loading of
+    weights."""
     engine = _Engine(device)
     engine.load(image.words)
-    return engine.run(image, True)
+    found, stats = engine.run([image] + [None] * (device.cfg.cores - 1), True)
+    return found[0], stats
 
 
 class _Progress:
@@ -77,6 +86,11 @@ class _Progress:
     @property
     def left(self):
         return self.steps - self.done
+
+    @property
+    def work(self):
+        """Multiply-accumulates."""
+        return self.steps * self.model.step.macs()
 
     @property
     def step_bytes(self):
@@ -123,28 +137,42 @@ def _fit_together(cfg, sequences):
     return True
 
 
+def _shares(cfg, group):
+    """Sequences for each core, the longest first to the core with the least work [S3.7]."""
+    shares, work = [[] for _ in range(cfg.cores)], [0] * cfg.cores
+    for progress in sorted(group, key=lambda progress: -progress.work):
+        core = work.index(min(work))
+        shares[core].append(progress)
+        work[core] += progress.work
+    return [[progress for progress in group if progress in share] for share in shares]
+
+
 def run_sequences(device, sequences, contexts=None):
-    """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engine.
+    """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engines of all cores.
 
     What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up, without the
-    loading of weights, which lie in the factor registers. ``contexts``: tasks that take turns.
+    loading of weights, which lie in the factor registers. ``contexts``: tasks of a core that take turns.
     """
-    if not device.cfg.rnn:
-        raise ValueError(f"configuration {device.cfg.name} must have rnn (rnn is false)")
-    if contexts is not None and not 1 <= contexts <= device.cfg.rnn_contexts:
-        raise ValueError(f"contexts must be from 1 to {device.cfg.rnn_contexts} (rnn_contexts), not {contexts}")
-    engine = _Engine(device)
-    plain = not _fit_together(device.cfg, sequences)
-    group = [_Progress(device.cfg, sequence, plain) for sequence in sequences]
-    loaded, stats = None, []
-    for chosen in _rounds(device.cfg, group):
-        image = build_image(device.cfg, [task for _, task in chosen], contexts and min(contexts, len(chosen)))
-        same = loaded is not None and image.same_weights(loaded)
+    cfg = device.cfg
+    if not cfg.rnn:
+        raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
+    if contexts is not None and not 1 <= contexts <= cfg.rnn_contexts:
+        raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts}")
+    engine, plain = _Engine(device), not _fit_together(cfg, sequences)
+    group = [_Progress(cfg, sequence, plain) for sequence in sequences]
+    models = [progress.model for progress in group]
+    loaded, stats = [None] * cfg.cores, []
+    for chosen in itertools.zip_longest(*(_rounds(cfg, share) for share in _shares(cfg, group)), fillvalue=()):
+        images = [build_image(cfg, [task for _, task in part], contexts and min(contexts, len(part)), models) if part else None
+                  for part in chosen]
+        same = all(image is None or (before is not None and image.same_weights(before)) for image, before in zip(images, loaded))
         if not same:
-            engine.load(image.words)
-        shared, figures = engine.run(image, not same)
-        loaded = image
+            engine.load(next(image.words for image in images if image))
+            loaded = [None] * cfg.cores
+        found, figures = engine.run(images, not same)
+        loaded = [image or before for image, before in zip(images, loaded)]
         stats.append(figures)
-        for (progress, task), result in zip(chosen, image.results(shared)):
-            progress.take(task, result)
+        for part, image, shared in zip(chosen, images, found):
+            for (progress, task), result in zip(part, image.results(shared) if image else ()):
+                progress.take(task, result)
     return [progress.result() for progress in group], reduce(add, stats)

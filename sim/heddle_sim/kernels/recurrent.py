@@ -10,6 +10,7 @@ __all__ = ["engine_text", "factor_table", "plan_engine", "plan_factors"]
 
 _OTHER_INSTRUCTIONS = 16        # of a program that loads factor registers
 _REGISTERS = BANK_BYTES // 4
+_SHARED, _CORE = "ur40", "ur41"
 
 
 def factor_table(cfg, words):
@@ -40,20 +41,35 @@ def plan_factors(cfg, source, loads):
     return launches
 
 
-def engine_text(image, biases=True):
-    """Text of the program that runs an ``EngineImage``: ur0 global address of the image, ur1 that of its outputs.
+def engine_text(images, biases=True):
+    """Text of the program that runs an ``EngineImage`` on each core, None on those without one [S3.7].
 
-    ``biases``: they are made first; they keep their values, so that further images of the same models need not.
+    ur(2 · core) and ur(2 · core + 1) are the global address of the image and that of its outputs. ``biases``: they are made first; they
+    keep their values, so that further images of the same models need not.
     """
-    lines = ["umov ur2, 0", f"barrier.expect b0, {image.outputs_address}",
-             f"copy_block.shared.global ur2, ur0, {image.outputs_address // BANK_BYTES}, b0", "barrier.wait b0"]
-    if biases and image.bias_address is not None:
-        lines += [f"umov ur3, {image.bias_address}", "rnn ur3"]
-    lines += [f"umov ur3, {image.address}", "rnn ur3", f"umov ur2, {image.outputs_address}",
-              f"copy_block.global.shared ur1, ur2, {(len(image.shared) - image.outputs_address) // BANK_BYTES}", "wait.copy", "halt"]
+    lines = []
+    if len(images) > 1:
+        lines.append(f"umov {_CORE}, %core")
+        for core in range(len(images)):
+            lines += [f"usetp.eq up0, {_CORE}, {core}", f"@up0 bra core_{core}"]
+    for core, image in enumerate(images):
+        lines += [f"core_{core}:"] + (_run_image(core, image, biases) if image else ["halt"])
     return "\n".join(lines) + "\n"
 
 
-def plan_engine(cfg, image, source, outputs, biases=True):
-    """``Launch`` of ``engine_text`` with an image at global address ``source`` and room for its outputs at ``outputs``."""
-    return Launch(assemble(engine_text(image, biases), cfg), {0: source, 1: outputs}, image.macs)
+def _run_image(core, image, biases):
+    source, outputs = f"ur{2 * core}", f"ur{2 * core + 1}"
+    lines = [f"umov {_SHARED}, 0", f"barrier.expect b0, {image.outputs_address}",
+             f"copy_block.shared.global {_SHARED}, {source}, {image.outputs_address // BANK_BYTES}, b0", "barrier.wait b0"]
+    starts = [image.bias_address] if biases and image.bias_address is not None else []
+    for address in (*starts, image.address):
+        lines += [f"umov {_SHARED}, {address}", f"rnn {_SHARED}"]
+    blocks = (len(image.shared) - image.outputs_address) // BANK_BYTES
+    return [*lines, f"umov {_SHARED}, {image.outputs_address}", f"copy_block.global.shared {outputs}, {_SHARED}, {blocks}", "wait.copy",
+            "halt"]
+
+
+def plan_engine(cfg, images, addresses, biases=True):
+    """``Launch`` of ``engine_text``; ``addresses`` has for each core (image, room for its outputs) in global memory, or None."""
+    uniform = {2 * core + index: address for core, pair in enumerate(addresses) if pair for index, address in enumerate(pair)}
+    return Launch(assemble(engine_text(images, biases), cfg), uniform, sum(image.macs for image in images if image))

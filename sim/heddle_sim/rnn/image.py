@@ -71,13 +71,13 @@ def bias_digits(biases, top):
 class _Builder:
     """Puts models and tasks into one image."""
 
-    def __init__(self, cfg, tasks, contexts):
+    def __init__(self, cfg, tasks, contexts, models=None):
         self.cfg, self.tasks = cfg, tasks
         if not cfg.rnn:
             raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
         if not tasks:
             raise ValueError("tasks must be at least one, not none")
-        self.models = list({id(task.model): task.model for task in tasks}.values())
+        self.models = list({id(model): model for model in (*(models or ()), *(task.model for task in tasks))}.values())
         self.parity = max(model.parity_registers for model in self.models)
         self.registers = max((2 * self.parity if model.parity_registers else 0) + model.other_registers for model in self.models)
         if any(model.other_registers for model in self.models):
@@ -289,12 +289,13 @@ class _Builder:
         return output
 
 
-def build_image(cfg, tasks, contexts=None):
+def build_image(cfg, tasks, contexts=None, models=None):
     """``EngineImage`` of tasks for one run.
 
-    ``contexts``: tasks that take turns; by default as many as there are and fit. Raises ``ValueError``, which names what does not fit.
+    ``contexts``: tasks that take turns; by default as many as there are and fit. ``models``: those whose weights are there, in this order;
+    by default those of the tasks. Raises ``ValueError``, which names what does not fit.
     """
-    return _Builder(cfg, list(tasks), contexts).build()
+    return _Builder(cfg, list(tasks), contexts, models).build()
 
 
 def check_fit(cfg, models, contexts=1):
