@@ -31,8 +31,8 @@ def heading(timeline, title):
             f"tail {timeline.tail_busy:,}; between the first and the last column nobody has the lanes in {idle:,}")
     lines.append(text + (f", {max(end - begin for begin, end in gaps):,} at most at a time" if gaps else ""))
     if timeline.pace is not None:
-        lines.append(f"a step every {timeline.pace:,.1f} cycles (all but the first and the last); its sweeps take "
-                     f"{timeline.busy / timeline.steps / timeline.threads:,.0f}")
+        lines.append(f"a step every {timeline.pace:,.1f} cycles between the first and the last ones; its sweeps take "
+                     f"{timeline.step_columns:,}")
     return lines
 
 

@@ -58,14 +58,21 @@ class Timeline:
         return sum(span.job[1] - span.job[0] for span in self.spans if span.job)
 
     @property
+    def step_columns(self):
+        """Cycles of the sweeps of a step in the lanes."""
+        return self.busy // (self.steps * self.threads)
+
+    @property
     def pace(self):
-        """Cycles from the end of a step in the lanes to that of the next one of any thread, without the first and the last step of each
-        thread; None with fewer than four steps."""
-        if self.steps < 4:
+        """Cycles that a step takes, waits included, when all threads are under way: without the first step of each and the last two.
+        None with fewer than five steps."""
+        if self.steps < 5:
             return None
         last = len(self.model.step.sweeps) - 1
         ends = [span.columns[-1][1] for span in self.spans if span.sweep == last]
-        return (ends[-self.threads - 1] - ends[self.threads - 1]) / (len(ends) - 2 * self.threads)
+        first, over = ends[self.threads - 1], ends[-2 * self.threads - 1]
+        columns = [(max(begin, first), min(end, over)) for span in self.spans for begin, end in span.columns]
+        return self.step_columns * (over - first) / sum(max(0, end - begin) for begin, end in columns)
 
     def gaps(self):
         """Cycles [(begin, end)] from the first to the last column in which nobody has the lanes."""
