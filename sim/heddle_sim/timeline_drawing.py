@@ -20,7 +20,8 @@ def heading(timeline, title):
         rows = ", ".join(name.rsplit(".", 1)[-1] for name in sweep.rows)
         blocks = sum(model.blocks[name] for name in sweep.rows)
         columns = -(-model.step.vectors[sweep.vector].size // (cfg.dot // model.cat(sweep.rows[0])))
-        text = f"  {symbol}  sweep {number}: {sweep.vector} times the weights of {rows}, {_count(columns, 'column')} of {_count(blocks, 'cycle')}"
+        text = (f"  {symbol}  sweep {number}: {sweep.vector} times the weights of {rows}, {_count(columns, 'column')} of "
+                f"{_count(blocks, 'cycle')}")
         if sweep.job:
             groups = model.groups(sweep.job.elements)
             text += f"; job of {_count(len(sweep.job.operations), 'operation')} for {_count(groups, 'group')} of elements"
