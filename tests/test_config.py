@@ -40,7 +40,7 @@ def test_quad_is_four_cores_of_base():
 
 
 def test_every_preset_is_known():
-    assert preset_names() == ["base", "large", "quad", "resident64", "small", "tiny"]
+    assert preset_names() == ["base", "large", "quad", "recurrent64", "resident64", "small", "tiny"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_factor_registers_fit_the_register_field():
 def test_unknown_configuration():
     with pytest.raises(
         ConfigError,
-        match=r"^configuration must be one of base, large, quad, resident64, small, tiny or the path of a \.toml "
+        match=r"^configuration must be one of base, large, quad, recurrent64, resident64, small, tiny or the path of a \.toml "
         "file, not 'nope'$",
     ):
         load_config("nope")

@@ -133,6 +133,7 @@ class RecurrentEngine(Component):
             progress.launch.eq(scheduler.launch), progress.launch_context.eq(scheduler.event_context),
             progress.taken.eq(scheduler.taken), progress.taken_context.eq(scheduler.event_context),
             progress.wrote.eq(tail.wrote), progress.wrote_context.eq(tail.wrote_context), progress.finished.eq(tail.finished),
+            progress.reserved.eq(loader.reserved), progress.reserved_context.eq(loader.reserved_context),
             progress.loaded.eq(loader.loaded_row), progress.loaded_context.eq(loader.row_context),
             progress.released.eq(passed), progress.released_context.eq(columns.sweep.context),
             progress.started.eq(loader.o_task.valid & loader.o_task.ready), progress.started_context.eq(loader.o_task.payload.context),

@@ -49,8 +49,7 @@ class Phase(enum.Enum, shape=4):
     ROW = 5
     TASK = 6
     STATE = 7
-    ROW_OVER = 8
-    START = 9
+    START = 8
 
 
 def input_layout(cfg):
@@ -82,6 +81,8 @@ class Loader(Component):
     o_task : Out(stream.Signature(task_start_layout(cfg)))
     has_input : Out(rnn_contexts)
         The task of the context has rows of input.
+    reserved, reserved_context
+        A place of a context will be used for a row.
     loaded_row, row_context
         A row of a context was loaded.
     over : Out(1)
@@ -99,32 +100,34 @@ class Loader(Component):
             "table_data": Out(RECORD_BITS),
             "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
             "loaded_ready": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
-            "has_input": Out(contexts), "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
+            "has_input": Out(contexts), "reserved": Out(1), "reserved_context": Out(range(max(contexts, 2))),
+            "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
             "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
         })
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT)
+        context = range(max(cfg.rnn_contexts, 2))
+        tag = data.StructLayout({"sink": Sink, "context": context})
+        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT, tag)
         connect(m, flipped(self.bank), transfer.bank)
-        self._sink, self._index = Signal(Sink), Signal(COUNT)           # words of the transfer that have come
         self._phase, self._first, active = Signal(Phase), Signal(), Signal()
         self._next, self._left, self._have = Signal(WORD_BITS), Signal(16), Signal()        # next task record; tasks; one is read
-        self._cycles = Signal(24)
+        self._known, self._cycles = Signal(), Signal(24)                # the record has come
         self._elements = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
-        self._context = Signal(range(max(cfg.rnn_contexts, 2)))         # whose turn it is
+        self._context = Signal(context)         # whose turn it is
         self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
         m.submodules.inputs = inputs = Memory(shape=input_layout(cfg), depth=max(cfg.rnn_contexts, 2), init=[])
         self._input, self._input_write = inputs.read_port(domain="comb"), inputs.write_port()
-        m.d.comb += [self._input.addr.eq(self._context), self._input_write.addr.eq(self._context), self.row_context.eq(self._context)]
+        m.d.comb += [self._input.addr.eq(self._context), self._input_write.addr.eq(self._context), self.reserved_context.eq(self._context)]
         m.d.sync += self._cycles.eq(self._cycles + ~self._cycles.all())
         self._words(m)
         idle = Signal()
         m.d.comb += [
-            idle.eq(active & ~transfer.busy & (self.fault == Fault.NONE)),
-            self.over.eq(idle & (self._phase == Phase.SERVE) & ~self._have & (self._left == 0) & ~self.running.any()),
+            idle.eq(active & transfer.free & (self.fault == Fault.NONE)),
+            self.over.eq(idle & ~transfer.busy & (self._phase == Phase.SERVE) & ~self._have & (self._left == 0) & ~self.running.any()),
             self.fault_value.eq(transfer.word << BYTE_SHIFT),
         ]
         with m.If(idle):
@@ -132,7 +135,7 @@ class Loader(Component):
         with m.If(transfer.outside):
             m.d.sync += self.fault.eq(Fault.RANGE)
         with m.If(self.begin):
-            m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._cycles.eq(0),
+            m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._known.eq(0), self._cycles.eq(0),
                          self._next.eq(self.address >> BYTE_SHIFT)]
             with m.If((self.address[self.cfg.shared_address_bits:] != 0) | (self.address[:BYTE_SHIFT] != 0)):
                 m.d.sync += self.fault.eq(Fault.ADDRESS)
@@ -142,37 +145,33 @@ class Loader(Component):
 
     def _words(self, m):
         """Where each word goes that comes."""
-        transfer, sink, index, row = self._transfer, self._sink, self._index, self._input.data
-        first = Signal(exact_log2(self.cfg.rnn_elements) - PLACE_SHIFT)
-        with m.If(sink == Sink.ROW):
-            m.d.comb += first.eq(row.place + (row.offset & row.odd.replicate(len(row.offset))))
-        with m.Else():
-            m.d.comb += first.eq((self._elements + self._task.state_element) >> PLACE_SHIFT)
+        word, sink = self._transfer.o, self._transfer.o.payload.tag.sink
         to_memory = (sink == Sink.STATE) | (sink == Sink.ROW)
-        valid = transfer.valid
         m.d.comb += [
-            self.table_address.eq(index), self.table_data.eq(transfer.data),
-            self.sweep_write.eq(valid & (sink == Sink.SWEEPS)), self.operation_write.eq(valid & (sink == Sink.OPERATIONS)),
-            self.loaded_valid.eq(valid & to_memory), self.loaded.eq(transfer.data), self.loaded_place.eq(first + index),
-            transfer.ready.eq(~to_memory | self.loaded_ready),
+            self.table_address.eq(word.payload.place), self.table_data.eq(word.payload.data),
+            self.sweep_write.eq(word.valid & (sink == Sink.SWEEPS)), self.operation_write.eq(word.valid & (sink == Sink.OPERATIONS)),
+            self.loaded_valid.eq(word.valid & to_memory), self.loaded.eq(word.payload.data), self.loaded_place.eq(word.payload.place),
+            word.ready.eq(~to_memory | self.loaded_ready),
+            self.loaded_row.eq(word.valid & word.ready & word.payload.last & (sink == Sink.ROW)),
+            self.row_context.eq(word.payload.tag.context),
         ]
-        with m.If(valid & transfer.ready):
-            m.d.sync += index.eq(index + 1)
-            with m.If(sink == Sink.HEADER):
-                m.d.sync += self.header.eq(transfer.data)
-            with m.If((sink == Sink.TASK) & ~index[0]):
-                m.d.sync += self._task.eq(transfer.data)
-            with m.If((sink == Sink.TASK) & index[0]):
-                m.d.sync += self._memory.eq(transfer.data)
+        with m.If(word.valid & (sink == Sink.HEADER)):
+            m.d.sync += self.header.eq(word.payload.data)
+        with m.If(word.valid & (sink == Sink.TASK) & ~word.payload.last):
+            m.d.sync += self._task.eq(word.payload.data)
+        with m.If(word.valid & (sink == Sink.TASK) & word.payload.last):
+            m.d.sync += [self._memory.eq(word.payload.data), self._known.eq(1)]
 
-    def _read(self, m, sink, words, first=None):
+    def _read(self, m, sink, words, first=None, place=0):
         """Begins a transfer: from ``first`` on, or of the words behind the last one that was read."""
-        m.d.comb += [self._transfer.words.eq(words), self._transfer.begin.eq(1)]
+        m.d.comb += [
+            self._transfer.words.eq(words), self._transfer.begin.eq(1), self._transfer.place.eq(place),
+            self._transfer.tag.sink.eq(sink), self._transfer.tag.context.eq(self._context),
+        ]
         if first is None:
             m.d.comb += self._transfer.on.eq(1)
         else:
             m.d.comb += self._transfer.first.eq(first)
-        m.d.sync += [self._sink.eq(sink), self._index.eq(0)]
 
     def _sequence(self, m):
         """The next thing to do, in a cycle in which no transfer is under way."""
@@ -182,8 +181,9 @@ class Loader(Component):
                 self._read(m, Sink.HEADER, 1, self._next)
                 m.d.sync += phase.eq(Phase.CHECK)
             with m.Case(Phase.CHECK):
-                self._check(m)
-                m.d.sync += [phase.eq(Phase.SWEEPS), self._left.eq(header.tasks)]
+                with m.If(~self._transfer.busy):
+                    self._check(m)
+                    m.d.sync += [phase.eq(Phase.SWEEPS), self._left.eq(header.tasks)]
             with m.Case(Phase.SWEEPS):
                 self._read(m, Sink.SWEEPS, header.sweeps)
                 m.d.sync += phase.eq(Phase.OPERATIONS)
@@ -193,18 +193,17 @@ class Loader(Component):
             with m.Case(Phase.SERVE):
                 self._serve(m)
             with m.Case(Phase.ROW):
-                self._read(m, Sink.ROW, self._input.data.words, self._input.data.word)
-                m.d.sync += phase.eq(Phase.ROW_OVER)
-            with m.Case(Phase.ROW_OVER):
-                self._end_row(m)
+                self._row(m)
             with m.Case(Phase.TASK):
                 self._read(m, Sink.TASK, 2, self._next)
                 m.d.sync += [phase.eq(Phase.SERVE), self._have.eq(1), self._left.eq(self._left - 1), self._next.eq(self._next + 2)]
             with m.Case(Phase.STATE):
-                self._read(m, Sink.STATE, task.state_bytes[BYTE_SHIFT:], self._memory.state_address[BYTE_SHIFT:])
+                self._read(m, Sink.STATE, task.state_bytes[BYTE_SHIFT:], self._memory.state_address[BYTE_SHIFT:],
+                           (self._elements + task.state_element) >> PLACE_SHIFT)
                 m.d.sync += phase.eq(Phase.START)
             with m.Case(Phase.START):
-                self._start(m)
+                with m.If(~self._transfer.busy):
+                    self._start(m)
 
     def _check(self, m):
         header, cfg = self.header, self.cfg
@@ -225,20 +224,23 @@ class Loader(Component):
             m.d.sync += self._phase.eq(Phase.ROW)
         with m.Elif(~self._have & (self._left != 0)):
             m.d.sync += self._phase.eq(Phase.TASK)
-        with m.Elif(self._have & free & (self._cycles >= self._task.start)):
+        with m.Elif(self._known & free & (self._cycles >= self._task.start)):
             m.d.sync += self._phase.eq(Phase.STATE)
         with m.Else():
             m.d.sync += context.eq(Mux(context == count - 1, 0, context + 1))
 
-    def _end_row(self, m):
+    def _row(self, m):
+        """Begins the transfer of a row; the next one of this context follows it in memory."""
         row, new = self._input.data, self._input_write.data
+        self._read(m, Sink.ROW, row.words, row.word, row.place + (row.offset & row.odd.replicate(len(row.offset))))
         m.d.comb += [
             new.eq(row), new.word.eq(row.word + row.pitch.as_signed()), new.left.eq(row.left - 1), new.odd.eq(~row.odd),
-            self._input_write.en.eq(1), self.loaded_row.eq(1),
+            self._input_write.en.eq(1),
         ]
+        m.d.comb += self.reserved.eq(1)
+        m.d.sync += self._phase.eq(Phase.SERVE)
         with m.If(row.left == 1):
             m.d.sync += self._pending.bit_select(self._context, 1).eq(0)
-        m.d.sync += self._phase.eq(Phase.SERVE)
 
     def _start(self, m):
         """Hands the task to the scheduler, and keeps where its rows lie."""
@@ -255,6 +257,6 @@ class Loader(Component):
         ]
         with m.If(self.o_task.ready):
             m.d.sync += [
-                self._phase.eq(Phase.SERVE), self._have.eq(0), self._pending.bit_select(self._context, 1).eq(words != 0),
+                self._phase.eq(Phase.SERVE), self._have.eq(0), self._known.eq(0), self._pending.bit_select(self._context, 1).eq(words != 0),
                 self.has_input.bit_select(self._context, 1).eq(words != 0),
             ]

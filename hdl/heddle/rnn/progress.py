@@ -43,6 +43,8 @@ class Progress(Component):
         An element group is written; it was the job's last.
     loaded, loaded_context
         A row of input is in vector memory.
+    reserved, reserved_context
+        It is on its way there.
     taken, taken_context
         A sweep that is the last to read its row was chosen.
     released, released_context
@@ -55,7 +57,7 @@ class Progress(Component):
         One hot: the context whose job will be the next to finish, as jobs finish in order. Zero without jobs.
     """
 
-    EVENTS = ("launch", "wrote", "loaded", "taken", "released", "started")
+    EVENTS = ("launch", "wrote", "reserved", "loaded", "taken", "released", "started")
 
     def __init__(self, cfg):
         self.cfg = cfg
@@ -74,13 +76,13 @@ class Progress(Component):
         for number, status in enumerate(self.status):
             event = {name: Signal(name=f"{name}_{number}") for name in self.EVENTS}
             m.d.comb += [signal.eq(getattr(self, name) & (getattr(self, f"{name}_context") == number)) for name, signal in event.items()]
-            kept = Signal(COUNT_BITS, name=f"kept_{number}")        # rows in memory that may not be overwritten
+            kept = Signal(COUNT_BITS, name=f"kept_{number}")        # places of rows that are in use
             done = event["wrote"] & self.finished
             m.d.sync += [
                 status.launched.eq(status.launched + event["launch"]),
                 status.finished.eq(status.finished + done),
                 status.rows.eq(status.rows + event["loaded"] - event["taken"]),
-                kept.eq(kept + event["loaded"] - event["released"]),
+                kept.eq(kept + event["reserved"] - event["released"]),
             ]
             with m.If(event["wrote"]):
                 m.d.sync += status.groups.eq(status.groups + 1)

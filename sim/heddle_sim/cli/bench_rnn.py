@@ -8,7 +8,7 @@ from ..rnn.plan import LATENCY, evaluate, step_cycles, sweep_cycles
 from ..rnn.reference import GATES, FloatLayer
 from .common import CommandFailed, UsageError, print_rows
 
-__all__ = ["CELLS", "deepbench_rows", "print_rnn", "rnn_row"]
+__all__ = ["CELLS", "deepbench_rows", "drawn_network", "print_rnn", "rnn_row"]
 
 # Cells: kind of layer, gates that are multiplied, activations, linear_before_reset.
 CELLS = {
@@ -31,9 +31,9 @@ def rnn_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, ze
     functional simulator (None: nothing is compared).
     """
     cfg = device.cfg
-    kind, gates, activations, linear = CELLS[cell]
+    gates = CELLS[cell][1]
     rng = np.random.default_rng(seed)
-    network = _network(cfg, rng, kind, activations, linear, hidden, inputs, cat)
+    network = drawn_network(cfg, rng, cell, hidden, inputs, cat)
     room = int(SHARE * cfg.shared_bytes) // (threads * 2 * (inputs + hidden + 16))
     longer = (steps or min(MOST_STEPS, room)) // 2 * 2
     if longer < 2:
@@ -64,8 +64,9 @@ def rnn_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, ze
     return row | {"checked": golden is not None}
 
 
-def _network(cfg, rng, kind, activations, linear, hidden, inputs, cat):
+def drawn_network(cfg, rng, cell, hidden, inputs, cat):
     """A layer as frameworks initialise it; without biases where they leave no room for the weights."""
+    kind, _, activations, linear = CELLS[cell]
     gates = len(GATES[kind])
 
     def uniform(*shape):

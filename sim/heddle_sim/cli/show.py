@@ -1,4 +1,5 @@
-"""Show what exists: configurations, registers, counters, error codes, units, instructions; or draw where a tensor copy puts its box."""
+"""Show what exists: configurations, registers, counters, error codes, units, instructions; or draw where a tensor copy puts its box, or
+which threads of a recurrent layer compute when."""
 
 import argparse
 import json
@@ -11,7 +12,7 @@ from heddle.messages import ERROR_MESSAGES
 from heddle.registers import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle.units import unit_names
 
-from . import show_tensormap
+from . import show_rnn, show_tensormap
 
 __all__ = ["add_arguments", "execute"]
 
@@ -74,6 +75,7 @@ SUBJECTS = {
     "units": _units,
     "instructions": _instructions,
 }
+DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn}
 
 
 def add_arguments(parser):
@@ -83,18 +85,19 @@ def add_arguments(parser):
     for name in SUBJECTS:
         subject = subjects.add_parser(name, help=f"all {name}")
         subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
-    text = show_tensormap.__doc__.strip()
-    subject = subjects.add_parser("tensormap", help=text.splitlines()[0].rstrip("."), description=text,
-                                  formatter_class=argparse.RawDescriptionHelpFormatter)
-    show_tensormap.add_arguments(subject)
-    subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
+    for name, drawing in DRAWINGS.items():
+        text = drawing.__doc__.strip()
+        subject = subjects.add_parser(name, help=text.splitlines()[0].rstrip("."), description=text,
+                                      formatter_class=argparse.RawDescriptionHelpFormatter)
+        drawing.add_arguments(subject)
+        subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
 
 
 def execute(options):
-    if options.subject == "tensormap":
-        show_tensormap.execute(options)
-        return
-    _table(options)
+    if options.subject in DRAWINGS:
+        DRAWINGS[options.subject].execute(options)
+    else:
+        _table(options)
 
 
 def _table(options):

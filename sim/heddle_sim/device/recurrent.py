@@ -112,26 +112,33 @@ class _Progress:
 
 
 def _rounds(cfg, group):
-    """Tasks of a group that fit shared memory together, until all steps are done: lists of (progress, task)."""
-    records = 16 * 4 * cfg.rnn_records
+    """Tasks of a group that fit shared memory together, until all steps are done: lists of (progress, task).
+
+    As many whole sequences as fit; where they would be fewer than the contexts, parts of sequences.
+    """
+    room = cfg.shared_bytes - MARGIN - 16 * 4 * cfg.rnn_records
     while any(progress.left for progress in group):
         under_way = [progress for progress in group if progress.left]
-        room = cfg.shared_bytes - MARGIN - records - sum(progress.fixed_bytes for progress in under_way)
-        steps = max(progress.left for progress in under_way)
-        each = sum(progress.step_bytes for progress in under_way)
-        if sum(progress.step_bytes * progress.left for progress in under_way) > room:
-            steps = room // each
-        if steps < 1:
-            under_way = under_way[:max(1, len(under_way) // 2)]
-            steps = max(1, (cfg.shared_bytes - MARGIN - records - sum(progress.fixed_bytes for progress in under_way))
-                        // sum(progress.step_bytes for progress in under_way))
-        yield [(progress, progress.task(steps)) for progress in under_way]
+        needs = np.cumsum([progress.fixed_bytes + progress.step_bytes * progress.left for progress in under_way])
+        whole = int(np.sum(needs <= room))
+        if whole >= min(cfg.rnn_contexts, len(under_way)):
+            yield [(progress, progress.task(progress.left)) for progress in under_way[:whole]]
+            continue
+        under_way = under_way[:cfg.rnn_contexts]
+        while len(under_way) > 1 and _steps(room, under_way) < 1:
+            under_way = under_way[:len(under_way) // 2]
+        yield [(progress, progress.task(max(1, _steps(room, under_way)))) for progress in under_way]
 
 
-def _fit_together(cfg, sequences):
-    """The networks fit the engine as each would be laid out alone."""
+def _steps(room, group):
+    """Steps of all tasks of a group that fit."""
+    return (room - sum(progress.fixed_bytes for progress in group)) // sum(progress.step_bytes for progress in group)
+
+
+def _fit_together(cfg, sequences, contexts):
+    """The networks fit the engine as each would be laid out alone, with as many contexts as are wanted."""
     try:
-        check_fit(cfg, [sequence.network.model(cfg) for sequence in sequences], None)
+        check_fit(cfg, [sequence.network.model(cfg) for sequence in sequences], contexts and min(contexts, len(sequences)))
     except ValueError:
         return False
     return True
@@ -158,7 +165,7 @@ def run_sequences(device, sequences, contexts=None):
         raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
     if contexts is not None and not 1 <= contexts <= cfg.rnn_contexts:
         raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts}")
-    engine, plain = _Engine(device), not _fit_together(cfg, sequences)
+    engine, plain = _Engine(device), not _fit_together(cfg, sequences, contexts)
     group = [_Progress(cfg, sequence, plain) for sequence in sequences]
     models = [progress.model for progress in group]
     loaded, stats = [None] * cfg.cores, []

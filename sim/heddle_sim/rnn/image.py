@@ -166,9 +166,10 @@ class _Builder:
 
     def _add_words(self, cat, blocks, columns, matrix):
         first = self.next_word
-        self.words.append(weight_words(self.cfg, cat, blocks, columns, matrix))
         self.next_word += columns * blocks
-        return first
+        if first <= self.cfg.factor_words:      # behind that a record has no number for them, and all of them do not fit
+            self.words.append(weight_words(self.cfg, cat, blocks, columns, matrix))
+        return min(first, self.cfg.factor_words)
 
     def _add_biases(self, model):
         """A sweep of constants for each set with biases; returns their first registers."""

@@ -121,7 +121,7 @@ class _Engine:
         self.offered = 0            # cycle from which a sweep may be chosen
         self.tail = 0               # cycle in which a slot may begin
         self.turn = 0
-        self.events = []            # (context, step, sweep, first column, end, job begin, job end)
+        self.events = []            # see ``task_timeline``
         self.end = 0
         models = list({id(model): model for model, _ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
@@ -208,16 +208,17 @@ class _Engine:
         columns, source = -(-model.step.vectors[sweep.vector].size // group), context.source()
         accepted = max(chosen + _CHOICE, self.reader)
         self.offered = max(chosen + _CHOICE, accepted)
-        moved, first = accepted + _FIRST_READ, None
+        moved, runs = accepted + _FIRST_READ, []
         for column in range(columns):
             there = source.available((column + 1) * group) if source else 0
             read = max(moved, there)
             taken = max(self.lanes, read + 1)
-            first = taken if first is None else first
+            runs.append((taken, taken + blocks))
             self.lanes, moved = taken + blocks, taken
             if source is None or source.finished <= read:       # the others follow without waiting
                 rest = columns - 1 - column
                 taken += rest * blocks
+                runs[-1] = (runs[-1][0], taken + blocks)
                 self.lanes, moved = taken + blocks, taken
                 break
         self.reader = moved
@@ -225,7 +226,7 @@ class _Engine:
         begin = end = None
         if sweep.job:
             begin, end = self._job(context, sweep.job, moved)
-        self.events.append((self.contexts.index(context), context.step, context.number, first, self.lanes, begin, end))
+        self.events.append((self.contexts.index(context), context.step, context.number, runs[0][0], self.lanes, begin, end, runs))
         self._advance(context, moved)
 
     def _job(self, context, job, moved):
@@ -254,7 +255,8 @@ class _Engine:
 
 def task_timeline(cfg, tasks, contexts):
     """(cycles, events) of (model, steps) pairs that ``contexts`` contexts take in order; an event is (context, step, sweep, cycle of the
-    first column, end in the lanes, begin of the job, end of its slots), the last two None without a job."""
+    first column, end in the lanes, begin of the job, end of its slots, [(begin, end) of columns]), begin and end of the job None without
+    one; several columns that follow each other are one where nothing was waited for."""
     engine = _Engine(cfg, tasks, min(contexts, len(tasks)))
     cycles = engine.run()
     return cycles, engine.events
