@@ -83,12 +83,13 @@ class Level2Access(Component):
         now = SimpleNamespace(**{name: Signal(name=f"now_{name}") for name in ("go", "inside", "answers", "reduces", "ends", "over")})
         now.number = Signal(self.sizes.beat_bits, name="now_number")
         now.row = Cat(now.number, access.place)
+        first, last = self.sizes.of_sectors(access.first, access.last)
         m.d.comb += [
-            now.number.eq(Mux(begun, beat, Mux(access.fills, 0, access.first))),
+            now.number.eq(Mux(begun, beat, Mux(access.fills, first, access.first))),
             now.inside.eq((now.number >= access.first) & (now.number <= access.last)),
             now.answers.eq(now.inside & access.answers), now.reduces.eq(now.inside & access.reduces),
             now.ends.eq(now.number == access.last),
-            now.over.eq(Mux(access.fills, now.number.all(), now.ends)),
+            now.over.eq(Mux(access.fills, now.number == last, now.ends)),
             self.i_access.ready.eq(now.go & now.over), self.i_fill.ready.eq(now.go & access.fills),
         ]
         with m.If(now.go):

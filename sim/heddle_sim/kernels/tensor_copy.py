@@ -57,25 +57,28 @@ def tensor_copy(cfg, request, nbytes):
     return program.launch(cfg, emit)
 
 
-def repeated_copies(cfg, request, nbytes, places, count):
-    """A first copy, which brings the descriptor, and when it is over ``count`` copies of the same box back to back, between global
-    memory and one of ``places`` in shared memory after the other."""
+def repeated_copies(cfg, request, nbytes, places, count, step):
+    """A first copy, which brings the descriptor, and when it is over ``count`` copies back to back, between global memory and one of
+    ``places`` in shared memory after the other. Each box lies ``step`` further in the outermost dimension than the one before."""
     names = [f"place{number}" for number in range(len(places))]
     program = _TensorText(request, ["all_bytes", *names])
     first = max(program.uniform) + 1 - len(places)
     program.uniform |= {program.uniform_bytes: nbytes, first - 1: count * nbytes}
     program.uniform |= {first + number: place for number, place in enumerate(places)}
 
+    outermost = f"c{len(request.coordinates) - 1}"
+
     def copies(chosen, total):
         if not chosen:
             return
+        spaces, barrier = ("global.shared", "") if request.store else ("shared.global", ", b0")
+        lines = [line for place in chosen for line in (
+            f"    copy_tensor.{program.form}.{spaces} {{{place}}}, {program.operands}{barrier}",
+            f"    uadd {{{outermost}}}, {{{outermost}}}, {step}")]
         if request.store:
-            program.text(*(f"    copy_tensor.{program.form}.global.shared {{{place}}}, {program.operands}" for place in chosen),
-                         "    wait.copy")
+            program.text(*lines, "    wait.copy")
             return
-        program.text(f"    barrier.expect b0, {{{total}}}",
-                     *(f"    copy_tensor.{program.form}.shared.global {{{place}}}, {program.operands}, b0" for place in chosen),
-                     "    barrier.wait b0", "    wait.copy")
+        program.text(f"    barrier.expect b0, {{{total}}}", *lines, "    barrier.wait b0", "    wait.copy")
 
     def emit():
         program.text("    invalidate_descriptor {descriptor}")
