@@ -12,12 +12,14 @@ from .l2_layouts import Level2Sizes, line_ack_layout, line_answer_layout, line_p
 
 __all__ = ["Level2Port"]
 
+WRITES_WAITING = 9      # requests that are taken ahead of their data, which come some cycles later: more than short bursts need
+
 
 class Level2Port(Component):
     """Cuts the bursts of a core at lines, sends each part to the bank of its line, and hands on what the banks answer.
 
     Reads and writes are cut independently, one line and one beat a cycle. The first line of a read passes combinationally; a write takes a
-    cycle, and is announced to the bank of its line where its first beat is not there yet. Answers of reads come in the
+    cycle, up to ``WRITES_WAITING`` requests go ahead of their data, and it is announced to the bank of its line where its first beat is not there yet. Answers of reads come in the
     order of the requests, those of writes too, whatever the banks: up to ``2 * Level2Sizes.reads`` (``writes``) are under way. Beats
     pass combinationally from the bank whose turn it is; acknowledgements are always taken, so that a bank's writes never wait for
     another bank. Reset forgets everything [S1.9, docs/units/l2.md].
@@ -62,7 +64,7 @@ class Level2Port(Component):
         self._writes(m, write_order, writing)
         self._answers(m, read_order)
         self._acks(m, write_order)
-        m.d.comb += self.busy.eq(reading | writing | (read_order.level != 0) | (write_order.level != 0))
+        m.d.comb += self.busy.eq(reading | writing | (m.submodules.waiting.level != 0) | (read_order.level != 0) | (write_order.level != 0))
         return m
 
     def _split(self, place):
@@ -103,7 +105,7 @@ class Level2Port(Component):
         line, bank, beat = self._split(place)
         announces = self._announces(m, request, begins, valid & order.i.ready)
         m.d.comb += [
-            requests.ready.eq(~valid | (taken & last)), last.eq(request.beats_minus_one == 0), ends.eq(last | beat.all()),
+            last.eq(request.beats_minus_one == 0), ends.eq(last | beat.all()),
             out.valid.eq(valid & (beats.valid | announces) & order.i.ready), out.payload.announces.eq(announces),
             out.payload.last.eq(Mux(request.beats_minus_one <= ~beat, beat + request.beats_minus_one, ~Const(0, self.sizes.beat_bits))),
             beats.ready.eq(valid & out.ready & order.i.ready & ~announces), taken.eq(beats.valid & beats.ready),
@@ -117,8 +119,19 @@ class Level2Port(Component):
             m.d.comb += [out.payload.reduction.eq(request.reduction), out.payload.format.eq(request.format)]
         with m.If(taken):
             m.d.sync += [begins.eq(ends), place.eq(place + 1), request.beats_minus_one.eq(request.beats_minus_one - 1)]
-        with m.If(requests.ready):
-            m.d.sync += [valid.eq(requests.valid), request.eq(requests.payload)]
+        self._next_write(m, requests, valid, request, ~valid | (taken & last))
+
+    def _next_write(self, m, requests, valid, request, free):
+        """The next request into its register: the oldest one that waits, or the one at the port."""
+        m.submodules.waiting = waiting = Queue(requests.payload.shape(), WRITES_WAITING)
+        direct = Signal(name="write_direct")
+        m.d.comb += [
+            direct.eq(free & (waiting.level == 0)), requests.ready.eq(waiting.i.ready),
+            waiting.i.valid.eq(requests.valid & ~direct), waiting.i.payload.eq(requests.payload), waiting.o.ready.eq(free),
+        ]
+        with m.If(free):
+            m.d.sync += [valid.eq(waiting.o.valid | (direct & requests.valid)),
+                         request.eq(Mux(waiting.o.valid, waiting.o.payload, requests.payload))]
 
     def _announces(self, m, request, begins, allowed):
         """Whether the line of a plain write is announced, once: its first beat is not there. What is offered stands."""
