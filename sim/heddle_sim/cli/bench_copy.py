@@ -4,7 +4,7 @@ import numpy as np
 
 from ..golden.tensor_copy import load_tensor, store_tensor
 from ..kernels.copy_cases import QUICK, copy_sweep
-from ..kernels.tensor_copy import block_copy, repeated_copies
+from ..kernels.tensor_copy import MOST_STARTS, block_copy, repeated_copies
 from .common import CommandFailed, print_rows
 
 __all__ = ["copy_aims", "copy_row", "copy_rows", "print_copy"]
@@ -85,7 +85,8 @@ class _Operands:
     def __init__(self, device, case, rows, seed):
         self.device, self.case, self.rows = device, case, rows
         cfg = device.cfg
-        self.more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), MOST_REQUESTS, (cfg.instruction_words - PROGRAM) // 2 - FEW)
+        most = MOST_REQUESTS if case.rank > 1 else MOST_STARTS - FEW - 1
+        self.more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), most, (cfg.instruction_words - PROGRAM) // 2 - FEW)
         self.generator = np.random.default_rng(seed)
 
     def __enter__(self):
