@@ -64,7 +64,7 @@ def test_multicast_load(name, seed):
 
 @pytest.mark.parametrize("cores", [2, 5])
 def test_multicast_network(cores, simulator, seed):
-    cfg = load_config("tiny").replace(tensors=True, cores=cores, multicast=True)
+    cfg = load_config("tiny").without_level2(tensors=True, cores=cores, multicast=True)
     run_bench(MulticastNetwork(cfg), bench="heddle_verif.bench.multicast", cfg=cfg, simulator=simulator, seed=seed)
 
 

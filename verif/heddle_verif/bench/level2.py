@@ -39,7 +39,7 @@ class Level2Bench(Bench):
         self.errors = list(errors)
         self.reads, self.writes = defaultdict(deque), defaultdict(deque)      # by core and tag
         self.finished = []
-        self.memory_cfg = cfg.replace(l2_kib=0, reductions=False, reduction_floats=False)
+        self.memory_cfg = cfg.without_level2()
         self.dut_sizes = Level2Sizes(cfg)
         self.choices = choices(cfg) if cfg.reductions else []
         self.events = dict.fromkeys(("hit", "miss", "eviction"), 0)
