@@ -121,4 +121,4 @@ def test_golden_memory_errors():
 ])
 def test_golden_checks(changes, error):
     fields = {"destination_space": Space.SHARED, "source_space": Space.GLOBAL, "destination": 0, "source": 0, "blocks": 1}
-    assert check_copy(CONFIGS["base"], CopyOperation(**(fields | changes))) == error
+    assert check_copy(CONFIGS["base"].replace(copy_within=False), CopyOperation(**(fields | changes))) == error
