@@ -30,7 +30,7 @@ def test_level2(simulator, seed):
 
 
 def test_level2_covers_the_latency(seed):
-    """A bus of 256 bits and as many bursts under way as ``base`` has: rows of a sector come one a cycle too."""
+    """A bus of 256 bits and as many bursts under way as ``base`` has: rows of a beat come one a cycle too."""
     cfg = TINY.without_level2(axi_data_bits=256, axi_reads=96, axi_writes=96).replace(l2_kib=4)
     run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator="icarus", seed=seed, test_filter="short_rows|pace")
 

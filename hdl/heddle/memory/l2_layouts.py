@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Const
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
@@ -14,7 +13,6 @@ from ..tmau.descriptor import TensorFormat
 __all__ = ["Level2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_burst_layout", "line_part_layout",
            "line_read_layout"]
 
-SECTOR_BYTES = 32       # of a line, that come from memory together
 BEATS_AHEAD = 128       # beats of reads, and of writes, that may be under way in a bank: they cover the latency of memory
 
 
@@ -71,26 +69,12 @@ class Level2Sizes:
         return self.set_bits + self.way_bits
 
     @property
-    def sector_beats(self):
-        return max(1, SECTOR_BYTES // self.cfg.axi_bytes)
-
-    @property
-    def sectors(self):
-        """Of a line: a beat each where the beats are larger."""
-        return self.cfg.line_beats // self.sector_beats
-
-    @property
     def reads(self):
         return max(8, BEATS_AHEAD // self.cfg.line_beats, self.cfg.axi_reads)
 
     @property
     def writes(self):
         return max(8, BEATS_AHEAD // self.cfg.line_beats, self.cfg.axi_writes)
-
-    def of_sectors(self, first, last):
-        """First and last beat of the sectors that the beats ``first`` to ``last`` are of."""
-        low = exact_log2(self.sector_beats)
-        return Cat(Const(0, low), first[low:]), Cat(Const((1 << low) - 1, low), last[low:])
 
 
 def line_read_layout(cfg):

@@ -3,7 +3,6 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
-from amaranth.utils import exact_log2
 
 from .l2_layouts import Level2Sizes, line_burst_layout, line_read_layout
 from .l2_pending import PendingWrites
@@ -20,8 +19,8 @@ def line_write_layout(cfg):
 
 
 def line_access_layout(cfg):
-    """What becomes of line ``place`` of the cache: with ``fills`` the sectors of beats ``first`` to ``last`` first come from memory; then these
-    beats are answered (``answers``) or reduced (``reduces``)."""
+    """What becomes of beats ``first`` to ``last`` of line ``place`` of the cache: with ``fills`` they come from memory; they are answered
+    (``answers``) or reduced (``reduces``)."""
     sizes = Level2Sizes(cfg)
     return data.StructLayout({"place": sizes.place_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "fills": 1, "answers": 1,
                               "reduces": 1, "core": cfg.core_bits})
@@ -33,7 +32,7 @@ class Level2Lookup(Component):
     The order of decisions is the order in which the second half acts, so a place is refilled only behind all accesses to what it held,
     whatever the replacement, and a tag may be dropped at any time.
 
-    - Read or prefetch, hit: an access (a prefetch: nothing). Miss: a place is allocated, memory is asked for the sectors, an access.
+    - Read or prefetch, hit: an access (a prefetch: nothing). Miss: a place is allocated, memory is asked for the beats, an access.
     - Write: the line is dropped from the cache and goes to memory.
     - Reduction: like a read; its result goes to the cache and to memory.
 
@@ -52,7 +51,7 @@ class Level2Lookup(Component):
     i_write : In(stream of line_write_layout(cfg))
     o_access : Out(stream of line_access_layout(cfg))
     o_fill : Out(stream of line_burst_layout(cfg))
-        Whole sectors that memory is asked for.
+        Beats that memory is asked for.
     o_write : Out(stream of line_write_layout(cfg))
         Writes and reductions in their order.
     answered : In(1)
@@ -115,11 +114,9 @@ class Level2Lookup(Component):
 
     def _payloads(self, m, request, tags, misses):
         access, fill = self.o_access.payload, self.o_fill.payload
-        first, last = self.sizes.of_sectors(request.first, request.last)
-        low = exact_log2(self.sizes.sector_beats)
         m.d.comb += [
-            fill.line.eq(request.line), fill.first.eq(first), fill.beats_minus_one.eq(last - first),
-            tags.wanted.eq(Cat((request.first[low:] <= sector) & (request.last[low:] >= sector) for sector in range(self.sizes.sectors))),
+            fill.line.eq(request.line), fill.first.eq(request.first), fill.beats_minus_one.eq(request.last - request.first),
+            tags.wanted.eq(Cat((request.first <= beat) & (request.last >= beat) for beat in range(self.cfg.line_beats))),
             access.place.eq(Cat(tags.way, request.line[:self.sizes.set_bits])), access.fills.eq(misses),
             access.answers.eq(request.answers), access.reduces.eq(request.reduces),
             *(access[name].eq(request[name]) for name in ("first", "last", "core")),

@@ -39,12 +39,12 @@ class Sized(Elaboratable):
 
 class LookupSpec(Component):
     """Whatever line is looked at: it is asked of memory only while no write to it is pending; no plain write to it goes out while a
-    reduction of it is pending; it is a hit only while all sectors asked for are in the place of the hit; without ``clear`` they are not
+    reduction of it is pending; it is a hit only while all beats asked for are in the place of the hit; without ``clear`` they are not
     asked of memory again until then.
 
     Every read that is taken becomes one access, in order; a write one write. The outputs keep to the rules of streams. Environment:
     inputs keep to the rules, no more writes are answered than were made. The unit has two sets of two places for eight lines, and two
-    pending writes; a line has two beats and sectors: no property depends on the numbers.
+    pending writes; a line has two beats: no property depends on the numbers.
     """
 
     def __init__(self):
@@ -88,13 +88,13 @@ class LookupSpec(Component):
             m.d.sync += [tracked.eq(1), reduces.eq(dut.o_write.payload.reduces), place.eq(pushed)]
 
     def _place(self, m, dut, sent, line):
-        """Where the sectors of the line are, as their fills, the fills of their place and the writes to it say."""
-        here, wanted, place = Signal(dut.sizes.sectors), Signal(dut.sizes.sectors), Signal(dut.sizes.place_bits)
+        """Where the beats of the line are, as their fills, the fills of their place and the writes to it say."""
+        here, wanted, place = Signal(dut.cfg.line_beats), Signal(dut.cfg.line_beats), Signal(dut.sizes.place_bits)
         quiet = Signal()
         m.d.comb += [quiet.eq(AnyConst(1)), Assume(~quiet | ~dut.clear)]       # without ``clear`` no line is lost
         access, fill = dut.o_access.payload, dut.o_fill.payload
         mine, again = fill.line == line, here.any() & (place == access.place)
-        m.d.comb += wanted.eq(Cat((access.first <= sector) & (access.last >= sector) for sector in range(dut.sizes.sectors)))
+        m.d.comb += wanted.eq(Cat((access.first <= beat) & (access.last >= beat) for beat in range(dut.cfg.line_beats)))
         for port in (dut.i_read, dut.i_write):
             m.d.comb += Assume(port.payload.first <= port.payload.last)
         with m.If(sent["access"]):
