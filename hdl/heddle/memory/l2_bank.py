@@ -19,9 +19,9 @@ __all__ = ["Level2Bank"]
 class Level2Bank(Component):
     """Lines of one bank: ``Level2Lookup`` decides, ``Level2Access`` acts in the same order, ``Level2Writer`` takes what is written.
 
-    All requests to memory have tag 0, so that answers come in the order of the requests; up to
-    ``Level2Sizes.reads`` and ``writes`` of lines are under way. An error of memory drops all lines, so that none is kept that memory did not give.
-    See docs/units/l2.md.
+    All requests to memory have tag 0, so that answers come in the order of the requests; up to ``Level2Sizes.reads``
+    and ``writes`` of lines are under way. An error of memory drops all lines, so that none is kept that memory did not give. See
+    docs/units/l2.md.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ def line_burst_layout(cfg):
 
 
 def line_part_layout(cfg):
-    """A beat on its way to the bank, or (``announces``) only that the plain write of beats ``beat`` to ``last`` begins with the next one."""
+    """A beat on its way to the bank, or (``announces``) only that a plain write of beats ``beat`` to ``last`` begins with the next one."""
     return data.StructLayout(line_beat_layout(cfg).members | {"announces": 1, "last": Level2Sizes(cfg).beat_bits})
 
 

@@ -1,6 +1,6 @@
 """One core's side of the second-level cache: bursts are cut into lines, answers put into the order of the requests."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -19,10 +19,10 @@ class Level2Port(Component):
     """Cuts the bursts of a core at lines, sends each part to the bank of its line, and hands on what the banks answer.
 
     Reads and writes are cut independently, one line and one beat a cycle. The first line of a read passes combinationally; a write takes a
-    cycle, up to ``WRITES_WAITING`` requests go ahead of their data, and it is announced to the bank of its line where its first beat is not there yet. Answers of reads come in the
-    order of the requests, those of writes too, whatever the banks: up to ``2 * Level2Sizes.reads`` (``writes``) are under way. Beats
-    pass combinationally from the bank whose turn it is; acknowledgements are always taken, so that a bank's writes never wait for
-    another bank. Reset forgets everything [S1.9, docs/units/l2.md].
+    cycle, up to ``WRITES_WAITING`` requests go ahead of their data, and it is announced to the bank of its line where its first beat
+    is not there yet. Answers of reads come in the order of the requests, those of writes too, whatever the banks: up to ``2 *
+    Level2Sizes.reads`` (``writes``) are under way. Beats pass combinationally from the bank whose turn it is; acknowledgements are always
+    taken, so that a bank's writes never wait for another bank. Reset forgets everything [S1.9, docs/units/l2.md].
 
     Parameters
     ----------
@@ -64,7 +64,8 @@ class Level2Port(Component):
         self._writes(m, write_order, writing)
         self._answers(m, read_order)
         self._acks(m, write_order)
-        m.d.comb += self.busy.eq(reading | writing | (m.submodules.waiting.level != 0) | (read_order.level != 0) | (write_order.level != 0))
+        queues = m.submodules.waiting, read_order, write_order
+        m.d.comb += self.busy.eq(reading | writing | Cat(queue.level != 0 for queue in queues).any())
         return m
 
     def _split(self, place):

@@ -14,9 +14,9 @@ class Level2Tags(Component):
     """Which lines a bank holds: ``sets`` rows of ``ways`` tags; a line that comes in takes the place of the set's oldest one.
 
     Of each line a bit for each beat says that it is there. A line is looked up in two steps: its set is read while ``enable`` is high,
-    and a cycle later ``hit``, ``way`` and ``evicts`` are about ``line``, until ``enable`` is high again. ``allocate`` and ``drop`` change the row of ``line``; a look-up that begins in that
-    cycle sees it. While ``clearing``, which takes ``sets`` cycles from ``clear`` on and after reset, rows are made invalid one by one:
-    no look-up may then be under way.
+    and a cycle later ``hit``, ``way`` and ``evicts`` are about ``line``, until ``enable`` is high again. ``allocate`` and ``drop``
+    change the row of ``line``; a look-up that begins in that cycle sees it. While ``clearing``, which takes ``sets`` cycles from ``clear``
+    on and after reset, rows are made invalid one by one: no look-up may then be under way.
 
     Members
     -------
@@ -38,7 +38,8 @@ class Level2Tags(Component):
         self.beats = cfg.line_beats
         super().__init__({
             "enable": In(1), "next_line": In(sizes.line_bits), "line": In(sizes.line_bits),
-            "wanted": In(self.beats), "hit": Out(1), "present": Out(1), "way": Out(range(sizes.ways)), "evicts": Out(1), "allocate": In(1), "drop": In(1),
+            "wanted": In(self.beats), "hit": Out(1), "present": Out(1), "way": Out(range(sizes.ways)), "evicts": Out(1),
+            "allocate": In(1), "drop": In(1),
             "clear": In(1), "clearing": Out(1, init=1),
         })
 
@@ -46,7 +47,8 @@ class Level2Tags(Component):
         m = Module()
         sizes = self.sizes
         ways, beats = sizes.ways, self.beats
-        layout = data.StructLayout({"valid": data.ArrayLayout(beats, ways), "oldest": sizes.way_bits, "tags": data.ArrayLayout(sizes.tag_bits, ways)})
+        layout = data.StructLayout({"valid": data.ArrayLayout(beats, ways), "oldest": sizes.way_bits,
+                                    "tags": data.ArrayLayout(sizes.tag_bits, ways)})
         m.submodules.rows = rows = Memory(shape=layout, depth=sizes.sets, init=[])
         write = rows.write_port()
         read = rows.read_port(transparent_for=(write,))

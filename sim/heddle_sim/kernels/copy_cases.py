@@ -88,8 +88,9 @@ class CopyCase:
 
     def request(self, descriptor, shared_address=0, start=0):
         """The request for the box at ``start`` of the outermost dimension."""
-        return TensorRequest(coordinates=(*(0,) * (self.rank - 1), start), offsets=(0,) * (self.rank - 2) if self.pixels else (), descriptor=descriptor,
-                             shared_address=shared_address, mode=TensorMode.IM2COL if self.pixels else TensorMode.TILE, store=self.store)
+        coordinates, offsets = (*(0,) * (self.rank - 1), start), (0,) * (self.rank - 2) if self.pixels else ()
+        return TensorRequest(coordinates=coordinates, offsets=offsets, descriptor=descriptor, shared_address=shared_address,
+                             mode=TensorMode.IM2COL if self.pixels else TensorMode.TILE, store=self.store)
 
 
 def copy_sweep():

@@ -24,7 +24,8 @@ async def tensor_latency(dut):
                               box=(64, *[1] * (rank - 1)), element_strides=(1,) * rank, address=MEMORY_BYTES // 2 + 1024 * rank)
         bench.ram.write(1024 * rank, fields.encode())
         for cached in (False, True):
-            operations.put({"address": 1024 * rank, "request": request_members(TensorRequest(coordinates=(64 * cached, *(0,) * (rank - 1))))})
+            request = TensorRequest(coordinates=(64 * cached, *(0,) * (rank - 1)))
+            operations.put({"address": 1024 * rank, "request": request_members(request)})
             taken = first = None
             for cycle in range(200):
                 await RisingEdge(dut.clk)
