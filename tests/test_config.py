@@ -35,12 +35,19 @@ def test_presets(name, threads, dot, shared_kib, factor_words, axi_bits):
 
 
 def test_quad_is_four_cores_of_base():
-    assert load_config("quad").replace(cores=1, multicast=False, rnn=True, name="base") == load_config("base")
+    assert load_config("quad").replace(cores=1, multicast=False, l2_kib=128, rnn=True, name="base") == load_config("base")
     assert load_config("quad").peak_macs_per_cycle == 4 * load_config("base").peak_macs_per_cycle
 
 
+def test_small_all_is_small_with_every_engine():
+    small_all, base = load_config("small_all"), load_config("base")
+    engines = ("tensors", "tensor_im2col", "tensor_floats", "copy_within", "reductions", "reduction_floats", "wait_timeout")
+    assert all(getattr(small_all, name) is getattr(base, name) is True for name in engines) and small_all.l2_kib
+    assert small_all.without_level2(name="small", tensors=False, copy_within=False, wait_timeout=False) == load_config("small")
+
+
 def test_every_preset_is_known():
-    assert preset_names() == ["base", "large", "quad", "recurrent64", "resident64", "small", "tiny"]
+    assert preset_names() == ["base", "large", "quad", "recurrent64", "resident64", "small", "small_all", "tiny"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +115,7 @@ def test_factor_registers_fit_the_register_field():
 def test_unknown_configuration():
     with pytest.raises(
         ConfigError,
-        match=r"^configuration must be one of base, large, quad, recurrent64, resident64, small, tiny or the path of a \.toml "
+        match=r"^configuration must be one of base, large, quad, recurrent64, resident64, small, small_all, tiny or the path of a \.toml "
         "file, not 'nope'$",
     ):
         load_config("nope")

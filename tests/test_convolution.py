@@ -106,7 +106,7 @@ def test_program_equals_numpy(case, device):
 
 
 def test_several_cores_share_the_pixels():
-    cfg = load_config("tiny").replace(cores=3)
+    cfg = load_config("tiny").without_level2(cores=3)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         for case in ("3 x 3", "without padding", "one of everything"):
             x, w, *rest = operands(case)

@@ -14,7 +14,7 @@ from heddle_verif.bench.copy_system import CopySystem
 CONFIGS = {
     "tiny": load_config("tiny").replace(axi_address_bits=17),
     "small": load_config("small").replace(axi_address_bits=17),
-    "base": load_config("base").replace(axi_address_bits=17, shared_memory_kib=32),
+    "base": load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64),
     "large": load_config("large").replace(shared_memory_kib=64),
     "few_slots": load_config("small").replace(axi_address_bits=16, shared_memory_kib=4, axi_reads=3, axi_writes=2, copy_queue=2),
 }
@@ -29,8 +29,8 @@ def test_unit(name, simulator, seed):
 
 
 WITHIN = {
-    "narrow": CONFIGS["tiny"].replace(tensors=False, copy_within=True, l2_kib=4, reductions=True, reduction_floats=True),
-    "wide": CONFIGS["base"].replace(copy_within=True, shared_memory_kib=8),
+    "narrow": CONFIGS["tiny"].replace(tensors=False),
+    "wide": CONFIGS["base"].without_level2(shared_memory_kib=8),
     "stores": CONFIGS["small"].replace(l2_kib=4, reductions=True),
 }
 
@@ -121,4 +121,4 @@ def test_golden_memory_errors():
 ])
 def test_golden_checks(changes, error):
     fields = {"destination_space": Space.SHARED, "source_space": Space.GLOBAL, "destination": 0, "source": 0, "blocks": 1}
-    assert check_copy(CONFIGS["base"], CopyOperation(**(fields | changes))) == error
+    assert check_copy(CONFIGS["base"].replace(copy_within=False), CopyOperation(**(fields | changes))) == error

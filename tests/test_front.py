@@ -15,16 +15,8 @@ def test_unit(name, simulator, seed):
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
 
 
-@pytest.mark.verilator_nightly
-def test_level2(simulator, seed):
-    """Prefetches that have an effect, reductions of blocks, copies within a memory."""
-    cfg = CONFIGS["tiny"].replace(l2_kib=4, reductions=True, copy_within=True)
-    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400,
-              test_filter=r"random_programs/pause=1|violations")
-
-
 def test_multicast(seed):
-    cfg = CONFIGS["tiny"].replace(multicast=True, cores=3)
+    cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3)
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
               test_filter=r"random_programs/pause=1/finish=0.5|violations|barriers|masks")
 

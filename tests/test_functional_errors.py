@@ -11,7 +11,7 @@ from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import FIELDS, pack
 from heddle_sim.program import Program
 
-CFG = load_config("tiny")
+CFG = load_config("tiny").replace(copy_within=False)
 
 
 def simulator(cfg=CFG, memory_bytes=4096):

@@ -59,7 +59,7 @@ def test_few_rows(device, ka, kb):
 
 
 def test_few_rows_of_all_cores():
-    with Device(TINY.replace(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
+    with Device(TINY.without_level2(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
         for shape in ((2, 40, 60), (5, 17, 33), (6, 3, 9), (1, 100, 20)):
             check(device, *shape, ka=4)
             check(device, *shape, ka=2, kb=2)
@@ -109,7 +109,7 @@ def test_configurations(config):
 
 
 def test_cores_share_merged_tiles():
-    with Device(TINY.replace(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
+    with Device(TINY.without_level2(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
         check(device, 5, 19, 40, ka=4)
         check(device, 5, 19, 40, kb=2)
         with pytest.raises(ValueError, match="^resident must be used on a configuration of one core, not 3$"):

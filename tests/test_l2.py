@@ -9,27 +9,35 @@ from heddle_sim.harness import run_bench
 
 @pytest.mark.parametrize("floats", [False, pytest.param(True, marks=pytest.mark.verilator_nightly)])
 def test_reducer(floats, simulator, seed):
-    cfg = load_config("tiny").replace(l2_kib=4, reductions=True, reduction_floats=floats)
+    cfg = load_config("tiny").replace(reduction_floats=floats)
     run_bench(Reducer(cfg), bench="heddle_verif.bench.reduce", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"beats": 4000 if floats else 1500})
 
 
+TINY = load_config("tiny")
 CONFIGURATIONS = {
-    "tiny": {"reductions": True},
-    "wide": {"axi_data_bits": 512, "l2_ways": 1},
-    "cores": {"cores": 4, "l2_kib": 8, "reductions": True},
+    "tiny": TINY,
+    "wide": TINY.without_level2().replace(l2_kib=4, axi_data_bits=512, l2_ways=1),
+    "cores": TINY.replace(cores=4, l2_kib=8),
 }
 
 
 @pytest.mark.verilator_nightly
 def test_level2(simulator, seed):
-    cfg = load_config("tiny").replace(l2_kib=4, reductions=True)
+    """Integers only: the float units have a bench of their own."""
+    cfg = TINY.replace(reduction_floats=False)
     run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 2})
+
+
+def test_level2_covers_the_latency(seed):
+    """A bus of 256 bits and as many bursts under way as ``base`` has: rows of a beat come one a cycle too."""
+    cfg = TINY.without_level2(axi_data_bits=256, axi_reads=96, axi_writes=96).replace(l2_kib=4)
+    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator="icarus", seed=seed, test_filter="short_rows|pace")
 
 
 @pytest.mark.verilator_nightly
 def test_level2_of_two_cores(simulator, seed):
-    cfg = load_config("tiny").replace(cores=2, l2_kib=4)
+    cfg = TINY.without_level2(cores=2).replace(l2_kib=4)
     run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 1},
               test_filter="random_traffic|pace")
 
@@ -37,6 +45,6 @@ def test_level2_of_two_cores(simulator, seed):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_level2_long(name, simulator, seed):
-    cfg = load_config("tiny").replace(**{"l2_kib": 4} | CONFIGURATIONS[name])
+    cfg = CONFIGURATIONS[name]
     run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 12},
               timeout_s=800)

@@ -17,9 +17,9 @@ from heddle_verif.tensors import legal_cases
 from .test_fuzz import fuzz, settings
 from .test_tensor_rtl import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare, pair
 
-CFG = load_config("tiny").replace(name="tiny_level2", l2_kib=4, reductions=True, copy_within=True)
-FLOATS = CFG.replace(name="tiny_level2_floats", reduction_floats=True)
-CORES = load_config("tiny").replace(name="tiny_level2_cores", cores=2, l2_kib=4, reductions=True)
+CFG = load_config("tiny")
+INTEGERS = CFG.replace(name="integers", reduction_floats=False)
+CORES = CFG.replace(name="tiny_cores", cores=2)
 PAIRS = [(reduction, format) for reduction, formats in REDUCTION_FORMATS.items() for format in sorted(formats, key=lambda kind: kind.value)]
 
 
@@ -27,7 +27,8 @@ def hit_and_miss(stats):
     return stats.counters["level2_hits"], stats.counters["level2_misses"]
 
 
-@pytest.mark.parametrize("cfg, count", [(CFG, 30), pytest.param(FLOATS, 500, marks=pytest.mark.nightly)], ids=lambda value: str(value)[:0])
+@pytest.mark.parametrize("cfg, count", [(CFG, 30), pytest.param(CFG, 500, marks=pytest.mark.nightly),
+                                        pytest.param(INTEGERS, 100, marks=pytest.mark.nightly)], ids=["tiny", "long", "integers"])
 def test_reductions_of_tensors(cfg, count, seed):
     rng = np.random.default_rng(seed)
     cases = []
@@ -40,7 +41,8 @@ def test_reductions_of_tensors(cfg, count, seed):
     assert cfg.reduction_floats or ErrorCode.UNSUPPORTED in codes
 
 
-@pytest.mark.parametrize("cfg, rounds", [(CFG, 1), pytest.param(FLOATS, 20, marks=pytest.mark.nightly)], ids=lambda value: str(value)[:0])
+@pytest.mark.parametrize("cfg, rounds", [(CFG, 1), pytest.param(CFG, 20, marks=pytest.mark.nightly),
+                                         pytest.param(INTEGERS, 5, marks=pytest.mark.nightly)], ids=["tiny", "long", "integers"])
 def test_reductions_of_blocks(cfg, rounds, seed):
     """Every pair that is defined, and some that are not; from shared memory and within global memory."""
     rng = np.random.default_rng(seed)
@@ -123,9 +125,9 @@ def test_prefetched_lines_are_hit(hardware, hint):
     """
     stats = hardware.run(program, {1: start, 2: 0, 4: descriptor, 5: 0, 6: 0})
     hits, misses = hit_and_miss(stats)
-    lines = 640 // 128 + (hint == "tensor")         # and that of the descriptor
-    assert misses == lines
-    assert stats.counters["read_beats"] == lines * CFG.line_beats
+    tensor = hint == "tensor"       # which brings row by row, and the halves of its descriptor
+    assert misses == (20 + 2 if tensor else 640 // 128)
+    assert stats.counters["read_beats"] == 640 // CFG.axi_bytes + tensor * CFG.line_beats
     assert hits >= (0 if hint == "nothing" else 640 // 128)
     hardware.free(start)
     hardware.free(descriptor)
@@ -147,15 +149,14 @@ def test_blocks_of_arrays(hardware):
             assert np.array_equal(device.move_block(array)[0], array)
             assert np.array_equal(device.move_block(array, space="shared", smem_address=16, smem_destination=1008)[0], array)
             hints = device.prefetch_tensor(array, box=(3, 8), coords=(1, -4)), device.prefetch_block(0, 4096)
-            if device is hardware:      # two rows and the descriptor; 32 lines
-                assert [hit_and_miss(stats)[1] for stats in hints] == [3, 32]
+            if device is hardware:      # two rows and the descriptor, in halves; 32 lines
+                assert [hit_and_miss(stats)[1] for stats in hints] == [4, 32]
     assert hardware.memory.allocator.used == 0
 
 
 @pytest.mark.parametrize("call, error", [
     (lambda device: device.store_block(np.zeros(32, np.uint8), np.zeros(16, np.uint8)), "image must be a uint8 array of 16 bytes"),
     (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(16, np.uint8), reduce="add"), "reduce must be defined for U8"),
-    (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(4, np.float32), reduce="add"), "reduction_floats is false"),
     (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(4, np.uint32), reduce="mean"), "reduce must be None or one of"),
     (lambda device: device.move_block(np.zeros(16, np.uint8), np.zeros(32, np.uint8)), "into must have 16 bytes, not 32"),
     (lambda device: device.move_block(np.zeros(16, np.uint8), space="core"), "space must be global or shared"),
@@ -166,10 +167,14 @@ def test_wrong_arguments(call, error):
         call(device)
 
 
-def test_moves_need_the_configuration():
-    with (Device(load_config("tiny"), "golden", memory_bytes=MEMORY_BYTES) as device,
-          pytest.raises(ValueError, match="must have copy_within")):
-        device.move_block(np.zeros(16, np.uint8))
+@pytest.mark.parametrize("lacks, call", [
+    ({"copy_within": False}, lambda device: device.move_block(np.zeros(16, np.uint8))),
+    ({"reduction_floats": False}, lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(4, np.float32), reduce="add")),
+])
+def test_calls_need_the_configuration(lacks, call):
+    with (Device(CFG.replace(name="less", **lacks), "golden", memory_bytes=MEMORY_BYTES) as device,
+          pytest.raises(ValueError, match=f"{next(iter(lacks))} is false")):
+        call(device)
 
 
 def test_wrong_prefetches(hardware):

@@ -11,7 +11,7 @@ from heddle_sim.kernels.requantise import RequantiseSteps
 TINY = load_config("tiny")
 WIDE = Config(name="wide", threads=16, dot=8, shared_memory_kib=16, factor_words=128, axi_data_bits=128, thread_slots=4,
               thread_multipliers=1)
-CORES = TINY.replace(name="cores", cores=3)
+CORES = TINY.without_level2(name="cores", cores=3)
 CORNERS = (1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33)
 
 

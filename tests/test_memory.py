@@ -34,7 +34,7 @@ def test_arbiter(name, simulator, seed):
 
 
 def test_arbiter_with_second_level(simulator, seed):
-    cfg = load_config("tiny").replace(l2_kib=4, reductions=True)
+    cfg = load_config("tiny")
     run_bench(GlobalArbiter(cfg), bench="heddle_verif.bench.arbiter", cfg=cfg, simulator=simulator, seed=seed, test_filter="random_traffic")
 
 

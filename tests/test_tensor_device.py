@@ -8,7 +8,7 @@ from heddle.errors import ErrorCode
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.tensor_map import TensorMapError
 
-CFG = load_config("tiny").replace(name="tensors", l2_kib=16, reductions=True, reduction_floats=True)
+CFG = load_config("tiny")
 TYPES = [np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64, np.float16, np.float32, np.float64,
          ml_dtypes.bfloat16]
 

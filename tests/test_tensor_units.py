@@ -64,7 +64,7 @@ def test_multicast_load(name, seed):
 
 @pytest.mark.parametrize("cores", [2, 5])
 def test_multicast_network(cores, simulator, seed):
-    cfg = load_config("tiny").replace(tensors=True, cores=cores, multicast=True)
+    cfg = load_config("tiny").without_level2(tensors=True, cores=cores, multicast=True)
     run_bench(MulticastNetwork(cfg), bench="heddle_verif.bench.multicast", cfg=cfg, simulator=simulator, seed=seed)
 
 
@@ -93,13 +93,14 @@ def test_copy_unit_without_features(seed):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
 def test_copy_unit_many(name, seed):
-    cfg = load_config(name).replace(tensors=True, axi_address_bits=17, shared_memory_kib=32)
+    cfg = load_config(name)
+    cfg = cfg.replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=min(cfg.l2_kib, 64))
     _copy_unit(cfg, "tensor_copies", "verilator", seed, parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)
 
 
 @pytest.mark.parametrize("cases", ["number=(1|17)$", pytest.param(None, marks=pytest.mark.nightly)])
 def test_copy_speed(cases, seed):
-    cfg = load_config("base").replace(tensors=True, axi_address_bits=17, shared_memory_kib=32)
+    cfg = load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64)
     _copy_unit(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)
 
 

@@ -95,7 +95,7 @@ def operands(rng, m, n, k, kind):
 @pytest.mark.parametrize("kind", [np.int8, np.uint16])
 @pytest.mark.parametrize("name", ["tiny", "base", "quad", "cores"])
 def test_products_in_the_model(name, kind):
-    cfg = TINY.replace(cores=3) if name == "cores" else load_config(name)
+    cfg = TINY.without_level2(cores=3) if name == "cores" else load_config(name)
     rng = np.random.default_rng(4)
     with Device(cfg, "golden") as device:
         for m, n, k in ((1, 1, 1), (9, 17, 33), (33, 65, 70), (8, 40, 1000)):

@@ -226,6 +226,10 @@ class Config(DerivedParameters):
         """A copy with some parameters changed, validated again."""
         return dataclasses.replace(self, **changes)
 
+    def without_level2(self, **changes):
+        """A copy without second-level cache and what needs it, for numbers of cores that it does not take."""
+        return self.replace(l2_kib=0, reductions=False, reduction_floats=False, **changes)
+
     def as_dict(self):
         """The parameters as a plain dictionary (JSON-ready)."""
         return dataclasses.asdict(self)

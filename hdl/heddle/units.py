@@ -32,7 +32,9 @@ def _units():
     return {
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
         "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
-        "tensor_generator": TensorGenerator, "tmau": lambda cfg: CopyUnit(cfg.replace(tensors=True, tensor_floats=False)),
+        "tensor_generator": TensorGenerator,
+        # The form that has an aim for its area.
+        "tmau": lambda cfg: CopyUnit(cfg.without_level2(tensors=True, tensor_floats=False, copy_within=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
         "axi_master": AxiMaster, "level2": Level2, "reducer": Reducer, "multicast": MulticastNetwork,

@@ -13,6 +13,7 @@ BURST_INCREMENT = 1
 CACHE_ATTRIBUTES = 0b0011       # normal memory, not cacheable, bufferable
 PENDING_BITS = 16
 ITEMS = 3             # of a channel that may wait here
+SOON = 2              # requests, where a second level has taken a cycle: in registers, a cycle faster
 
 
 def axi_members(cfg, prefix="m_axi_"):
@@ -31,11 +32,11 @@ class AxiMaster(Component):
     """Turns a global port into an AXI4 master with the signals ``m_axi_awid`` … ``m_axi_rready``.
 
     Requests become incrementing bursts of full beats, the tag is the ID. A queue stands in each of the five channels: latency 2 cycles
-    each way, throughput one request and one beat a cycle in each direction; all outputs depend on registers only and stand until they
-    are accepted (queues in distributed RAM take fewer LUTs than register stages). Write data may be offered before their address, as
-    AXI4 allows. An answer with ``resp[1]`` (slave or decode error) has its ``error`` bit set. Bursts longer than what the slave accepts
-    are not split: requests keep to 4 KiB pages themselves. Reset must come together with the reset of the slave
-    [docs/units/axi.md].
+    each way (1 for requests where there is a second level), throughput one request and one beat a cycle in each direction; all outputs
+    depend on registers only and stand until they are accepted (queues in distributed RAM take fewer LUTs than register stages). Write data
+    may be offered before their address, as AXI4 allows. An answer with ``resp[1]`` (slave or decode error) has its ``error`` bit set.
+    Bursts longer than what the slave accepts are not split: requests keep to 4 KiB pages themselves. Reset must come together with the
+    reset of the slave [docs/units/axi.md].
 
     Parameters
     ----------
@@ -85,7 +86,7 @@ class AxiMaster(Component):
         return getattr(self, f"m_axi_{name}")
 
     def _address(self, m, channel, requests):
-        m.submodules[f"{channel}_buffer"] = buffer = Queue(requests.payload.shape(), ITEMS)
+        m.submodules[f"{channel}_buffer"] = buffer = Queue(requests.payload.shape(), SOON if self.cfg.l2_kib else ITEMS)
         link(m, requests, buffer.i)
         constants = {"size": exact_log2(self.cfg.axi_bytes), "burst": BURST_INCREMENT, "lock": 0, "cache": CACHE_ATTRIBUTES,
                      "prot": 0}

@@ -8,7 +8,7 @@ from ..once import Once
 from ..stream import link
 from .l2_bank import Level2Bank
 from .l2_join import LineJoin
-from .l2_layouts import Level2Sizes, line_beat_layout, line_read_layout
+from .l2_layouts import Level2Sizes, line_part_layout, line_read_layout
 from .l2_port import Level2Port
 
 __all__ = ["Level2"]
@@ -72,7 +72,7 @@ class Level2(Component):
         return m
 
     def _to_bank(self, m, ports, number, bank):
-        for name, shape in (("read", line_read_layout(self.cfg)), ("write", line_beat_layout(self.cfg))):
+        for name, shape in (("read", line_read_layout(self.cfg)), ("write", line_part_layout(self.cfg))):
             m.submodules[f"{name}_join_{number}"] = join = LineJoin(shape, len(ports))
             for port, way_in, ends in zip(ports, join.i, join.ends):
                 out, mine = getattr(port, f"o_{name}"), getattr(port, f"{name}_bank") == number

@@ -80,19 +80,16 @@ class Level2Access(Component):
         """The beat that is next in the access in front."""
         access = self.i_access.payload
         beat, begun = Signal(self.sizes.beat_bits), Signal()
-        now = SimpleNamespace(**{name: Signal(name=f"now_{name}") for name in ("go", "inside", "answers", "reduces", "ends", "over")})
+        now = SimpleNamespace(**{name: Signal(name=f"now_{name}") for name in ("go", "ends")})
         now.number = Signal(self.sizes.beat_bits, name="now_number")
         now.row = Cat(now.number, access.place)
         m.d.comb += [
-            now.number.eq(Mux(begun, beat, Mux(access.fills, 0, access.first))),
-            now.inside.eq((now.number >= access.first) & (now.number <= access.last)),
-            now.answers.eq(now.inside & access.answers), now.reduces.eq(now.inside & access.reduces),
-            now.ends.eq(now.number == access.last),
-            now.over.eq(Mux(access.fills, now.number.all(), now.ends)),
-            self.i_access.ready.eq(now.go & now.over), self.i_fill.ready.eq(now.go & access.fills),
+            now.number.eq(Mux(begun, beat, access.first)),
+            now.ends.eq(now.number == access.last), self.i_access.ready.eq(now.go & now.ends),
+            self.i_fill.ready.eq(now.go & access.fills),
         ]
         with m.If(now.go):
-            m.d.sync += [beat.eq(now.number + 1), begun.eq(~now.over)]
+            m.d.sync += [beat.eq(now.number + 1), begun.eq(~now.ends)]
         m.d.sync += self.failed.eq(now.go & access.fills & self.i_fill.payload.error)
         return now
 
@@ -108,7 +105,7 @@ class Level2Access(Component):
         access = self.i_access.payload
         m.d.comb += now.go.eq(self.i_access.valid & (~access.fills | self.i_fill.valid) & fetched.free & ~blocked)
         with m.If(fetched.free):
-            m.d.sync += [fetched.answers.eq(now.go & now.answers), fetched.reduces.eq(now.go & now.reduces)]
+            m.d.sync += [fetched.answers.eq(now.go & access.answers), fetched.reduces.eq(now.go & access.reduces)]
         with m.If(now.go):
             m.d.sync += [fetched.filled.eq(access.fills), fetched.error.eq(self.i_fill.payload.error), fetched.ends.eq(now.ends),
                          fetched.core.eq(access.core), fetched.data.eq(self.i_fill.payload.data), fetched.row.eq(now.row)]
@@ -155,7 +152,7 @@ class Level2Access(Component):
         value, error = self._value(contents, fetched)
         m.d.comb += [reducer.old.eq(value), reducer.new.eq(written["new"]), reducer.reduction.eq(written["reduction"]),
                      reducer.format.eq(written["format"]), enable.eq(~out.valid | out.ready),
-                     self.i_beat.ready.eq(now.go & now.reduces)]
+                     self.i_beat.ready.eq(now.go & self.i_access.payload.reduces)]
         stages = self._stages(m, enable, {"valid": fetched.reduces, "row": fetched.row, "error": error,
                                           **{name: written[name] for name in fields}})
         last = stages[-1]
@@ -168,10 +165,11 @@ class Level2Access(Component):
         m.d.comb += self.reducing.eq(Cat(valid for valid, _ in inside).any())
         whole, blocks = Signal(name="reduced_whole"), Signal(name="reduced_blocks")
         writes = out.valid & out.ready
+        reduces = self.i_access.payload.reduces
         writes_contents = self.i_access.payload.fills & ~whole
         m.d.comb += [
-            whole.eq(now.reduces & beat.strobe.all()),
-            blocks.eq(Cat(valid & (row == now.row) for valid, row in inside).any() | (now.reduces & ~self.i_beat.valid)
+            whole.eq(reduces & beat.strobe.all()),
+            blocks.eq(Cat(valid & (row == now.row) for valid, row in inside).any() | (reduces & ~self.i_beat.valid)
                       | (last["valid"] & writes_contents)),
         ]
         return SimpleNamespace(blocks=blocks, whole=whole, writes=writes, row=last["row"], data=reducer.result,

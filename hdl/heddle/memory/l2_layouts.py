@@ -10,7 +10,8 @@ from ..constants import LINE_BYTES
 from ..isa.layout import Reduction
 from ..tmau.descriptor import TensorFormat
 
-__all__ = ["Level2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_read_layout"]
+__all__ = ["Level2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_burst_layout", "line_part_layout",
+           "line_read_layout"]
 
 BEATS_AHEAD = 128       # beats of reads, and of writes, that may be under way in a bank: they cover the latency of memory
 
@@ -19,7 +20,8 @@ BEATS_AHEAD = 128       # beats of reads, and of writes, that may be under way i
 class Level2Sizes:
     """Derived sizes: line number = {tag, set, bank}, from the top.
 
-    One bank for each core, each with an AXI master of its own; ``lines`` reads and as many writes of lines may be under way in a bank.
+    One bank for each core, each with an AXI master of its own; ``reads`` reads and ``writes`` writes of (parts of) lines may be under way
+    in a bank: as many as the copy unit of a core has bursts, so that short rows too cover the latency of memory.
     """
 
     cfg: Config
@@ -67,8 +69,12 @@ class Level2Sizes:
         return self.set_bits + self.way_bits
 
     @property
-    def lines(self):
-        return max(8, BEATS_AHEAD // self.cfg.line_beats)
+    def reads(self):
+        return max(8, BEATS_AHEAD // self.cfg.line_beats, self.cfg.axi_reads)
+
+    @property
+    def writes(self):
+        return max(8, BEATS_AHEAD // self.cfg.line_beats, self.cfg.axi_writes)
 
 
 def line_read_layout(cfg):
@@ -76,6 +82,17 @@ def line_read_layout(cfg):
     sizes = Level2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "prefetch": 1,
                               "core": cfg.core_bits})
+
+
+def line_burst_layout(cfg):
+    """A burst of memory within a line of the bank."""
+    sizes = Level2Sizes(cfg)
+    return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "beats_minus_one": sizes.beat_bits})
+
+
+def line_part_layout(cfg):
+    """A beat on its way to the bank, or (``announces``) only that a plain write of beats ``beat`` to ``last`` begins with the next one."""
+    return data.StructLayout(line_beat_layout(cfg).members | {"announces": 1, "last": Level2Sizes(cfg).beat_bits})
 
 
 def line_beat_layout(cfg):

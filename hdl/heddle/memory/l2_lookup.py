@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from .l2_layouts import Level2Sizes, line_read_layout
+from .l2_layouts import Level2Sizes, line_burst_layout, line_read_layout
 from .l2_pending import PendingWrites
 from .l2_tags import Level2Tags
 
@@ -19,20 +19,20 @@ def line_write_layout(cfg):
 
 
 def line_access_layout(cfg):
-    """What becomes of line ``place`` of the cache: with ``fills`` it first comes from memory; then beats ``first`` to ``last`` are
-    answered (``answers``) or reduced (``reduces``)."""
+    """What becomes of beats ``first`` to ``last`` of line ``place`` of the cache: with ``fills`` they come from memory; they are answered
+    (``answers``) or reduced (``reduces``)."""
     sizes = Level2Sizes(cfg)
     return data.StructLayout({"place": sizes.place_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "fills": 1, "answers": 1,
                               "reduces": 1, "core": cfg.core_bits})
 
 
 class Level2Lookup(Component):
-    """Decides hits and misses of one line a cycle, reads and writes in turn; 2 cycles from a request to the read of memory.
+    """Decides hits and misses of one line a cycle, reads and writes in turn; 1 cycle from a request to the read of memory.
 
     The order of decisions is the order in which the second half acts, so a place is refilled only behind all accesses to what it held,
     whatever the replacement, and a tag may be dropped at any time.
 
-    - Read or prefetch, hit: an access (a prefetch: nothing). Miss: a place is allocated, memory is asked for the whole line, an access.
+    - Read or prefetch, hit: an access (a prefetch: nothing). Miss: a place is allocated, memory is asked for the beats, an access.
     - Write: the line is dropped from the cache and goes to memory.
     - Reduction: like a read; its result goes to the cache and to memory.
 
@@ -50,8 +50,8 @@ class Level2Lookup(Component):
     i_read : In(stream of line_read_layout(cfg))
     i_write : In(stream of line_write_layout(cfg))
     o_access : Out(stream of line_access_layout(cfg))
-    o_fill : Out(stream of address)
-        Lines that memory is asked for, as byte addresses within the bank.
+    o_fill : Out(stream of line_burst_layout(cfg))
+        Beats that memory is asked for.
     o_write : Out(stream of line_write_layout(cfg))
         Writes and reductions in their order.
     answered : In(1)
@@ -69,7 +69,7 @@ class Level2Lookup(Component):
             "i_read": In(stream.Signature(line_read_layout(cfg))),
             "i_write": In(stream.Signature(line_write_layout(cfg))),
             "o_access": Out(stream.Signature(line_access_layout(cfg))),
-            "o_fill": Out(stream.Signature(self.sizes.line_bits)),
+            "o_fill": Out(stream.Signature(line_burst_layout(cfg))),
             "o_write": Out(stream.Signature(line_write_layout(cfg))),
             "answered": In(1), "clear": In(1), "busy": Out(1),
             "event_hit": Out(1), "event_miss": Out(1), "event_eviction": Out(1),
@@ -103,10 +103,9 @@ class Level2Lookup(Component):
             m.d.comb += port.valid.eq(ready & needed & own & Cat(others).all())
         m.d.comb += [
             advance.eq(~valid | (ready & Cat(~needed | room for _, needed, room in outputs).all())),
-            tags.line.eq(request.line), tags.allocate.eq(valid & advance & misses), tags.drop.eq(valid & advance & plain & tags.hit),
+            tags.line.eq(request.line), tags.allocate.eq(valid & advance & misses), tags.drop.eq(valid & advance & plain & tags.present),
             pending.line.eq(request.line), pending.push.eq(valid & advance & request.writes), pending.reduces.eq(request.reduces),
             pending.pop.eq(self.answered), self.busy.eq(valid | ~pending.empty),
-            self.o_fill.payload.eq(request.line),
         ]
         self._payloads(m, request, tags, misses)
         for name, condition in (("hit", looks_up & tags.hit), ("miss", misses), ("eviction", misses & tags.evicts)):
@@ -114,8 +113,10 @@ class Level2Lookup(Component):
         return m
 
     def _payloads(self, m, request, tags, misses):
-        access = self.o_access.payload
+        access, fill = self.o_access.payload, self.o_fill.payload
         m.d.comb += [
+            fill.line.eq(request.line), fill.first.eq(request.first), fill.beats_minus_one.eq(request.last - request.first),
+            tags.wanted.eq(Cat((request.first <= beat) & (request.last >= beat) for beat in range(self.cfg.line_beats))),
             access.place.eq(Cat(tags.way, request.line[:self.sizes.set_bits])), access.fills.eq(misses),
             access.answers.eq(request.answers), access.reduces.eq(request.reduces),
             *(access[name].eq(request[name]) for name in ("first", "last", "core")),

@@ -1,6 +1,6 @@
 """Lines of a bank whose writes memory has not answered yet."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from .l2_layouts import Level2Sizes
@@ -9,7 +9,7 @@ __all__ = ["PendingWrites"]
 
 
 class PendingWrites(Component):
-    """A ring of ``lines`` line numbers, compared with ``line``.
+    """A ring of ``writes`` line numbers, compared with ``line``.
 
     A line that is pending must not be read from memory: the read could overtake the write. Entries leave in the order in
     which they came. Combinational outputs; reset empties it.
@@ -35,7 +35,7 @@ class PendingWrites(Component):
 
     def elaborate(self, platform):
         m = Module()
-        count = self.sizes.lines
+        count = self.sizes.writes
         valid, reduction = Signal(count), Signal(count, reset_less=True)
         newest, oldest = Signal(range(count)), Signal(range(count))
         same = Signal(count)
@@ -46,7 +46,7 @@ class PendingWrites(Component):
                 m.d.sync += [line.eq(self.line), reduction[entry].eq(self.reduces)]
         for condition, index, value in ((self.pop, oldest, 0), (self.push, newest, 1)):
             with m.If(condition):
-                m.d.sync += [valid.bit_select(index, 1).eq(value), index.eq(index + 1)]
+                m.d.sync += [valid.bit_select(index, 1).eq(value), index.eq(Mux(index == count - 1, 0, index + 1))]
         m.d.comb += [
             self.reduced.eq((same & reduction).any()), self.written.eq((same & ~reduction).any()),
             self.free.eq(~valid.bit_select(newest, 1)), self.empty.eq(~valid.any()),

@@ -46,11 +46,10 @@ class WordReducer(Component):
         integer = self._delayed(m, integers.result, FLOAT_LATENCY - INTEGER_LATENCY, "integer")
         is_float, single = (self._delayed(m, value, FLOAT_LATENCY, name)
                             for value, name in ((self.is_float, "is_float"), (self.floats.single, "single")))
-        halves = []
+        halves, low_type, high_type = [], Once("reduction_32", FloatReducer, single=True), Once("reduction_16", FloatReducer, single=False)
         for half in range(2):
             old, new = self.old.word_select(half, WORD_BITS // 2), self.new.word_select(half, WORD_BITS // 2)
-            m.submodules[f"low_{half}"] = low = FloatReducer(single=True)
-            m.submodules[f"high_{half}"] = high = FloatReducer(single=False)
+            low, high = low_type.instantiate(m, f"low_{half}"), high_type.instantiate(m, f"high_{half}")
             for unit, start in ((low, 0), (high, 16)):
                 m.d.comb += [unit.enable.eq(self.enable), unit.control.eq(self.floats), unit.old.eq(old[start:]), unit.new.eq(new[start:])]
             halves.append(Cat(low.result[:16], Mux(single, low.result[16:], high.result)))

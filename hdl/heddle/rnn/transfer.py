@@ -22,8 +22,8 @@ class Transfer(Component):
     """Reads ``words`` words of shared memory, a word a cycle: from ``first`` on, or, with ``on``, behind the last one read.
 
     ``begin`` counts only while ``free``, that is when all words of the transfer before are asked for; words stand at ``o`` three cycles
-    later, each with the ``tag`` of its transfer and places that count up from ``place``. A word that lies outside of shared memory is not read; it
-    ends the transfer with ``outside``, its number at ``word``. Banks that are not granted cost cycles. Reset ends a transfer.
+    later, each with the ``tag`` of its transfer and places that count up from ``place``. A word that lies outside of shared memory is not
+    read; it ends the transfer with ``outside``, its number at ``word``. Banks that are not granted cost cycles. Reset ends a transfer.
 
     Members
     -------

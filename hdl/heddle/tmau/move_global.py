@@ -29,7 +29,7 @@ class _Span:
         self.address = Signal(cfg.axi_address_bits, name=f"{name}_address")
         m.d.comb += [
             self.first.eq((block << halves)[:low]), self.end.eq((blocks << halves) + self.first),
-            self.beats_minus_one.eq((self.end - 1) >> low),
+            self.beats_minus_one.eq((self.end - 1)[low:len(self.end)]),
             self.address.eq((block << BLOCK_BITS) & ~(cfg.axi_bytes - 1)),
         ]
 

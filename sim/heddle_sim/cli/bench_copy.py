@@ -4,7 +4,7 @@ import numpy as np
 
 from ..golden.tensor_copy import load_tensor, store_tensor
 from ..kernels.copy_cases import QUICK, copy_sweep
-from ..kernels.tensor_copy import block_copy, repeated_copies
+from ..kernels.tensor_copy import MOST_STARTS, block_copy, repeated_copies
 from .common import CommandFailed, print_rows
 
 __all__ = ["copy_aims", "copy_row", "copy_rows", "print_copy"]
@@ -39,7 +39,8 @@ def copy_rows(device, seed, check, quick=False, progress=None):
 
 
 def copy_row(device, case, seed, check):
-    """Copies a box again and again, back to back, and counts.
+    """Copies one box after the other, back to back, and counts. No box has bytes in common with another one, so that a second-level
+    cache brings each from memory.
 
     From the hardware's counters of two runs of which one has more requests: ``beats`` and ``cycles`` of these requests,
     ``beats_per_cycle``, ``bytes_per_cycle``, ``bus_fraction`` (bytes of the rows, of what the bus could carry), ``limit`` (the largest
@@ -50,7 +51,7 @@ def copy_row(device, case, seed, check):
     cfg = device.cfg
     rows = case.rows(cfg.shared_bytes)
     with _Operands(device, case, rows, seed) as operands:
-        more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), MOST_REQUESTS, cfg.instruction_words - PROGRAM - FEW)
+        more = operands.more
         before, one, few, many = (operands.run(count, check) for count in (0, 1, FEW, FEW + more))
     parameters = {
         "direction": "store" if case.store else "load", "mode": "im2col" if case.pixels else "tile", "rank": case.rank,
@@ -83,17 +84,20 @@ class _Operands:
 
     def __init__(self, device, case, rows, seed):
         self.device, self.case, self.rows = device, case, rows
+        cfg = device.cfg
+        most = MOST_REQUESTS if case.rank > 1 else MOST_STARTS - FEW - 1
+        self.more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), most, (cfg.instruction_words - PROGRAM) // 2 - FEW)
         self.generator = np.random.default_rng(seed)
 
     def __enter__(self):
         device, self._addresses = self.device, []
-        size = self.case.fields(self.rows, 0).tensor_bytes
+        self.boxes = 1 + FEW + self.more
+        size = self.case.fields(self.rows, 0, self.boxes).tensor_bytes
         tensor, descriptor, self.image = (self._reserve(nbytes) for nbytes in (size, 128, device.cfg.shared_bytes))
-        self.fields = self.case.fields(self.rows, tensor)
+        self.fields = self.case.fields(self.rows, tensor, self.boxes)
         device.write(descriptor, np.frombuffer(self.fields.encode(), np.uint8))
         pitch = -(-self.fields.bytes // PERIOD) * PERIOD
         self.places = [number * pitch for number in range(min(PLACES, device.cfg.shared_bytes // pitch))]
-        self.period = pitch if len(self.places) > 1 else device.cfg.shared_bytes
         self.request = self.case.request(descriptor)
         return self
 
@@ -108,13 +112,12 @@ class _Operands:
     def run(self, count, check):
         """A run with ``count`` copies after the first one; compares memory and shared memory with the golden model."""
         device, fields = self.device, self.fields
-        # The same at each place: there is no order between bursts of stores.
-        shared = np.resize(self.generator.integers(0, 256, self.period, np.uint8), device.cfg.shared_bytes)
+        shared = self.generator.integers(0, 256, device.cfg.shared_bytes, np.uint8)
         device.write(self.image, shared)
         device.write(fields.address, self.generator.integers(0, 256, fields.tensor_bytes, np.uint8))
         memory = device.memory.bytes.copy() if check else None
         self._blocks(to_shared=True)
-        launch = repeated_copies(device.cfg, self.request, fields.bytes, self.places, count)
+        launch = repeated_copies(device.cfg, self.request, fields.bytes, self.places, count, self.case.step(self.rows))
         stats = device.run(launch.program, launch.uniform)
         if check:
             self._blocks(to_shared=False)
@@ -126,11 +129,14 @@ class _Operands:
         self.device.run(launch.program, launch.uniform)
 
     def _compare(self, memory, shared, count):
-        for place in self.places[:max(count, 1)]:
+        numbers = [0, *range(count)]        # places of the copies; later loads replace what earlier ones brought
+        for box, number in enumerate(numbers):
+            request = self.case.request(self.request.descriptor, start=box * self.case.step(self.rows))
+            place = self.places[number % len(self.places)]
             if self.case.store:
-                store_tensor(memory, shared, self.fields, self.request.coordinates, place)
-            else:
-                load_tensor(memory, shared, self.fields, self.request.coordinates, place, self.request.offsets)
+                store_tensor(memory, shared, self.fields, request.coordinates, place)
+            elif box >= len(numbers) - len(self.places) or not box:
+                load_tensor(memory, shared, self.fields, request.coordinates, place, request.offsets)
         memory[self.image:self.image + len(shared)] = shared
         found = self.device.memory.bytes
         if not np.array_equal(found, memory):

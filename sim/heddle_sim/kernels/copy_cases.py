@@ -58,11 +58,21 @@ class CopyCase:
         """Largest part of the bus that the bytes of the rows can be: what a beat brings beside its row is lost."""
         return self.row / (self.beats(axi_bytes) * axi_bytes)
 
-    def fields(self, rows, address):
-        """A descriptor with boxes of ``rows`` rows, all of them inside the tensor, which begins at ``address``."""
+    def _counts(self, rows):
+        """Rows of a box in each dimension but the innermost."""
         spatial = self.rank - 1
-        counts = ([rows, 1, 1, 1] if spatial < 2 else [rows // 4, 4, 1, 1] if spatial < 3 else [rows // 4, 2, 2, 1])[:spatial]
-        sizes = (2 * self.row, *(count * self.stride + 2 for count in counts))
+        return ([rows, 1, 1, 1] if spatial < 2 else [rows // 4, 4, 1, 1] if spatial < 3 else [rows // 4, 2, 2, 1])[:spatial]
+
+    def step(self, rows):
+        """From a box to the next one, in the outermost dimension: they have no sector of memory in common."""
+        return self._counts(rows)[-1] * self.stride if self.rank > 1 else 2 * self.row
+
+    def fields(self, rows, address, boxes=1):
+        """A descriptor with boxes of ``rows`` rows; ``boxes`` of them, side by side, are inside the tensor, which begins at ``address``."""
+        spatial, counts = self.rank - 1, self._counts(rows)
+        sizes = [2 * self.row, *(count * self.stride + 2 for count in counts)]
+        sizes[-1] += (boxes - 1) * self.step(rows)
+        sizes = tuple(sizes)
         strides, pitch = [], 2 * self.row
         for size in sizes[1:]:
             strides.append(pitch)
@@ -76,10 +86,11 @@ class CopyCase:
         return TensorFields(**common, mode=TensorMode.IM2COL, lower_corner=(0,) * (self.rank - 2), upper_corner=upper,
                             pixels_per_column=rows, channels_per_pixel=self.row)
 
-    def request(self, descriptor, shared_address=0):
-        """The request for the box at the beginning of the tensor."""
-        return TensorRequest(coordinates=(0,) * self.rank, offsets=(0,) * (self.rank - 2) if self.pixels else (), descriptor=descriptor,
-                             shared_address=shared_address, mode=TensorMode.IM2COL if self.pixels else TensorMode.TILE, store=self.store)
+    def request(self, descriptor, shared_address=0, start=0):
+        """The request for the box at ``start`` of the outermost dimension."""
+        coordinates, offsets = (*(0,) * (self.rank - 1), start), (0,) * (self.rank - 2) if self.pixels else ()
+        return TensorRequest(coordinates=coordinates, offsets=offsets, descriptor=descriptor, shared_address=shared_address,
+                             mode=TensorMode.IM2COL if self.pixels else TensorMode.TILE, store=self.store)
 
 
 def copy_sweep():

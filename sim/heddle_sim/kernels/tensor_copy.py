@@ -7,7 +7,10 @@ from ..isa import assemble
 from .launch import Launch
 from .text import KernelText
 
-__all__ = ["block_copy", "block_move", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
+__all__ = ["MOST_STARTS", "block_copy", "block_move", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
+
+
+MOST_STARTS = 48        # boxes of ``repeated_copies`` of rank 1
 
 
 def _first_core(text, emit):
@@ -57,30 +60,37 @@ def tensor_copy(cfg, request, nbytes):
     return program.launch(cfg, emit)
 
 
-def repeated_copies(cfg, request, nbytes, places, count):
-    """A first copy, which brings the descriptor, and when it is over ``count`` copies of the same box back to back, between global
-    memory and one of ``places`` in shared memory after the other."""
-    names = [f"place{number}" for number in range(len(places))]
-    program = _TensorText(request, ["all_bytes", *names])
-    first = max(program.uniform) + 1 - len(places)
-    program.uniform |= {program.uniform_bytes: nbytes, first - 1: count * nbytes}
-    program.uniform |= {first + number: place for number, place in enumerate(places)}
+def repeated_copies(cfg, request, nbytes, places, count, step):
+    """A first copy, which brings the descriptor, and when it is over ``count`` copies back to back, between global memory and one of
+    ``places`` in shared memory after the other. Each box lies ``step`` further in the outermost dimension than the one before:
+    there are at most ``MOST_STARTS`` of rank 1, whose coordinates all stand in registers, so that no other instruction comes between."""
+    names, rank = [f"place{number}" for number in range(len(places))], len(request.coordinates)
+    starts = [f"start{number}" for number in range(count + 1)] if rank == 1 else []
+    program = _TensorText(request, ["all_bytes", *names, *starts])
+    first = program.uniform_bytes + rank + len(request.offsets) + 1
+    values = [count * nbytes, *places, *(number * step for number in range(len(starts)))]
+    program.uniform |= {program.uniform_bytes: nbytes, **{first + number: value for number, value in enumerate(values)}}
+    outermost = f"c{rank - 1}"
 
-    def copies(chosen, total):
+    def copies(chosen, total, box):
         if not chosen:
             return
+        spaces, barrier = ("global.shared", "") if request.store else ("shared.global", ", b0")
+        lines = []
+        for number, place in enumerate(chosen):
+            operands = f"{{descriptor}}, {{{starts[box + number]}}}" if starts else program.operands
+            lines.append(f"    copy_tensor.{program.form}.{spaces} {{{place}}}, {operands}{barrier}")
+            if not starts:
+                lines.append(f"    uadd {{{outermost}}}, {{{outermost}}}, {step}")
         if request.store:
-            program.text(*(f"    copy_tensor.{program.form}.global.shared {{{place}}}, {program.operands}" for place in chosen),
-                         "    wait.copy")
+            program.text(*lines, "    wait.copy")
             return
-        program.text(f"    barrier.expect b0, {{{total}}}",
-                     *(f"    copy_tensor.{program.form}.shared.global {{{place}}}, {program.operands}, b0" for place in chosen),
-                     "    barrier.wait b0", "    wait.copy")
+        program.text(f"    barrier.expect b0, {{{total}}}", *lines, "    barrier.wait b0", "    wait.copy")
 
     def emit():
         program.text("    invalidate_descriptor {descriptor}")
-        copies(names[:1], "bytes")
-        copies([names[number % len(names)] for number in range(count)], "all_bytes")
+        copies(names[:1], "bytes", 0)
+        copies([names[number % len(names)] for number in range(count)], "all_bytes", 1)
     return program.launch(cfg, emit)
 
 

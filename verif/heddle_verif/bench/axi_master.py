@@ -32,7 +32,7 @@ class AxiMasterBench(Bench):
         self.counts, self.events, self.open = Counter(), Counter(), Counter()
 
     async def start(self):
-        cfg, dut = self.cfg, self.dut
+        cfg, dut = self.cfg.without_level2(), self.dut       # which is in front: requests are those for memory
         ids = cfg.axi_id_bits
         self.ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=MEMORY_BYTES)
         self.golden = self.rng.integers(0, 256, MEMORY_BYTES, np.uint8)

@@ -7,7 +7,7 @@ from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 
 from ..tensors import request_members
-from .copy_system import SystemBench
+from .copy_system import MEMORY_BYTES, SystemBench
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -19,11 +19,13 @@ async def tensor_latency(dut):
     for _ in range(max(bench.cfg.axi_reads, bench.cfg.axi_writes)):
         await RisingEdge(dut.clk)
     for rank in range(1, 6):
-        fields = TensorFields(sizes=(64, *[8] * (rank - 1)), strides=tuple(64 * 8 ** d for d in range(rank - 1)),
-                              box=(64, *[1] * (rank - 1)), element_strides=(1,) * rank)
+        # Rows of their own for each request: a second level has none of them.
+        fields = TensorFields(sizes=(128, *[8] * (rank - 1)), strides=tuple(128 * 8 ** d for d in range(rank - 1)),
+                              box=(64, *[1] * (rank - 1)), element_strides=(1,) * rank, address=MEMORY_BYTES // 2 + 1024 * rank)
         bench.ram.write(1024 * rank, fields.encode())
         for cached in (False, True):
-            operations.put({"address": 1024 * rank, "request": request_members(TensorRequest(coordinates=(0,) * rank))})
+            request = TensorRequest(coordinates=(64 * cached, *(0,) * (rank - 1)))
+            operations.put({"address": 1024 * rank, "request": request_members(request)})
             taken = first = None
             for cycle in range(200):
                 await RisingEdge(dut.clk)

@@ -136,7 +136,7 @@ def wrong_programs(cfg):
         "register": (code.ILLEGAL_OPERAND, wrong(opcode=Opcode.THREAD_ALU, dst=cfg.registers)),
         "mm of global memory": (code.UNSUPPORTED, "segment.global.b8.d1 ur3, 0\nmm8.sa.sb r0, ur3:rf257:0, r256"),
         "swizzled copy": (code.UNSUPPORTED, wrong(opcode=Opcode.COPY_BLOCK, **{"modifiers.copy.swizzle": 1})),
-        "copy within shared memory": (code.UNSUPPORTED, copies.format(0, 64, "shared.shared", "")),
+        "multicast on one core": (code.UNSUPPORTED, wrong(opcode=Opcode.COPY_BLOCK, **{"modifiers.copy.multicast": 1})),
         "branch": (code.PROGRAM_COUNTER, wrong(opcode=Opcode.BRANCH, imm=1 << 20)),
         "shared misaligned": (code.MISALIGNED, f"{offsets}\nsegment.shared.b8.d1 ur3, 2\nld.b32 r4, ur3:rf257:0"),
         "global misaligned": (code.MISALIGNED, f"{offsets}\nsegment.global.b8.d1 ur3, 0\n@p0 ld.v4 r4, ur3:rf257:1\nst.v4 ur3:rf257:8, r4"),

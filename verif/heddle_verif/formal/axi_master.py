@@ -35,7 +35,7 @@ class AxiMasterSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg = load_config("tiny").replace(axi_address_bits=16, axi_reads=2, axi_writes=2)
+        cfg = load_config("tiny").without_level2(axi_address_bits=16, axi_reads=2, axi_writes=2)
         m.submodules.dut = dut = AxiMaster(cfg)
         beats_minus_one, prompt = Signal(8), Signal()
         m.d.comb += [beats_minus_one.eq(AnyConst(2)), prompt.eq(AnyConst(1))]

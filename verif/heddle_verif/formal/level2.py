@@ -39,12 +39,12 @@ class Sized(Elaboratable):
 
 class LookupSpec(Component):
     """Whatever line is looked at: it is asked of memory only while no write to it is pending; no plain write to it goes out while a
-    reduction of it is pending; it is a hit only while it is in the place of the hit; without ``clear`` it is not asked of memory
-    again until then.
+    reduction of it is pending; it is a hit only while all beats asked for are in the place of the hit; without ``clear`` they are not
+    asked of memory again until then.
 
     Every read that is taken becomes one access, in order; a write one write. The outputs keep to the rules of streams. Environment:
     inputs keep to the rules, no more writes are answered than were made. The unit has two sets of two places for eight lines, and two
-    pending writes: no property depends on the numbers.
+    pending writes; a line has two beats: no property depends on the numbers.
     """
 
     def __init__(self):
@@ -52,8 +52,8 @@ class LookupSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg = load_config("tiny").replace(axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
-        m.submodules.dut = dut = Sized(lambda: l2_lookup.Level2Lookup(cfg), lines=PENDING, line_bits=3)
+        cfg = load_config("tiny").replace(axi_data_bits=512, axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
+        m.submodules.dut = dut = Sized(lambda: l2_lookup.Level2Lookup(cfg), writes=PENDING, line_bits=3)
         for name in ("i_read", "i_write"):
             any_stream(m, getattr(dut, name), name)
         for name in ("o_access", "o_fill", "o_write"):
@@ -74,7 +74,7 @@ class LookupSpec(Component):
         pushed, popped, place = (Signal(range(2 * PENDING), name=name) for name in ("pushed", "popped", "ring_place"))
         count, ahead = Signal(range(2 * PENDING)), Signal(range(2 * PENDING))
         tracked, reduces = Signal(), Signal()
-        mine = dut.o_fill.payload == line       # of what is being looked up
+        mine = dut.o_fill.payload.line == line      # of what is being looked up
         m.d.comb += [count.eq(pushed - popped), ahead.eq(place - popped), Assume(~dut.answered | (count != 0))]
         m.d.sync += [pushed.eq(pushed + sent["write"]), popped.eq(popped + dut.answered)]
         m.d.comb += [Assert(count <= PENDING), Cover(count == PENDING)]
@@ -88,17 +88,23 @@ class LookupSpec(Component):
             m.d.sync += [tracked.eq(1), reduces.eq(dut.o_write.payload.reduces), place.eq(pushed)]
 
     def _place(self, m, dut, sent, line):
-        """Where the line is, as its fills, the fills of its place and the writes to it say."""
-        here, quiet, place = Signal(), Signal(), Signal(dut.sizes.place_bits)
+        """Where the beats of the line are, as their fills, the fills of their place and the writes to it say."""
+        here, wanted, place = Signal(dut.cfg.line_beats), Signal(dut.cfg.line_beats), Signal(dut.sizes.place_bits)
+        quiet = Signal()
         m.d.comb += [quiet.eq(AnyConst(1)), Assume(~quiet | ~dut.clear)]       # without ``clear`` no line is lost
-        access, mine = dut.o_access.payload, dut.o_fill.payload == line
+        access, fill = dut.o_access.payload, dut.o_fill.payload
+        mine, again = fill.line == line, here.any() & (place == access.place)
+        m.d.comb += wanted.eq(Cat((access.first <= beat) & (access.last >= beat) for beat in range(dut.cfg.line_beats)))
+        for port in (dut.i_read, dut.i_write):
+            m.d.comb += Assume(port.payload.first <= port.payload.last)
         with m.If(sent["access"]):
             with m.If(mine & ~access.fills):
-                m.d.comb += [Assert(here), Assert(place == access.place), Cover(access.reduces)]
+                m.d.comb += [Assert((wanted & ~here) == 0), Assert(place == access.place), Cover(access.reduces)]
             with m.If(access.fills):
-                m.d.comb += Assert(~(mine & here & quiet))
+                m.d.comb += [Assert((fill.first == access.first) & (fill.first + fill.beats_minus_one == access.last)),
+                             Assert(~mine | ~quiet | ((wanted & ~here).any() & (again | ~here.any()))), Cover(mine & again)]
                 with m.If(mine):
-                    m.d.sync += [here.eq(1), place.eq(access.place)]
+                    m.d.sync += [here.eq(Mux(again, here, 0) | wanted), place.eq(access.place)]
                 with m.Elif(place == access.place):
                     m.d.sync += here.eq(0)
         m.d.comb += Assert(sent["fill"] == (sent["access"] & access.fills))
@@ -177,8 +183,8 @@ class PendingWritesSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg, limit = load_config("tiny").replace(l2_kib=2, reductions=True), 4
-        m.submodules.dut = dut = Sized(lambda: PendingWrites(cfg), lines=limit, line_bits=1)
+        cfg, limit = load_config("tiny").replace(l2_kib=2, reductions=True), 3
+        m.submodules.dut = dut = Sized(lambda: PendingWrites(cfg), writes=limit, line_bits=1)
         pushed, popped, place = (Signal(range(2 * limit), name=name) for name in ("pushed", "popped", "place"))     # modulo 2 * limit
         tracked, reduces, line = Signal(), Signal(), Signal(dut.sizes.line_bits, reset_less=True)
         for member in (dut.push, dut.pop, dut.reduces, dut.line):
