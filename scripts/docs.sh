@@ -15,3 +15,4 @@ heddle_svg() {  # picture, command
     echo "wrote $1"
 }
 heddle_svg docs/images/swizzle.svg show tensormap --shape 8 128 --box 8 128 --swizzle 128B --access column
+heddle_svg docs/images/rnn-plan.svg bench rnn-plan --hidden 64,128,256,512,1024,2048
