@@ -16,3 +16,4 @@ heddle_svg() {  # picture, command
 }
 heddle_svg docs/images/swizzle.svg show tensormap --shape 8 128 --box 8 128 --swizzle 128B --access column
 heddle_svg docs/images/recurrent-threads.svg show rnn --config recurrent64 --cell gru --hidden 16 --threads 2 --steps 5
+heddle_svg docs/images/rnn-plan.svg bench rnn-plan --hidden 64,128,256,512,1024,2048

@@ -1,56 +1,8 @@
-"""Operands of recurrent operators for tests: the node cases of ONNX by their parameters, and the operators in float64."""
+"""LSTM, GRU and plain recurrent layers in float64, as ONNX defines them, written apart from those of the quantiser."""
 
 import numpy as np
 
-__all__ = ["NODE_CASES", "node_case", "reference"]
-
-GATES = {"lstm": 4, "gru": 3, "rnn": 1}
-
-# Parameters of the published cases: operator, steps or batch by layout, hidden size, value of all weights (None: drawn), further operands.
-_ONE, _TWO = (1, 3, 2), (1, 3, 3)
-NODE_CASES = {
-    "test_lstm_defaults": ("lstm", _ONE, 3, 0.1, {}),
-    "test_lstm_with_initial_bias": ("lstm", _TWO, 4, 0.1, dict(bias=0.1)),
-    "test_lstm_with_peepholes": ("lstm", (1, 2, 4), 3, 0.1, dict(bias=0.0, lengths=True, states=True, peepholes=0.1)),
-    "test_lstm_batchwise": ("lstm", (3, 1, 2), 7, 0.3, dict(layout=1)),
-    "test_lstm_reverse": ("lstm", _ONE, 7, 0.3, dict(direction="reverse")),
-    "test_lstm_bidirectional": ("lstm", _ONE, 7, 0.3, dict(direction="bidirectional")),
-    "test_gru_defaults": ("gru", _ONE, 5, 0.1, {}),
-    "test_gru_with_initial_bias": ("gru", _TWO, 3, 0.1, dict(bias=0.1)),
-    "test_gru_seq_length": ("gru", (2, 3, 3), 5, None, {}),
-    "test_gru_batchwise": ("gru", (3, 1, 2), 6, 0.2, dict(layout=1)),
-    "test_gru_reverse": ("gru", _ONE, 5, 0.1, dict(direction="reverse")),
-    "test_gru_bidirectional": ("gru", _ONE, 5, 0.1, dict(direction="bidirectional")),
-    "test_simple_rnn_defaults": ("rnn", _ONE, 4, 0.1, {}),
-    "test_simple_rnn_with_initial_bias": ("rnn", _TWO, 5, 0.1, dict(bias=0.1)),
-    "test_rnn_seq_length": ("rnn", (2, 3, 3), 5, None, {}),
-    "test_simple_rnn_batchwise": ("rnn", (3, 1, 2), 4, 0.5, dict(layout=1)),
-    "test_simple_rnn_reverse": ("rnn", _ONE, 4, 0.1, dict(direction="reverse")),
-    "test_simple_rnn_bidirectional": ("rnn", _ONE, 4, 0.1, dict(direction="bidirectional")),
-}
-
-
-def node_case(name):
-    """Operator, operands in ONNX's order, attributes. Inputs count 1, 2, 3 … in the order in which they lie."""
-    kind, shape, hidden, value, more = NODE_CASES[name]
-    x = np.arange(1, 1 + np.prod(shape), dtype=np.float32).reshape(shape)
-    directions, gates = 1 + (more.get("direction") == "bidirectional"), GATES[kind]
-    rng = np.random.default_rng(0)
-
-    def weights(*shape):
-        return rng.standard_normal(shape).astype(np.float32) if value is None else np.full(shape, value, np.float32)
-
-    operands = [x, weights(directions, gates * hidden, shape[2]), weights(directions, gates * hidden, hidden)]
-    if value is None:
-        operands.append(weights(directions, 2 * gates * hidden))
-    elif "bias" in more:
-        first = np.full((directions, gates * hidden), more["bias"], np.float32)
-        operands.append(np.concatenate((first, np.zeros_like(first)), 1))
-    if "peepholes" in more:
-        batch = shape[1]
-        zeros = np.zeros((directions, batch, hidden), np.float32)
-        operands += [np.full(batch, shape[0], np.int32), zeros, zeros, np.full((directions, 3 * hidden), more["peepholes"], np.float32)]
-    return kind, operands, {name: more[name] for name in ("layout", "direction") if name in more}
+__all__ = ["reference"]
 
 
 def reference(kind, x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, direction="forward", layout=0, linear_before_reset=0,

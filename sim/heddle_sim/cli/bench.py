@@ -15,8 +15,10 @@ heddle bench simspeed              cycles per second of the device and of cocotb
 import contextlib
 import importlib
 import sys
+from pathlib import Path
 
 from ..device import Device
+from ..rnn.plan_svg import plan_svg
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
 from .bench_copy import copy_rows, print_copy
 from .bench_elaborate import elaborate_row
@@ -68,6 +70,7 @@ def add_arguments(parser):
     plans.add_argument("--multipliers", type=_numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
     plans.add_argument("--hidden", type=_numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
     plans.add_argument("--latency", type=int, default=LATENCY, help=f"from the last product to the next vector (default {LATENCY})")
+    plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP as a drawing")
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
@@ -174,6 +177,8 @@ def _rnn_plan(options):
         if min(values) < 1 or name == "multipliers" and any(value & (value - 1) for value in values):
             raise UsageError(f"--{name} must be {'powers of two' if name == 'multipliers' else 'positive'}, not {values}")
     print_plans(options, plan_rows(options.multipliers, options.hidden, options.latency))
+    if options.svg:
+        Path(options.svg).write_text(plan_svg(options.multipliers, options.hidden, options.latency))
 
 
 def _gather(options, cfg):
