@@ -29,14 +29,14 @@ def random_layer(rng, kind, inputs, size):
                       rng.normal(0, 0.5, (3, size)) if kind == "peepholes" else None, kind == "linear_gru")
 
 
-def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False):
+def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False, skip_zeros=False):
     """One layer on the engine, with its output."""
     layer = quantise_layer(random_layer(rng, kind, inputs, size))
     step = Step()
     step.add_vector("x", Vector(inputs, "input", layer.fractions["x0"], layer.limits["x0"]))
     result = add_layer(step, kind, layer, ["x"])
     step.outputs.append(result)
-    return EngineModel(cfg, step, cat, reverse)
+    return EngineModel(cfg, step, cat, reverse, skip_zeros)
 
 
 def random_task(rng, model, steps, start=0, zeros=0.0):
@@ -61,9 +61,9 @@ def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts
         for _ in range(models):
             cat = int(rng.choice([cat for cat in cats if cat <= cfg.dot]))
             made.append(random_model(cfg, rng, str(rng.choice(kinds)), int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1)),
-                                     cat, bool(rng.integers(2))))
+                                     cat, bool(rng.integers(2)), bool(rng.integers(2))))
         work = [random_task(rng, made[int(rng.integers(len(made)))], int(rng.integers(1, longest + 1)),
-                            int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5]))) for _ in range(tasks)]
+                            int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5, 0.9]))) for _ in range(tasks)]
         try:
             return build_image(cfg, work, contexts)
         except ValueError as error:
