@@ -9,7 +9,7 @@ from heddle_sim.rnn.reference import GATES, FloatLayer
 from heddle_sim.rnn.step import Step, Vector
 from heddle_sim.rnn.task import Task
 
-__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_task"]
+__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_task", "stacked_gru"]
 
 KINDS = ("lstm", "peepholes", "gru", "linear_gru", "rnn", "dense")
 ACTIVATIONS = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",), "dense": ("Sigmoid",)}
@@ -37,6 +37,21 @@ def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False, skip_zeros=
     result = add_layer(step, kind, layer, ["x"])
     step.outputs.append(result)
     return EngineModel(cfg, step, cat, reverse, skip_zeros)
+
+
+def stacked_gru(cfg, rng, inputs, size, layers=2, *, linear=True, cat=1, **options):
+    """GRUs in one step, each of which reads the result of the one before; all but the first multiply their hidden vector first.
+    ``options`` are those of ``EngineModel``."""
+    step, last = Step(), "x"
+    for number in range(layers):
+        width = size if number else inputs
+        fractions = {"x0": step.vectors[last].fraction} if number else None
+        layer = quantise_layer(random_layer(rng, "linear_gru" if linear else "gru", width, size), fractions=fractions)
+        if not number:
+            step.add_vector("x", Vector(inputs, "input", layer.fractions["x0"], layer.limits["x0"]))
+        last = add_layer(step, f"l{number}", layer, [last], ["h", "x0"] if number else None)
+    step.outputs.append(last)
+    return EngineModel(cfg, step, cat, **options)
 
 
 def random_task(rng, model, steps, start=0, zeros=0.0):
