@@ -2,12 +2,23 @@
 
 from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from heddle.config import Config
 from heddle.datapath.lane_array import LaneArray
 from heddle.front.recurrent import recurrent_error_layout
 from heddle.layouts import BankReadPort, BankWritePort
 from heddle.rnn.engine import RecurrentEngine
 
-__all__ = ["EngineSystem"]
+__all__ = ["EngineSystem", "with_lanes"]
+
+
+class _FewLanes(Config):
+    def _one_of(self, name, allowed):
+        super()._one_of(name, (2, *allowed) if name == "threads" else allowed)
+
+
+def with_lanes(cfg, lanes):
+    """A configuration with a number of lanes that whole devices do not have (2): for the engine, its lanes and its golden model."""
+    return _FewLanes(**cfg.as_dict() | {"threads": lanes})
 
 
 class EngineSystem(Component):

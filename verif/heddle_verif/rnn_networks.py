@@ -9,7 +9,7 @@ from heddle_sim.rnn.reference import GATES, FloatLayer
 from heddle_sim.rnn.step import Step, Vector
 from heddle_sim.rnn.task import Task
 
-__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_task"]
+__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_task", "stacked_gru"]
 
 KINDS = ("lstm", "peepholes", "gru", "linear_gru", "rnn", "dense")
 ACTIVATIONS = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",), "dense": ("Sigmoid",)}
@@ -29,14 +29,29 @@ def random_layer(rng, kind, inputs, size):
                       rng.normal(0, 0.5, (3, size)) if kind == "peepholes" else None, kind == "linear_gru")
 
 
-def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False):
+def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False, skip_zeros=False):
     """One layer on the engine, with its output."""
     layer = quantise_layer(random_layer(rng, kind, inputs, size))
     step = Step()
     step.add_vector("x", Vector(inputs, "input", layer.fractions["x0"], layer.limits["x0"]))
     result = add_layer(step, kind, layer, ["x"])
     step.outputs.append(result)
-    return EngineModel(cfg, step, cat, reverse)
+    return EngineModel(cfg, step, cat, reverse, skip_zeros)
+
+
+def stacked_gru(cfg, rng, inputs, size, layers=2, *, linear=True, cat=1, **options):
+    """GRUs in one step, each of which reads the result of the one before; all but the first multiply their hidden vector first.
+    ``options`` are those of ``EngineModel``."""
+    step, last = Step(), "x"
+    for number in range(layers):
+        width = size if number else inputs
+        fractions = {"x0": step.vectors[last].fraction} if number else None
+        layer = quantise_layer(random_layer(rng, "linear_gru" if linear else "gru", width, size), fractions=fractions)
+        if not number:
+            step.add_vector("x", Vector(inputs, "input", layer.fractions["x0"], layer.limits["x0"]))
+        last = add_layer(step, f"l{number}", layer, [last], ["h", "x0"] if number else None)
+    step.outputs.append(last)
+    return EngineModel(cfg, step, cat, **options)
 
 
 def random_task(rng, model, steps, start=0, zeros=0.0):
@@ -61,9 +76,9 @@ def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts
         for _ in range(models):
             cat = int(rng.choice([cat for cat in cats if cat <= cfg.dot]))
             made.append(random_model(cfg, rng, str(rng.choice(kinds)), int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1)),
-                                     cat, bool(rng.integers(2))))
+                                     cat, bool(rng.integers(2)), bool(rng.integers(2))))
         work = [random_task(rng, made[int(rng.integers(len(made)))], int(rng.integers(1, longest + 1)),
-                            int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5]))) for _ in range(tasks)]
+                            int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5, 0.9]))) for _ in range(tasks)]
         try:
             return build_image(cfg, work, contexts)
         except ValueError as error:

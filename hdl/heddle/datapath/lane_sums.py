@@ -26,7 +26,7 @@ class LaneSums(Component):
     Parameters
     ----------
     threads : int
-        Lanes, a multiple of 4.
+        Lanes: 2, which have no quads, or a multiple of 4.
     width : int
         Bits of a root, at most 32.
     scales : bool
@@ -47,8 +47,8 @@ class LaneSums(Component):
     """
 
     def __init__(self, threads, width, scales=False):
-        if threads < 4 or threads % 4:
-            raise ValueError(f"threads must be a multiple of 4, not {threads!r}")
+        if threads != 2 and (threads < 4 or threads % 4):
+            raise ValueError(f"threads must be 2 or a multiple of 4, not {threads!r}")
         self.threads = threads
         self.width = width
         self.scales = scales
@@ -84,7 +84,8 @@ class LaneSums(Component):
             for weighted, name, values, holds in ((kept, "pair", pairs, self.pairs), (totals, "quad", quads, self.quads)):
                 scaled = registers(f"{name}_scaled", values, 24, holds & self.scaled)
                 weighted[:] = [value | Cat(Const(0, 8), more).as_signed() for value, more in zip(weighted, scaled)]
-        m.d.comb += [output.eq(kept[j] | totals[j // 2]) for j, output in enumerate(self.o)]
+        sums = [value | totals[j // 2] if totals else value for j, value in enumerate(kept)]
+        m.d.comb += [output.eq(value) for output, value in zip(self.o, sums)]
         others = any_of(totals[1:]) if len(totals) > 1 else 0
-        m.d.comb += self.first.eq(kept[0] | totals[0] | Mux(self.total, others, 0))
+        m.d.comb += self.first.eq(sums[0] | Mux(self.total, others, 0))
         return m

@@ -26,6 +26,8 @@ class RecurrentAccess:
         Tasks that take turns; as many as fit by default.
     cats : int, optional
         Dot products of a lane (1, 2 or 4); chosen by the cycle model by default.
+    skip_zeros : bool
+        Columns of zeros take no time of the multipliers; results are the same (counter ``rnn_skipped``).
     quantised : list of QuantisedLayer, optional
         For each direction, instead of quantising here; else ``fractions`` and ``weight_scales`` as for ``quantise_layer``.
     """
@@ -63,19 +65,20 @@ class RecurrentAccess:
         known = {"direction", "layout", "activations"}
         form |= {name: options.pop(name) for name in known & set(options)}
         contexts, cats, quantised = (options.pop(name, None) for name in ("contexts", "cats", "quantised"))
+        layout = {"cats": cats, "skip_zeros": options.pop("skip_zeros", False)}
         unknown = set(options) - {"fractions", "weight_scales"}
         if unknown:
-            raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, quantised, fractions, weight_scales, "
-                            f"not {', '.join(sorted(unknown))}")
+            raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, quantised, fractions, "
+                            f"weight_scales, not {', '.join(sorted(unknown))}")
         onnx = onnx_operands(kind, *operands, **form)
         if quantised is not None and len(quantised) != len(onnx.layers):
             raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
         networks = []
         for index, (layer, reverse) in enumerate(zip(onnx.layers, onnx.reverse)):
             if quantised is not None:
-                networks.append(Network.of_quantised(quantised[index], reverse=reverse, cats=cats))
+                networks.append(Network.of_quantised(quantised[index], reverse=reverse, **layout))
             else:
-                networks.append(Network.of_layer(layer, onnx.data(index), reverse=reverse, cats=cats, **options))
+                networks.append(Network.of_layer(layer, onnx.data(index), reverse=reverse, **layout, **options))
         sequences = {}
         for batch, length in enumerate(onnx.lengths):
             for index, network in enumerate(networks):

@@ -58,6 +58,8 @@ class EngineState:
         Sums of the others.
     vector : int64 [rnn_elements]
         Vector memory, signed 16-bit values.
+    skipped : int
+        Columns of zeros that were left out.
     """
 
     factors: np.ndarray
@@ -65,6 +67,7 @@ class EngineState:
     taps: np.ndarray
     vector: np.ndarray
     matrices: dict = field(default_factory=dict, repr=False)
+    skipped: int = 0
 
     @classmethod
     def for_config(cls, cfg, factors=None, seed=None):
@@ -164,6 +167,8 @@ class _Context:
         first = self.element_base + sweep.element + (distance if odd and sweep.input else 0)
         elements = cfg.dot // cat
         vector = state.vector[first:first + columns * elements].astype(np.float64)
+        if sweep.skip:      # neither the first, which begins the sums, nor the last, which ends them
+            state.skipped += int((~vector.reshape(columns, elements).any(axis=1))[1:-1].sum())
         sums = (self._matrix(number, sweep) @ vector).astype(np.int64).reshape(cfg.threads, blocks, cat)
         product = sweep.product + self.register_base + (self.image.header.parity if odd and sweep.parity else 0)
         targets = product + np.arange(blocks)

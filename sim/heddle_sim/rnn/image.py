@@ -147,7 +147,7 @@ class _Builder:
             values = dict(
                 element=model.places[sweep.vector], columns=columns - 1, weight=self._add_words(cat, blocks, columns, matrix),
                 blocks=blocks - 1, product=offsets[sweep.rows[0]], cat=cat.bit_length() - 1, wait=model.wait(number),
-                start=Start.CONTINUE, parity=model.alternating[sweep.rows[0]], input=number in inputs,
+                start=Start.CONTINUE, parity=model.alternating[sweep.rows[0]], input=number in inputs, skip=model.skip_zeros,
                 release=number == inputs[-1] if inputs else 0, last=number == len(step.sweeps) - 1)
             if sweep.begins:
                 biased = model.needs_bias(sweep)

@@ -1,5 +1,7 @@
 """Recipes: the sweeps and tail operations of LSTM, GRU, plain recurrent and dense layers (docs/units/rnn.md, Recipes) [S3.2, S3.5]."""
 
+import itertools
+
 import numpy as np
 from heddle.rnn.layouts import ACTIVATION_FRACTION, SUM_FRACTION, Cell, Pre
 
@@ -27,7 +29,8 @@ def add_layer(step, name, layer, inputs, order=None):
     inputs : sequence of str
         Vectors of the step that are inputs "x0", "x1" … of the layer, of the same fractions.
     order : sequence of str, optional
-        In which the inputs and "h" are multiplied, an input first. Default: inputs, then "h".
+        In which the inputs and "h" are multiplied. Default: inputs, then "h". With "h" first an input that another layer makes in the same
+        step is waited for while the hidden vector is multiplied.
 
     Returns the name of the result.
     """
@@ -47,9 +50,8 @@ class _Recipe:
             self._check(vector, width)
         hidden = [] if layer.kind == "dense" else ["h"]
         self.order = list(order or [*local, *hidden])
-        if sorted(self.order) != sorted(local + hidden) or self.order[0] == "h":
-            raise ValueError(f"order of {name} must name {', '.join(local + hidden)} once each, an input first, "
-                             f"not {', '.join(self.order)}")
+        if sorted(self.order) != sorted(local + hidden):
+            raise ValueError(f"order of {name} must name {', '.join(local + hidden)} once each, not {', '.join(self.order)}")
 
     def _check(self, vector, width):
         found = self.step.vectors.get(self.vectors[vector])
@@ -80,14 +82,15 @@ class _Recipe:
         bias = np.stack([self.layer.gates[gate].bias for gate in gates])
         self.step.rows[f"{self.name}.{rows}"] = Rows(len(gates), self.layer.size, bias, self.name)
 
-    def _sweep(self, vector, sets, job=None, gates=None):
-        """Multiply a vector with sets of rows, named after their gates; a set begins with its first sweep."""
-        names = tuple(f"{self.name}.{rows}" for rows in sets)
-        weights = tuple(np.stack([self.layer.gates[gate].weights[vector] for gate in rows]) for rows in sets)
+    def _sweep(self, vector, sets, job=None):
+        """Multiply a vector with sets of rows, named after their gates; a set begins with its first sweep, those that begin apart from
+        the others."""
         used = {name for sweep in self.step.sweeps for name in sweep.rows}
-        begins = {name not in used for name in names}
-        assert len(begins) == 1, names
-        self.step.sweeps.append(Sweep(names, self.vectors[vector], weights, begins.pop(), job))
+        parts = [list(part) for _, part in itertools.groupby(sets, lambda rows: f"{self.name}.{rows}" in used)]
+        for part in parts:
+            names = tuple(f"{self.name}.{rows}" for rows in part)
+            weights = tuple(np.stack([self.layer.gates[gate].weights[vector] for gate in rows]) for rows in part)
+            self.step.sweeps.append(Sweep(names, self.vectors[vector], weights, names[0] not in used, job if part is parts[-1] else None))
 
     def _job(self, *operations):
         return Job(tuple(operations), self.layer.size)

@@ -35,6 +35,8 @@ class EngineModel:
         Dot products of a lane (1, 2 or 4) for rows of a layer; 1 where absent. An integer is for all.
     reverse : bool
         Tasks of the model begin with the last row of their input.
+    skip_zeros : bool
+        Columns whose elements are all zero take no step of the lanes; changes nothing but the time.
 
     Attributes
     ----------
@@ -57,8 +59,8 @@ class EngineModel:
     step are written over them. ``ValueError`` for what cannot be laid out.
     """
 
-    def __init__(self, cfg, step, cats=1, reverse=False):
-        self.cfg, self.step, self.reverse = cfg, step, reverse
+    def __init__(self, cfg, step, cats=1, reverse=False, skip_zeros=False):
+        self.cfg, self.step, self.reverse, self.skip_zeros = cfg, step, reverse, skip_zeros
         layers = {rows.layer for rows in step.rows.values()}
         self.cats = dict.fromkeys(layers, cats) if isinstance(cats, int) else dict.fromkeys(layers, 1) | cats
         for layer, cat in self.cats.items():

@@ -26,21 +26,23 @@ class Network:
         The last row of a sequence is its first step.
     cats : dict of str to int or int, optional
         Dot products of a lane, by layer; chosen by ``plan.choose_cats`` where None.
+    skip_zeros : bool
+        Elements that are zero take no time of the multipliers, if all of their column are: see docs/recurrent.md.
     """
 
-    def __init__(self, reverse=False, cats=None):
-        self.step, self.layers, self.reverse, self.cats = Step(), {}, reverse, cats
+    def __init__(self, reverse=False, cats=None, skip_zeros=False):
+        self.step, self.layers, self.reverse, self.cats, self.skip_zeros = Step(), {}, reverse, cats, skip_zeros
         self._models = {}
 
     @classmethod
-    def of_layer(cls, layer, data=None, *, reverse=False, cats=None, **options):
+    def of_layer(cls, layer, data=None, *, reverse=False, cats=None, skip_zeros=False, **options):
         """Of one ``FloatLayer``, quantised for ``data`` (``quantise_layer``, whose ``options`` it takes): input "x", result "y.h"."""
-        return cls.of_quantised(quantise_layer(layer, data, **options), reverse=reverse, cats=cats)
+        return cls.of_quantised(quantise_layer(layer, data, **options), reverse=reverse, cats=cats, skip_zeros=skip_zeros)
 
     @classmethod
-    def of_quantised(cls, layer, *, reverse=False, cats=None):
+    def of_quantised(cls, layer, *, reverse=False, cats=None, skip_zeros=False):
         """Of one ``QuantisedLayer`` with one input."""
-        network = cls(reverse, cats)
+        network = cls(reverse, cats, skip_zeros)
         network.add_input("x", layer.widths[0], layer.fractions["x0"], layer.limits["x0"])
         network.step.outputs.append(network.add("y", layer, ["x"]))
         return network
@@ -60,7 +62,7 @@ class Network:
             cats = self.cats
             if cats is None:
                 cats = 1 if plain else choose_cats(cfg, self.step)
-            self._models[cfg, plain] = EngineModel(cfg, self.step, cats, self.reverse)
+            self._models[cfg, plain] = EngineModel(cfg, self.step, cats, self.reverse, self.skip_zeros)
         return self._models[cfg, plain]
 
     def quantised(self, name, values):

@@ -3,11 +3,12 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
+from heddle_sim.bench_process import bench_config, bench_parameters
 from heddle_sim.golden.rnn import EngineState, engine_run
 from heddle_sim.rnn.image import build_image
 
 from ..banks import BankMemory
-from ..engine_system import EngineSystem
+from ..engine_system import EngineSystem, with_lanes
 from ..fixture import Bench
 from ..rnn_networks import KINDS, random_image, random_model, random_task
 
@@ -18,9 +19,11 @@ class EngineBench(Bench):
     """An engine with lanes; the bench is shared memory and writes the factor registers."""
 
     def __init__(self, dut, grant_chance=0.7):
-        super().__init__(dut, _signature(), idle_limit=1 << 30)
+        super().__init__(dut, EngineSystem(_config()), idle_limit=1 << 30)
+        self.cfg = _config()
         self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance)
         self.state = EngineState.for_config(self.cfg)
+        self.skipped = 0
 
     async def load(self, words):
         """Factor registers of all lanes, from word 0 on."""
@@ -48,6 +51,7 @@ class EngineBench(Bench):
         while True:
             await RisingEdge(dut.clk)
             cycles += 1
+            self.skipped += int(dut.event_rnn_skipped.value)
             if not int(dut.busy.value):
                 break
             assert cycles < LIMIT, f"the run must end within {LIMIT} cycles"
@@ -68,13 +72,14 @@ class EngineBench(Bench):
         await self.cycles(2)
         wrong = np.flatnonzero(self.memory.data != expected)
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
+        assert self.skipped == self.state.skipped, f"columns that are left out must be {self.state.skipped}, not {self.skipped}"
         return cycles
 
 
-def _signature():
-    from heddle_sim.harness import bench_config
-
-    return EngineSystem(bench_config())
+def _config():
+    """That of the test, with the number of lanes that its parameters say."""
+    lanes = bench_parameters().get("lanes")
+    return with_lanes(bench_config(), lanes) if lanes else bench_config()
 
 
 @cocotb.test(timeout_time=50, timeout_unit="ms")
