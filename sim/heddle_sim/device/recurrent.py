@@ -10,12 +10,14 @@ from ..kernels.recurrent import factor_table, plan_engine, plan_factors
 from ..rnn.image import build_image, check_fit
 from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
+from ..rnn.timing import task_cycles
 
 __all__ = ["run_image", "run_sequences"]
 
 UNWRITTEN = 0xA5
 MARGIN = 1024               # bytes of shared memory for headers and alignment, and for each task
 TASK_MARGIN = 128
+_STEPS = 4                  # of each sequence, to compare layouts
 
 
 class _Engine:
@@ -135,13 +137,19 @@ def _steps(room, group):
     return (room - sum(progress.fixed_bytes for progress in group)) // sum(progress.step_bytes for progress in group)
 
 
-def _fit_together(cfg, sequences, contexts):
-    """The networks fit the engine as each would be laid out alone, with as many contexts as are wanted."""
-    try:
-        check_fit(cfg, [sequence.network.model(cfg) for sequence in sequences], contexts and min(contexts, len(sequences)))
-    except ValueError:
-        return False
-    return True
+def _plain_is_better(cfg, sequences, contexts):
+    """Whether layers with one dot product of a lane take fewer cycles together than each as it is best alone: they need fewer registers, so
+    that more contexts may fit. Also where only they fit."""
+    costs = []
+    for plain in (False, True):
+        models = [sequence.network.model(cfg, plain) for sequence in sequences]
+        try:
+            fitting = check_fit(cfg, models, contexts and min(contexts, len(models)))
+        except ValueError:
+            costs.append(float("inf"))
+        else:
+            costs.append(task_cycles(cfg, [(model, _STEPS) for model in models], fitting))
+    return costs[1] <= costs[0]
 
 
 def _shares(cfg, group):
@@ -165,7 +173,7 @@ def run_sequences(device, sequences, contexts=None):
         raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
     if contexts is not None and not 1 <= contexts <= cfg.rnn_contexts:
         raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts}")
-    engine, plain = _Engine(device), not _fit_together(cfg, sequences, contexts)
+    engine, plain = _Engine(device), _plain_is_better(cfg, sequences, contexts)
     group = [_Progress(cfg, sequence, plain) for sequence in sequences]
     models = [progress.model for progress in group]
     loaded, stats = [None] * cfg.cores, []

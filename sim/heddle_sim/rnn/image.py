@@ -300,9 +300,12 @@ def build_image(cfg, tasks, contexts=None, models=None):
 
 
 def check_fit(cfg, models, contexts=1):
-    """Raises ``ValueError`` when models do not fit the engine together, with ``contexts`` tasks that take turns (None: as many as fit)."""
+    """Contexts that can take turns when models are on the engine together, ``contexts`` if given (None: as many as fit, a task for each of
+    ``models``). Raises ``ValueError`` when they do not fit."""
     tasks = []
     for model in models:
         inputs = {name: np.zeros((1, vector.size), np.int16) for name, vector in model.step.vectors.items() if vector.kind == "input"}
         tasks.append(Task(model, inputs, steps=1))
-    _Builder(cfg, tasks, contexts).add_models()
+    builder = _Builder(cfg, tasks, contexts)
+    builder.add_models()
+    return builder.contexts
