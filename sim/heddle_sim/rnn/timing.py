@@ -13,12 +13,12 @@ __all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 _TURN = 5                   # cycles from a choice of a context to its next at the earliest
 _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
-_TRANSFER, _WORD = 2, 2     # of a transfer from shared memory, and of each 16 bytes of it
+_TABLES = 12                # from the start of a run to its tasks, without the words of sweeps and operations
+_COMES = 3                  # cycles from the beginning of a transfer to its first word
 
 
-def _transfer(nbytes):
-    """Cycles from the one that begins a transfer to the next one of the loader."""
-    return _TRANSFER + _WORD * -(-nbytes // 16) if nbytes else 1
+def _words(nbytes):
+    return -(-nbytes // 16)
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class _Engine:
         models = list({id(model): model for model, _ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.step.jobs)
-        self.loader = 7 + _transfer(16) + _transfer(16 * sweeps) + _transfer(16 * operations)      # cycle in which it looks for work
-        self.served, self.task = 0, False       # the context that the loader looks at; it has the record of a task
+        self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
+        self.served, self.task = 0, None        # the context that the loader looks at; cycle from which it has the record of a task
 
     def run(self):
         while True:
@@ -149,19 +149,20 @@ class _Engine:
             row = context.next_row()
             if row is not None:
                 wanted.append((max(row, self.loader + index), number, "row"))
-            if self.pending and not self.task and index == 0:
+            if self.pending and self.task is None and index == 0:
                 wanted.append((self.loader, number, "task"))
-            if self.task and context.model is None:
-                wanted.append((max(context.free, self.loader + index), number, "start"))
+            if self.task is not None and context.model is None:
+                wanted.append((max(context.free, self.task, self.loader + index), number, "start"))
         return min(wanted, key=lambda want: want[0], default=None)
 
     def _serve(self, at, number, what):
         context, self.served = self.contexts[number], number
         if what == "row":
-            self.loader = at + 2 + _transfer(context.model.input_bytes)
-            context.rows.append(self.loader)
+            words = _words(context.model.input_bytes)
+            self.loader = at + 2 + words
+            context.rows.append(self.loader + _COMES - 1)
         elif what == "task":
-            self.loader, self.task = at + 1 + _transfer(32), True
+            self.loader, self.task = at + 4, at + 3 + _COMES
         else:
             self._begin(context, at)
 
@@ -169,7 +170,8 @@ class _Engine:
         """A context gets the next task."""
         model, steps = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        self.loader, self.task = at + 2 + _transfer(model.state_bytes), False
+        words = _words(model.state_bytes)
+        self.loader, self.task = at + 2 + (words + _COMES if words else 1), None
         context.__init__(model, steps, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
     def _ready(self, context):
