@@ -39,7 +39,7 @@ def test_quad_is_four_cores_of_base():
     assert load_config("quad").peak_macs_per_cycle == 4 * load_config("base").peak_macs_per_cycle
 
 
-def test_small_all_is_small_with_every_engine():
+def test_small_all_is_small_with_all_copies():
     small_all, base = load_config("small_all"), load_config("base")
     engines = ("tensors", "tensor_im2col", "tensor_floats", "copy_within", "reductions", "reduction_floats", "wait_timeout")
     assert all(getattr(small_all, name) is getattr(base, name) is True for name in engines) and small_all.l2_kib

@@ -185,7 +185,7 @@ def test_lint_is_clean():
     assert lint(Lanes()) == []
 
 
-@pytest.mark.parametrize("config", ["tiny", "small", "base"])
+@pytest.mark.parametrize("config", ["tiny", "small", "small_all", "base"])
 def test_lint_of_the_device_is_clean(config):
     assert lint(Top(load_config(config)), "heddle") == []
 
