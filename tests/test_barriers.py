@@ -17,8 +17,8 @@ LOAD = "copy_tensor.tile.2d.shared.global ur1, ur3, ur5, b4\n"
 USES = "umov ur1, 0\numov ur2, 0\nbarrier.expect b9, 16\ncopy_block.shared.global ur1, ur2, 1, b9\nbarrier.wait b9\nhalt"
 
 
-def make(simulator, **options):
-    device = Device(CFG, simulator, memory_bytes=MEMORY_BYTES, timeout_cycles=100_000, **options)
+def make(simulator, cfg=CFG, **options):
+    device = Device(cfg, simulator, memory_bytes=MEMORY_BYTES, timeout_cycles=100_000, **options)
     device.memory.bytes[:] = np.random.default_rng(4).integers(0, 256, MEMORY_BYTES, np.uint8)
     device.write(DESCRIPTOR, np.frombuffer(FIELDS.encode(), np.uint8))
     return device
@@ -106,7 +106,8 @@ SLOW = {
 @pytest.mark.parametrize("wait", SLOW)
 def test_a_wait_that_takes_too_long(wait):
     program, operand = SLOW[wait]
-    with make("verilator", latency=600, wait_timeout_cycles=150) as device:
+    # Without a cache, which would answer sooner.
+    with make("verilator", CFG.without_level2(), latency=600, wait_timeout_cycles=150) as device:
         with pytest.raises(DeviceError) as caught:
             device.run(START + program + "trap 1\n")
         assert (caught.value.code, caught.value.operand) == (ErrorCode.WAIT_TIMEOUT, operand)

@@ -114,9 +114,10 @@ async def rejected(dut):
         {"destination_space": Space.GLOBAL, "source_space": Space.SHARED}
     limit = 1 << cfg.axi_address_bits
     wrong = [
-        dict(load, kind=3), dict(load, source_space=Space.SHARED), dict(store, source_space=Space.GLOBAL),
+        dict(load, kind=3),
+        *([] if cfg.copy_within else [dict(load, source_space=Space.SHARED), dict(store, source_space=Space.GLOBAL)]),
         *([] if cfg.tensors else [dict(load, swizzle=Swizzle.B64), dict(store, swizzle=Swizzle.B32)]),
-        dict(store, reduction=Reduction.MAX), dict(load, kind=1, blocks=0),
+        dict(store, reduction=Reduction.MAX), *([] if cfg.prefetches else [dict(load, kind=1, blocks=0)]),
         dict(load, destination=8), dict(load, source=4), dict(store, source=0x7FFFFFF1), dict(store, destination=1),
         dict(load, destination=cfg.shared_bytes), dict(load, destination=cfg.shared_bytes - 16, blocks=2),
         dict(store, source=0x80000000), dict(store, blocks=0xFFFFFFFF), dict(load, blocks=cfg.shared_bytes // 16 + 1),
