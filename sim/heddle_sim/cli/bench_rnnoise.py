@@ -67,6 +67,6 @@ def _errors(arrays, features, result):
 
 
 def print_rnnoise(options, config, rows):
-    columns = ["layer", "threads", "steps", "cycles", "cycles_per_frame", "bound", "frame_utilization", "utilization", "gain_error", "voice_error",
-               "checked"]
+    columns = ["layer", "threads", "steps", "cycles", "cycles_per_frame", "bound", "frame_utilization", "utilization", "gain_error",
+               "voice_error", "checked"]
     print_rows(options, "rnn", config, rows, dict.fromkeys(columns))
