@@ -1,4 +1,4 @@
-"""``heddle bench rnn --suite rnnoise``: a network of RNNoise's shape with weights of our own; the published ones are not part of the project."""
+"""``heddle bench rnn --suite rnnoise``: a network of RNNoise's shape with drawn weights; the published ones are not part of the project."""
 
 import json
 
@@ -35,7 +35,8 @@ def test_rows(capsys, tmp_path, arrays):
     code, out, err = call(capsys, "--threads", "1,2", "--weights", str(tmp_path / "weights.npz"), "--json")
     assert (code, err) == (0, "")
     rows = json.loads(out)["rows"]
-    assert [(row["suite"], row["threads"], row["steps"], row["checked"]) for row in rows] == [("rnnoise", 1, 45, True), ("rnnoise", 2, 45, True)]
+    assert [tuple(row[name] for name in ("suite", "threads", "steps", "checked")) for row in rows] == [
+        ("rnnoise", 1, 45, True), ("rnnoise", 2, 45, True)]
     for row in rows:
         # The weights of three dense layers and three GRUs are multiplied once a frame.
         assert row["macs"] == 45 * row["threads"] * sum(array.size for name, array in arrays.items() if name.endswith("weights"))
@@ -52,8 +53,8 @@ def test_a_large_error_fails(capsys, tmp_path, arrays, monkeypatch):
 
 def test_wrong_use(capsys, tmp_path, arrays):
     path = tmp_path / "weights.npz"
-    for change, says in ((None, "--weights must be given with --suite rnnoise"), ("absent", "No such file"), ("text", "--weights must be an .npz file"),
-                         ("name", "vad_gru_bias is missing"), ("size", "cannot reshape array")):
+    for change, says in ((None, "--weights must be given with --suite rnnoise"), ("absent", "No such file"),
+                         ("text", "--weights must be an .npz file"), ("name", "vad_gru_bias is missing"), ("size", "cannot reshape array")):
         given = dict(arrays)
         if change == "name":
             del given["vad_gru_bias"]

@@ -24,6 +24,10 @@ LAYERS = {
     "denoise_output": ("dense", GAINS, ("Sigmoid",), ("denoise_gru",), None),
 }
 
+# Sweeps of a step, numbered layer by layer, in the order of the engine: those of the features and of the dense layer for a later GRU run
+# while an earlier layer waits for its own results.
+SWEEPS = (0, 6, 1, 2, 3, 7, 4, 12, 5, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18)
+
 
 def rnnoise_layers(arrays):
     """``FloatLayer`` by name."""
@@ -71,6 +75,7 @@ def rnnoise_network(arrays, features=None, cats=None):
         scales = dict.fromkeys("zrn" if layer.kind == "gru" else "i", UNIT)
         quantised = quantise_layer(layer, fractions=fractions, weight_scales=scales)
         network.add(name, quantised, ["features" if source == "features" else f"{source}.h" for source in inputs], order)
+    network.step.sweeps = [network.step.sweeps[number] for number in SWEEPS]
     network.step.outputs += ["denoise_output.h", "vad_output.h"]
     return network
 
