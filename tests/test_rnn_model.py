@@ -156,6 +156,17 @@ def test_sums_cannot_overflow():
     assert min(np.abs(block).max() for block in gate.weights.values()) > 60
 
 
+@pytest.mark.parametrize("function", ["Affine", "Relu"])
+@pytest.mark.parametrize("weight", [0.26, 0.45, 0.51, 0.76, 0.99])
+def test_linear_sums_are_not_clipped(function, weight, device):
+    """Results of layers without a bounded function reach their whole range, whatever the scale of the weights."""
+    for count in (1, 3, 7):
+        layer = FloatLayer("dense", np.full((1, 1, count), weight), None, np.zeros((1, 1)), np.zeros((1, 1)), (function,))
+        x = np.linspace(-1, 1, 9)[:, None] * np.ones(count)
+        (result,), _ = device.run_tasks([Sequence(Network.of_layer(layer, [(x, None, None)]), x)])
+        assert np.abs(result.outputs["y.h"] - run_float(layer, x)[0]).max() < 0.003 * weight * count
+
+
 def test_given_scales():
     layer = FloatLayer("dense", np.array([[[0.5, -0.25]]]), None, np.array([[1.0]]), np.zeros((1, 1)), ("Affine",))
     quantised = quantise_layer(layer, fractions={"x0": 8, "h": 8}, weight_scales={"i": 2.0 ** -6})

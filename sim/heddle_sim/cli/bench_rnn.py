@@ -8,7 +8,7 @@ from ..rnn.plan import LATENCY, evaluate, step_cycles, sweep_cycles
 from ..rnn.reference import GATES, FloatLayer
 from .common import CommandFailed, UsageError, print_rows
 
-__all__ = ["CELLS", "deepbench_rows", "drawn_network", "print_rnn", "rnn_row"]
+__all__ = ["CELLS", "compare_results", "deepbench_rows", "drawn_network", "print_rnn", "rnn_row"]
 
 # Cells: kind of layer, gates that are multiplied, activations, linear_before_reset.
 CELLS = {
@@ -44,7 +44,7 @@ def rnn_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, ze
         sequences = [Sequence(network, values) for values in rows]
         results, stats = device.run_tasks(sequences, threads)
         if golden:
-            _compare(results, golden.run_tasks(sequences, threads)[0], f"cell={cell} hidden={hidden} threads={threads} seed={seed}")
+            compare_results(results, golden.run_tasks(sequences, threads)[0], f"cell={cell} hidden={hidden} threads={threads} seed={seed}")
         figures.append(stats)
     cats = network.model(cfg).cats
     ep = cfg.dot // cats["y"]
@@ -78,7 +78,8 @@ def drawn_network(cfg, rng, cell, hidden, inputs, cat):
     return Network.of_layer(layer, cats=cat)
 
 
-def _compare(results, expected, what):
+def compare_results(results, expected, what):
+    """Raises ``CommandFailed`` where an output of a ``SequenceResult`` is not that of another; ``what`` says of which run."""
     for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         for name, values in wanted.outputs.items():
             if not np.array_equal(values, result.outputs[name]):

@@ -20,7 +20,7 @@ BOUNDED = (Function.SIGMOID, Function.TANH)
 FRACTIONS = range(15, -9, -1)       # tried for the vectors
 PEEPHOLE_FRACTION = 12
 GATE_FRACTION = 16                  # of activations of gates
-HEADROOM = 2                        # bits of a linear sum below those of its result
+HEADROOM = 1                        # bits of a linear sum below those of its result
 MAX_BIAS = 1 << 26                  # in units of a sum, so that few constants make it
 _SUM_LIMIT = 1 << 31
 
@@ -219,11 +219,13 @@ def _gate(name, part, fractions, limits, scale, result_fraction):
     if bound.max(initial=0) >= _SUM_LIMIT:
         raise ValueError(f"sums of gate {name} must stay below 2**31 with its scale of {scale:g}, not reach {bound.max():.0f}")
     fraction = part.fraction(result_fraction)
-    shift = int(np.floor(np.log2(65535.0) - np.log2(scale) - fraction - 16))
+    # A power of two becomes 65535 rather than 32768: what is multiplied has 18 bits, and so half of the range would be lost.
+    shift = int(np.floor(-np.log2(scale) - fraction))
     if shift < 0:
         raise ValueError(f"scale of gate {name} must be below {65535.0 * 2.0 ** (-fraction - 16):g} (weights times input), not {scale:g}")
     shift = min(shift, 31)
-    return QuantisedGate(weights, bias.astype(np.int32), float(scale), fraction, shift, round(scale * 2.0 ** (fraction + 16 + shift)))
+    return QuantisedGate(weights, bias.astype(np.int32), float(scale), fraction, shift,
+                         min(65535, round(scale * 2.0 ** (fraction + 16 + shift))))
 
 
 def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):

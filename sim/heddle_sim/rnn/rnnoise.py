@@ -24,6 +24,10 @@ LAYERS = {
     "denoise_output": ("dense", GAINS, ("Sigmoid",), ("denoise_gru",), None),
 }
 
+# Sweeps of a step, numbered layer by layer, in the order of the engine: those of the features and of the dense layer for a later GRU run
+# while an earlier layer waits for its own results.
+SWEEPS = (0, 6, 1, 2, 3, 7, 4, 12, 5, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18)
+
 
 def rnnoise_layers(arrays):
     """``FloatLayer`` by name."""
@@ -58,11 +62,11 @@ def float_gains(arrays, features):
 def rnnoise_network(arrays, features=None, cats=None):
     """``Network`` with input "features" and outputs "denoise_output.h" and "vad_output.h".
 
-    All vectors have the same fraction, so that all weights keep their published values. It leaves twice the range of what the float network
-    makes of ``features`` (candidates go beyond states); 10 bits without, for magnitudes up to 16.
+    All vectors have the same fraction, so that all weights keep their published values. It leaves one and a half times the range of what
+    the float network makes of ``features``, and candidates twice that, as they go beyond states; 10 bits without, for magnitudes up to 16.
     """
     largest = 16.0 if features is None else max(np.abs(rows).max() for rows in _float_results(arrays, features).values())
-    fraction = int(np.floor(np.log2(32768 / max(2 * largest, 4.0))))
+    fraction = int(np.floor(np.log2(32768 / max(1.5 * largest, 4.0))))
     network = Network(cats=cats)
     network.add_input("features", FEATURES, fraction)
     for name, layer in rnnoise_layers(arrays).items():
@@ -71,6 +75,7 @@ def rnnoise_network(arrays, features=None, cats=None):
         scales = dict.fromkeys("zrn" if layer.kind == "gru" else "i", UNIT)
         quantised = quantise_layer(layer, fractions=fractions, weight_scales=scales)
         network.add(name, quantised, ["features" if source == "features" else f"{source}.h" for source in inputs], order)
+    network.step.sweeps = [network.step.sweeps[number] for number in SWEEPS]
     network.step.outputs += ["denoise_output.h", "vad_output.h"]
     return network
 
