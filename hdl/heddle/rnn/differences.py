@@ -75,8 +75,9 @@ class Differences(Component):
             # |difference| - held - 1, the magnitude of a negative one by its complement and a carry
             beyond = Signal(signed(18), name=f"beyond_{index}")
             sign = difference[-1]
+            magnitude = Cat(difference.as_unsigned() ^ sign.replicate(16), 0).as_signed()
             m.d.comb += [
-                beyond.eq(add_carry(Cat(difference.as_unsigned() ^ sign.replicate(16), 0).as_signed(), (~Cat(self.held, 0)).as_signed(), sign)),
+                beyond.eq(add_carry(magnitude, (~Cat(self.held, 0)).as_signed(), sign)),
                 self.o[index].eq(Mux(beyond[-1], 0, difference)), sent[index].eq(before + self.o[index]),
             ]
         return m
