@@ -16,7 +16,7 @@ EDGE = TINY.replace(dot=4, thread_slots=2, rnn_contexts=1, rnn_differences=True)
     pytest.param(True, None, 345, marks=pytest.mark.verilator_nightly), pytest.param(True, 600, 160, marks=pytest.mark.verilator_nightly),
     pytest.param(False, None, 345, marks=pytest.mark.nightly), pytest.param(False, 600, 175, marks=pytest.mark.nightly)])
 def test_two_layers_on_eight_multipliers(linear, held, most, simulator):
-    given = dict(lanes=2, inputs=8, size=16, linear=linear, cat=4, steps=6, change=0.02, held=held, most=most)
+    given = dict(lanes=2, inputs=8, size=16, linear=linear, cat=4, steps=6, change=0.02, held=held, tasks=1, most=most)
     run_bench(EngineSystem(with_lanes(EDGE, 2)), bench="heddle_verif.bench.rnn_stacked", cfg=EDGE, simulator=simulator, seed=1,
               parameters=given)
 

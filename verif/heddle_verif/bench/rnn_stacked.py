@@ -22,19 +22,20 @@ def slow_task(rng, model, steps, change):
 async def pace(dut):
     """Two runs, of ``steps`` and twice as many steps; what they differ by is that of the steps.
 
-    Parameters: ``inputs``, ``size``, ``linear``, ``cat``, ``change``, ``held``, ``steps``; at most ``most`` cycles a step.
+    Parameters: ``inputs``, ``size``, ``linear``, ``cat``, ``change``, ``held``, ``steps``, ``tasks`` that take turns; at most ``most``
+    cycles a step of one of them.
     """
     bench = EngineBench(dut, grant_chance=1.0)
     await bench.start()
     given, cfg = bench.parameters, bench.cfg
     model = stacked_gru(cfg, bench.rng, given["inputs"], given["size"], linear=given["linear"], cat=given["cat"], held=given["held"])
-    whole = slow_task(bench.rng, model, 2 * given["steps"], given["change"])
+    whole = [slow_task(bench.rng, model, 2 * given["steps"], given["change"]).inputs["x"] for _ in range(given["tasks"])]
     counts = []
     for steps in (given["steps"], 2 * given["steps"]):
         before = [bench.steps, bench.state.multiplied, bench.state.elements]
-        cycles = await bench.check(build_image(cfg, [Task(model, {"x": whole.inputs["x"][:steps]})], 1))
+        cycles = await bench.check(build_image(cfg, [Task(model, {"x": rows[:steps]}) for rows in whole], given["tasks"]))
         counts.append([cycles, *(new - old for new, old in zip((bench.steps, bench.state.multiplied, bench.state.elements), before))])
-    pace, busy, multiplied, elements = ((last - first) / given["steps"] for first, last in zip(*counts))
+    pace, busy, multiplied, elements = ((last - first) / given["steps"] / given["tasks"] for first, last in zip(*counts))
     ideal = model.step.macs() / (cfg.threads * cfg.dot)
     cocotb.log.info(f"PACE {given} cycles {pace:.1f} of {ideal:.0f}, steps of the lanes {busy:.1f}, "
                     f"elements {multiplied:.1f} of {elements:.0f}")
