@@ -104,6 +104,8 @@ class Config(DerivedParameters):
         Elements of its vector memory, of 16 bits: a power of two from 256 to 65536.
     rnn_records : int
         Sweeps, and operations of the tail, that fit its tables: a power of two from 8 to 256.
+    rnn_differences : bool
+        The engine can multiply the differences of its vectors to what it multiplied before, small ones not at all.
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 
@@ -154,6 +156,7 @@ class Config(DerivedParameters):
     rnn_contexts: int = 4
     rnn_elements: int = 8192
     rnn_records: int = 32
+    rnn_differences: bool = False
 
     def __post_init__(self):
         if not isinstance(self.name, str) or not self.name.isidentifier():

@@ -29,14 +29,14 @@ def random_layer(rng, kind, inputs, size):
                       rng.normal(0, 0.5, (3, size)) if kind == "peepholes" else None, kind == "linear_gru")
 
 
-def random_model(cfg, rng, kind, inputs, size, cat=1, reverse=False, skip_zeros=False):
-    """One layer on the engine, with its output."""
+def random_model(cfg, rng, kind, inputs, size, cat=1, **options):
+    """One layer on the engine, with its output; ``options`` are those of ``EngineModel``."""
     layer = quantise_layer(random_layer(rng, kind, inputs, size))
     step = Step()
     step.add_vector("x", Vector(inputs, "input", layer.fractions["x0"], layer.limits["x0"]))
     result = add_layer(step, kind, layer, ["x"])
     step.outputs.append(result)
-    return EngineModel(cfg, step, cat, reverse, skip_zeros)
+    return EngineModel(cfg, step, cat, **options)
 
 
 def stacked_gru(cfg, rng, inputs, size, layers=2, *, linear=True, cat=1, **options):
@@ -69,6 +69,11 @@ def random_task(rng, model, steps, start=0, zeros=0.0):
     return Task(model, rows, states, 0, start)
 
 
+def _held(cfg, rng):
+    """Differences that wait, where there are any."""
+    return int(rng.choice([0, 1, 500, 32767])) if cfg.rnn_differences and rng.random() < 0.8 else None
+
+
 def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts=None, kinds=KINDS, cats=(1, 2, 4), starts=False):
     """An ``EngineImage`` of several models and tasks; sizes are drawn again until it fits."""
     while True:
@@ -76,7 +81,7 @@ def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts
         for _ in range(models):
             cat = int(rng.choice([cat for cat in cats if cat <= cfg.dot]))
             made.append(random_model(cfg, rng, str(rng.choice(kinds)), int(rng.integers(1, largest + 1)), int(rng.integers(1, largest + 1)),
-                                     cat, bool(rng.integers(2)), bool(rng.integers(2))))
+                                     cat, reverse=bool(rng.integers(2)), skip_zeros=bool(rng.integers(2)), held=_held(cfg, rng)))
         work = [random_task(rng, made[int(rng.integers(len(made)))], int(rng.integers(1, longest + 1)),
                             int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5, 0.9]))) for _ in range(tasks)]
         try:

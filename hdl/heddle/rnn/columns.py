@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from .differences import Differences, choose_group
 from .layouts import chosen_sweep_layout
 from .progress import available, status_layout
 
@@ -13,15 +14,18 @@ __all__ = ["ColumnReader", "column_layout"]
 
 def column_layout(cfg):
     """A column group: ``dot / cat`` elements, zeros behind them, and the factor word of its first block."""
-    return data.StructLayout({"elements": data.ArrayLayout(16, cfg.dot), "weight": cfg.factor_address_bits, "first": 1, "last": 1})
+    return data.StructLayout({"elements": data.ArrayLayout(16, cfg.dot), "weight": cfg.factor_address_bits, "first": 1})
 
 
 class ColumnReader(Component):
     """Reads the columns of a sweep, groups of ``dot / cat`` elements, each when its elements are there [S3.1].
 
     A column is at ``o`` a cycle after it is read, straight from the memory; the next is read in the cycle that accepts it. With ``skip`` a
-    column of zeros is not handed on, unless it is the first or the last, and takes one cycle. ``i`` is ready in the cycle in which the
-    last column is accepted, and before the first sweep; columns of the next sweep are read from the cycle after. Reset forgets everything.
+    column of zeros is not handed on, unless it is the first of sums that begin, and takes one cycle; the last one waits until the lanes
+    could take it, as its sweep ends with it. With ``cfg.rnn_differences`` columns may be differences (``Differences``).
+
+    ``i`` is ready in the cycle in which the last column is accepted, and before the first sweep; columns of the next sweep are read from
+    the cycle after. Reset forgets everything.
 
     Members
     -------
@@ -33,6 +37,8 @@ class ColumnReader(Component):
     column_read, column_word, column
         See ``VectorMemory``.
     o : Out(stream.Signature(column_layout(cfg)))
+    ended : Out(1)
+        The sweep ends: its last column is accepted, or skipped.
     busy : Out(1)
     event_skipped : Out(1)
     """
@@ -47,6 +53,7 @@ class ColumnReader(Component):
             "column_word": Out(exact_log2(cfg.rnn_elements // cfg.vector_lanes)),
             "column": In(16).array(cfg.vector_lanes),
             "o": Out(stream.Signature(column_layout(cfg))),
+            "ended": Out(1),
             "busy": Out(1),
             "event_skipped": Out(1),
         })
@@ -67,18 +74,22 @@ class ColumnReader(Component):
         kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
         m.d.comb += [
             there.eq(~sweep.waits | available(cfg, Array(self.status)[sweep.context], sweep.job, ends)),
-            skipped.eq(waiting & sweep.skip & ~kept.first & ~kept.last & ~column.elements.as_value().any()),
-            moves.eq(waiting & (skipped | self.o.ready)),
+            skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
+            moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
             read.eq(reading & there & (~waiting | moves)),
             self.column_read.eq(read), self.column_word.eq(element[bits:]),
-            column.first.eq(kept.first), column.last.eq(kept.last), column.weight.eq(kept.weight),
+            column.first.eq(kept.first), column.weight.eq(kept.weight),
             self.o.valid.eq(waiting & ~skipped), self.o.payload.eq(column),
-            self.event_skipped.eq(skipped),
+            self.event_skipped.eq(skipped & moves),
             self.i.ready.eq(~active | (moves & kept.last)),
             accepted.eq(self.i.valid & self.i.ready),
             self.busy.eq(active),
         ]
-        self._elements(m, column.elements, place)
+        values = choose_group(cfg, [element.as_signed() for element in self.column], place, sweep.cat)
+        if cfg.rnn_differences:
+            self._differences(m, column.elements, values, read, place, moves, accepted)
+        else:
+            m.d.comb += [element.eq(value) for element, value in zip(column.elements, values)]
         group = Signal(range(cfg.dot + 1))
         m.d.comb += group.eq(Const(cfg.dot) >> sweep.cat)
         with m.If(moves):
@@ -99,11 +110,18 @@ class ColumnReader(Component):
             ]
         return m
 
-    def _elements(self, m, elements, place):
-        """The group that begins at ``place``. An element that only large groups have stands in few places."""
-        cfg = self.cfg
-        for index, value in enumerate(elements):
-            shift = next(cat for cat in (2, 1, 0) if index < cfg.dot >> cat)
-            choices = Array(self.column[first + index] for first in range(0, cfg.vector_lanes, cfg.dot >> shift))
-            chosen = choices[place[exact_log2(cfg.dot >> shift):]] if len(choices) > 1 else choices[0]
-            m.d.comb += value.eq(Mux(self.sweep.cat > shift, 0, chosen))
+    def _differences(self, m, elements, values, read, place, moves, accepted):
+        """The elements as differences, in sweeps of such."""
+        cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
+        m.submodules.differences = differences = Differences(cfg)
+        sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
+        with m.If(read):
+            m.d.sync += sent.eq(sent + (Const(cfg.dot) >> sweep.cat))
+        with m.If(accepted):
+            m.d.sync += sent.eq(self.i.payload.sent)
+        m.d.comb += [
+            differences.read.eq(read), differences.word.eq(sent[bits:]), differences.place.eq(place), differences.cat.eq(sweep.cat),
+            differences.fresh.eq(sweep.fresh), differences.held.eq(sweep.held), differences.take.eq(moves & sweep.difference),
+        ]
+        for element, value, source, sink in zip(elements, values, differences.o, differences.i):
+            m.d.comb += [sink.eq(value), element.eq(Mux(sweep.difference, source, value))]

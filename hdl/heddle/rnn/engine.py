@@ -92,7 +92,7 @@ class RecurrentEngine(Component):
             blocks.sweep.eq(columns.sweep), jobs.job.eq(scheduler.job), jobs.coming.eq(scheduler.launch),
             scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
             loader.begin.eq(self.start), loader.address.eq(self.address), scheduler.drained.eq(~columns.busy),
-            jobs.launch.eq(columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.launch),
+            jobs.launch.eq(columns.ended & columns.sweep.launch),
             self.event_rnn_steps.eq(blocks.step.step), self.event_rnn_waits.eq(self.busy & ~blocks.step.step),
             self.event_rnn_skipped.eq(columns.event_skipped),
         ]
@@ -128,7 +128,7 @@ class RecurrentEngine(Component):
     def _progress(self, m, progress, loader, scheduler, columns, tail):
         for unit in (scheduler, columns):
             m.d.comb += [sink.eq(source) for sink, source in zip(unit.status, progress.status)]
-        passed = columns.o.valid & columns.o.ready & columns.o.payload.last & columns.sweep.release
+        passed = columns.ended & columns.sweep.release
         m.d.comb += [
             progress.launch.eq(scheduler.launch), progress.launch_context.eq(scheduler.event_context),
             progress.taken.eq(scheduler.taken), progress.taken_context.eq(scheduler.event_context),

@@ -46,6 +46,7 @@ class Start(enum.Enum, shape=2):
     CONTINUE = 0        # adds to them
     BIAS = 1            # replaces them: bias registers plus column
     ZERO = 2            # replaces them: the column alone
+    PERSIST = 3         # replaces them: in the first step of a task like BIAS, then the sums of the step before plus column
 
 
 class Wait(enum.Enum, shape=2):
@@ -131,6 +132,10 @@ sweep_layout = _padded({
     "operation": 8,             # its first record
     "operations": 4,            # records for each group of elements, minus one
     "groups": 10,               # groups of ``tail_lanes`` elements, minus one
+    # With ``rnn_differences``:
+    "difference": 1,            # columns are differences to what was sent before,
+    "sent": ELEMENT_BITS,       # which is kept from this element of the context on, a multiple of the memory's width
+    "held": 16,                 # differences up to this magnitude are zero, and not sent
 })
 
 operation_layout = _padded({
@@ -210,6 +215,8 @@ def chosen_sweep_layout(cfg):
         "skip": 1,
         "release": 1,
         "launch": 1,
+        "begins": 1,                # its first column does not only add
+        **({"fresh": 1, "difference": 1, "sent": exact_log2(cfg.rnn_elements), "held": 16} if cfg.rnn_differences else {}),
     })
 
 
@@ -224,6 +231,7 @@ def context_layout(cfg):
         "row": 20,                  # of output, of this step
         "pitch": 16,
         "input": exact_log2(cfg.rnn_elements),      # elements from the row of even steps to that of odd ones
+        **({"fresh": 1} if cfg.rnn_differences else {}),        # the first step
     })
 
 

@@ -255,6 +255,8 @@ class Loader(Component):
             new.words.eq(words), new.place.eq((self._elements + task.input_element) >> PLACE_SHIFT), new.offset.eq(offset),
             self._input_write.en.eq(1),
         ]
+        if self.cfg.rnn_differences:
+            m.d.comb += first.fresh.eq(1)
         with m.If(self.o_task.ready):
             m.d.sync += [
                 self._phase.eq(Phase.SERVE), self._have.eq(0), self._known.eq(0), self._pending.bit_select(self._context, 1).eq(words != 0),

@@ -150,8 +150,15 @@ class Scheduler(Component):
         with m.If(last):
             m.d.comb += [new.next.eq(record.first), new.left.eq(record.left - 1), new.odd.eq(~record.odd),
                          new.row.eq(record.row + record.pitch.as_signed())]
+            if cfg.rnn_differences:
+                m.d.comb += new.fresh.eq(0)
         with m.If(~chosen):
             m.d.comb += new.eq(task.payload.task)
+        biased, before = Signal(), Signal(PRODUCT_BITS)     # sums begin with biases, or with those of this parity
+        m.d.comb += [biased.eq(sweep.start == Start.BIAS), before.eq(parity)]
+        if cfg.rnn_differences:
+            with m.If(sweep.start == Start.PERSIST):
+                m.d.comb += [biased.eq(record.fresh), before.eq(Mux(record.odd, 0, self.header.parity))]
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(chosen):
@@ -163,8 +170,13 @@ class Scheduler(Component):
                 o.skip.eq(sweep.skip),
                 o.release.eq(sweep.release), o.launch.eq(sweep.launch), o.zero.eq(sweep.start == Start.ZERO),
                 o.product.eq(sweep.product + registers + Mux(sweep.parity, parity, 0)),
-                o.source.eq(Mux(sweep.start == Start.BIAS, sweep.bias, sweep.product + registers + Mux(sweep.parity, parity, 0))),
+                o.begins.eq(sweep.start != Start.CONTINUE),
+                o.source.eq(Mux(biased, sweep.bias, sweep.product + registers + Mux(sweep.parity, before, 0))),
             ]
+            if cfg.rnn_differences:
+                m.d.sync += [
+                    o.fresh.eq(record.fresh), o.difference.eq(sweep.difference), o.held.eq(sweep.held), o.sent.eq(elements + sweep.sent),
+                ]
         job = self.job
         m.d.comb += [
             job.context.eq(context), job.operation.eq(sweep.operation), job.operations.eq(sweep.operations), job.groups.eq(sweep.groups),

@@ -28,6 +28,8 @@ class RecurrentAccess:
         Dot products of a lane (1, 2 or 4); chosen by the cycle model by default.
     skip_zeros : bool
         Columns of zeros take no time of the multipliers; results are the same (counter ``rnn_skipped``).
+    threshold : float, optional
+        Nor do elements that changed by less than this; see ``Network``.
     quantised : list of QuantisedLayer, optional
         For each direction, instead of quantising here; else ``fractions`` and ``weight_scales`` as for ``quantise_layer``.
     """
@@ -65,11 +67,11 @@ class RecurrentAccess:
         known = {"direction", "layout", "activations"}
         form |= {name: options.pop(name) for name in known & set(options)}
         contexts, cats, quantised = (options.pop(name, None) for name in ("contexts", "cats", "quantised"))
-        layout = {"cats": cats, "skip_zeros": options.pop("skip_zeros", False)}
+        layout = {"cats": cats, "skip_zeros": options.pop("skip_zeros", False), "threshold": options.pop("threshold", None)}
         unknown = set(options) - {"fractions", "weight_scales"}
         if unknown:
-            raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, quantised, fractions, "
-                            f"weight_scales, not {', '.join(sorted(unknown))}")
+            raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, threshold, quantised, "
+                            f"fractions, weight_scales, not {', '.join(sorted(unknown))}")
         onnx = onnx_operands(kind, *operands, **form)
         if quantised is not None and len(quantised) != len(onnx.layers):
             raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")

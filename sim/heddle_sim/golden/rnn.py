@@ -58,26 +58,33 @@ class EngineState:
         Sums of the others.
     vector : int64 [rnn_elements]
         Vector memory, signed 16-bit values.
+    sent : int64 [rnn_elements]
+        What was multiplied of vectors whose differences are, signed 16-bit values.
     skipped : int
         Columns of zeros that were left out.
+    multiplied, elements : int
+        Elements of vectors that were multiplied and not zero, and all of them.
     """
 
     factors: np.ndarray
     products: np.ndarray
     taps: np.ndarray
     vector: np.ndarray
+    sent: np.ndarray
     matrices: dict = field(default_factory=dict, repr=False)
     skipped: int = 0
+    multiplied: int = 0
+    elements: int = 0
 
     @classmethod
     def for_config(cls, cfg, factors=None, seed=None):
         """Of zeros, or with a seed of random values in all but ``factors``: nothing may depend on them."""
-        shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, TAP_REGISTERS), (cfg.rnn_elements,))
+        shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, TAP_REGISTERS), (cfg.rnn_elements,), (cfg.rnn_elements,))
         factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.int8) if factors is None else factors
         if seed is None:
             return cls(factors, *(np.zeros(shape, np.int64) for shape in shapes))
         rng = np.random.default_rng(seed)
-        limits = (31, 31, 15)
+        limits = (31, 31, 15, 15)
         return cls(factors, *(rng.integers(-1 << bits, 1 << bits, shape) for shape, bits in zip(shapes, limits)))
 
 
@@ -149,7 +156,7 @@ class _Context:
             row = memory.output_address + step * _signed16(memory.output_pitch)
             for number in range(task.sweep, len(self.image.sweeps)):
                 sweep = self.image.sweeps[number]
-                self._sweep(number, sweep, step & 1, distance)
+                self._sweep(number, sweep, step, distance)
                 if sweep.launch:
                     self._job(sweep, step & 1, row)
                 if sweep.last:
@@ -161,22 +168,40 @@ class _Context:
         first = self.element_base + element
         self.state.vector[first:first + len(values)] = values
 
-    def _sweep(self, number, sweep, odd, distance):
-        cfg, state = self.cfg, self.state
+    def _sweep(self, number, sweep, step, distance):
+        cfg, state, odd = self.cfg, self.state, step & 1
         cat, blocks, columns = 1 << sweep.cat, sweep.blocks + 1, sweep.columns + 1
         first = self.element_base + sweep.element + (distance if odd and sweep.input else 0)
         elements = cfg.dot // cat
-        vector = state.vector[first:first + columns * elements].astype(np.float64)
-        if sweep.skip:      # neither the first, which begins the sums, nor the last, which ends them
-            state.skipped += int((~vector.reshape(columns, elements).any(axis=1))[1:-1].sum())
+        vector = state.vector[first:first + columns * elements]
+        if cfg.rnn_differences and sweep.difference:
+            vector = self._differences(sweep, vector, step == 0)
+        if sweep.skip:      # not the first, where it begins the sums
+            state.skipped += int((~vector.reshape(columns, elements).any(axis=1))[sweep.start != Start.CONTINUE:].sum())
+        state.multiplied, state.elements = state.multiplied + int(np.count_nonzero(vector)), state.elements + len(vector)
+        vector = vector.astype(np.float64)
         sums = (self._matrix(number, sweep) @ vector).astype(np.int64).reshape(cfg.threads, blocks, cat)
         product = sweep.product + self.register_base + (self.image.header.parity if odd and sweep.parity else 0)
         targets = product + np.arange(blocks)
         sources = sweep.bias + np.arange(blocks) if sweep.start == Start.BIAS else targets
+        if cfg.rnn_differences and sweep.start == Start.PERSIST:
+            last = sweep.product + self.register_base + (self.image.header.parity if sweep.parity and not odd else 0)
+            sources = (sweep.bias if step == 0 else last) + np.arange(blocks)
         for tap in range(cat):
             registers, size = (state.products, PRODUCT_REGISTERS) if tap == 0 else (state.taps[tap - 1], TAP_REGISTERS)
             before = 0 if sweep.start == Start.ZERO else registers[:, sources % size]
             registers[:, targets % size] = _wrap32(before + sums[:, :, tap])
+
+    def _differences(self, sweep, vector, fresh):
+        """Differences to what was sent; small ones are zero."""
+        first = self.element_base + sweep.sent
+        sent = self.state.sent[first:first + len(vector)]
+        if fresh:
+            sent[:] = 0
+        difference = np.clip(vector - sent, -1 << 15, (1 << 15) - 1)
+        difference[np.abs(difference) <= sweep.held] = 0
+        sent += difference
+        return difference
 
     def _matrix(self, number, sweep):
         """Weights of a sweep, rows (lane, block, tap), columns as the vector; float64, in which all sums are exact."""

@@ -151,7 +151,10 @@ class _Builder:
                 release=number == inputs[-1] if inputs else 0, last=number == len(step.sweeps) - 1)
             if sweep.begins:
                 biased = model.needs_bias(sweep)
-                values |= dict(start=Start.BIAS if biased else Start.ZERO, bias=bias_of[sweep.rows[0]] if biased else 0)
+                start = Start.PERSIST if model.held is not None else Start.BIAS
+                values |= dict(start=start if biased else Start.ZERO, bias=bias_of[sweep.rows[0]] if biased else 0)
+            if model.held is not None:
+                values |= dict(difference=1, sent=model.sent[number], held=model.held.get(sweep.vector, 0))
             if sweep.job:
                 values |= dict(launch=1, operation=len(self.operations), operations=len(sweep.job.operations) - 1,
                                groups=model.groups(sweep.job.elements) - 1)

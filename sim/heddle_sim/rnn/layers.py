@@ -174,9 +174,9 @@ class _Recipe:
         for rows in ("n", "zr", "k"):
             self._rows(rows, rows)
         # The operations that are kept for n lie far enough before it.
-        operations = [self._operation("k", "k", pre=Pre.KEEP), self._operation("zr", "r", keep_gate=True),
+        operations = [self._operation("zr", "r", keep_gate=True), self._operation("k", "k", pre=Pre.KEEP),
                       self._operation("zr", "z", keep_activation=True)]
-        operations += [Operation()] * max(0, GATED_DISTANCE - 1)
+        operations += [Operation()] * max(0, GATED_DISTANCE - 2)
         job = self._job(*operations, self._blend("n", pre=Pre.GATED))
         for vector in self.order:
             end = job if vector == self.order[-1] else None

@@ -37,6 +37,9 @@ class EngineModel:
         Tasks of the model begin with the last row of their input.
     skip_zeros : bool
         Columns whose elements are all zero take no step of the lanes; changes nothing but the time.
+    held : dict of str to int, or int, optional
+        With ``cfg.rnn_differences``: sums persist, and vectors are multiplied as differences to what was sent of them before; differences
+        up to this magnitude wait. 0 for vectors that are not named. Implies ``skip_zeros``.
 
     Attributes
     ----------
@@ -59,8 +62,11 @@ class EngineModel:
     step are written over them. ``ValueError`` for what cannot be laid out.
     """
 
-    def __init__(self, cfg, step, cats=1, reverse=False, skip_zeros=False):
-        self.cfg, self.step, self.reverse, self.skip_zeros = cfg, step, reverse, skip_zeros
+    def __init__(self, cfg, step, cats=1, reverse=False, skip_zeros=False, held=None):
+        self.cfg, self.step, self.reverse, self.skip_zeros = cfg, step, reverse, skip_zeros or held is not None
+        if held is not None and not cfg.rnn_differences:
+            raise ValueError(f"held must be None for configuration {cfg.name} (rnn_differences is false), not {held}")
+        self.held = dict.fromkeys(step.vectors, held) if isinstance(held, int) else held
         layers = {rows.layer for rows in step.rows.values()}
         self.cats = dict.fromkeys(layers, cats) if isinstance(cats, int) else dict.fromkeys(layers, 1) | cats
         for layer, cat in self.cats.items():
@@ -143,8 +149,8 @@ class EngineModel:
         return offsets
 
     def needs_bias(self, sweep):
-        """The sums of a sweep begin with biases, not all of them zero."""
-        return sweep.begins and any(np.any(self.step.rows[name].bias) for name in sweep.rows)
+        """The sums of a sweep begin with biases, not all of them zero; sums that persist always do."""
+        return sweep.begins and (self.held is not None or any(np.any(self.step.rows[name].bias) for name in sweep.rows))
 
     # -- vectors ----------------------------------------------------------------------------
 
@@ -167,6 +173,10 @@ class EngineModel:
         self.state_bytes = put(("state", "constant"))
         put(("work",))
         self.elements = place
+        self.sent = []                              # of each sweep, first element of what was sent
+        for sweep in self.step.sweeps if self.held is not None else ():
+            self.sent.append(sum(round_up(vectors[before.vector].size, width) for before in self.step.sweeps[:len(self.sent)]))
+            self.elements = max(self.elements, self.sent[-1] + round_up(vectors[sweep.vector].size, width))
 
     def wait(self, number):
         """What sweep ``number`` waits for."""

@@ -28,21 +28,29 @@ class Network:
         Dot products of a lane, by layer; chosen by ``plan.choose_cats`` where None.
     skip_zeros : bool
         Elements that are zero take no time of the multipliers, if all of their column are: see docs/recurrent.md.
+    threshold : float, optional
+        Elements of vectors that differ by less than this from what was multiplied of them before count as that, and take no time of the
+        multipliers. Zero changes no result, but where an element changes by half of the 16-bit range or more. The configuration must
+        have ``rnn_differences``.
     """
 
-    def __init__(self, reverse=False, cats=None, skip_zeros=False):
-        self.step, self.layers, self.reverse, self.cats, self.skip_zeros = Step(), {}, reverse, cats, skip_zeros
+    def __init__(self, reverse=False, cats=None, skip_zeros=False, threshold=None):
+        if threshold is not None and not threshold >= 0:
+            raise ValueError(f"threshold must be a number from 0 on, or None, not {threshold!r}")
+        self.step, self.layers, self.reverse, self.cats = Step(), {}, reverse, cats
+        self.skip_zeros, self.threshold = skip_zeros, threshold
         self._models = {}
 
     @classmethod
-    def of_layer(cls, layer, data=None, *, reverse=False, cats=None, skip_zeros=False, **options):
+    def of_layer(cls, layer, data=None, *, reverse=False, cats=None, skip_zeros=False, threshold=None, **options):
         """Of one ``FloatLayer``, quantised for ``data`` (``quantise_layer``, whose ``options`` it takes): input "x", result "y.h"."""
-        return cls.of_quantised(quantise_layer(layer, data, **options), reverse=reverse, cats=cats, skip_zeros=skip_zeros)
+        return cls.of_quantised(quantise_layer(layer, data, **options), reverse=reverse, cats=cats, skip_zeros=skip_zeros,
+                                threshold=threshold)
 
     @classmethod
-    def of_quantised(cls, layer, *, reverse=False, cats=None, skip_zeros=False):
+    def of_quantised(cls, layer, *, reverse=False, cats=None, skip_zeros=False, threshold=None):
         """Of one ``QuantisedLayer`` with one input."""
-        network = cls(reverse, cats, skip_zeros)
+        network = cls(reverse, cats, skip_zeros, threshold)
         network.add_input("x", layer.widths[0], layer.fractions["x0"], layer.limits["x0"])
         network.step.outputs.append(network.add("y", layer, ["x"]))
         return network
@@ -62,8 +70,15 @@ class Network:
             cats = self.cats
             if cats is None:
                 cats = 1 if plain else choose_cats(cfg, self.step)
-            self._models[cfg, plain] = EngineModel(cfg, self.step, cats, self.reverse, self.skip_zeros)
+            self._models[cfg, plain] = EngineModel(cfg, self.step, cats, self.reverse, self.skip_zeros, self._held())
         return self._models[cfg, plain]
+
+    def _held(self):
+        """The largest differences below the threshold, by vector."""
+        if self.threshold is None:
+            return None
+        return {name: int(min(max(np.ceil(self.threshold * 2.0 ** vector.fraction) - 1, 0), (1 << 16) - 1))
+                for name, vector in self.step.vectors.items()}
 
     def quantised(self, name, values):
         """Elements of a vector."""

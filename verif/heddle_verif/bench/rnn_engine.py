@@ -23,7 +23,7 @@ class EngineBench(Bench):
         self.cfg = _config()
         self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance)
         self.state = EngineState.for_config(self.cfg)
-        self.skipped = 0
+        self.skipped = self.steps = 0
 
     async def load(self, words):
         """Factor registers of all lanes, from word 0 on."""
@@ -52,6 +52,7 @@ class EngineBench(Bench):
             await RisingEdge(dut.clk)
             cycles += 1
             self.skipped += int(dut.event_rnn_skipped.value)
+            self.steps += int(dut.event_rnn_steps.value)
             if not int(dut.busy.value):
                 break
             assert cycles < LIMIT, f"the run must end within {LIMIT} cycles"

@@ -1,0 +1,47 @@
+"""Columns of zeros, and elements that hardly changed: the same results, and the cycles that they save."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle_sim import Device
+from heddle_sim.harness import run_bench
+from heddle_verif.engine_system import EngineSystem, with_lanes
+
+TINY = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024)
+# Two layers of 16 units and 8 inputs on 8 multipliers: 336 cycles a step without skipping.
+EDGE = TINY.replace(dot=4, thread_slots=2, rnn_contexts=1, rnn_differences=True)
+
+
+@pytest.mark.parametrize("linear, held, most", [
+    pytest.param(True, None, 345, marks=pytest.mark.verilator_nightly), pytest.param(True, 600, 160, marks=pytest.mark.verilator_nightly),
+    pytest.param(False, None, 345, marks=pytest.mark.nightly), pytest.param(False, 600, 175, marks=pytest.mark.nightly)])
+def test_two_layers_on_eight_multipliers(linear, held, most, simulator):
+    given = dict(lanes=2, inputs=8, size=16, linear=linear, cat=4, steps=6, change=0.02, held=held, tasks=1, most=most)
+    run_bench(EngineSystem(with_lanes(EDGE, 2)), bench="heddle_verif.bench.rnn_stacked", cfg=EDGE, simulator=simulator, seed=1,
+              parameters=given)
+
+
+def slow(rng, steps, inputs):
+    """A random walk [steps, 1, inputs]."""
+    return np.cumsum(rng.normal(0, 0.02, (steps, 1, inputs)), axis=0)
+
+
+@pytest.mark.parametrize("operator, gates", [("lstm", 4), ("gru", 3), ("rnn", 1)])
+def test_functional(operator, gates):
+    """Skipping changes no result; a threshold of zero changes none either, others little."""
+    rng = np.random.default_rng(2)
+    x, w, r = slow(rng, 12, 5), *(rng.uniform(-0.4, 0.4, (1, gates * 6, columns)) for columns in (5, 6))
+    with Device(TINY.replace(rnn_differences=True), "golden", memory_bytes=1 << 18) as device:
+        plain, skipping, exact, rough = (getattr(device, operator)(x, w, r, **options)[0][0] for options in (
+            {}, {"skip_zeros": True}, {"threshold": 0}, {"threshold": 0.05}))
+    assert np.array_equal(plain, skipping) and np.array_equal(plain, exact)
+    assert 0 < np.abs(plain - rough).max() < 0.1
+
+
+def test_errors():
+    x, w, r = np.ones((2, 1, 3)), np.ones((1, 8, 3)), np.ones((1, 8, 2))
+    with Device(TINY, "golden", memory_bytes=1 << 18) as device:
+        for threshold, says in ((0.1, "held must be None for configuration tiny .rnn_differences is false., not"),
+                                (-1, "threshold must be a number from 0 on, or None, not -1")):
+            with pytest.raises(ValueError, match=says):
+                device.lstm(x, w, r, threshold=threshold)
