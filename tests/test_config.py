@@ -41,9 +41,11 @@ def test_quad_is_four_cores_of_base():
 
 def test_small_all_is_small_with_all_copies():
     small_all, base = load_config("small_all"), load_config("base")
-    engines = ("tensors", "tensor_im2col", "tensor_floats", "copy_within", "reductions", "reduction_floats", "wait_timeout")
+    engines = ("tensors", "tensor_im2col", "tensor_floats", "copy_within", "reductions", "reduction_floats", "wait_timeout", "rnn")
     assert all(getattr(small_all, name) is getattr(base, name) is True for name in engines) and small_all.l2_kib
-    assert small_all.without_level2(name="small", tensors=False, copy_within=False, wait_timeout=False) == load_config("small")
+    small = load_config("small")
+    assert small_all.without_level2(name="small", tensors=False, copy_within=False, wait_timeout=False, rnn=False,
+                                    rnn_contexts=small.rnn_contexts, rnn_elements=small.rnn_elements) == small
 
 
 def test_every_preset_is_known():
