@@ -89,12 +89,13 @@ class CopyInstructions:
     def _copy_tensor(self, instruction):
         operation = instruction.operation
         rank = operation.rank_minus_one + 1
-        operation.shared_address, operation.address = int(self.uniform[instruction.dst]), int(self.uniform[instruction.a])
+        operation.shared_address = 0 if operation.prefetch else int(self.uniform[instruction.dst])
+        operation.address = int(self.uniform[instruction.a])
         operation.coordinates = tuple(signed(int(value)) for value in self.uniform[instruction.b:instruction.b + rank])
         operation.offsets = ()
         if operation.mode is TensorMode.IM2COL:
             operation.offsets = tuple(int(value) & 0xFFFF for value in self.uniform[instruction.c:instruction.c + rank - 2])
-        receivers = self._receivers(instruction)
+        receivers = [self] if operation.prefetch else self._receivers(instruction)
         for receiver in receivers:
             size, error = self._execute_tensor(operation, receiver.state)
             if error:

@@ -54,6 +54,8 @@ def tensor_item(operation):
     """A copy of a tensor with the coordinates and offsets that it has."""
     request = operation["request"]
     rank, pixels = request["rank_minus_one"] + 1, request["mode"] == TensorMode.IM2COL
+    if request["prefetch"]:
+        request = request | {"shared_address": 0}       # whatever stands there
     return {"address": operation["address"], **request, "coordinates": tuple(request["coordinates"][:rank]),
             "offsets": tuple(request["offsets"][:rank - 2]) if pixels else ()}
 
