@@ -261,7 +261,7 @@ def test_parameters(parameter, name, value):
     with Device(CFG, simulator="golden", memory_bytes=1 << 17) as device:
         device.copy_tensor(array, **options)
     with Device(CFG.replace(**{parameter: False}), simulator="golden", memory_bytes=1 << 17) as device:
-        with pytest.raises(ValueError, match=rf"{name} must be the default in configuration tensors \({parameter} is false\)"):
+        with pytest.raises(ValueError, match=rf"{name} must be the default in configuration tiny \({parameter} is false\)"):
             device.copy_tensor(array, **options)
         with pytest.raises(DeviceError) as error:
             device.copy_tensor(array, check=False, **options)

@@ -3,7 +3,7 @@
 from unittest import mock
 
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+from amaranth.hdl import Assert, Assume, Cover, Module, Signal, Value
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.memory import arbiter
@@ -84,5 +84,5 @@ class GlobalArbiterSpec(Component):
                 mine = (out.payload.data[0] if name == "write_data" else out.payload.tag[-1]) == number
                 m.d.comb += Assert((port.valid & port.ready) == (out.valid & out.ready & mine))
                 with m.If(out.valid & mine):
-                    m.d.comb += [Assert(port.valid), *(Assert(port.payload[field] == out.payload[field][:len(port.payload[field])])
+                    m.d.comb += [Assert(port.valid), *(Assert(port.payload[field] == Value.cast(out.payload[field])[:len(Value.cast(port.payload[field]))])
                                                        for field, _ in port.payload.shape())]
