@@ -84,5 +84,5 @@ class GlobalArbiterSpec(Component):
                 mine = (out.payload.data[0] if name == "write_data" else out.payload.tag[-1]) == number
                 m.d.comb += Assert((port.valid & port.ready) == (out.valid & out.ready & mine))
                 with m.If(out.valid & mine):
-                    m.d.comb += [Assert(port.valid), *(Assert(port.payload[field] == Value.cast(out.payload[field])[:len(Value.cast(port.payload[field]))])
-                                                       for field, _ in port.payload.shape())]
+                    fields = [(Value.cast(port.payload[field]), Value.cast(out.payload[field])) for field, _ in port.payload.shape()]
+                    m.d.comb += [Assert(port.valid), *(Assert(mine == given[:len(mine)]) for mine, given in fields)]
