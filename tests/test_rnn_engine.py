@@ -19,3 +19,15 @@ def test_engine(name, simulator, seed):
     changes = dict(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | CONFIGS[name]
     cfg = load_config("tiny").replace(**changes)
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("multipliers, inputs, hidden, tasks, steps, ideal, part", [
+    ((16, 4), 16, 16, 2, 6, 32, 0.95), ((16, 4), 64, 64, 1, 2, 512, 0.95), ((32, 8), 16, 16, 4, 8, 8, 0.9)])
+def test_pace(multipliers, inputs, hidden, tasks, steps, ideal, part):
+    """A step of an LSTM takes few cycles more than its shape allows: G·h·(Lx + h) over the multipliers [S3.1, S3.6]."""
+    threads, dot = multipliers
+    cfg = load_config("tiny").replace(threads=threads, dot=dot, factor_words=1024, shared_memory_kib=64, rnn_elements=2048)
+    assert 4 * hidden * (inputs + hidden) == ideal * threads * dot
+    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="icarus", seed=1, test_filter="pace",
+              parameters=dict(kind="lstm", inputs=inputs, hidden=hidden, tasks=tasks, steps=steps, most=ideal / part))
