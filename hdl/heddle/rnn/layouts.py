@@ -4,6 +4,7 @@ All records are 128 bits, one word of a bank of shared memory. They follow each 
 records, ``operations`` tail operation records, ``tasks`` pairs of task records (docs/units/rnn.md) [S3.1-S3.6].
 """
 
+from amaranth.hdl import Mux
 from amaranth.lib import data, enum
 from amaranth.utils import exact_log2
 
@@ -12,9 +13,9 @@ from ..constants import PRODUCT_REGISTERS
 __all__ = [
     "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS", "RECORD_BITS",
     "SUM_FRACTION",
-    "Cell", "Function", "Pre", "Start", "Wait", "chosen_sweep_layout", "context_layout", "engine_step_layout", "header_layout",
-    "operation_layout", "stored", "sweep_layout",
-    "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout",
+    "Cell", "Function", "Pre", "Start", "Wait",
+    "chosen_sweep_layout", "context_bits", "context_layout", "engine_step_layout", "header_layout", "of_context", "operation_layout",
+    "stored", "sweep_layout", "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout",
 ]
 
 RECORD_BITS = 128
@@ -167,6 +168,16 @@ operation_layout = _padded({
 })
 
 
+def context_bits(cfg):
+    """Bits of the number of a context, at least one."""
+    return max(1, exact_log2(cfg.rnn_contexts))
+
+
+def of_context(cfg, context, size):
+    """Where the part of a context begins: ``context`` times ``size``, a value."""
+    return sum(Mux(context == index, size * index, 0) for index in range(1, cfg.rnn_contexts))
+
+
 def engine_step_layout(cfg):
     """What the engine asks of the lanes in a cycle; the elements of the column go with it (see ``LaneArray``)."""
     return data.StructLayout({
@@ -182,7 +193,7 @@ def engine_step_layout(cfg):
 def tail_job_layout(cfg):
     """The sums of one step of one context, for the tail; positions are those of the whole memory."""
     return data.StructLayout({
-        "context": max(1, exact_log2(cfg.rnn_contexts)),
+        "context": context_bits(cfg),
         "operation": exact_log2(cfg.rnn_records),   # first record
         "operations": 4,                            # of each element group, minus one
         "groups": 10,                               # element groups, minus one
@@ -201,7 +212,7 @@ def tail_output_layout(cfg):
 def chosen_sweep_layout(cfg):
     """A sweep whose turn it is, with positions of the whole memory and of the whole register file."""
     return data.StructLayout({
-        "context": max(1, exact_log2(cfg.rnn_contexts)),
+        "context": context_bits(cfg),
         "job": COUNT_BITS,          # that writes the vector, modulo 4; with ``waits``
         "waits": 1,
         "element": exact_log2(cfg.rnn_elements),
@@ -236,4 +247,4 @@ def context_layout(cfg):
 
 
 def task_start_layout(cfg):
-    return data.StructLayout({"context": max(1, exact_log2(cfg.rnn_contexts)), "task": context_layout(cfg)})
+    return data.StructLayout({"context": context_bits(cfg), "task": context_layout(cfg)})

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..layouts import BankReadPort
-from .layouts import RECORD_BITS, header_layout, task_layout, task_memory_layout, task_start_layout
+from .layouts import RECORD_BITS, context_bits, header_layout, of_context, task_layout, task_memory_layout, task_start_layout
 from .transfer import WORD_BITS, Transfer
 from .vector_memory import LOADED_ELEMENTS
 
@@ -100,15 +100,15 @@ class Loader(Component):
             "table_data": Out(RECORD_BITS),
             "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
             "loaded_ready": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
-            "has_input": Out(contexts), "reserved": Out(1), "reserved_context": Out(range(max(contexts, 2))),
-            "loaded_row": Out(1), "row_context": Out(range(max(contexts, 2))), "over": Out(1),
+            "has_input": Out(contexts), "reserved": Out(1), "reserved_context": Out(context_bits(cfg)),
+            "loaded_row": Out(1), "row_context": Out(context_bits(cfg)), "over": Out(1),
             "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
         })
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        context = range(max(cfg.rnn_contexts, 2))
+        context = context_bits(cfg)
         tag = data.StructLayout({"sink": Sink, "context": context})
         m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT, tag)
         connect(m, flipped(self.bank), transfer.bank)
@@ -119,7 +119,7 @@ class Loader(Component):
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
         self._context = Signal(context)         # whose turn it is
         self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
-        m.submodules.inputs = inputs = Memory(shape=input_layout(cfg), depth=max(cfg.rnn_contexts, 2), init=[])
+        m.submodules.inputs = inputs = Memory(shape=input_layout(cfg), depth=1 << context_bits(cfg), init=[])
         self._input, self._input_write = inputs.read_port(domain="comb"), inputs.write_port()
         m.d.comb += [self._input.addr.eq(self._context), self._input_write.addr.eq(self._context), self.reserved_context.eq(self._context)]
         m.d.sync += self._cycles.eq(self._cycles + ~self._cycles.all())
@@ -217,7 +217,7 @@ class Loader(Component):
         """One context: a row of input, or a task, or nothing."""
         context, count = self._context, self.cfg.rnn_contexts
         free = ~self.running.bit_select(context, 1) & (context < self.header.contexts)
-        m.d.sync += self._elements.eq(sum(Mux(context == index, self.header.elements * index, 0) for index in range(1, count)))
+        m.d.sync += self._elements.eq(of_context(self.cfg, context, self.header.elements))
         with m.If(self._first):         # the tasks lie behind the operations
             m.d.sync += [self._first.eq(0), self._next.eq(self._transfer.word)]
         with m.Elif((self._pending & self.free).bit_select(context, 1)):

@@ -4,9 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
-from amaranth.utils import exact_log2
 
-from .layouts import COUNT_BITS, ELEMENT_BITS
+from .layouts import COUNT_BITS, ELEMENT_BITS, context_bits
 
 __all__ = ["Progress", "available", "status_layout"]
 
@@ -61,14 +60,14 @@ class Progress(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg
-        contexts = range(max(cfg.rnn_contexts, 2))
+        context = context_bits(cfg)
         super().__init__({
             "status": Out(status_layout(cfg)).array(cfg.rnn_contexts),
             "clear": In(1),
             "finished": In(1),
             "free": Out(cfg.rnn_contexts),
             "expected": Out(cfg.rnn_contexts),
-        } | {name: In(1) for name in self.EVENTS} | {f"{name}_context": In(contexts) for name in self.EVENTS})
+        } | {name: In(1) for name in self.EVENTS} | {f"{name}_context": In(context) for name in self.EVENTS})
 
     def elaborate(self, platform):
         m = Module()
@@ -100,7 +99,7 @@ class Progress(Component):
     def _order(self, m):
         """Contexts of the jobs under way, oldest first."""
         jobs = 2 * self.cfg.rnn_contexts
-        m.submodules.order = order = Memory(shape=exact_log2(max(self.cfg.rnn_contexts, 2)), depth=jobs, init=[])
+        m.submodules.order = order = Memory(shape=context_bits(self.cfg), depth=jobs, init=[])
         read, write = order.read_port(domain="comb"), order.write_port()
         count = Signal(range(jobs + 1))
         over = self.wrote & self.finished

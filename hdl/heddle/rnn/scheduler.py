@@ -12,8 +12,10 @@ from .layouts import (
     Start,
     Wait,
     chosen_sweep_layout,
+    context_bits,
     context_layout,
     header_layout,
+    of_context,
     stored,
     sweep_layout,
     tail_job_layout,
@@ -73,7 +75,7 @@ class Scheduler(Component):
             "launch": Out(1),
             "job": Out(tail_job_layout(cfg)),
             "taken": Out(1),
-            "event_context": Out(range(max(contexts, 2))),
+            "event_context": Out(context_bits(cfg)),
             "o": Out(stream.Signature(chosen_sweep_layout(cfg))),
             "running": Out(contexts),
         })
@@ -81,7 +83,7 @@ class Scheduler(Component):
     def elaborate(self, platform):
         m = Module()
         contexts = self.cfg.rnn_contexts
-        self._number = range(max(contexts, 2))
+        self._number = context_bits(self.cfg)
         self._kinds = [Signal(data.StructLayout({"wait": Wait, "limited": 1, "last": 1}), name=f"kind_{index}")
                        for index in range(contexts)]
         self._known = [Signal(name=f"known_{index}") for index in range(contexts)]      # its next sweep is read
@@ -128,8 +130,8 @@ class Scheduler(Component):
         """Turns the chosen context's sweep into one with absolute positions, and its record into that of its next sweep."""
         cfg, context, chosen, task = self.cfg, self._context, self._chosen, self.i_task
         start = Signal()
-        m.submodules.records = records = Memory(shape=context_layout(cfg), depth=max(cfg.rnn_contexts, 2), init=[])
-        m.submodules.heads = heads = Memory(shape=stored(sweep_layout), depth=max(cfg.rnn_contexts, 2), init=[])
+        m.submodules.records = records = Memory(shape=context_layout(cfg), depth=1 << context_bits(cfg), init=[])
+        m.submodules.heads = heads = Memory(shape=stored(sweep_layout), depth=1 << context_bits(cfg), init=[])
         record_read, record_write = records.read_port(domain="comb"), records.write_port()
         head_read, self._head_write = heads.read_port(domain="comb"), heads.write_port()
         record, sweep, new, o = record_read.data, head_read.data, record_write.data, self.o.payload
@@ -140,8 +142,8 @@ class Scheduler(Component):
             record_read.addr.eq(context), head_read.addr.eq(context),
             parity.eq(Mux(record.odd, self.header.parity, 0)),
             last.eq(sweep.last | (record.next + 1 == self.header.sweeps)),
-            registers.eq(sum(Mux(context == index, self.header.registers * index, 0) for index in range(1, cfg.rnn_contexts))),
-            elements.eq(sum(Mux(context == index, self.header.elements * index, 0) for index in range(1, cfg.rnn_contexts))),
+            registers.eq(of_context(cfg, context, self.header.registers)),
+            elements.eq(of_context(cfg, context, self.header.elements)),
             task.ready.eq(~chosen), start.eq(task.valid & task.ready),
             record_write.addr.eq(Mux(chosen, context, task.payload.context)), record_write.en.eq(chosen | start),
             self.launch.eq(chosen & sweep.launch), self.taken.eq(chosen & sweep.release), self.event_context.eq(context),

@@ -9,8 +9,8 @@ from ..constants import PRODUCT_REGISTERS
 from ..once import Once
 from ..stream import Queue, link
 from .delay import Delay, Stages
-from .layouts import Cell, Pre, operation_layout, tail_job_layout, tail_output_layout
-from .tail_issue import ISSUE_LATENCY, TailIssue, context_bits, end_layout, vector_group_bits
+from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout, tail_output_layout
+from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout, vector_group_bits
 from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_control_layout
 
 __all__ = ["GATED_DISTANCE", "ISSUE_LATENCY", "KEEP_DISTANCE", "SETTLED", "TAIL_LATENCY", "Tail"]

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
-from .layouts import Cell, Pre, operation_layout, tail_job_layout
+from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout
 
-__all__ = ["ISSUE_LATENCY", "TailIssue", "context_bits", "end_layout", "slot_layout", "vector_group_bits"]
+__all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout", "vector_group_bits"]
 
 ISSUE_LATENCY = 3           # cycles from the one in which a slot begins to that of ``read``
 FLAGS = ("step", "load_state", "keep_sum", "keep_activation", "keep_gate", "new_cell", "write", "output")
@@ -18,11 +18,6 @@ end_layout = data.StructLayout({
     "group_end": 1,         # the last operation of an element group,
     "job_end": 1,           # of the last one of the job
 })
-
-
-def context_bits(cfg):
-    """Bits of the number of a context, at least one."""
-    return max(1, exact_log2(cfg.rnn_contexts))
 
 
 def vector_group_bits(cfg):
