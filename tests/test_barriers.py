@@ -107,7 +107,7 @@ SLOW = {
 def test_a_wait_that_takes_too_long(wait):
     program, operand = SLOW[wait]
     # Without a cache, which would answer sooner.
-    with make("verilator", CFG.without_level2(), latency=600, wait_timeout_cycles=150) as device:
+    with make("verilator", CFG.without_level2(rnn=False), latency=600, wait_timeout_cycles=150) as device:
         with pytest.raises(DeviceError) as caught:
             device.run(START + program + "trap 1\n")
         assert (caught.value.code, caught.value.operand) == (ErrorCode.WAIT_TIMEOUT, operand)

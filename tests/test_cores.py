@@ -18,7 +18,7 @@ from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.kernels.shares import share_out
 
 CORES = 3
-CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False)
+CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False, rnn=False)
 MEMORY_BYTES = 1 << 18
 
 

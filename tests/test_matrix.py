@@ -12,20 +12,20 @@ from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
 from heddle_sim.harness import run_bench
 
 TINY = load_config("tiny")
+PLAIN = TINY.replace(rnn=False)
 CONFIGS = {
     "tiny": TINY,
-    "dot8": TINY.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),
-    "dot16": TINY.replace(dot=16, thread_slots=1, fetch_words=2, wide_lanes=True),
-    "plain": TINY.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False),
-    "far": TINY.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True),
-    "rnn": TINY.replace(rnn=True),
-    "threads16": TINY.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
+    "dot8": PLAIN.replace(dot=8, thread_slots=4, matrix_queue=2, fetch_words=1),
+    "dot16": PLAIN.replace(dot=16, thread_slots=1, fetch_words=2, wide_lanes=True),
+    "plain": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False),
+    "far": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True),
+    "threads16": PLAIN.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
 }
 
 
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
                                               for name in ("dot8", "plain", "far")),
-                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dot16", "rnn", "threads16"))])
+                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dot16", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
@@ -33,7 +33,7 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == (18 if filters is None else 7)
 
 
-@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16", pytest.param("rnn", marks=pytest.mark.verilator_nightly)])
+@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
 def test_lane(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(Lane(cfg), bench="heddle_verif.bench.lane", cfg=cfg, simulator=simulator, seed=seed)

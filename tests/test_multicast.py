@@ -20,7 +20,9 @@ from .test_fuzz import differing, settings
 MEMORY_BYTES = 1 << 18
 DATA_BYTES = 1 << 16            # what is loaded; behind it descriptors and the shared memories as they are stored at the end
 DESCRIPTORS, IMAGES = DATA_BYTES, 1 << 17
-CONFIGS = {cores: load_config("tiny").replace(name=f"tiny_multicast{cores}", multicast=True, cores=cores) for cores in (2, 4)}
+TINY = load_config("tiny").replace(rnn=False)
+CONFIGS = {2: TINY.without_level2(name="tiny_multicast2", cores=2, multicast=True),
+           4: TINY.replace(name="tiny_multicast4", cores=4, multicast=True)}
 EACH = [2, pytest.param(4, marks=pytest.mark.nightly)]     # hardware of four cores takes a minute to build
 SHARED = CONFIGS[2].shared_bytes
 STORE_IMAGE = f"""

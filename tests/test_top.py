@@ -8,8 +8,11 @@ from heddle_sim.harness import run_bench
 ICARUS = r"matrix_product/shape=0/stalls=0\.5|short_program"       # it takes a second for some hundred cycles
 
 
-def run(simulator, seed, test_filter=None):
-    cfg = load_config("tiny").replace(tensors=False)     # tests of their own: here it would be half of the build
+TINY = load_config("tiny")
+PLAIN = TINY.without_level2(tensors=False, rnn=False)   # the engines have tests of their own: here they would be most of the build
+
+
+def run(simulator, seed, test_filter=None, cfg=PLAIN):
     return run_bench(Top(cfg), bench="heddle_verif.bench.top", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
                      timeout_s=600)
 
@@ -25,3 +28,8 @@ def test_icarus(seed):
 @pytest.mark.nightly
 def test_icarus_long(seed):
     run("icarus", seed)
+
+
+@pytest.mark.nightly
+def test_every_engine(seed):
+    run("verilator", seed, cfg=TINY)
