@@ -94,6 +94,14 @@ def test_resident(device, ka, kb):
     assert stats.peak_macs_per_cycle == TINY.peak_macs(2)
 
 
+def test_three_lanes_of_a_row_keep_off_the_next():
+    """The last columns of a row are not a multiple of three: what its lanes store beyond them must not reach the next row."""
+    with Device(TINY, "golden", memory_bytes=1 << 20) as device:
+        for n in range(1, 26):
+            for layout in ("nk", "kn"):
+                check(device, 8, n, 9, ka=3, resident=True, b_layout=layout)
+
+
 @pytest.mark.parametrize("resident", [False, True])
 def test_choice_of_the_cost_model(device, resident):
     for shape in SHAPES:
