@@ -14,6 +14,7 @@ from heddle_sim.device.errors import DeviceError
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply
+from heddle_sim.kernels.merges import Merge
 from heddle_sim.operations import multiply
 
 TINY = load_config("tiny")
@@ -86,8 +87,9 @@ def test_fast_model_is_the_golden_model():
             columns=rng.integers(0, 2, cfg.threads) > 0, lanes=rng.integers(0, 2, cfg.threads) > 0, product=int(rng.choice([0, 250])),
             factor_word=int(rng.integers(cfg.factor_words - 16)), offset_register=cfg.registers - 1 - FIRST_FACTOR_REGISTER,
             base=int(rng.choice([0, 3, 16, cfg.shared_bytes // 2, cfg.shared_bytes - 1])), element_shift=int(rng.integers(2)),
-            a_signed=count & 1, b_signed=count >> 1 & 1, zero=count >> 2 & 1, int16=count >> 3 & 1, k_length=int(rng.integers(16)),
-            **merges[int(rng.integers(len(merges)))], order=LoopOrder(count >> 4 & 1), transpose=1, pitch=int(rng.choice([0, 16, 48, 8, cfg.shared_bytes // 4, cfg.shared_bytes, 0xFFFFFFF0])))
+            a_signed=count & 1, b_signed=count >> 1 & 1, zero=count >> 2 & 1, int16=count >> 3 & 1, order=LoopOrder(count >> 4 & 1),
+            k_length=int(rng.integers(16)), transpose=1, **merges[int(rng.integers(len(merges)))],
+            pitch=int(rng.choice([0, 16, 48, 8, cfg.shared_bytes // 4, cfg.shared_bytes, 0xFFFFFFF0])))
         factors = registers.view(np.uint8)[:, 4 * FIRST_FACTOR_REGISTER:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
         expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)
         errors, steps = multiply(sim.state, operation)
@@ -156,3 +158,14 @@ def test_bench(capsys):
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["b_layout"], row["dtype"], row["checked"]) for row in rows] == [("nk", "int16", True), ("kn", "int16", True)]
     assert rows[1]["reads_per_byte"] == 1 < rows[0]["reads_per_byte"]
+
+
+@pytest.mark.parametrize(("ka", "kb"), [(4, 1), (1, 4), (2, 3)])
+def test_each_byte_is_read_once_with_merges(ka, kb):
+    """Each row of k of a tile is a block of 16 bytes, read once for each block of rows of A."""
+    blocks, n, k = 2, 32, 96
+    a, b = operands(np.random.default_rng(7), blocks * Merge(TINY.threads, TINY.dot, ka, kb).rows, n, k, np.int8)
+    with Device(TINY) as device:
+        c, stats = device.matmul(a, b, b_layout="kn", ka=ka, kb=kb, resident=True)
+    assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32))
+    assert stats.counters["matrix_blocks"] == blocks * (n // TINY.threads) * k
