@@ -58,7 +58,6 @@ class GroupWalk(Component):
         m = Module()
         slots = self.cfg.fetch_slots
         lanes_b = Signal(3)
-        transposed = self.i.transpose if self.cfg.transpose else Const(0)
         begun = Signal()                            # a group of this step has left
         left = Signal(POSITIONS_A, reset_less=True)     # columns that have words left, when begun
         part = Signal(2)                            # first word of the group, of the ``kb`` words of each column
@@ -69,17 +68,19 @@ class GroupWalk(Component):
         m.d.comb += [
             lanes_b.eq(one_hot_lanes_b(self.i.kb)),
             todo.eq(Mux(begun, left, self.i.fetched)),
-            last_part.eq(((part + slots > self.i.kb) | transposed) if slots < 4 else 1),
+            last_part.eq((part + slots > self.i.kb) if slots < 4 else 1),
             complete.eq((self.i.fetched == 0) | ((later == 0) & last_part)),
             self.hold.eq(self.valid & ~complete),
             self.offset_load.eq(self.valid & self.i.first & ~begun & self.advance),
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
         ]
         places = self._columns(m, lanes_b, todo, later)
-        positions, number = self.i.fetched, self._number()
+        positions, number, modes = self.i.fetched, self._number(), self.i.modes
         if self.cfg.transpose:
-            merged = self._merged_column()
-            positions, number = Mux(transposed, merged[0], positions), Mux(transposed, merged[1], number)
+            with m.If(self.i.transpose):
+                m.d.comb += last_part.eq(1)
+            merged = zip((*self._merged_column(), 1), (positions, number, modes))
+            positions, number, modes = (Mux(self.i.transpose, its, otherwise) for its, otherwise in merged)
         with m.If(self.advance & self.valid):
             m.d.sync += [
                 begun.eq(~complete),
@@ -100,7 +101,7 @@ class GroupWalk(Component):
                 output.last.eq(self.i.last & complete),
                 output.number.eq(number),
             ]
-            self._select(m, output, places, Mux(transposed, 1, self.i.modes))
+            self._select(m, output, places, modes)
             self._merge(m, output.merge, lanes_b, places, part, positions)
             for lane in range(self.cfg.threads):
                 m.d.sync += output.lanes[lane].eq(self.i.lanes[lane] & (~self.i.lane_sum | (self.i.quad == lane // 4)))

@@ -1,6 +1,6 @@
 """The loops of ``mm``: steps and k-slices, one a cycle, operation after operation without a gap."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -125,6 +125,8 @@ class StepWalk(Component):
                 valid.eq(self.i.valid),
                 operation.eq(self.i.payload),
                 operation.kb.eq(self.i.payload.kb | self.i.payload.lane_sum.replicate(2)),     # four lanes at a time
+                *([operation.order.eq(Mux(self.i.payload.transpose, LoopOrder.SLICES_OUTER, self.i.payload.order))]
+                  if self.cfg.transpose else []),
                 has_offsets.eq(0),
                 no_columns.eq(self.i.payload.columns == 0),
             ]
@@ -140,8 +142,10 @@ class StepWalk(Component):
         modes_next, modes = (Signal(len(COLUMN_MODES), name=name, reset_less=True) for name in ("modes_next", "modes"))
         m.d.comb += decoded.eq(column_modes(next_operation))
         m.d.sync += modes_next.eq(decoded)
-        walked = Signal(len(COLUMN_MODES))
-        m.d.comb += walked.eq(Mux(next_operation.transpose, 1, decoded) if self.cfg.transpose else decoded)
+        walked = decoded
+        if self.cfg.transpose:
+            walked = Signal(len(COLUMN_MODES))
+            m.d.comb += walked.eq(Mux(next_operation.transpose, 1, decoded))
         fetched = []
         for a in range(POSITIONS_A):
             steps = position_steps(threads, a)
@@ -178,8 +182,10 @@ class StepWalk(Component):
         last_slice = Signal()
         next_slice = Signal()                       # with slices outermost
         next_word = Signal.like(word)
-        transposed = operation.transpose if self.cfg.transpose else Const(0)
-        part, last_part = self._parts(m, operation, replace & move, next_slice)
+        quads, slice_over, slices_over = operation.lane_sum, last_step, index == operation.k_length
+        if self.cfg.transpose:
+            part, last_part = self._parts(m, operation, replace & move, next_slice)
+            quads, slice_over, slices_over = quads & ~operation.transpose, slice_over & last_part, slices_over & last_part
         for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
                                      (others, next_step, next_others)):
             below = Signal(threads)
@@ -187,11 +193,11 @@ class StepWalk(Component):
         m.d.comb += [
             last_step.eq(others == 0),
             last_pass.eq((~operation.int16 | swapped) if self.cfg.two_passes else 1),
-            last_quad.eq(~operation.lane_sum | transposed | quad.all()),
-            last_slice.eq(index == operation.k_length),
+            last_quad.eq(~quads | quad.all()),
+            last_slice.eq(slices_over),
             next_word.eq(word + operation.kb + 1),
             next_slice.eq(move & last_pass & last_step),
-            final.eq((last_step & last_slice & last_quad & last_pass & last_part) | empty | self.stop),
+            final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
         ]
         with m.If(move):
             m.d.sync += swapped.eq(~last_pass)
@@ -199,13 +205,13 @@ class StepWalk(Component):
             m.d.sync += [quad.eq(quad + 1), word.eq(next_word)]
         with m.Elif(move & last_pass):
             m.d.sync += quad.eq(0)
-            with m.If((operation.order == LoopOrder.COLUMNS_OUTER) & ~transposed):
+            with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
                 m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
                 with m.If(last_slice):
                     m.d.sync += [step.eq(next_step), others.eq(next_others)]
             with m.Else():
                 m.d.sync += [
-                    index.eq(index + (last_step & last_part)),
+                    index.eq(index + slice_over),
                     word.eq(Mux(last_step, next_word, first_word)),
                     step.eq(Mux(last_step, first_step, next_step)),
                     others.eq(Mux(last_step, other_steps, next_others)),
@@ -218,12 +224,10 @@ class StepWalk(Component):
             m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
         walked = {"index": step, "fetched": Cat((step & current).any() for _, current in fetched), "slice": index, "word": word,
                   "quad": quad, "modes": modes, "swapped": swapped}
-        return walked | ({"part": part[:2], "quad": Mux(transposed, part[2:], quad)} if self.cfg.transpose else {})
+        return walked | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
 
     def _parts(self, m, operation, replace, next_slice):
         """Transposed B: the word along k at hand, of those of a slice, and whether it is the last."""
-        if not self.cfg.transpose:
-            return Const(0, 2), Const(1)
         part, last_part = Signal(max(2, self.cfg.thread_bits), reset_less=True), Signal()
         m.d.comb += last_part.eq(~operation.transpose | ((part[:2] == operation.kb) & (~operation.lane_sum | part[2:].all())))
         rows = exact_log2(self.cfg.dot)
@@ -237,7 +241,9 @@ class StepWalk(Component):
     def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
         output = Signal(walked_layout(self.cfg), reset_less=True)
-        part = walked.get("part", Const(0))
+        zero = operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)
+        if self.cfg.transpose:
+            zero = zero & (walked["part"] == 0)
         with m.If(self.advance):
             m.d.sync += output_valid.eq(valid)
             for name, value in walked.items():
@@ -245,7 +251,7 @@ class StepWalk(Component):
             m.d.sync += [
                 output.first.eq(first),
                 output.last.eq(final),
-                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0) & ~walked["swapped"] & ~part.any()),
+                output.zero.eq(zero & ~walked["swapped"]),
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
