@@ -202,10 +202,8 @@ def test_unsupported_tensor_copies(spaces, reduction):
 @pytest.mark.parametrize("field", ["element", "kb_destination", "transpose"])
 def test_unsupported_mm(field):
     fields = MM | {"guard": 0, f"modifiers.matrix.{field}": 2 if field == "element" else 1, "modifiers.matrix.k_length": 3}
-    if field == "transpose":
-        fields["modifiers.matrix.kb"] = 1           # not together
     word = pack(fields)
-    assert_error(simulator().run(Program([word])), ErrorCode.UNSUPPORTED, 0, FIELDS["modifiers"].get(word))
+    assert_error(simulator(CFG.replace(transpose=False)).run(Program([word])), ErrorCode.UNSUPPORTED, 0, FIELDS["modifiers"].get(word))
 
 
 def test_checks_are_made_in_order():

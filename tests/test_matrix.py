@@ -30,7 +30,7 @@ def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
-    assert summary["tests"] == (18 if filters is None else 7)
+    assert summary["tests"] == (19 if filters is None else 7)
 
 
 @pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])

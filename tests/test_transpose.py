@@ -7,12 +7,14 @@ import pytest
 from heddle import load_config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import ErrorCode
+from heddle.isa.layout import LoopOrder
 from heddle_sim import Device
 from heddle_sim.cli.main import main
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply
+from heddle_sim.kernels.merges import Merge
 from heddle_sim.operations import multiply
 
 TINY = load_config("tiny")
@@ -39,11 +41,42 @@ def test_golden_columns_of_rows(int16):
     assert len(blocks) == len(set(blocks)) == rows * -(-(20 % BANK_BYTES + threads * (1 + int16)) // BANK_BYTES)
 
 
+MERGES = [{"ka": ka, "ka_interleaved": interleaved, "kb": kb, "kb_destination": kb} for ka in range(4) for interleaved in (0, 1)
+          for kb in range(4) if ka < 2 or kb < 2] + [{"lane_sum": 1}]
+
+
+@pytest.mark.parametrize("merge", MERGES, ids=lambda merge: "-".join(map(str, merge.values())))
+def test_golden_merges_of_rows(merge):
+    """The same as with columns, which hold the same elements; each block of B is fetched once."""
+    rng = np.random.default_rng(6)
+    threads, slices, pitch = TINY.threads, 2, 32
+    words = threads if "lane_sum" in merge else merge["kb"] + 1
+    b = rng.integers(0, 256, (slices * words * TINY.dot, threads), np.uint8)
+    in_rows, in_columns = np.zeros(TINY.shared_bytes, np.uint8), np.zeros(TINY.shared_bytes, np.uint8)
+    for number, row in enumerate(b):
+        in_rows[16 + number * pitch:][:threads] = row
+    for number, column in enumerate(b.T):
+        in_columns[512 * number:][:len(b)] = column
+    factors = rng.integers(0, 256, (threads, TINY.factor_words, TINY.dot), np.uint8)
+    offsets = factors.reshape(threads, -1).view("<u4")
+    offsets[:, -1], offsets[:, -2] = np.arange(threads), 512 * np.arange(threads)
+    products = rng.integers(-(1 << 31), 1 << 31, (threads, 256), np.int32)
+    mask = rng.integers(0, 4, (2, threads)) > 0
+    fields = {"columns": mask[0], "lanes": mask[1], "k_length": slices - 1, "product": 5, "zero": 1} | merge
+    rows = golden_multiply(products, factors, in_rows, MatrixOperation(
+        **fields, base=16, transpose=1, pitch=pitch, offset_register=TINY.factor_registers - 1))
+    columns = golden_multiply(products, factors, in_columns, MatrixOperation(**fields, offset_register=TINY.factor_registers - 2))
+    assert not rows.errors and not columns.errors
+    assert (rows.products == columns.products).all()
+    assert [len(piece) for piece in rows.pieces] == [TINY.dot] * (slices * words)
+
+
 def test_fast_model_is_the_golden_model():
     """Random operations of the functional simulator, wrong distances and addresses included."""
     rng = np.random.default_rng(2)
     codes = set()
-    for count in range(150):
+    merges = [{}, {}, *MERGES]
+    for count in range(300):
         cfg = (TINY, load_config("base"))[count % 2]
         sim = FunctionalSimulator(cfg)
         registers = sim.state.registers
@@ -54,8 +87,9 @@ def test_fast_model_is_the_golden_model():
             columns=rng.integers(0, 2, cfg.threads) > 0, lanes=rng.integers(0, 2, cfg.threads) > 0, product=int(rng.choice([0, 250])),
             factor_word=int(rng.integers(cfg.factor_words - 16)), offset_register=cfg.registers - 1 - FIRST_FACTOR_REGISTER,
             base=int(rng.choice([0, 3, 16, cfg.shared_bytes // 2, cfg.shared_bytes - 1])), element_shift=int(rng.integers(2)),
-            a_signed=count & 1, b_signed=count >> 1 & 1, zero=count >> 2 & 1, int16=count >> 3 & 1, k_length=int(rng.integers(16)),
-            transpose=1, pitch=int(rng.choice([0, 16, 48, 8, cfg.shared_bytes // 4, cfg.shared_bytes, 0xFFFFFFF0])))
+            a_signed=count & 1, b_signed=count >> 1 & 1, zero=count >> 2 & 1, int16=count >> 3 & 1, order=LoopOrder(count >> 4 & 1),
+            k_length=int(rng.integers(16)), transpose=1, **merges[int(rng.integers(len(merges)))],
+            pitch=int(rng.choice([0, 16, 48, 8, cfg.shared_bytes // 4, cfg.shared_bytes, 0xFFFFFFF0])))
         factors = registers.view(np.uint8)[:, 4 * FIRST_FACTOR_REGISTER:].reshape(cfg.threads, cfg.factor_words, cfg.dot)
         expected = golden_multiply(registers[:, :256].view(np.int32), factors, sim.state.shared, operation)
         errors, steps = multiply(sim.state, operation)
@@ -124,3 +158,14 @@ def test_bench(capsys):
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert [(row["b_layout"], row["dtype"], row["checked"]) for row in rows] == [("nk", "int16", True), ("kn", "int16", True)]
     assert rows[1]["reads_per_byte"] == 1 < rows[0]["reads_per_byte"]
+
+
+@pytest.mark.parametrize(("ka", "kb"), [(4, 1), (1, 4), (2, 3)])
+def test_each_byte_is_read_once_with_merges(ka, kb):
+    """Each row of k of a tile is a block of 16 bytes, read once for each block of rows of A."""
+    blocks, n, k = 2, 32, 96
+    a, b = operands(np.random.default_rng(7), blocks * Merge(TINY.threads, TINY.dot, ka, kb).rows, n, k, np.int8)
+    with Device(TINY) as device:
+        c, stats = device.matmul(a, b, b_layout="kn", ka=ka, kb=kb, resident=True)
+    assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32))
+    assert stats.counters["matrix_blocks"] == blocks * (n // TINY.threads) * k

@@ -39,7 +39,7 @@ class BenchFailure(AssertionError):
 
 
 def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test_filter=None, parameters=None, waves=False,
-              timeout_s=300, name=None, variant="rtl", verilog=None, plusargs=()):
+              timeout_s=300, name=None, variant="rtl", verilog=None, plusargs=(), max_failures=0, report=print):
     """Run the tests of a cocotb module on a component.
 
     Parameters
@@ -70,6 +70,10 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
         Text to simulate in place of the emitted one; its top module is called ``dut`` and has the ports of the component.
     plusargs : list of str
         Handed to the simulation (``+name=value``), for ``$value$plusargs``.
+    max_failures : int
+        Tests that fail before the rest is left out; 0: all tests run.
+    report : callable
+        Told a line about a run without failures.
 
     Returns
     -------
@@ -91,7 +95,8 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
     verilog = verilog if verilog is not None else emit_verilog(component, name=TOP, variant=variant)
     environment = {**simulator_environment(simulator, build_directory() / "runtime"),
                    CONFIG_VARIABLE: json.dumps({"cfg": cfg.as_dict() if cfg is not None else None, "parameters": parameters or {}}),
-                   "COCOTB_RANDOM_SEED": str(seed), "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+                   "COCOTB_RANDOM_SEED": str(seed), "COCOTB_MAX_FAILURES": str(max_failures),
+                   "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     built = _build(verilog, name, simulator, waves, environment)
 
     run = content_key(built.name, bench, seed, test_filter, list(plusargs), environment[CONFIG_VARIABLE],
@@ -108,7 +113,7 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
     names, failures = _results(directory / "results.xml")
     summary = {"tests": len(names), "names": names, "seed": seed, "simulator": simulator, "directory": str(directory),
                "seconds": round(time.monotonic() - started, 1)}
-    print(f"{bench} on {simulator}: {len(names)} tests, seed {seed}, {summary['seconds']} s; repeat with {_rerun(seed)}")
+    report(f"{bench} on {simulator}: {len(names)} tests, seed {seed}, {summary['seconds']} s; repeat with {_rerun(seed)}")
     if status or failures or not names:
         reason = (f"must end within {timeout_s} s" if status is None else f"failed: {', '.join(failures)}" if failures
                   else "ended without running a test" if not names else f"ended with status {status}")

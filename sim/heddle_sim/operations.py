@@ -33,12 +33,14 @@ def multiply(state, operation):
     offsets = state.registers[columns, FIRST_FACTOR_REGISTER + operation.offset_register]
     first = np.uint32(operation.base) + (offsets << np.uint32(operation.element_shift))
     if operation.transpose:
-        rows = slices * (cfg.dot >> operation.int16)
+        rows = slices * words_of_slice * (cfg.dot >> operation.int16)
         addresses = first.astype(np.int64)[:, None] + np.arange(rows) * operation.pitch
         if operation.pitch % BANK_BYTES or (operation.int16 and (addresses % 2).any()) or addresses.max() >= cfg.shared_bytes:
             return _multiply_step_by_step(state, operation)
-        b = state.shared[addresses[:, :, None] + np.arange(1 + operation.int16)].reshape(len(columns), slices, 1, cfg.dot)
-        return errors, _accumulate(state, operation, b, columns, position, numbers)
+        b = state.shared[addresses[:, :, None] + np.arange(1 + operation.int16)].reshape(
+            len(columns), slices, words_of_slice, cfg.dot)
+        _accumulate(state, operation, b, columns, position, numbers)
+        return errors, len(columns) * slices * words_of_slice * cfg.passes(1 + operation.int16)
     addresses = (first[:, None] + np.arange(slices * words_of_slice, dtype=np.uint32) * np.uint32(cfg.dot)).astype(np.int64)
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)

@@ -272,13 +272,14 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
         factors, slices = self.slices()
         element = self.element()
         pitch = BANK_BYTES * self.random.choice((0, 1, 1, 3, self.random.randrange(12)))
-        rows = slices * self.cfg.dot * 8 // element
+        merge, words = self.merge()
+        rows = slices * words * self.cfg.dot * 8 // element
         registers = [number for number in self.offsets if number >= FIRST_FACTOR_REGISTER]
         if place := self.place((rows - 1) * pitch + element // 8, element // 8, registers, space="shared"):
             segment = int(place[0].split(":")[0][2:])
             self.settle(Access("matrix", *place[1:], False))
             self.text(f"umov ur{segment}, {pitch >> self.segments[segment][2]}")
-            self.matrix_text(self.products(), place[0], factors, slices, ".t1", element)
+            self.matrix_text(self.products(), place[0], factors, slices, merge + ".t1", element)
 
     def products(self):
         """First product register of an mm that leaves those of offsets alone."""

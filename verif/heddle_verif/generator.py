@@ -244,7 +244,7 @@ class ProgramGenerator:
 
     def matrix_text(self, target, address, factors, slices, merge, element=None):
         signs = f".{self.random.choice('us')}a.{self.random.choice('us')}b"
-        flags = self.random.choice(("", ".kin") if merge != ".t1" else ("",)) + self.random.choice(("", ".z"))
+        flags = self.random.choice(("", ".kin")) + self.random.choice(("", ".z"))
         element = element or self.element()
         self.text(f"{self.guard('p')}mm{element}{merge}{signs}.k{slices}{flags} r{target}, {address}, r{factors}")
 
@@ -257,7 +257,7 @@ class ProgramGenerator:
     def matrix(self):
         segment, offset = self.random.choice(SHARED_SEGMENTS), self.random.randrange(FIRST_FACTOR_REGISTER, self.cfg.registers)
         address = f"ur{segment}:rf{offset}:{self.number()}"
-        self.matrix_text(self.register(product=True), address, *self.slices(), ".t1" if self.transposes() else self.merge()[0])
+        self.matrix_text(self.register(product=True), address, *self.slices(), self.merge()[0] + (".t1" if self.transposes() else ""))
 
     def spaces(self, within=False):
         """Destination and source, also the same ones ``within`` where the configuration has that."""

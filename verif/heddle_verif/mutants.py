@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+import threading
 from pathlib import Path
 from unittest import mock
 
@@ -14,13 +15,14 @@ from .formal.prove import decide_design
 __all__ = ["SELECT", "differs", "make_mutants"]
 
 _TOP = "mutated"
+_ONE_AT_A_TIME = threading.Lock()       # to patch what writes RTLIL
 SELECT = "mut_sel"      # 0 selects the unit as it is
 _START = ["setattr -mod -unset top", f"hierarchy -check -top {_TOP}", "proc", "opt_clean"]
 
 
 def _texts(component):
     """RTLIL with the place in the source of each cell, which the mutants inherit."""
-    with _sources():
+    with _ONE_AT_A_TIME, _sources():
         return emit_rtlil(component, _TOP)
 
 

@@ -14,7 +14,6 @@ from ..isa.layout import (
     AluFunction,
     CompareFunction,
     ElementType,
-    LoopOrder,
     OperandSource,
     Reduction,
     Space,
@@ -189,10 +188,7 @@ class InstructionChecks(Component):
         return Cat(field.matrix.element == element for element in elements).any()
 
     def _rule_transpose(self, field):
-        fields = field.matrix
-        if not self.cfg.transpose:
-            return ~fields.transpose
-        return ~(fields.transpose & Cat(fields.ka, fields.kb, fields.lane_sum, fields.order != LoopOrder.SLICES_OUTER).any())
+        return Const(1) if self.cfg.transpose else ~field.matrix.transpose
 
     def _rule_merges(self, field):
         fields = field.matrix

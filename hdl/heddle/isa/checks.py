@@ -35,7 +35,7 @@ RULES = {
     "element_shift": "segment.element_shift is at most 4",
     "rank": "segment.rank is 0",
     "element": "element is INT8, or INT16 where the configuration has mm16",
-    "transpose": "transpose is 0; or the configuration has it, order is SLICES_OUTER, and ka, kb and lane_sum are 0",
+    "transpose": "transpose is 0, or the configuration has it",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
     "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE, "

@@ -17,7 +17,7 @@ class GroupWalk(Component):
 
     The words of a step are those of its fetched columns, column by column, each with ``kb`` words along k. A step
     without merges is one group. Groups without a fetched column are left out. A step without columns passes as one
-    group without words.
+    group without words. With transposed B a step is one group of one column; position and step are those that the merge gives it.
 
     Latency one cycle in which ``advance`` is high, one group a cycle; ``o`` is registered and keeps its value while it
     is low. Reset drops what is under way.
@@ -75,6 +75,12 @@ class GroupWalk(Component):
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
         ]
         places = self._columns(m, lanes_b, todo, later)
+        positions, number, modes = self.i.fetched, self._number(), self.i.modes
+        if self.cfg.transpose:
+            with m.If(self.i.transpose):
+                m.d.comb += last_part.eq(1)
+            merged = zip((*self._merged_column(), 1), (positions, number, modes))
+            positions, number, modes = (Mux(self.i.transpose, its, otherwise) for its, otherwise in merged)
         with m.If(self.advance & self.valid):
             m.d.sync += [
                 begun.eq(~complete),
@@ -93,10 +99,10 @@ class GroupWalk(Component):
                 output.lanes_b.eq(lanes_b),
                 output.complete.eq(complete),
                 output.last.eq(self.i.last & complete),
-                output.number.eq(self._number()),
+                output.number.eq(number),
             ]
-            self._select(m, output, places)
-            self._merge(m, output.merge, lanes_b, places, part)
+            self._select(m, output, places, modes)
+            self._merge(m, output.merge, lanes_b, places, part, positions)
             for lane in range(self.cfg.threads):
                 m.d.sync += output.lanes[lane].eq(self.i.lanes[lane] & (~self.i.lane_sum | (self.i.quad == lane // 4)))
             for name in ("zero", "a_signed", "b_signed", "int16", "swapped", "pc", "slice", "base", "element_shift", "product",
@@ -130,12 +136,12 @@ class GroupWalk(Component):
         ]
         return places
 
-    def _select(self, m, output, places):
+    def _select(self, m, output, places, modes):
         """Each column of the group among all columns, one hot."""
         threads = self.cfg.threads
         for column_of_group, place in enumerate(places):
             selects = [Signal(len(COLUMN_MODES), name=f"select_{column_of_group}_{a}") for a in range(POSITIONS_A)]
-            m.d.comb += [select.eq(Mux(here, self.i.modes, 0)) for select, here in zip(selects, place)]
+            m.d.comb += [select.eq(Mux(here, modes, 0)) for select, here in zip(selects, place)]
             for column in range(threads):
                 terms = []
                 for number, mode in enumerate(COLUMN_MODES):
@@ -158,9 +164,19 @@ class GroupWalk(Component):
         return Cat(any_of(self.i.index[number] for number in range(self.cfg.threads) if number >> bit & 1)
                    for bit in range(self.cfg.thread_bits))
 
-    def _merge(self, m, merge, lanes_b, places, part):
+    def _merged_column(self):
+        """(position, one hot; step) that the merge gives to the column of a step with transposed B, whose index is that column."""
+        def where(condition):
+            columns = [self.i.modes[number] & self.i.index[column] for number, mode in enumerate(COLUMN_MODES)
+                       for column in range(self.cfg.threads) if condition(*column_place(self.cfg.threads, mode, column))]
+            return any_of(columns)
+
+        return (Cat(where(lambda a, index, place=place: a == place) for place in range(POSITIONS_A)),
+                Cat(where(lambda a, index, bit=bit: index >> bit & 1) for bit in range(self.cfg.thread_bits)))
+
+    def _merge(self, m, merge, lanes_b, places, part, fetched):
         """Positions of the group, of the whole step, and of the lanes that receive its sums."""
-        fetched, ka, kb, destination = self.i.fetched, self.i.ka, self.i.kb, self.i.kb_destination
+        ka, kb, destination = self.i.ka, self.i.kb, self.i.kb_destination
         wide = Cat(ka == 1, ka[1])                  # two and four lanes along the columns
         # Columns of four neighbouring positions, repeated when there are fewer.
         spread = (fetched[0], Mux(wide.any(), fetched[1], fetched[0]), Mux(wide[1], fetched[2], fetched[0]),
@@ -174,6 +190,9 @@ class GroupWalk(Component):
             m.d.sync += merge.destination[position].eq(
                 lanes_b[0] | (lanes_b[1] & (destination[0] == position % 2))
                 | (lanes_b[2] & (destination == position) & ~self.i.lane_sum))
+            if self.cfg.transpose:
+                m.d.sync += merge.source[position].eq(
+                    lanes_b[0] | (lanes_b[1] & (self.i.part[0] == position % 2)) | (lanes_b[2] & (self.i.part == position)))
         position_a = Cat(any_of(places[0][a] for a in range(POSITIONS_A) if a >> bit & 1) for bit in range(2))
         m.d.sync += [
             merge.pairs.eq(lanes_b[1]),

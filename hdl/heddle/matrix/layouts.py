@@ -52,6 +52,7 @@ def walked_layout(cfg):
         "kb_destination": 2,
         "lane_sum": 1,
         "quad": cfg.thread_bits - 2,                # with lane_sum: four lanes at a time take part
+        **({"part": 2} if cfg.transpose else {}),   # transposed B: the word along k, of the four of a quad with lane_sum
     })
 
 
@@ -60,6 +61,7 @@ def merge_layout(cfg):
     return data.StructLayout({
         "active": cfg.positions,                    # positions that have a word in this step
         "destination": 4,                           # positions, modulo 4, that receive sums
+        **({"source": 4} if cfg.transpose else {}),  # transposed B: positions, modulo 4, that multiply
         "pairs": 1,
         "quads": 1,
         "total": 1,                                 # the sum is one over all lanes,

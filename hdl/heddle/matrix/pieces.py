@@ -21,6 +21,9 @@ def times(value, factor):
 class PieceWalk(Component):
     """Turns steps with transposed B into fetches of pieces, and passes all else [S0.8].
 
+    A step has one column and one word along k: of the lanes those multiply whose word it is, and those receive their sums that
+    would with the other words too.
+
     A column of a slice is one byte, or two of a 16-bit element, in each of its rows. The 16 bytes of each row around it
     (a piece) are fetched when the step before, of the same operation, was not in the same pieces; so neighbouring columns
     share one fetch, and each byte is read once. Steps go ahead into a queue meanwhile, up to the first that needs
@@ -102,10 +105,14 @@ class PieceWalk(Component):
 
     def _pick(self, m, queue, new):
         """The step with its column, for the queue."""
-        entry, group = queue.i.payload, self.i
+        entry, group, merge = queue.i.payload, self.i, self.i.merge
+        active, source, destination = (Cat(positions[lane % len(positions)] for lane in range(self.cfg.threads))
+                                       for positions in (merge.active, merge.source, merge.destination))
         m.d.comb += [
             entry.first.eq(new), entry.column.eq(group.column), entry.b_signed.eq(group.b_signed),
-            entry.step.lanes.eq(group.lanes), entry.step.receivers.eq(group.lanes),
+            entry.step.lanes.eq(group.lanes & active & source),
+            entry.step.receivers.eq((group.lanes & active & destination) | merge.receive_total),
+            entry.step.pairs.eq(merge.pairs), entry.step.quads.eq(merge.quads), entry.step.total.eq(merge.total),
             self.o_pick.payload.eq(queue.o.payload), self.o_pick.valid.eq(queue.o.valid), queue.o.ready.eq(self.o_pick.ready),
         ]
         for name in ("step", "last", "product", "factor_word", "zero", "a_signed", "int16", "swapped"):

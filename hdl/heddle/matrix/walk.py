@@ -21,6 +21,9 @@ class StepWalk(Component):
     that is column i. Steps none of whose columns is fetched are left out. Where 16-bit elements take two passes, each
     step is listed twice, the second time ``swapped``.
 
+    With transposed B each step has one column, and one word along k, merges or not: sums are linear, so the words of a step may be
+    taken one after the other. A slice is walked once for each word along k (``part``), with the rows of B a word further [S0.8].
+
     While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation
     without active columns, and every operation while ``stop`` is high, gives one step without columns that carries
     ``last``; with ``stop`` the walk of the operation under way ends there too.
@@ -122,6 +125,8 @@ class StepWalk(Component):
                 valid.eq(self.i.valid),
                 operation.eq(self.i.payload),
                 operation.kb.eq(self.i.payload.kb | self.i.payload.lane_sum.replicate(2)),     # four lanes at a time
+                *([operation.order.eq(Mux(self.i.payload.transpose, LoopOrder.SLICES_OUTER, self.i.payload.order))]
+                  if self.cfg.transpose else []),
                 has_offsets.eq(0),
                 no_columns.eq(self.i.payload.columns == 0),
             ]
@@ -137,6 +142,10 @@ class StepWalk(Component):
         modes_next, modes = (Signal(len(COLUMN_MODES), name=name, reset_less=True) for name in ("modes_next", "modes"))
         m.d.comb += decoded.eq(column_modes(next_operation))
         m.d.sync += modes_next.eq(decoded)
+        walked = decoded
+        if self.cfg.transpose:
+            walked = Signal(len(COLUMN_MODES))
+            m.d.comb += walked.eq(Mux(next_operation.transpose, 1, decoded))
         fetched = []
         for a in range(POSITIONS_A):
             steps = position_steps(threads, a)
@@ -146,7 +155,7 @@ class StepWalk(Component):
                 for column in range(threads):
                     place, index = column_place(threads, mode, column)
                     if place == a:
-                        sources[index].append(decoded[number] & next_operation.columns[column])
+                        sources[index].append(walked[number] & next_operation.columns[column])
             m.d.sync += prepared.eq(Cat(any_of(terms) for terms in sources))
             with m.If(replace):
                 m.d.sync += current.eq(prepared)
@@ -173,6 +182,10 @@ class StepWalk(Component):
         last_slice = Signal()
         next_slice = Signal()                       # with slices outermost
         next_word = Signal.like(word)
+        quads, slice_over, slices_over = operation.lane_sum, last_step, index == operation.k_length
+        if self.cfg.transpose:
+            part, last_part = self._parts(m, operation, replace & move, next_slice)
+            quads, slice_over, slices_over = quads & ~operation.transpose, slice_over & last_part, slices_over & last_part
         for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
                                      (others, next_step, next_others)):
             below = Signal(threads)
@@ -180,8 +193,8 @@ class StepWalk(Component):
         m.d.comb += [
             last_step.eq(others == 0),
             last_pass.eq((~operation.int16 | swapped) if self.cfg.two_passes else 1),
-            last_quad.eq(~operation.lane_sum | quad.all()),
-            last_slice.eq(index == operation.k_length),
+            last_quad.eq(~quads | quad.all()),
+            last_slice.eq(slices_over),
             next_word.eq(word + operation.kb + 1),
             next_slice.eq(move & last_pass & last_step),
             final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
@@ -198,28 +211,39 @@ class StepWalk(Component):
                     m.d.sync += [step.eq(next_step), others.eq(next_others)]
             with m.Else():
                 m.d.sync += [
-                    index.eq(index + last_step),
+                    index.eq(index + slice_over),
                     word.eq(Mux(last_step, next_word, first_word)),
                     step.eq(Mux(last_step, first_step, next_step)),
                     others.eq(Mux(last_step, other_steps, next_others)),
                 ]
                 with m.If(last_step):
                     m.d.sync += first_word.eq(next_word)
-        if self.cfg.transpose:
-            rows = exact_log2(self.cfg.dot)
-            stride = Mux(operation.int16, operation.pitch << rows - 1, operation.pitch << rows)
-            with m.If(operation.transpose & next_slice):
-                m.d.sync += operation.base.eq(operation.base + stride)
         with m.If(replace & move):
             m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0), swapped.eq(0)]
             m.d.sync += [register.eq(start_step) for register in (step, first_step)]
             m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
-        fetches = Cat((step & current).any() for _, current in fetched)
-        return {"index": step, "fetched": fetches, "slice": index, "word": word, "quad": quad, "modes": modes, "swapped": swapped}
+        walked = {"index": step, "fetched": Cat((step & current).any() for _, current in fetched), "slice": index, "word": word,
+                  "quad": quad, "modes": modes, "swapped": swapped}
+        return walked | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
+
+    def _parts(self, m, operation, replace, next_slice):
+        """Transposed B: the word along k at hand, of those of a slice, and whether it is the last."""
+        part, last_part = Signal(max(2, self.cfg.thread_bits), reset_less=True), Signal()
+        m.d.comb += last_part.eq(~operation.transpose | ((part[:2] == operation.kb) & (~operation.lane_sum | part[2:].all())))
+        rows = exact_log2(self.cfg.dot)
+        stride = Mux(operation.int16, operation.pitch << rows - 1, operation.pitch << rows)
+        with m.If(operation.transpose & next_slice):
+            m.d.sync += [operation.base.eq(operation.base + stride), part.eq(Mux(last_part, 0, part + 1))]
+        with m.If(replace):
+            m.d.sync += part.eq(0)
+        return part, last_part
 
     def _output(self, m, operation, valid, walked, first, final, empty):
         output_valid = Signal()
         output = Signal(walked_layout(self.cfg), reset_less=True)
+        zero = operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)
+        if self.cfg.transpose:
+            zero = zero & (walked["part"] == 0)
         with m.If(self.advance):
             m.d.sync += output_valid.eq(valid)
             for name, value in walked.items():
@@ -227,7 +251,7 @@ class StepWalk(Component):
             m.d.sync += [
                 output.first.eq(first),
                 output.last.eq(final),
-                output.zero.eq(operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0) & ~walked["swapped"]),
+                output.zero.eq(zero & ~walked["swapped"]),
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",

@@ -87,6 +87,7 @@ def add_arguments(parser):
     for name in ("m", "n", "k"):
         transpose.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
     transpose.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
+    add_choice(transpose)
     transpose.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
     transpose.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     add_device(transpose)
@@ -219,7 +220,8 @@ def _transpose(options, cfg):
         rows = []
         for shape in shapes:
             for layout in ("nk", "kn"):
-                rows.append(transpose_row(device, *shape, options.dtype, layout, options.seed, not options.no_check))
+                rows.append(transpose_row(device, *shape, options.dtype, layout, options.seed, not options.no_check,
+                                          ka=options.ka, kb=options.kb, order=options.order, resident=options.resident))
                 progress.step()
     print_transpose(options, cfg, rows)
 

@@ -3,6 +3,7 @@
 import numpy as np
 from heddle.constants import BANK_BYTES
 
+from ..kernels.merges import Merge
 from .bench_gemm import gemm_row
 from .common import print_rows
 
@@ -11,12 +12,12 @@ __all__ = ["TRANSPOSE_SHAPES", "print_transpose", "transpose_row"]
 TRANSPOSE_SHAPES = ((32, 32, 128), (64, 64, 256), (128, 128, 128), (50, 70, 90))
 
 
-def transpose_row(device, m, n, k, dtype, b_layout, seed, check):
+def transpose_row(device, m, n, k, dtype, b_layout, seed, check, **choice):
     """A benchmark row with ``b_bytes`` (the bytes of B in tiles, once for each block of rows of A), ``b_bytes_read`` (what the
-    hardware counted) and ``reads_per_byte``."""
-    row = gemm_row(device, m, n, k, dtype, seed, check, b_layout)
-    size, threads = np.dtype(dtype).itemsize, device.cfg.threads
-    needed = -(-m // threads) * n * k * size
+    hardware counted) and ``reads_per_byte``; ``choice``: see ``gemm_row``."""
+    row = gemm_row(device, m, n, k, dtype, seed, check, b_layout, **choice)
+    size, rows = np.dtype(dtype).itemsize, Merge(device.cfg.threads, device.cfg.dot, row["ka"], row["kb"]).rows
+    needed = -(-m // rows) * n * k * size
     if not row["cycles"]:
         return row | {"b_bytes": needed, "b_bytes_read": None, "reads_per_byte": None}
     read = BANK_BYTES * row["counters"]["matrix_blocks"]
@@ -25,4 +26,4 @@ def transpose_row(device, m, n, k, dtype, b_layout, seed, check):
 
 def print_transpose(options, cfg, rows):
     print_rows(options, "transpose", cfg.name, rows, dict.fromkeys(
-        ("m", "n", "k", "dtype", "b_layout", "cycles", "utilization", "b_bytes", "b_bytes_read", "reads_per_byte", "checked")))
+        ("m", "n", "k", "ka", "kb", "resident", "dtype", "b_layout", "cycles", "utilization", "b_bytes_read", "reads_per_byte", "checked")))

@@ -165,10 +165,10 @@ class Device(TensorAccess, RecurrentAccess):
         b_layout : str
             How B lies in global memory: ``"nk"``, each column of K elements together, or ``"kn"``, each row of N [S0.8].
         ka, kb : int or None
-            Threads that share a row, and a dot product (1 to 4) [S0.5-S0.7]; None: what a cost model expects to be fastest. With
-            ``b_layout`` "kn" they are 1, and ``resident`` is false.
+            Threads that share a row, and a dot product (1 to 4) [S0.5-S0.7]; None: what a cost model expects to be fastest.
         order : str, optional
-            Loop order of ``mm`` [S0.4]: ``"k-outer"`` (Fig. 6) or ``"column-outer"`` (Fig. 7); the cost model chooses by default.
+            Loop order of ``mm`` [S0.4]: ``"k-outer"`` (Fig. 6) or ``"column-outer"`` (Fig. 7); the cost model chooses by default. B in
+            rows is read in the order of Fig. 6 in either case, so that each byte is read once.
         resident : bool
             A, B and C lie in shared memory: loading and storing them are runs of their own, and ``stats`` are those of the
             product alone. One core; operands and program must fit (``ValueError``).
@@ -285,11 +285,9 @@ class Device(TensorAccess, RecurrentAccess):
         """The three runs of a resident product; ``b`` is N x K."""
         addresses = []
         try:
-            for matrix in (a, b):
-                padded = np.zeros((len(matrix), plan.k_bytes // plan.element_bytes), matrix.dtype)
-                padded[:, :matrix.shape[1]] = matrix
-                addresses.append(self.memory.place(padded))
-            addresses.append(self.memory.place(plan.lanes))
+            padded = np.zeros((plan.m, plan.k_bytes // plan.element_bytes), a.dtype)
+            padded[:, :plan.k] = a
+            addresses += [self.memory.place(matrix) for matrix in (padded, plan.b.padded(b), plan.lanes)]
             addresses.append(self.memory.reserve((plan.m, plan.n), np.int32, fill=UNWRITTEN))
             figures = [self.run(launch.program, launch.uniform, launch.macs, plan.element_bytes)
                        for launch in (plan.load(*addresses[:3]), plan.launch(), plan.store(addresses[3]))]

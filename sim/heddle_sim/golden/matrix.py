@@ -7,7 +7,7 @@ from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.isa.layout import LoopOrder
 
-__all__ = ["MatrixOperation", "MatrixResult", "column_of", "group_lanes", "matrix_steps", "multiply"]
+__all__ = ["MatrixOperation", "MatrixResult", "column_of", "column_steps", "group_lanes", "matrix_steps", "multiply"]
 
 _LANES = (1, 2, 4, 4)       # neighbouring lanes for a factor of 1 to 4; with three the fourth does nothing
 
@@ -53,7 +53,8 @@ class MatrixResult:
     errors : list of (ErrorCode, int, int)
         Code, program counter and operand of each report, in order.
     steps : list of dict of int to int
-        For each step that was executed, in order: position in the group to shared address of the word of B.
+        For each step that was executed, in order: position in the group to shared address of the word of B. With transpose
+        each step has one word; with ``lane_sum`` it is that of a lane.
     unfinished : dict of int to int
         The words of the step that an error ended, up to the one with the error.
     pieces : list of list of int
@@ -86,7 +87,7 @@ def column_of(operation, a, index):
 
 
 def matrix_steps(operation):
-    """(index, slice) of every step in loop order [S0.4]; those take place that have a column to fetch [S0.9]."""
+    """(index, slice) of every step in loop order [S0.4]; those take place that have a column to fetch [S0.9]. Not with transpose."""
     def fetched(index):
         columns = [column_of(operation, a, index) for a in range(operation.ka + 1)]
         return any(operation.columns[column] for column in columns if column is not None)
@@ -96,6 +97,13 @@ def matrix_steps(operation):
     if operation.order == LoopOrder.COLUMNS_OUTER:
         return [(index, number) for index in indices for number in slices]
     return [(index, number) for number in slices for index in indices]
+
+
+def column_steps(operation):
+    """(column, slice, word of the slice) of every step with transpose: one column each, merges or not, slices outermost [S0.8]."""
+    words = len(operation.columns) if operation.lane_sum else operation.kb + 1
+    columns = [int(column) for column in np.flatnonzero(operation.columns)]
+    return [(column, number, word) for number in range(operation.k_length + 1) for word in range(words) for column in columns]
 
 
 def multiply(products, factors, shared, operation):
@@ -119,25 +127,18 @@ def multiply(products, factors, shared, operation):
     result = MatrixResult(products.copy())
     parts = np.ascontiguousarray(factors).reshape(threads, -1).view("<u4")
     offsets = [int(value) for value in parts[:, operation.offset_register]]
+    if operation.transpose:
+        _multiply_columns(result, factors, shared, operation, offsets)
+        return result
     for index, number, quad in _parts(operation):
         register = operation.product + index
-        if register >= PRODUCT_REGISTERS:
-            report = (ErrorCode.PRODUCT_RANGE, operation.pc, PRODUCT_REGISTERS)
-            if report not in result.errors:
-                result.errors.append(report)
+        if _beyond(result, operation, register):
             continue
         if operation.lane_sum:
             first = operation.base + (offsets[index] << operation.element_shift) + (number * threads + 4 * quad) * dot
             words = {part: (first + part * dot) & 0xFFFFFFFF for part in range(4)}
         else:
             words = _words(operation, offsets, index, number, dot)
-        if operation.transpose:
-            if error := _fetch_piece(result, operation, words[0], dot, len(shared)):
-                result.errors.append((error[0], operation.pc, error[1]))
-                return result
-            result.steps.append(words)
-            _step(result.products, factors, shared, operation, register, number, words)
-            continue
         read = {}
         for position, address in words.items():
             read[position] = address
@@ -147,11 +148,43 @@ def multiply(products, factors, shared, operation):
                 result.unfinished.update(read)
                 return result
         result.steps.append(words)
+        zero = operation.zero and number == quad == 0
         if operation.lane_sum:
-            _total(result.products, factors, shared, operation, register, number, words, quad)
+            words = {4 * quad + part: address for part, address in words.items()}
+            _total(result.products, factors, shared, operation, register, number, words, zero)
         else:
-            _step(result.products, factors, shared, operation, register, number, words)
+            _step(result.products, factors, shared, operation, register, number, words, zero)
     return result
+
+
+def _beyond(result, operation, register):
+    """Whether a step does not take place because it has no product register; reported once."""
+    report = (ErrorCode.PRODUCT_RANGE, operation.pc, PRODUCT_REGISTERS)
+    if register >= PRODUCT_REGISTERS and report not in result.errors:
+        result.errors.append(report)
+    return register >= PRODUCT_REGISTERS
+
+
+def _multiply_columns(result, factors, shared, operation, offsets):
+    """All steps with transpose, up to the first error: the lanes whose word it is multiply, those of its sum receive."""
+    dot, lanes_b = factors.shape[2], group_lanes(operation)[1]
+    places = {column_of(operation, a, index): (a, index)
+              for a in range(operation.ka + 1) for index in range(len(operation.columns))}
+    words_of_slice = len(operation.columns) if operation.lane_sum else operation.kb + 1
+    for column, number, word in column_steps(operation):
+        a, index = places[column]
+        register = operation.product + index
+        if _beyond(result, operation, register):
+            continue
+        row = (number * words_of_slice + word) * _rows(operation, dot)
+        address = (operation.base + (offsets[column] << operation.element_shift) + row * operation.pitch) & 0xFFFFFFFF
+        if error := _fetch_piece(result, operation, address, dot, len(shared)):
+            result.errors.append((error[0], operation.pc, error[1]))
+            return
+        position = word if operation.lane_sum else a * lanes_b + word
+        result.steps.append({position: address})
+        execute = _total if operation.lane_sum else _step
+        execute(result.products, factors, shared, operation, register, number, {position: address}, operation.zero and number == word == 0)
 
 
 def _parts(operation):
@@ -168,8 +201,7 @@ def _words(operation, offsets, index, number, dot):
         column = column_of(operation, a, index)
         if column is None or not operation.columns[column]:
             continue
-        along_k = number * kb * dot if not operation.transpose else number * _rows(operation, dot) * operation.pitch
-        first = operation.base + (offsets[column] << operation.element_shift) + along_k
+        first = operation.base + (offsets[column] << operation.element_shift) + number * kb * dot
         for b in range(kb):
             words[a * group_lanes(operation)[1] + b] = (first + b * dot) & 0xFFFFFFFF
     return words
@@ -205,34 +237,35 @@ def _column_bytes(shared, operation, address, dot):
     return shared[rows[:, None] + np.arange(size)].reshape(-1)
 
 
-def _step(products, factors, shared, operation, register, number, words):
-    """All lanes at once: dot products, sums over the lanes along k, accumulation."""
+def _step(products, factors, shared, operation, register, number, words, zero):
+    """All lanes at once: dot products, sums over the lanes along k, accumulation. ``words``: address of the word of a position."""
     threads, _, dot = factors.shape
     lanes_a, lanes_b = group_lanes(operation)
     size = lanes_a * lanes_b
     dots = np.zeros(threads, np.int64)
     takes = np.zeros(threads, bool)
+    fetched = {position // lanes_b for position in words}
     for lane in range(threads):
         position = lane % size
+        takes[lane] = operation.lanes[lane] and position // lanes_b in fetched and position % lanes_b == operation.kb_destination
         if operation.lanes[lane] and position in words:
             a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
             b = _elements(_column_bytes(shared, operation, words[position], dot), operation.b_signed, operation.int16)
             dots[lane] = a @ b
-            takes[lane] = position % lanes_b == operation.kb_destination
     sums = np.repeat(dots.reshape(-1, lanes_b).sum(axis=1), lanes_b)
     # 64 bits hold the sum of a register and dot products; the conversion back wraps.
-    before = 0 if operation.zero and number == 0 else products[:, register].astype(np.int64)
+    before = 0 if zero else products[:, register].astype(np.int64)
     after = (before + sums).astype(np.uint64).astype(np.uint32).view(np.int32)
     products[takes, register] = after[takes]
 
 
-def _total(products, factors, shared, operation, register, number, words, quad):
-    """Four lanes' part of a dot product of all lanes, for lane 0."""
-    total = 0 if operation.zero and number == 0 and quad == 0 else int(products[0, register])
-    for part, address in words.items():
-        if operation.lanes[4 * quad + part]:
-            a = _elements(factors[4 * quad + part, operation.factor_word + number], operation.a_signed, operation.int16)
-            total += int(a @ _elements(shared[address:address + factors.shape[2]], operation.b_signed, operation.int16))
+def _total(products, factors, shared, operation, register, number, words, zero):
+    """Some lanes' part of a dot product of all lanes, for lane 0. ``words``: address of the word of a lane."""
+    total = 0 if zero else int(products[0, register])
+    for lane, address in words.items():
+        if operation.lanes[lane]:
+            a = _elements(factors[lane, operation.factor_word + number], operation.a_signed, operation.int16)
+            total += int(a @ _elements(_column_bytes(shared, operation, address, factors.shape[2]), operation.b_signed, operation.int16))
     if operation.lanes[0]:
         products[0, register] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
 

@@ -147,12 +147,9 @@ def _element(value, word, cfg):
 
 
 def _transpose(value, word, cfg):
-    if not _get(word, "modifiers.matrix.transpose"):
-        return None
-    if cfg and not cfg.transpose:
+    if _get(word, "modifiers.matrix.transpose") and cfg and not cfg.transpose:
         return ".t0 (the configuration has no transpose)"
-    plain = not any(_get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "lane_sum", "order"))
-    return None if plain else ".t0 with merges, .sum or .kin"
+    return None
 
 
 def _merges(value, word, cfg):

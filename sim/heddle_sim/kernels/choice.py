@@ -12,10 +12,6 @@ def choose_kernel(cfg, m, n, k, signed, element_bytes=1, b_layout="nk", ka=None,
     ``signed``: whether A and B are; the others are those of ``Device.matmul``. Raises ``ValueError`` for what does not go together, is no
     factor or order, or does not fit.
     """
-    if b_layout == "kn":        # mm.t1 has no merges, and its kernel none for shared memory
-        if resident or ka not in (None, 1) or kb not in (None, 1):
-            raise ValueError(f"ka and kb must be 1, and resident false, with b_layout kn, not ka {ka}, kb {kb}, resident {bool(resident)}")
-        ka = kb = 1
     if resident:
-        return choose_resident(cfg, m, n, k, *signed, ka, kb, order, element_bytes)
-    return choose(cfg, m, n, k * element_bytes, ka, kb, order, cfg.passes(element_bytes))
+        return choose_resident(cfg, m, n, k, *signed, ka, kb, order, element_bytes, b_layout)
+    return choose(cfg, m, n, k * element_bytes, ka, kb, order, cfg.passes(element_bytes), b_layout == "kn")

@@ -1,8 +1,41 @@
-"""B in rows of k: how tiles of it come to shared memory, for ``mm`` with ``.t1``."""
+"""Where B lies in shared memory, and how tiles of rows of k come there, for ``mm`` with ``.t1``."""
 
+import numpy as np
 from heddle.constants import BANK_BYTES
 
-__all__ = ["RowsOfB"]
+from .tiling import odd_pitch, round_up
+
+__all__ = ["ResidentB", "RowsOfB"]
+
+
+class ResidentB:
+    """How B lies in shared memory for ``ResidentPlan``: columns of ``k_bytes``, or with ``in_rows`` rows of ``n`` elements.
+
+    Attributes
+    ----------
+    rows, row_bytes, pitch : int
+        How many there are to load, bytes of each (in global memory too, with what follows the matrix), bytes from row to row.
+    column_bytes : int
+        From column to column.
+    """
+
+    def __init__(self, n, k_bytes, element_bytes, in_rows):
+        self.in_rows, self.element_bytes = in_rows, element_bytes
+        self.rows = k_bytes // element_bytes if in_rows else n
+        self.row_bytes = round_up(n * element_bytes, BANK_BYTES) if in_rows else k_bytes
+        self.pitch = odd_pitch(self.row_bytes)
+        self.column_bytes = element_bytes if in_rows else self.pitch
+
+    def place(self, column, nbytes):
+        """Byte of the element of a column that begins ``nbytes`` behind the first along k."""
+        return column * self.column_bytes + (nbytes // self.element_bytes * self.pitch if self.in_rows else nbytes)
+
+    def padded(self, b):
+        """B (N x K) as it lies in global memory for loading."""
+        padded = np.zeros((self.rows, self.row_bytes // self.element_bytes), b.dtype)
+        b = b.T if self.in_rows else b
+        padded[:b.shape[0], :b.shape[1]] = b
+        return padded
 
 
 class RowsOfB:

@@ -41,7 +41,7 @@ def bus_cycles(cfg, m, n, k):
 def estimate(cfg, m, n, k, merge, order="k-outer", passes=1):
     """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus; ``k`` in bytes, ``passes`` as
     ``Config.passes`` tells them."""
-    streaming = StreamTiling.choose(cfg, m, n, k, merge)
+    streaming = None if merge.b_in_rows else StreamTiling.choose(cfg, m, n, k, merge)
     if streaming:
         return _estimate_stream(cfg, streaming, passes)
     tiling = Tiling.choose(cfg, k, merge)
@@ -49,8 +49,7 @@ def estimate(cfg, m, n, k, merge, order="k-outer", passes=1):
     row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // cfg.threads)
     columns = share.columns / column_blocks
     # A step of Fig. 7 reads the same words; its sums are forwarded: both orders take a cycle a step.
-    step = passes * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
-    mm = -(-columns // merge.ka) * merge.slices(k) * step
+    mm = -(-columns // merge.ka) * merge.slices(k) * passes * merge.step_cycles(cfg.fetch_slots)
     passes = cfg.thread_groups * merge.vector
     stores = len(merge.stores()) * (passes + _ACCESS_CYCLES)
     loads = len(merge.loads(k)) * (cfg.thread_groups + _ACCESS_CYCLES)
@@ -69,8 +68,7 @@ def _estimate_stream(cfg, tiling, passes):
     """Of ``StreamingKernel``: the bus is busy from the first byte of A to the last of B, or ``mm`` from the end of the first loads on."""
     merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
     tiles = -(-share.columns // tiling.columns)
-    step = passes * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
-    mm = -(-share.columns // tiles // merge.ka) * merge.slices(tiling.k) * step
+    mm = -(-share.columns // tiles // merge.ka) * merge.slices(tiling.k) * passes * merge.step_cycles(cfg.fetch_slots)
     loads = len(merge.loads(tiling.k)) * (cfg.thread_groups + _ACCESS_CYCLES)
     stores = len(merge.stores(tiling.columns)) * (cfg.thread_groups * merge.vector + _ACCESS_CYCLES)
     a, b = (count * tiling.pitch / cfg.axi_bytes for count in (share.rows, share.columns / tiles))
@@ -80,7 +78,7 @@ def _estimate_stream(cfg, tiling, passes):
     return round(max(bus, matrix, threads) + stores + _RESULTS)
 
 
-def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1):
+def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
     """``Choice`` for a product; what is None is chosen for the fewest cycles; the fewer merges where the gain is small.
 
     Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders.
@@ -91,7 +89,7 @@ def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1):
     best = problem = None
     for factors in pairs:
         try:
-            merge = Merge(cfg.threads, cfg.dot, *factors)
+            merge = Merge(cfg.threads, cfg.dot, *factors, b_in_rows)
         except ValueError as error:
             problem = error
             continue

@@ -52,7 +52,7 @@ class MatmulKernel(Transfers):
 
     def __init__(self, cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", reserved=0, ka=1, kb=1, order="k-outer"):
         self.cfg = cfg
-        self.merge = Merge(cfg.threads, cfg.dot, ka, kb)
+        self.merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
         self.b_rows = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
         self.tiling = Tiling.choose(cfg, k * element_bytes, self.merge, self.b_rows, reserved)
         self.element_bytes = element_bytes

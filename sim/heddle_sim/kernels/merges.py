@@ -18,12 +18,16 @@ class Merge:
     a = p div lanes_b, b = p mod lanes_b. Columns are split interleaved: step i multiplies the columns of threads i * ka … i * ka + ka - 1.
     Thread c need not fetch column c of the tile: ``column`` deals them out so that a lane's results are runs of ``vector`` columns,
     which one vector store writes, and the columns of a step are still ``vector`` apart, in different banks.
+
+    With ``b_in_rows`` (``.t1``) columns are split contiguously, thread c fetches column c, and ``mm`` takes columns and words one by
+    one: neighbours lie in the same 16 bytes, which are read once.
     """
 
     threads: int
     dot: int
     ka: int = 1
     kb: int = 1
+    b_in_rows: bool = False
 
     def __post_init__(self):
         for name in ("ka", "kb"):
@@ -65,7 +69,8 @@ class Merge:
     def vector(self):
         """Neighbouring columns that a lane holds in neighbouring registers."""
         return next(width for width in (4, 2, 1) if width == 1 or (
-            _LANES[self.ka] == self.ka and self.registers % width == 0 and self.ka * width <= BANK_BYTES // 2))
+            self.registers % width == 0 and (
+                self.b_in_rows or (_LANES[self.ka] == self.ka and self.ka * width <= BANK_BYTES // 2))))
 
     def result_pitch(self, columns):
         """Bytes between rows of ``columns`` results in shared memory: the rows that a store writes at a time meet different banks."""
@@ -73,9 +78,19 @@ class Merge:
         return (-(-4 * columns // unit) | 1) * unit
 
     @property
+    def position_bytes(self):
+        """Distance of the results of neighbouring positions along the columns."""
+        return 4 * (self.registers if self.b_in_rows else self.vector)
+
+    @property
     def modifiers(self):
         """Of ``mm``, with the dot in front."""
-        return (f".ka{self.ka}i" if self.ka > 1 else "") + (f".kb{self.kb}" if self.kb > 1 else "")
+        interleaved = "" if self.b_in_rows else "i"
+        return (f".ka{self.ka}{interleaved}" if self.ka > 1 else "") + (f".kb{self.kb}" if self.kb > 1 else "")
+
+    def step_cycles(self, fetch_slots):
+        """Cycles that ``mm`` takes for a register of the tile and a slice."""
+        return self.ka * self.kb if self.b_in_rows else max(1, -(-self.ka * self.kb // fetch_slots))
 
     def slices(self, nbytes):
         """Slices that ``nbytes`` of k take."""
@@ -87,13 +102,20 @@ class Merge:
 
     def column(self, thread):
         """Column of the tile that a thread fetches."""
+        if self.b_in_rows:
+            return thread
         step, a = divmod(thread, self.ka)
         return step // self.vector * self.vector * self.ka + a * self.vector + step % self.vector
 
     def stores(self, columns=None):
         """(register of the tile, first column for position a = 0) of each vector store of a tile of so many columns (all)."""
-        registers = self.registers if columns is None else -(-columns // self.ka)
-        return [(register, register * self.ka) for register in range(0, registers, self.vector)]
+        registers = self.registers if columns is None else self.registers_of(columns)
+        apart = 1 if self.b_in_rows else self.ka
+        return [(register, register * apart) for register in range(0, registers, self.vector)]
+
+    def registers_of(self, columns):
+        """Product registers that the first ``columns`` columns of a tile reach, in units of what a store writes."""
+        return min(columns, self.registers) if self.b_in_rows else -(-columns // self.ka)
 
     def loads(self, nbytes):
         """(32-bit number behind the first factor register, byte of k for b = 0, load modifier) of each load of ``nbytes`` of a row of A."""
@@ -116,11 +138,12 @@ class Merge:
         write_scaled(text, destination, thread, self.group, pitch, scratch)
         if self.ka > 1:
             self._write_position_a(text, scratch, thread)
-            text(f"    shl r{scratch}, r{scratch}, {1 + self.vector.bit_length()}", f"    add r{destination}, r{destination}, r{scratch}")
+            write_scaled(text, scratch, scratch, 1, self.position_bytes, scratch)
+            text(f"    add r{destination}, r{destination}, r{scratch}")
 
     def write_column(self, text, destination, thread, scratch):
         """r``destination`` = column of the tile that the thread fetches."""
-        if self.vector == 1 or self.ka == 1:
+        if self.vector == 1 or self.ka == 1 or self.b_in_rows:
             text(f"    mov r{destination}, r{thread}")
             return
         ka, vector = self.ka.bit_length() - 1, self.vector.bit_length() - 1

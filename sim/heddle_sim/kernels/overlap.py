@@ -31,7 +31,7 @@ def first_groups(cfg, merge, slices, passes=1):
     ``mm`` works on one while the next is loaded; ``None`` when there are too few granules."""
     granule = cfg.factor_words // TOKEN_GRANULES
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
-    load, mm = cfg.thread_groups + 7, passes * merge.registers * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+    load, mm = cfg.thread_groups + 7, passes * merge.registers * merge.step_cycles(cfg.fetch_slots)
     best = None
     # An mm that went ahead of its load begins so early that one word would not last until the next load is done.
     single = min(block, 2) if cfg.issue_ahead else 1

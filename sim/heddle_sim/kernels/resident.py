@@ -16,6 +16,7 @@ import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
+from .columns import ResidentB
 from .cost import ORDERS
 from .launch import Launch
 from .merges import Merge
@@ -54,7 +55,7 @@ class ResidentPlan:
     m, n, k : int
         In elements, of ``element_bytes`` (1 or 2).
     a_signed, b_signed : bool
-    ka, kb, order
+    ka, kb, order, b_layout
         See ``Device.matmul``.
 
     Attributes
@@ -62,27 +63,34 @@ class ResidentPlan:
     ka, kb, order
         As above.
     k_bytes : int
-        Row pitch at which A and B (N x K) are to lie in global memory for loading, the rest of each row zero.
+        Row pitch at which A is to lie in global memory for loading, the rest of each row zero.
+    b : ResidentB
+        How B lies there, and in shared memory.
     lanes : int32 [2 * threads, 4]
         Table for loading: places of each lane.
 
     Raises ``ValueError`` when the operands do not fit shared memory or the program the instruction memory.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer", element_bytes=1):
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer", element_bytes=1, b_layout="nk"):
         if cfg.cores > 1:
             raise ValueError(f"resident must be used on a configuration of one core, not {cfg.cores}")
         self.cfg, self.m, self.n, self.k, self.order = cfg, m, n, k, order
         self.element_bytes, self.passes = element_bytes, cfg.passes(element_bytes)
-        self.merge = merge = Merge(cfg.threads, cfg.dot, ka, kb)
-        self.mm = f"mm{8 * element_bytes}{merge.modifiers}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b{ORDERS[order]}"
+        self.merge = merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
+        self.mm = (f"mm{8 * element_bytes}{'.t1' * merge.b_in_rows}{merge.modifiers}.{'s' if a_signed else 'u'}a."
+                   f"{'s' if b_signed else 'u'}b{ORDERS[order]}")
         unit = math.lcm(BANK_BYTES, merge.slice_bytes)
         self.k_bytes = round_up(k * element_bytes, unit)
         self.ab_pitch = odd_pitch(self.k_bytes)
-        self.c_pitch = merge.result_pitch(n)
         self.row_blocks, self.column_blocks = -(-m // merge.rows), -(-n // cfg.threads)
+        # What lanes store beyond a row's end must not reach the next: three that share it up to two columns, and of a contiguous split
+        # they all store their part of the tile.
+        stored = self.column_blocks * cfg.threads if merge.b_in_rows and ka > 1 else n
+        self.c_pitch = merge.result_pitch(stored + (2 if ka == 3 else 0))
         self.b_address = m * self.ab_pitch
-        self.c_address = self.b_address + n * self.ab_pitch
+        self.b = ResidentB(n, self.k_bytes, element_bytes, merge.b_in_rows)
+        self.c_address = self.b_address + self.b.rows * self.b.pitch
         needed = self.c_address + self.row_blocks * merge.rows * self.c_pitch
         if needed > cfg.shared_bytes:
             raise ValueError(f"resident operands must fit {cfg.shared_bytes} bytes of shared memory, not take {needed} "
@@ -97,7 +105,7 @@ class ResidentPlan:
         self.offset_a, self.offset_c, self.column, self.part = (256 - 8 + index for index in range(4))
         self.offset_b = cfg.registers - 1
         self.parts = [(0, self._registers(self.last_columns))]
-        if self.chunks == 1:
+        if self.chunks == 1 and not merge.b_in_rows:        # parts would read the same rows of B again
             multiplies = sum(map(len, self._pieces(_Step(self.row_blocks - 1, self.column_blocks - 1, 0))))
             slices = self.passes * merge.slices(self.k_bytes)
             self.parts = last_parts(cfg, merge, self.parts[0][1], slices, multiplies, (256 - 16) // self.distance - 2)
@@ -112,6 +120,8 @@ class ResidentPlan:
 
     def _registers(self, columns):
         """Product registers of a lane that ``columns`` columns of a tile reach."""
+        if self.merge.b_in_rows:
+            return self.merge.registers_of(columns)
         block = self.merge.ka * self.merge.vector
         full, rest = divmod(columns, block)
         return full * self.merge.vector + min(rest, self.merge.vector)
@@ -122,14 +132,14 @@ class ResidentPlan:
         for thread in range(threads):
             row, position = divmod(thread, merge.group)
             a, b = divmod(position, merge.lanes_b)
-            column, register = merge.column(thread), thread // merge.ka
+            column, register = merge.column(thread), thread if merge.b_in_rows else thread // merge.ka
             part = next((index for index, (first, count) in enumerate(self.parts) if first <= register < first + count), 7)
             if column >= self.last_columns:
                 part = 7
             stores = b == 0 and a < merge.ka
-            table[0, thread] = (row * self.ab_pitch + b * self.cfg.dot, row * self.c_pitch + 4 * a * merge.vector,
+            table[0, thread] = (row * self.ab_pitch + b * self.cfg.dot, row * self.c_pitch + a * merge.position_bytes,
                                 column, part + 8 * stores)
-            table[1, thread, 3] = column * self.ab_pitch
+            table[1, thread, 3] = self.b.place(column, 0)
         return table.reshape(2 * threads, 4)
 
     @property
@@ -144,7 +154,7 @@ class ResidentPlan:
     def cycles(self):
         """What the product takes, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
         merge, slices = self.merge, self.merge.slices(self.k_bytes)
-        step = self.passes * max(1, -(-merge.ka * merge.kb // self.cfg.fetch_slots))
+        step = self.passes * merge.step_cycles(self.cfg.fetch_slots)
         columns = (self.column_blocks - 1) * merge.registers + -(-self.last_columns // merge.ka)
         loads = len(merge.loads(self.k_bytes)) * (self.cfg.thread_groups + 6)
         stores = len(merge.stores()) * (self.cfg.thread_groups * merge.vector + 6)
@@ -155,17 +165,17 @@ class ResidentPlan:
     # -- programs ---------------------------------------------------------------------------
 
     def load(self, a, b, lanes):
-        """``Launch`` that fills shared memory and the lanes' places from global addresses of A, B (N x K) and the table."""
-        rows = ((0, a, self.m), (self.b_address, b, self.n))
+        """``Launch`` that fills shared memory and the lanes' places from global addresses of A, B (as ``b.padded``) and the table."""
+        rows = ((0, a, self.m, self.ab_pitch, self.k_bytes), (self.b_address, b, self.b.rows, self.b.pitch, self.b.row_bytes))
         text = ["    segment.shared.b8.d1 ur0, 0", "    segment.global.b128.d1 ur1, ur20", f"    mov r{self.part + 1}, %tid",
                 f"    ld.v4 r{self.offset_a}, ur1:rf{self.part + 1}:0",
                 f"    ld.v4 r{self.offset_b - 3}, ur1:rf{self.part + 1}:{self.cfg.threads}"]
         uniform = {20: lanes}
-        for index, (place, address, count) in enumerate(rows):
+        for index, (place, address, count, pitch, size) in enumerate(rows):
             first = 6 * index
-            uniform |= dict(enumerate((place, self.ab_pitch, address, self.k_bytes, self.k_bytes // BANK_BYTES, count), first))
+            uniform |= dict(enumerate((place, pitch, address, size, size // BANK_BYTES, count), first))
             text.append(f"    copy_rows.shared.global ur{first}, ur{first + 2}, ur{first + 4}, b{index}")
-            uniform[21 + index] = count * self.k_bytes
+            uniform[21 + index] = count * size
             text.insert(0, f"    barrier.expect b{index}, ur{21 + index}")
         text += ["    barrier.wait b0", "    barrier.wait b1", "    wait.thread", "    halt"]
         return Launch(assemble("\n".join(text) + "\n", self.cfg), uniform)
@@ -178,7 +188,8 @@ class ResidentPlan:
 
     def launch(self):
         """``Launch`` of the product."""
-        return Launch(assemble(self.product(), self.cfg), {}, self.m * self.n * self.k)
+        # mm.t1 finds the distance of the rows in the uniform register with the number of the segment.
+        return Launch(assemble(self.product(), self.cfg), {0: self.b.pitch} if self.b.in_rows else {}, self.m * self.n * self.k)
 
     def product(self):
         """Text of the program that multiplies."""
@@ -283,10 +294,11 @@ class ResidentPlan:
             parts = [(f"@p{2 + index} ", self.distance * place) for index, place in enumerate(places)]
         else:
             parts = [("@p1 " if self._guard(step) else "", tile * self.distance)]
-        base = self.b_address + step.column_block * self.cfg.threads * self.ab_pitch + step.chunk * self.chunk
+        column, base = step.column_block * self.cfg.threads, step.chunk * self.chunk
         multiplies = [[
             f"    {guard}{self.mm}.k{piece.length}{'' if piece.first or step.chunk else '.z'} r{register}, "
-            f"ur0:rf{self.offset_b}:{base + piece.first * self.merge.slice_bytes}, r{self._factor(half, piece.word)}"
+            f"ur0:rf{self.offset_b}:{self.b_address + self.b.place(column, base + piece.first * self.merge.slice_bytes)}, "
+            f"r{self._factor(half, piece.word)}"
             for pieces in self._pieces(step) for piece in pieces] for guard, register in parts]
         ranges = self.parts if len(parts) > 1 else [(0, self._registers(
             self.last_columns if step.column_block == self.column_blocks - 1 else self.cfg.threads))]
@@ -299,19 +311,20 @@ class ResidentPlan:
         base = self.c_address + step.row_block * merge.rows * self.c_pitch + 4 * step.column_block * self.cfg.threads
         lines = []
         for register, width in store_accesses(merge, first, first + count):
-            column = register // merge.vector * merge.vector * merge.ka + register % merge.vector
+            apart = 1 if merge.b_in_rows else merge.ka
+            column = register // merge.vector * merge.vector * apart + register % merge.vector
             access = {4: "v4", 2: "v2", 1: "b32"}[width]
             lines.append(f"    {guard}st.{access} ur0:rf{self.offset_c}:{base + 4 * column}, r{product + register}")
         return lines
 
 
-def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None, element_bytes=1):
+def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None, element_bytes=1, b_layout="nk"):
     """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``."""
     factors = [(a, b) for a in ((1, 2, 3, 4) if ka is None else (ka,)) for b in ((1, 2, 3, 4) if kb is None else (kb,))]
     best, error = None, None
     for a, b in factors:
         try:
-            plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer", element_bytes)
+            plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer", element_bytes, b_layout)
         except ValueError as problem:
             error = error or problem
             continue

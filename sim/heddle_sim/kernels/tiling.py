@@ -52,11 +52,14 @@ class Tiling:
         threads, dot, rows = cfg.threads, cfg.dot, merge.rows
         pitch = round_up(k, BANK_BYTES)
         c_pitch = merge.result_pitch(threads + 1)
+        beyond = 0      # of the end of k, in the last slice; rows that are not B count zero times
         in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * merge.slice_bytes
         shared = cfg.shared_bytes - reserved
         in_shared = (shared - 2 * rows * c_pitch) // (2 * threads + rows) - BANK_BYTES
         if b_rows:
-            in_shared = (shared - threads * (2 * c_pitch + BANK_BYTES)) // (threads + 2 * b_rows.slot_bytes(1))
+            beyond = merge.slice_bytes if merge.kb > 1 else 0
+            in_shared = (shared - threads * (2 * c_pitch + BANK_BYTES) - 2 * b_rows.slot_bytes(beyond)) // (
+                threads + 2 * b_rows.slot_bytes(1))
         limit = min(in_factors, in_shared, cfg.matrix_queue * MAX_SLICES * merge.slice_bytes)
         if merge.kb > 1:
             limit = min(limit, cfg.instruction_words * merge.slice_bytes // 8)
@@ -71,9 +74,9 @@ class Tiling:
             chunks = -(-pitch // chunk)
         ab_pitch = odd_pitch(chunk)
         slots = 2
-        slot = b_rows.slot_bytes(chunk) if b_rows else threads * ab_pitch
+        slot = b_rows.slot_bytes(chunk + beyond) if b_rows else threads * ab_pitch
         # Where the bus is busy most of the time a third slot keeps it so while mm works on one and the next is ready.
-        mm = -(-threads // merge.ka) * merge.slices(k) * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots))
+        mm = -(-threads // merge.ka) * merge.slices(k) * merge.step_cycles(cfg.fetch_slots)
         if chunks == 1 and 3 * slot + rows * (ab_pitch + 2 * c_pitch) <= shared and 2 * threads * pitch > cfg.axi_bytes * mm:
             slots = 3
         a_stage = slots * slot

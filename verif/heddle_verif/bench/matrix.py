@@ -161,6 +161,39 @@ async def transposed_once(dut, int16):
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
+async def transposed_merges(dut):
+    """Every merge of rows of B, and the sum of all lanes: a column a step, each block read once, a step a cycle where 16 share it."""
+    bench, work = await begin(dut)
+    cfg, random = work.cfg, work.random
+    if not cfg.transpose:
+        return
+    offset = await work.place_columns(1)
+    everything = np.ones(cfg.threads, bool)
+    merges = [{"ka": ka, "ka_interleaved": interleaved, "kb": kb, "kb_destination": random.randrange(kb + 1)}
+              for ka in range(4) for interleaved in range(2 if ka else 1) for kb in range(4) if group_size(ka, kb) <= cfg.threads]
+    for number, merge in enumerate([*merges, {"lane_sum": 1}, {"lane_sum": 1, "lanes": np.arange(cfg.threads) > 0}]):
+        words = cfg.threads if merge.get("lane_sum") else merge["kb"] + 1
+        for columns in (everything, work.mask()):
+            slices = random.randrange(1, 4)
+            before = bench.steps, bench.bubbles, bench.blocks, bench.cycle
+            bench.operations.append(MatrixOperation(**{
+                "columns": columns, "lanes": everything if number % 2 else work.mask(), "product": 16 * (number % 4), "factor_word": 3,
+                "offset_register": offset, "k_length": slices - 1, "base": 16 * random.randrange(8), "pitch": 16 * random.randrange(1, 4),
+                "zero": random.getrandbits(1), "order": random.choice(list(LoopOrder)), "transpose": 1, "a_signed": random.getrandbits(1),
+                "b_signed": random.getrandbits(1), **merge}))
+            await bench.idle()
+            steps, bubbles, blocks, cycles = (now - then for now, then in zip(
+                (bench.steps, bench.bubbles, bench.blocks, bench.cycle), before))
+            pieces = len({column // 16 for column in np.flatnonzero(columns)}) * slices * words
+            assert steps == columns.sum() * slices * words, f"{steps} steps with {merge}"
+            assert blocks == pieces * cfg.dot, f"{blocks} blocks with {merge}"
+            if steps == 16 * pieces and cfg.fetch_slots > 1:
+                assert bubbles == 0, f"{bubbles} bubbles with {merge}"
+    await bench.compare()
+    bench.finish()
+
+
+@cocotb.test(timeout_time=2, timeout_unit="ms")
 async def transposed_errors(dut):
     """Rows at wrong distances or beyond shared memory; operations with and without transpose in turn."""
     bench, work = await begin(dut, bank_stall=0.2)

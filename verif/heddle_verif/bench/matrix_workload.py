@@ -74,12 +74,13 @@ class Workload:
         """What is different with transposed B: rows anywhere in the second half of the room, columns at any byte."""
         cfg, random = self.cfg, self.random
         pitch = random.choice([0, 16, 48, 16 * random.randrange(1, 12)])
-        rows = (values["k_length"] + 1) * (cfg.dot >> values["int16"])
+        words = cfg.threads if values.get("lane_sum") else values.get("kb", 0) + 1
+        slices = values["k_length"] + 1 if words == 1 else min(values["k_length"] + 1, 4)       # merges take a step for every word
+        rows = slices * words * (cfg.dot >> values["int16"])
         if pitch * rows > cfg.shared_bytes // 4:
-            pitch = 16
+            pitch = 16 if 16 * rows <= cfg.shared_bytes // 4 else 0
         odd = 0 if values["int16"] or values["element_shift"] else random.randrange(16)
-        return {"transpose": 1, "pitch": pitch, "ka": 0, "ka_interleaved": 0, "kb": 0, "kb_destination": 0, "lane_sum": 0,
-                "order": LoopOrder.SLICES_OUTER, "base": values["base"] // 2 // 16 * 16 + odd,
+        return {"transpose": 1, "pitch": pitch, "k_length": slices - 1, "base": values["base"] // 2 // 16 * 16 + odd,
                 "offset_register": random.choice(self.near_numbers) if random.random() < 0.7 else values["offset_register"]}
 
     def merge(self):
