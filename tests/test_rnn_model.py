@@ -273,6 +273,20 @@ def test_several_cores(cores):
         assert several.memory.allocator.used == 0
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_biases_without_room_for_their_words(cores):
+    """Weights that fill the factor registers: biases are loaded, and results are those of lanes with room for them."""
+    rng = np.random.default_rng(9)
+    cfg = TINY.replace(cores=cores)
+    for kind, hidden, options in (("lstm", 16, {}), ("gru", 16, dict(linear_before_reset=1)), ("gru", 16, {}), ("rnn", 24, {})):
+        operands = drawn(rng, kind, hidden, {"lstm": 16, "gru": 24, "rnn": 60}[kind], 300, batch=3)
+        expected, found = [], []
+        for words, results in ((64, found), (128, expected)):
+            with Device(cfg.replace(factor_words=words), "golden", memory_bytes=1 << 20) as device:
+                results.append(getattr(device, kind)(*operands, np.array([5, 300, 2]), cats=1, **options)[0])
+        assert all(np.array_equal(one, other) for one, other in zip(found[0], expected[0]))
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_longer_than_shared_memory(direction):
     rng = np.random.default_rng(4)
