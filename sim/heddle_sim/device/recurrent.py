@@ -13,7 +13,7 @@ from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
 from ..rnn.timing import task_cycles
 
-__all__ = ["check_contexts", "run_image", "run_sequences"]
+__all__ = ["check_contexts", "plain_is_better", "run_image", "run_sequences"]
 
 UNWRITTEN = 0xA5
 MARGIN = 1024               # bytes of shared memory for headers and alignment, and for each task
@@ -138,7 +138,7 @@ def _steps(room, group):
     return (room - sum(progress.fixed_bytes for progress in group)) // sum(progress.step_bytes for progress in group)
 
 
-def _plain_is_better(cfg, sequences, contexts):
+def plain_is_better(cfg, sequences, contexts):
     """Whether layers with one dot product of a lane take fewer cycles together than each as it is best alone: they need fewer registers, so
     that more contexts may fit. Also where only they fit."""
     costs = []
@@ -179,7 +179,7 @@ def run_sequences(device, sequences, contexts=None):
     """
     cfg = device.cfg
     check_contexts(cfg, contexts)
-    engine, plain = _Engine(device), _plain_is_better(cfg, sequences, contexts)
+    engine, plain = _Engine(device), plain_is_better(cfg, sequences, contexts)
     group = [_Progress(cfg, sequence, plain) for sequence in sequences]
     models = [progress.model for progress in group]
     loaded, stats = [None] * cfg.cores, []

@@ -17,8 +17,9 @@ _TABLES = 12                # from the start of a run to its tasks, without the 
 _COMES = 3                  # cycles from the beginning of a transfer to its first word
 
 
-def _words(nbytes):
-    return -(-nbytes // 16)
+def _words(cfg, nbytes):
+    """Transfers of a row: 16 bytes each, but in a ``ModelConfig`` that says otherwise."""
+    return -(-nbytes // getattr(cfg, "load_bytes", 16))
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class _Engine:
     def _serve(self, at, number, what):
         context, self.served = self.contexts[number], number
         if what == "row":
-            words = _words(context.model.input_bytes)
+            words = _words(self.cfg, context.model.input_bytes)
             self.loader = at + 2 + words
             context.rows.append(self.loader + _COMES - 1)
         elif what == "task":
@@ -170,7 +171,7 @@ class _Engine:
         """A context gets the next task."""
         model, steps = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        words = _words(model.state_bytes)
+        words = _words(self.cfg, model.state_bytes)
         self.loader, self.task = at + 2 + (words + _COMES if words else 1), None
         context.__init__(model, steps, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
