@@ -9,7 +9,7 @@ from ..rnn.timing import task_cycles
 from .bench_rnn import CELLS, layer_row
 from .common import print_rows
 
-__all__ = ["COUNTS", "deepbench_rows", "holds_layers", "print_deepbench"]
+__all__ = ["COUNTS", "best_design", "deepbench_rows", "holds_layers", "print_deepbench"]
 
 COUNTS = tuple(1 << exponent for exponent in range(6, 17))      # multipliers, where a layer is compared with the best utilization published
 _FORMS = {"lstm": ("lstm",), "gru": ("gru", "gru_linear")}
@@ -29,7 +29,7 @@ def deepbench_rows(device=None, golden=None, seed=0):
     rows = []
     for peer in DEEPBENCH_PEERS:
         for cell in _FORMS[peer["cell"]]:
-            rows.append(_row(peer, cell, _best(cell, peer["hidden"], peer["multipliers"]), peer))
+            rows.append(_row(peer, cell, best_design(cell, peer["hidden"], peer["multipliers"]), peer))
     for peer in DEEPBENCH_PEERS:
         for cell in _FORMS[peer["cell"]]:
             rows.append(_row(peer, cell, _largest(cell, peer["hidden"]), BEST_UTILIZATION, "step_utilization"))
@@ -70,7 +70,7 @@ def _largest(cell, hidden):
     """The best design with the largest of ``COUNTS`` with which Ch >= L. Input comes 16 bytes a cycle, or 32 where it is waited for."""
     for count in reversed(COUNTS):
         for load in (1, 2):
-            design = _best(cell, hidden, count, load)
+            design = best_design(cell, hidden, count, load)
             if design["pace"] == design["tile_cycles"]:
                 break
         if design["hidden_cycles"] >= design["latency"]:
@@ -93,7 +93,7 @@ def _row(layer, cell, design, peer, compared="utilization"):
     return row | _compared(peer, row[compared])
 
 
-def _best(cell, hidden, multipliers, load=1):
+def best_design(cell, hidden, multipliers, load=1):
     """The design with the fewest cycles a step: a dictionary. ``load``: words of 16 bytes of input that come in a cycle, 1 in the
     hardware."""
     step, tried = shaped_step(cell, hidden, hidden), []
