@@ -48,8 +48,8 @@ def _timeline(options):
     inputs = options.inputs or options.hidden
     network = drawn_network(cfg, np.random.default_rng(0), options.cell, options.hidden, inputs, options.cat)
     if network is None:
-        raise UsageError(f"weights must fit {cfg.factor_words} (factor_words of configuration {cfg.name}) words of {cfg.threads * cfg.dot}, "
-                         f"not be those of --hidden {options.hidden} with {inputs} inputs")
+        raise UsageError(f"weights must fit {cfg.factor_words} (factor_words of configuration {cfg.name}) words of "
+                         f"{cfg.threads * cfg.dot}, not be those of --hidden {options.hidden} with {inputs} inputs")
     try:
         model = network.model(cfg)
         try:
