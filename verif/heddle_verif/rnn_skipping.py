@@ -23,7 +23,7 @@ CHANGE = 0.02
 CASES = ((1, None), (1, 0), (1, 100), (1, 300), (1, 600), (2, 100), (2, 600))
 
 
-def measure(seed=1, cases=CASES, linear=True, steps=STEPS, simulator="icarus"):
+def measure(seed=1, cases=CASES, linear=True, steps=STEPS, simulator="verilator"):
     """Benchmark rows; the first case must be dense. Raises ``AssertionError`` when a result differs from the golden model."""
     rows, dense = [], None
     for threads, held in cases:

@@ -61,7 +61,7 @@ def skipping_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=Non
 
 
 def suite_rows(seed):
-    """Two layers of 16 units and 8 inputs on 8 multipliers, the engine and two lanes of its RTL in a simulator; see ``MODULE``."""
+    """Two layers of 16 units and 8 inputs on 8 multipliers, the engine and two lanes of its RTL in Verilator; see ``MODULE``."""
     try:
         module = importlib.import_module(MODULE)
     except ModuleNotFoundError as error:
