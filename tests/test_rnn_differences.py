@@ -41,7 +41,7 @@ def test_functional(operator, gates):
 def test_errors():
     x, w, r = np.ones((2, 1, 3)), np.ones((1, 8, 3)), np.ones((1, 8, 2))
     with Device(TINY, "golden", memory_bytes=1 << 18) as device:
-        for threshold, says in ((0.1, "held must be None for configuration tiny .rnn_differences is false., not"),
+        for threshold, says in ((0.1, "threshold must be None with rnn_differences = False .configuration tiny., not 0.1"),
                                 (-1, "threshold must be a number from 0 on, or None, not -1")):
             with pytest.raises(ValueError, match=says):
                 device.lstm(x, w, r, threshold=threshold)

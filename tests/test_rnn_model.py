@@ -273,6 +273,20 @@ def test_several_cores(cores):
         assert several.memory.allocator.used == 0
 
 
+@pytest.mark.parametrize("cores", [1, 2])
+def test_biases_without_room_for_their_words(cores):
+    """Weights that fill the factor registers: biases are loaded, and results are those of lanes with room for them."""
+    rng = np.random.default_rng(9)
+    cfg = TINY.replace(cores=cores)
+    for kind, hidden, options in (("lstm", 16, {}), ("gru", 16, dict(linear_before_reset=1)), ("gru", 16, {}), ("rnn", 24, {})):
+        operands = drawn(rng, kind, hidden, {"lstm": 16, "gru": 24, "rnn": 60}[kind], 300, batch=3)
+        expected, found = [], []
+        for words, results in ((64, found), (128, expected)):
+            with Device(cfg.replace(factor_words=words), "golden", memory_bytes=1 << 20) as device:
+                results.append(getattr(device, kind)(*operands, np.array([5, 300, 2]), cats=1, **options)[0])
+        assert all(np.array_equal(one, other) for one, other in zip(found[0], expected[0]))
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_longer_than_shared_memory(direction):
     rng = np.random.default_rng(4)
@@ -319,18 +333,69 @@ X, W, R = np.zeros((2, 1, 3)), np.zeros((1, 8, 3)), np.zeros((1, 8, 2))
     ((X, W, R, np.zeros((1, 8))), {}, "B must have shape (1, 16), not (1, 8)"),
     ((X, W, R, None, [3]), {}, "sequence_lens must be 1 integers from 0 to 2, not [3]"),
     ((X, W, R, None, None, np.zeros((1, 1, 3))), {}, "initial_h must have shape (1, 1, 2), not (1, 1, 3)"),
-    ((X * np.nan, W, R), {}, "X must be finite"),
-    ((X, W, R, None, None, None, np.full((1, 1, 2), 17.0)), {}, "states y.c must have magnitudes up to 16, not 17"),
+    ((X * np.nan, W, R), {}, "X must be finite, not nan at (0, 0, 0)"),
+    ((X, W, R, None, None, None, np.full((1, 1, 2), 17.0)), {}, "initial_c must have magnitudes up to 16, not 17"),
     ((X, W, R), dict(activations=["Sigmoid", "Tanh"]), "activations must be 3 for each direction, not 2"),
     ((X, W, R), dict(activations=["Elu", "Tanh", "Tanh"]),
      "activations must be among Sigmoid, Tanh, Relu, Affine, not 'Elu'"),
     ((X, W, R), dict(cats=3), "cats must be 1, 2 or 4 for y, not 3 for y"),
     ((X, W, R), dict(contexts=5), "contexts must be from 1 to 4 (rnn_contexts), not 5"),
+    ((X, W, R), dict(contexts="2"), "contexts must be from 1 to 4 (rnn_contexts), not '2'"),
+    (([[[1.0], [2.0, 3.0]]], W, R), {}, "X must have shape (steps, batch, 3), not lists of different lengths"),
+    ((X, W, None), {}, "R must be an array of numbers, not None"),
+    ((X, W, R), dict(activations="Tanh"), "activations must be a list of names, not 'Tanh'"),
+    ((X, W, R), dict(skip_zeros="no"), "skip_zeros must be True or False, not 'no'"),
+    ((X, W, R), dict(threshold="0.1"), "threshold must be a number from 0 on, or None, not '0.1'"),
+    ((X, W, R), dict(fractions={"x0": 30}), "fractions of x0 must be an integer from -8 to 15, not 30"),
+    ((X, W, R), dict(fractions={"h": 20}), "fractions of h must be an integer from 9 to 15, not 20"),
+    ((X, W, R), dict(weight_scales={"i": 0.0}), "weight_scales of i must be a positive number, not 0.0"),
+    ((X, W, R), dict(quantised=[None]), "quantised must be layers of type QuantisedLayer, not NoneType"),
+    ((X, np.ones((1, 2400, 3)), np.ones((1, 2400, 600))), {},
+     "W and R must have at most 262144 elements (threads 32 x dot 8 x factor_words 1024 of configuration base), not 1447200"),
+    ((X, W * 0 + 1e9, R), {}, "unit of the sums of gate i must be below 0.000122068, not 240.296: 127 of them are its largest weight times "
+     "the unit of its vector, 2**26 its largest bias"),
 ])
 def test_wrong_operands(arguments, options, says, device):
-    with pytest.raises(ValueError) as raised:
+    with pytest.raises((TypeError, ValueError)) as raised:
         device.lstm(*arguments, **options)
     assert str(raised.value) == says
+
+
+@pytest.mark.parametrize("given, says", [
+    (("network", X[:, 0]), "network must be of type Network, not str"),
+    ((None, X), "input x must have shape (steps, 3), not (2, 1, 3)"),
+    ((None, X[:, 0, :2]), "input x must have shape (steps, 3), not (2, 2)"),
+    ((None, X[:0, 0]), "input x must have no empty axis, not shape (0, 3)"),
+    ((None, X[:, 0] + np.inf), "input x must be finite, not inf at (0, 0)"),
+    ((None, {"z": X[:, 0]}), "inputs must be x, not z"),
+    ((None, X[:, 0], {"y.q": np.zeros(2)}), "states must be among y.h, y.c, not 'y.q'"),
+    ((None, X[:, 0], {"y.h": np.zeros(3)}), "states y.h must have shape (2,), not (3,)"),
+    ((None, X[:, 0], [0, 0]), "states must be a dictionary, not list"),
+    ((None, X[:, 0], {}, 1.5), "start must be an integer from 0 to 16777215, not 1.5"),
+])
+def test_wrong_sequences(given, says):
+    network = given[0] or Network.of_layer(onnx_operands("lstm", X, W, R).layers[0])
+    with pytest.raises((TypeError, ValueError)) as raised:
+        Sequence(network, *given[1:])
+    assert str(raised.value) == says
+
+
+def test_wrong_layers():
+    fields = dict(kind="gru", w=np.ones((3, 2, 4)), r=np.ones((3, 2, 2)), wb=np.zeros((3, 2)), rb=np.zeros((3, 2)),
+                  activations=("Sigmoid", "Tanh"))
+    for change, says in ((dict(w=np.ones((2, 2, 4))), "w must have shape (3, size, inputs), not (2, 2, 4)"),
+                         (dict(r=None), "r must be an array of numbers, not None"),
+                         (dict(rb=np.zeros(6)), "rb must have shape (3, 2), not (6,)"),
+                         (dict(w=np.full((3, 2, 4), np.nan)), "w must be finite, not nan at (0, 0, 0)"),
+                         (dict(activations=("Tanh",)), "activations must be 2 for kind gru, not 1")):
+        with pytest.raises((TypeError, ValueError)) as raised:
+            FloatLayer(**fields | change)
+        assert str(raised.value) == says
+    for call, says in ((lambda: Network.of_layer(onnx_operands("lstm", X, W, R)), "layer must be of type FloatLayer, not OnnxOperands"),
+                       (lambda: Network.of_quantised(FloatLayer(**fields)), "layer must be of type QuantisedLayer, not FloatLayer")):
+        with pytest.raises(TypeError) as raised:
+            call()
+        assert str(raised.value) == says
 
 
 def test_what_does_not_fit():

@@ -1,12 +1,20 @@
 """The cycle model of the engine for recurrent networks against the hardware [S3.3, S3.8]."""
 
+import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim.harness import run_bench
+from heddle_sim.rnn.image import build_image
+from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.plan import best_plans, evaluate, plan, step_cycles, sweep_cycles
+from heddle_sim.rnn.shapes import shaped_step
+from heddle_sim.rnn.skipping import zero_columns
+from heddle_sim.rnn.task import Task
+from heddle_sim.rnn.timing import task_cycles
 from heddle_verif.engine_system import EngineSystem
 
 CFG = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024, threads=16, thread_slots=16, dot=4)
+DIFFERENCES = CFG.replace(rnn_differences=True)
 KINDS = ("lstm", "gru", "linear_gru", "rnn", "peepholes")
 # Hidden, inputs, steps, tasks, dot products of a lane.
 SHAPES = [(4, 4, 12, 1, 1), (8, 8, 12, 1, 2), (16, 16, 12, 1, 1), (24, 8, 12, 1, 1), (8, 1, 12, 1, 2), (20, 20, 8, 1, 2), (13, 5, 12, 1, 1),
@@ -17,9 +25,9 @@ LAYERS += [("dense", 16, 8, 20, 1, 1), ("lstm", 32, 32, 4, 1, 1), ("lstm", 16, 3
 SMALL = [(kind, *shape) for kind in KINDS for shape in ((8, 8, 12, 4, 2), (13, 5, 12, 3, 1))] + [("dense", 9, 5, 20, 2, 1)]
 
 
-def agree(layers, tolerance, simulator, seed):
-    run_bench(EngineSystem(CFG), bench="heddle_verif.bench.rnn_timing", cfg=CFG, simulator=simulator, seed=seed, timeout_s=800,
-              parameters=dict(layers=layers, tolerance=tolerance))
+def agree(layers, tolerance, simulator, seed, cfg=CFG, **options):
+    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_timing", cfg=cfg, simulator=simulator, seed=seed, timeout_s=800,
+              parameters=dict(layers=layers, tolerance=tolerance) | options)
 
 
 def test_some_layers(seed):
@@ -31,6 +39,35 @@ def test_layers(seed):
     assert len(LAYERS) >= 40
     agree(LAYERS, 0.01, "verilator", seed)
     agree(SMALL, 0.03, "verilator", seed)
+
+
+@pytest.mark.nightly
+def test_layers_with_skipping(seed):
+    """Columns of zeros, and elements that hardly changed: the model is told which."""
+    skipping = [layer for layer in LAYERS if layer[-1] > 1 or layer[0] in ("lstm", "linear_gru")] + [("rnn", 16, 30, 10, 1, 4)]
+    agree(skipping, 0.01, "verilator", seed, skip_zeros=True, zeros=0.8)
+    for held in (0, 600):
+        agree(skipping, 0.015, "verilator", seed, DIFFERENCES, held=held)
+
+
+def test_zero_columns():
+    """An LSTM of 16 elements and 32 inputs, one element a column: a column of zeros is a cycle of the reader instead of one of each block;
+    the first column of a step's sums is never left out."""
+    cfg = CFG.replace(rnn_differences=True)
+    model = EngineModel(cfg, shaped_step("lstm", 16, 32), 4, skip_zeros=True)
+    (blocks,) = model.blocks.values()
+
+    def cycles(steps, zeros):
+        return task_cycles(cfg, [(model, steps, [[np.full(32, zeros), np.zeros(16, bool)]] * steps)], 1)
+
+    assert blocks == 1 and cycles(4, False) == task_cycles(cfg, [(model, 4)], 1)
+    assert cycles(8, True) - cycles(4, True) <= cycles(8, False) - cycles(4, False)
+    tasks = [Task(model, {"x": np.zeros((3, 32), np.int16)})]
+    flags = zero_columns(cfg, build_image(cfg, tasks))
+    assert [[len(sweep) for sweep in step] for step in flags[0]] == [[32, 16]] * 3
+    assert all(step[0].all() for step in flags[0]) and flags[0][0][1].all()
+    with pytest.raises(ValueError, match="columns of zeros of sweep 0 must be 32 flags, not .3,."):
+        task_cycles(cfg, [(model, 1, [[np.zeros(3), np.zeros(16)]])], 1)
 
 
 def test_step_of_a_layer():

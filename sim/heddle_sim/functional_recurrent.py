@@ -6,7 +6,9 @@ from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from .golden.rnn import EngineFault, EngineState, engine_run
 from .run_result import ProgramStop
 
-__all__ = ["RecurrentInstruction"]
+__all__ = ["COUNTS", "RecurrentInstruction"]
+
+COUNTS = ("rnn_skipped", "rnn_elements", "rnn_multiplied")      # columns left out; elements of vectors; those of them that were not zero
 
 
 class RecurrentInstruction:
@@ -24,9 +26,13 @@ class RecurrentInstruction:
         factors = np.ascontiguousarray(registers[:, FIRST_FACTOR_REGISTER:]).view(np.int8)
         self.engine.factors = factors.reshape(cfg.threads, cfg.factor_words, cfg.dot)
         self.engine.products = registers[:, :PRODUCT_REGISTERS].view(np.int32).astype(np.int64)
+        engine = self.engine
+        before = engine.skipped, engine.elements, engine.multiplied
         try:
             engine_run(cfg, self.engine, self.state.shared, address)
         except EngineFault as fault:
             raise ProgramStop(fault.code, fault.operand) from None
         finally:
+            for name, count, old in zip(COUNTS, (engine.skipped, engine.elements, engine.multiplied), before):
+                self._counts[name] += count - old
             registers[:, :PRODUCT_REGISTERS] = self.engine.products.astype(np.int32).view(np.uint32)

@@ -1,6 +1,6 @@
 """Published and measured areas of units of other projects, to stand beside ours."""
 
-__all__ = ["DEEPBENCH_PEERS", "peers"]
+__all__ = ["BEST_UTILIZATION", "DEEPBENCH_PEERS", "peers"]
 
 PEERS = {
     ("tmau", "xilinx"): {
@@ -38,3 +38,9 @@ DEEPBENCH_PEERS = (
     _brainwave("gru", 512, 1, 0.005), _brainwave("gru", 1024, 1500, 0.104), _brainwave("gru", 1536, 375, 0.233),
     _brainwave("gru", 2048, 375, 0.412), _brainwave("gru", 2560, 375, 0.618), _brainwave("gru", 2816, 750, 0.748),
 )
+
+# The best utilization published for a recurrent layer.
+BEST_UTILIZATION = {
+    "peer": "best published, batch 6", "utilization": 0.803,
+    "source": "published for the NPU on a Stratix 10 NX (FPT 2020): recurrent layer of 1,792 units, 256 steps, batch 6",
+}

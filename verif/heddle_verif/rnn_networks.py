@@ -1,15 +1,16 @@
 """Random recurrent networks for the engine: layers, models, tasks and their image."""
 
 import numpy as np
-from heddle_sim.rnn.image import build_image
+from heddle_sim.rnn.image import build_image, check_fit
 from heddle_sim.rnn.layers import add_layer
 from heddle_sim.rnn.model import EngineModel
+from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.quantise import quantise_layer
 from heddle_sim.rnn.reference import GATES, FloatLayer
 from heddle_sim.rnn.step import Step, Vector
 from heddle_sim.rnn.task import Task
 
-__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_task", "stacked_gru"]
+__all__ = ["KINDS", "random_image", "random_layer", "random_model", "random_sequences", "random_task", "stacked_gru"]
 
 KINDS = ("lstm", "peepholes", "gru", "linear_gru", "rnn", "dense")
 ACTIVATIONS = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",), "dense": ("Sigmoid",)}
@@ -85,7 +86,35 @@ def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts
         work = [random_task(rng, made[int(rng.integers(len(made)))], int(rng.integers(1, longest + 1)),
                             int(rng.integers(0, 400)) if starts else 0, float(rng.choice([0, 0.5, 0.9]))) for _ in range(tasks)]
         try:
-            return build_image(cfg, work, contexts)
+            image = build_image(cfg, work, contexts)
+            if image.bias_registers is None:        # else a program has to load them
+                return image
         except ValueError as error:
             if "must fit" not in str(error) and "contexts must" not in str(error):
                 raise
+
+
+def random_sequences(rng, cfg, *, models=3, tasks=4, largest=130, longest=20):
+    """``Sequence``s of random networks of one layer each for ``Device.run_tasks``, every network used; sizes are drawn again until their
+    weights fit together. Some begin later, leave out columns of zeros or, with ``rnn_differences``, small differences."""
+    while True:
+        networks = []
+        for _ in range(int(rng.integers(1, models + 1))):
+            kind, inputs, size = str(rng.choice(KINDS)), *rng.integers(1, largest + 1, 2)
+            options = dict(cats=None if rng.random() < 0.5 else int(rng.choice([1, 2, 4])), skip_zeros=bool(rng.integers(2)))
+            if cfg.rnn_differences and rng.random() < 0.5:
+                options["threshold"] = float(rng.choice([0, 0.01, 0.2]))
+            networks.append(Network.of_layer(random_layer(rng, kind, int(inputs), int(size)), reverse=bool(rng.integers(2)), **options))
+        try:
+            check_fit(cfg, [network.model(cfg) for network in networks])
+        except ValueError:
+            continue
+        sequences = []
+        for index in range(max(len(networks), int(rng.integers(1, tasks + 1)))):
+            network = networks[index % len(networks)]
+            vectors = network.step.vectors
+            x = rng.uniform(-1, 1, (int(rng.integers(1, longest + 1)), vectors["x"].size))
+            x *= rng.random(x.shape) >= rng.choice([0, 0.5, 0.9])
+            states = {name: rng.uniform(-0.9, 0.9, vectors[name].size) for name in network.step.states() if rng.random() < 0.7}
+            sequences.append(Sequence(network, x, states, start=int(rng.integers(500)) if rng.random() < 0.3 else 0))
+        return sequences

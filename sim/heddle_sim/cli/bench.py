@@ -5,7 +5,8 @@ heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image
 heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the model of a step
-heddle bench rnn                   recurrent layers: --hidden, --threads; --suite deepbench: beside published figures,
+heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
+                                   figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
                                    --suite rnnoise --weights FILE: frames of RNNoise, alone and in several streams
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
@@ -18,16 +19,14 @@ import importlib
 import sys
 from pathlib import Path
 
-from ..device import Device
 from ..rnn.plan_svg import plan_svg
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
 from .bench_copy import copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
-from .bench_rnn import CELLS, deepbench_rows, print_rnn, rnn_row
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
-from .bench_rnnoise import FRAMES, load_weights, print_rnnoise, rnnoise_row
+from .bench_rnn_verb import add_rnn, numbers, run_rnn
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -61,19 +60,10 @@ def add_arguments(parser):
     gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
     copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency (the configuration gets tensors)")
     conv = what.add_parser("conv", help="convolutions (the configuration gets tensors)")
-    rnn = what.add_parser("rnn", help="recurrent layers (the configuration gets rnn)")
-    rnn.add_argument("--suite", choices=("deepbench", "rnnoise"), help="layers of DeepBench, by the cycle model, beside published figures; "
-                     "RNNoise, with --threads streams")
-    rnn.add_argument("--weights", metavar="FILE", help="rnnoise: .npz file of the published weights (docs/recurrent.md)")
-    rnn.add_argument("--frames", type=positive, default=FRAMES, help=f"rnnoise: of each stream (default {FRAMES})")
-    rnn.add_argument("--cell", choices=CELLS, default="lstm", help="kind of layer (default lstm)")
-    rnn.add_argument("--hidden", type=_numbers, default=[16, 32, 64], help="sizes of the layer, as 16,32,64 (the default)")
-    rnn.add_argument("--threads", type=_numbers, default=[1, 2, 4], help="sequences that take turns, as 1,2,4 (the default)")
-    rnn.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
-    rnn.add_argument("--cat", type=int, choices=(1, 2, 4), help="dot products of a lane (default: chosen by the cycle model)")
+    rnn = add_rnn(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the model of a step")
-    plans.add_argument("--multipliers", type=_numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
-    plans.add_argument("--hidden", type=_numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
+    plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
+    plans.add_argument("--hidden", type=numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
     plans.add_argument("--latency", type=int, default=LATENCY, help=f"from the last product to the next vector (default {LATENCY})")
     plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP as a drawing")
     add_json(plans)
@@ -105,7 +95,7 @@ def execute(options):
         _rnn_plan(options)
         return
     cfg = configuration(options)
-    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "rnn": _rnn, "gather": _gather, "transpose": _transpose,
+    verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "rnn": run_rnn, "gather": _gather, "transpose": _transpose,
              "elaborate": _elaborate, "simspeed": _simspeed}
     verbs[options.what](options, cfg)
 
@@ -152,45 +142,6 @@ def _conv(options, cfg):
             rows.append(conv_row(device, *shape, options.seed, not options.no_check))
             progress.step()
     print_conv(options, cfg, rows)
-
-
-def _numbers(text):
-    """Positive integers with commas between them."""
-    return [positive(part) for part in text.split(",")]
-
-
-def _rnn(options, cfg):
-    if options.suite == "deepbench":
-        print_rnn(options, cfg.name, deepbench_rows())
-        return
-    contexts = 1 << (max(options.threads) - 1).bit_length()
-    if contexts > 8:
-        raise UsageError(f"--threads must be at most 8, not {max(options.threads)}")
-    cfg = cfg.replace(rnn=True, rnn_contexts=max(cfg.rnn_contexts, contexts))
-    if options.suite == "rnnoise":
-        _rnnoise(options, cfg)
-        return
-    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
-        golden = None if options.no_check else Device(cfg, "golden", memory_bytes=options.memory_mib << 20)
-        progress.stage("recurrent layers", len(options.hidden) * len(options.threads))
-        rows = []
-        for hidden in options.hidden:
-            for threads in options.threads:
-                rows.append(rnn_row(device, golden, options.cell, hidden, options.inputs or hidden, threads, options.seed, cat=options.cat))
-                progress.step()
-    print_rnn(options, cfg.name, rows)
-
-
-def _rnnoise(options, cfg):
-    arrays = load_weights(options.weights)
-    with progress_for(options) as progress, open_device(options, cfg, progress) as device:
-        golden = None if options.no_check else Device(cfg, "golden", memory_bytes=options.memory_mib << 20)
-        progress.stage("RNNoise", len(options.threads))
-        rows = []
-        for threads in options.threads:
-            rows.append(rnnoise_row(device, golden, arrays, threads, options.seed, options.frames))
-            progress.step()
-    print_rnnoise(options, cfg.name, rows)
 
 
 def _rnn_plan(options):

@@ -1,14 +1,18 @@
-"""Recurrent layers on a device: cycles of a step beside what the multipliers allow, and DeepBench beside published figures."""
+"""Recurrent layers on a device: cycles of a step beside what the multipliers allow, and how many skipping saves."""
 
 import numpy as np
 
-from ..peers import DEEPBENCH_PEERS
+from ..device.recurrent import plain_is_better
+from ..rnn.image import check_fit
+from ..rnn.model import EngineModel
 from ..rnn.network import Network, Sequence
-from ..rnn.plan import LATENCY, evaluate, step_cycles, sweep_cycles
+from ..rnn.plan import LATENCY, step_cycles, sweep_cycles
 from ..rnn.reference import GATES, FloatLayer
+from ..rnn.shapes import shaped_step
+from ..rnn.timing import task_cycles
 from .common import CommandFailed, UsageError, print_rows
 
-__all__ = ["CELLS", "compare_results", "deepbench_rows", "drawn_network", "print_rnn", "rnn_row"]
+__all__ = ["CELLS", "compare_results", "drawn_network", "layer_row", "measured", "model_row", "print_rnn", "rnn_row"]
 
 # Cells: kind of layer, gates that are multiplied, activations, linear_before_reset.
 CELLS = {
@@ -21,8 +25,16 @@ MOST_STEPS = 48             # of the longer run
 SHARE = 0.8                 # of shared memory for rows of input and output
 
 
-def rnn_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, zeros=0.0, steps=None):
-    """A benchmark row: a layer with random weights for ``threads`` sequences that take turns, once for half the steps and once for all.
+def layer_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, steps=None):
+    """``rnn_row``, or ``model_row`` of a layer that does not fit the configuration."""
+    network = drawn_network(device.cfg, np.random.default_rng(seed), cell, hidden, inputs, cat, threads)
+    if network is None:
+        return model_row(device.cfg, cell, hidden, inputs, threads, cat)
+    return rnn_row(device, golden, cell, network, threads, seed, steps=steps)
+
+
+def rnn_row(device, golden, cell, network, threads, seed, *, steps=None):
+    """A benchmark row: a layer for ``threads`` sequences that take turns, once for half the steps and once for all.
 
     ``cycles`` are those of the longer run, from the image in global memory to the outputs there; ``cycles_per_step`` is the difference of
     the engine's own counters between both runs, for a step of one sequence. ``tile_efficiency`` is what the shape leaves of the multipliers
@@ -30,52 +42,121 @@ def rnn_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, ze
     whole hidden vector were waited for. Raises ``CommandFailed`` when a result differs from that of ``golden``, a device of the
     functional simulator (None: nothing is compared).
     """
-    cfg = device.cfg
-    gates = CELLS[cell][1]
-    rng = np.random.default_rng(seed)
-    network = drawn_network(cfg, rng, cell, hidden, inputs, cat)
+    layer = network.layers["y"]
+    hidden, inputs = layer.size, layer.widths[0]
+    rng = np.random.default_rng([seed, hidden])
+    longer = _steps(device.cfg, hidden, inputs, threads, steps)
+    rows = [rng.standard_normal((longer, inputs)) / 3 for _ in range(threads)]
+    figures = measured(device, golden, network, rows, f"cell={cell} hidden={hidden} threads={threads} seed={seed}")
+    stats = figures["stats"]
+    row = _shape(device.cfg, cell, hidden, inputs, threads, figures["cat"]) | {"steps": longer, "seed": seed, "simulator": device.simulator}
+    row |= stats.as_row() | {"peak_macs_per_cycle": row["peak_macs_per_cycle"], "biases": bool(_biases(layer)), "utilization": None}
+    if stats.cycles is not None:
+        row |= {"utilization": stats.macs / (stats.cycles * row["peak_macs_per_cycle"])} | _pace(row, figures["pace"])
+    return row | {"checked": golden is not None}
+
+
+def model_row(cfg, cell, hidden, inputs, threads, cat=None):
+    """A row of the cycle model: for a layer that does not fit the configuration, whose registers are deep enough in the model."""
+    step, paces = shaped_step(cell, hidden, inputs), {}
+    for count in [cat] if cat else [count for count in (1, 2, 4) if count <= cfg.dot]:
+        try:
+            model = EngineModel(cfg, step, count)
+        except ValueError as error:
+            refused = error
+        else:
+            few, many = (task_cycles(cfg, [(model, steps)] * threads, threads) for steps in (8, 16))
+            paces[count] = (many - few) / 8 / threads
+    if not paces:
+        raise UsageError(str(refused))
+    best = min(paces, key=paces.get)
+    row = _shape(cfg, cell, hidden, inputs, threads, best)
+    row |= {"steps": None, "simulator": "cycle model", "cycles": None, "utilization": None}
+    return row | _pace(row, paces[best]) | {"checked": False}
+
+
+def measured(device, golden, network, rows, what):
+    """Sequences of ``rows``, one each, run for half of their steps and for all of them.
+
+    Returns ``stats`` and ``results`` of the longer run, ``cat`` of the layer, and of a step of one sequence ``pace`` (cycles of the
+    engine), ``lanes`` (cycles in which they worked), ``elements`` and those that were ``multiplied``; None where it is not known.
+    """
+    counts, found = [], None
+    longer = len(rows[0])
+    for count in (longer // 2, longer):
+        sequences = [Sequence(network, values[:count]) for values in rows]
+        results, stats = device.run_tasks(sequences, len(rows))
+        expected = None
+        if golden:
+            wanted, expected = golden.run_tasks(sequences, len(rows))
+            compare_results(results, wanted, what)
+        elements = (expected or stats).counters
+        engine = stats.counters.get("rnn_steps"), stats.counters.get("rnn_waits")
+        counts.append({"pace": None if None in engine else sum(engine), "lanes": engine[0],
+                       "elements": elements.get("rnn_elements"), "multiplied": elements.get("rnn_multiplied")})
+        found = {"stats": stats, "results": results}
+    for name in counts[0]:
+        first, last = (count[name] for count in counts)
+        found[name] = None if None in (first, last) else (last - first) / (longer - longer // 2) / len(rows)
+    plain = plain_is_better(device.cfg, sequences, len(rows))
+    return found | {"cat": network.model(device.cfg, plain).cats["y"]}
+
+
+def _steps(cfg, hidden, inputs, threads, steps):
+    """Steps of the longer run."""
     room = int(SHARE * cfg.shared_bytes) // (threads * 2 * (inputs + hidden + 16))
     longer = (steps or min(MOST_STEPS, room)) // 2 * 2
     if longer < 2:
         raise UsageError(f"--hidden and --threads must leave room for two steps in shared memory, not {hidden} with {threads} threads")
-    figures = []
-    for count in (longer // 2, longer):
-        rows = [rng.standard_normal((count, inputs)) * (rng.random((count, inputs)) >= zeros) / 3 for _ in range(threads)]
-        sequences = [Sequence(network, values) for values in rows]
-        results, stats = device.run_tasks(sequences, threads)
-        if golden:
-            compare_results(results, golden.run_tasks(sequences, threads)[0], f"cell={cell} hidden={hidden} threads={threads} seed={seed}")
-        figures.append(stats)
-    cats = network.model(cfg).cats
-    ep = cfg.dot // cats["y"]
-    cx, ch = sweep_cycles(gates, hidden, inputs, ep, cfg.threads * cats["y"])
-    macs = network.step.macs()
-    row = {"cell": cell, "hidden": hidden, "inputs": inputs, "threads": threads, "steps": longer, "ep": ep, "vp": cfg.threads * cats["y"],
-           "seed": seed, "simulator": device.simulator} | stats.as_row()
-    peak = cfg.threads * cfg.dot
-    row |= {"peak_macs_per_cycle": peak, "utilization": None, "cycles_per_step": None, "step_utilization": None,
-            "tile_efficiency": macs / (peak * (cx + ch)), "of_tile_efficiency": None,
-            "row_wise_cycles_per_step": step_cycles(cx, ch, LATENCY + (ep - 1).bit_length(), threads, "rows")}
-    if stats.cycles is not None:
-        engine = [sum(part.counters[name] for name in ("rnn_steps", "rnn_waits")) for part in figures]
-        pace = (engine[1] - engine[0]) / (longer - longer // 2) / threads
-        row |= {"utilization": stats.macs / (stats.cycles * peak), "cycles_per_step": pace, "step_utilization": macs / (peak * pace),
-                "of_tile_efficiency": (cx + ch) / pace}
-    return row | {"checked": golden is not None}
+    return longer
 
 
-def drawn_network(cfg, rng, cell, hidden, inputs, cat):
-    """A layer as frameworks initialise it; without biases where they leave no room for the weights."""
-    kind, _, activations, linear = CELLS[cell]
-    gates = len(GATES[kind])
+def _shape(cfg, cell, hidden, inputs, threads, cat):
+    """Fields that follow from the shape."""
+    gates, ep, vp, peak = CELLS[cell][1], cfg.dot // cat, cfg.threads * cat, cfg.threads * cfg.dot
+    cx, ch = sweep_cycles(gates, hidden, inputs, ep, vp)
+    return {"cell": cell, "hidden": hidden, "inputs": inputs, "threads": threads, "ep": ep, "vp": vp, "peak_macs_per_cycle": peak,
+            "macs_per_step": gates * hidden * (inputs + hidden), "tile_cycles": cx + ch,
+            "tile_efficiency": gates * hidden * (inputs + hidden) / (peak * (cx + ch)),
+            "row_wise_cycles_per_step": step_cycles(cx, ch, LATENCY + (ep - 1).bit_length(), threads, "rows"),
+            "cycles_per_step": None, "step_utilization": None, "of_tile_efficiency": None}
+
+
+def _pace(row, pace):
+    return {"cycles_per_step": pace, "step_utilization": row["macs_per_step"] / (row["peak_macs_per_cycle"] * pace),
+            "of_tile_efficiency": row["tile_cycles"] / pace}
+
+
+def _biases(layer):
+    return any(np.any(gate.bias) for gate in layer.gates.values())
+
+
+def drawn_network(cfg, rng, cell, hidden, inputs, cat=None, threads=1, **options):
+    """A layer as frameworks initialise it, for so many threads; without biases where only that fits, None where nothing does.
+    ``options`` are those of ``Network``."""
+    kind, gates, activations, linear = CELLS[cell]
+    if gates * hidden * (inputs + hidden) > cfg.threads * cfg.dot * cfg.factor_words:
+        return None
+    count = len(GATES[kind])
 
     def uniform(*shape):
         return rng.uniform(-1, 1, shape) / np.sqrt(hidden)
 
-    weights, recurrent, biases = uniform(gates, hidden, inputs), uniform(gates, hidden, hidden), uniform(2, gates, hidden)
-    full = gates * hidden * (inputs + hidden) > 0.9 * cfg.threads * cfg.dot * cfg.factor_words
-    layer = FloatLayer(kind, weights, recurrent, *(biases * (not full)), activations, linear_before_reset=linear)
-    return Network.of_layer(layer, cats=cat)
+    weights, recurrent, biases = uniform(count, hidden, inputs), uniform(count, hidden, hidden), uniform(2, count, hidden)
+    for factor in (1, 0):
+        layer = FloatLayer(kind, weights, recurrent, *(factor * biases), activations, linear_before_reset=linear)
+        network = Network.of_layer(layer, cats=cat, **options)
+        if any(_fits(cfg, network.model(cfg, plain), threads) for plain in (False, True)):
+            return network
+    return None
+
+
+def _fits(cfg, model, threads):
+    try:
+        check_fit(cfg, [model] * threads, threads)
+    except ValueError:
+        return False
+    return True
 
 
 def compare_results(results, expected, what):
@@ -88,35 +169,7 @@ def compare_results(results, expected, what):
                                     f"{result.outputs[name][step, element]} ({what}); please report it")
 
 
-def deepbench_rows():
-    """Rows of DeepBench at the multiplier counts of published accelerators, from the cycle model, beside their figures (batch 1)."""
-    rows = []
-    for peer in DEEPBENCH_PEERS:
-        gates = CELLS[peer["cell"]][1]
-        best = _best(gates, peer["hidden"], peer["multipliers"])
-        rows.append({"suite": "deepbench", "layer": f"{peer['cell']}_{peer['hidden']}x{peer['steps']}", "cell": peer["cell"],
-                     "hidden": peer["hidden"], "inputs": peer["hidden"], "threads": 1, "steps": peer["steps"], "ep": best.ep, "vp": best.vp,
-                     "simulator": "cycle model", "cycles": round(best.cycles * peer["steps"]), "cycles_per_step": best.cycles,
-                     "macs": gates * peer["hidden"] * 2 * peer["hidden"] * peer["steps"], "peak_macs_per_cycle": peer["multipliers"],
-                     "utilization": best.utilization, "tile_efficiency": best.tile_efficiency, "peer": peer["peer"],
-                     "peer_utilization": peer["utilization"], "peer_source": peer["source"], "checked": False})
-    return rows
-
-
-def _best(gates, hidden, multipliers):
-    """The plan with the fewest cycles among all (EP, VP) with EP a power of two and VP any number of rows, as large as it may be."""
-    plans, ep = [], 1
-    while ep <= multipliers:
-        most = min(multipliers // ep, gates * hidden)
-        blocks = -(-gates * hidden // most)
-        plans.append(evaluate(gates, hidden, hidden, multipliers, ep, -(-gates * hidden // blocks)))
-        ep *= 2
-    return min(plans, key=lambda found: (found.cycles, found.ep))
-
-
 def print_rnn(options, config, rows):
-    columns = ["cell", "hidden", "inputs", "threads", "ep", "vp", "steps", "cycles", "cycles_per_step", "row_wise_cycles_per_step",
-               "tile_efficiency", "of_tile_efficiency", "utilization"]
-    if options.suite:
-        columns = ["layer", "simulator", "ep", "vp", "cycles_per_step", "cycles", "utilization", "peer", "peer_utilization"]
-    print_rows(options, "rnn", config, rows, dict.fromkeys([*columns, "checked"]))
+    columns = ["cell", "hidden", "inputs", "threads", "simulator", "ep", "vp", "steps", "cycles", "cycles_per_step",
+               "row_wise_cycles_per_step", "tile_efficiency", "of_tile_efficiency", "utilization", "checked"]
+    print_rows(options, "rnn", config, rows, dict.fromkeys(columns))

@@ -46,8 +46,11 @@ def _timeline(options):
     cfg = configuration(options)
     cfg = cfg.replace(rnn=True, rnn_contexts=max(cfg.rnn_contexts, contexts))
     inputs = options.inputs or options.hidden
+    network = drawn_network(cfg, np.random.default_rng(0), options.cell, options.hidden, inputs, options.cat)
+    if network is None:
+        raise UsageError(f"weights must fit {cfg.factor_words} (factor_words of configuration {cfg.name}) words of "
+                         f"{cfg.threads * cfg.dot}, not be those of --hidden {options.hidden} with {inputs} inputs")
     try:
-        network = drawn_network(cfg, np.random.default_rng(0), options.cell, options.hidden, inputs, options.cat)
         model = network.model(cfg)
         try:
             check_fit(cfg, [model] * options.threads, options.threads)

@@ -10,6 +10,7 @@ from heddle.isa.layout import Opcode
 from heddle.registers import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
 
 from ..functional import FunctionalSimulator
+from ..functional_recurrent import COUNTS as RECURRENT_COUNTS
 from .simulation import RtlSimulation, SimulationError
 
 __all__ = ["Outcome", "VerilatorBackend", "GoldenBackend"]
@@ -115,6 +116,7 @@ class GoldenBackend:
                 instructions=result.instructions,
                 matrix_instructions=result.counts.get(Opcode.MATRIX.name, 0),
                 matrix_steps=result.counts.get("matrix_steps", 0),
+                **{name: result.counts[name] for name in RECURRENT_COUNTS if name in result.counts},
             )
             stopped = result.error in STOPPING_ERRORS
             if stopped or (error is None and not result.ok):

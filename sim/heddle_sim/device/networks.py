@@ -2,10 +2,33 @@
 
 from ..rnn.network import Network, Sequence
 from ..rnn.onnx import onnx_operands
-from .recurrent import run_sequences
+from ..rnn.quantise import QuantisedLayer
+from .recurrent import check_contexts, run_sequences
 from .stats import Stats
 
 __all__ = ["RecurrentAccess"]
+
+
+def _check_size(cfg, onnx):
+    """What cannot fit whatever the layout is said before anything is quantised."""
+    most = cfg.threads * cfg.dot * cfg.factor_words
+    count = sum(layer.w.size + layer.r.size for layer in onnx.layers)
+    if count > most:
+        raise ValueError(f"W and R must have at most {most} elements (threads {cfg.threads} x dot {cfg.dot} x factor_words "
+                         f"{cfg.factor_words} of configuration {cfg.name}), not {count}")
+
+
+def _check_quantised(quantised, onnx):
+    """Raises when layers are not those of the operands."""
+    if len(quantised) != len(onnx.layers):
+        raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
+    for found, layer in zip(quantised, onnx.layers):
+        if not isinstance(found, QuantisedLayer):
+            raise TypeError(f"quantised must be layers of type QuantisedLayer, not {type(found).__name__}")
+        wanted = layer.kind, layer.size, layer.widths, layer.linear_before_reset
+        if (found.kind, found.size, found.widths, found.linear_before_reset) != wanted:
+            raise ValueError(f"quantised must be of kind, size, inputs and linear_before_reset {wanted}, not "
+                             f"{(found.kind, found.size, found.widths, found.linear_before_reset)}")
 
 
 class RecurrentAccess:
@@ -34,27 +57,30 @@ class RecurrentAccess:
         For each direction, instead of quantising here; else ``fractions`` and ``weight_scales`` as for ``quantise_layer``.
     """
 
-    def lstm(self, x, w, r, b=None, sequence_lens=None, initial_h=None, initial_c=None, p=None, **options):
+    # Operands have ONNX's names.
+    def lstm(self, x, W, R, B=None, sequence_lens=None, initial_h=None, initial_c=None, P=None, **options):     # noqa: N803
         """LSTM: W (directions, 4 hidden, inputs), R (directions, 4 hidden, hidden), B (directions, 8 hidden), gates i, o, f, c; peepholes P
         (directions, 3 hidden), i, o, f. Returns ``((Y, Y_h, Y_c), stats)`` in float32."""
-        return self._recurrent("lstm", (x, w, r, b, sequence_lens, initial_h, initial_c, p), options)
+        return self._recurrent("lstm", (x, W, R, B, sequence_lens, initial_h, initial_c, P), options)
 
-    def gru(self, x, w, r, b=None, sequence_lens=None, initial_h=None, *, linear_before_reset=0, **options):
+    def gru(self, x, W, R, B=None, sequence_lens=None, initial_h=None, *, linear_before_reset=0, **options):    # noqa: N803
         """GRU: W (directions, 3 hidden, inputs), R (directions, 3 hidden, hidden), B (directions, 6 hidden), gates z, r, h.
         ``linear_before_reset`` 1: the reset gate acts on the product of the hidden vector, else on that vector.
         Returns ``((Y, Y_h), stats)``."""
-        return self._recurrent("gru", (x, w, r, b, sequence_lens, initial_h), options, linear_before_reset=linear_before_reset)
+        return self._recurrent("gru", (x, W, R, B, sequence_lens, initial_h), options, linear_before_reset=linear_before_reset)
 
-    def rnn(self, x, w, r, b=None, sequence_lens=None, initial_h=None, **options):
+    def rnn(self, x, W, R, B=None, sequence_lens=None, initial_h=None, **options):      # noqa: N803
         """Plain recurrent layer: W (directions, hidden, inputs), R (directions, hidden, hidden), B (directions, 2 hidden).
         Returns ``((Y, Y_h), stats)``."""
-        return self._recurrent("rnn", (x, w, r, b, sequence_lens, initial_h), options)
+        return self._recurrent("rnn", (x, W, R, B, sequence_lens, initial_h), options)
 
     def run_tasks(self, sequences, contexts=None):
         """Run ``Sequence``s of one or several ``Network``s, as tasks that take turns. Returns ``([SequenceResult], stats)``.
 
         ``stats`` counts from the image in global memory to the outputs there; weights have been loaded before, by runs of their own.
         """
+        if isinstance(sequences, Sequence):
+            raise TypeError("sequences must be a list of Sequence, not one")
         sequences = list(sequences)
         for sequence in sequences:
             if not isinstance(sequence, Sequence):
@@ -72,9 +98,11 @@ class RecurrentAccess:
         if unknown:
             raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, threshold, quantised, "
                             f"fractions, weight_scales, not {', '.join(sorted(unknown))}")
+        check_contexts(self.cfg, contexts)
         onnx = onnx_operands(kind, *operands, **form)
-        if quantised is not None and len(quantised) != len(onnx.layers):
-            raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
+        _check_size(self.cfg, onnx)
+        if quantised is not None:
+            _check_quantised(quantised, onnx)
         networks = []
         for index, (layer, reverse) in enumerate(zip(onnx.layers, onnx.reverse)):
             if quantised is not None:

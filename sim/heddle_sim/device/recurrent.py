@@ -2,6 +2,7 @@
 
 import itertools
 from functools import reduce
+from numbers import Integral
 from operator import add
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
 from ..rnn.timing import task_cycles
 
-__all__ = ["run_image", "run_sequences"]
+__all__ = ["check_contexts", "plain_is_better", "run_image", "run_sequences"]
 
 UNWRITTEN = 0xA5
 MARGIN = 1024               # bytes of shared memory for headers and alignment, and for each task
@@ -137,7 +138,7 @@ def _steps(room, group):
     return (room - sum(progress.fixed_bytes for progress in group)) // sum(progress.step_bytes for progress in group)
 
 
-def _plain_is_better(cfg, sequences, contexts):
+def plain_is_better(cfg, sequences, contexts):
     """Whether layers with one dot product of a lane take fewer cycles together than each as it is best alone: they need fewer registers, so
     that more contexts may fit. Also where only they fit."""
     costs = []
@@ -162,6 +163,14 @@ def _shares(cfg, group):
     return [[progress for progress in group if progress in share] for share in shares]
 
 
+def check_contexts(cfg, contexts):
+    """Raises ``ValueError`` when the configuration has no engine, or not so many contexts."""
+    if not cfg.rnn:
+        raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
+    if contexts is not None and not (isinstance(contexts, Integral) and 1 <= contexts <= cfg.rnn_contexts):
+        raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts!r}")
+
+
 def run_sequences(device, sequences, contexts=None):
     """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engines of all cores.
 
@@ -169,11 +178,8 @@ def run_sequences(device, sequences, contexts=None):
     loading of weights, which lie in the factor registers. ``contexts``: tasks of a core that take turns.
     """
     cfg = device.cfg
-    if not cfg.rnn:
-        raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
-    if contexts is not None and not 1 <= contexts <= cfg.rnn_contexts:
-        raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts}")
-    engine, plain = _Engine(device), _plain_is_better(cfg, sequences, contexts)
+    check_contexts(cfg, contexts)
+    engine, plain = _Engine(device), plain_is_better(cfg, sequences, contexts)
     group = [_Progress(cfg, sequence, plain) for sequence in sequences]
     models = [progress.model for progress in group]
     loaded, stats = [None] * cfg.cores, []

@@ -64,6 +64,8 @@ class EngineState:
         Columns of zeros that were left out.
     multiplied, elements : int
         Elements of vectors that were multiplied and not zero, and all of them.
+    zeros : list or None
+        Where it is a list, which columns of each sweep have elements of zero only, sweep after sweep: bool [columns].
     """
 
     factors: np.ndarray
@@ -75,6 +77,7 @@ class EngineState:
     skipped: int = 0
     multiplied: int = 0
     elements: int = 0
+    zeros: list | None = None
 
     @classmethod
     def for_config(cls, cfg, factors=None, seed=None):
@@ -176,8 +179,12 @@ class _Context:
         vector = state.vector[first:first + columns * elements]
         if cfg.rnn_differences and sweep.difference:
             vector = self._differences(sweep, vector, step == 0)
-        if sweep.skip:      # not the first, where it begins the sums
-            state.skipped += int((~vector.reshape(columns, elements).any(axis=1))[sweep.start != Start.CONTINUE:].sum())
+        if sweep.skip or state.zeros is not None:
+            zeros = ~vector.reshape(columns, elements).any(axis=1)
+            if sweep.skip:      # not the first, where it begins the sums
+                state.skipped += int(zeros[sweep.start != Start.CONTINUE:].sum())
+            if state.zeros is not None:
+                state.zeros.append(zeros)
         state.multiplied, state.elements = state.multiplied + int(np.count_nonzero(vector)), state.elements + len(vector)
         vector = vector.astype(np.float64)
         sums = (self._matrix(number, sweep) @ vector).astype(np.int64).reshape(cfg.threads, blocks, cat)

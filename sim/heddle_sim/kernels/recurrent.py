@@ -44,8 +44,8 @@ def plan_factors(cfg, source, loads):
 def engine_text(images, biases=True):
     """Text of the program that runs an ``EngineImage`` on each core, None on those without one [S3.7].
 
-    ur(2 · core) and ur(2 · core + 1) are the global address of the image and that of its outputs. ``biases``: they are made first; they
-    keep their values, so that further images of the same models need not.
+    ur(2 · core) and ur(2 · core + 1) are the global address of the image and that of its outputs. ``biases``: they are made or loaded
+    first; they keep their values, so that further images of the same models need not.
     """
     lines = []
     if len(images) > 1:
@@ -61,12 +61,23 @@ def _run_image(core, image, biases):
     source, outputs = f"ur{2 * core}", f"ur{2 * core + 1}"
     lines = [f"umov {_SHARED}, 0", f"barrier.expect b0, {image.outputs_address}",
              f"copy_block.shared.global {_SHARED}, {source}, {image.outputs_address // BANK_BYTES}, b0", "barrier.wait b0"]
-    starts = [image.bias_address] if biases and image.bias_address is not None else []
+    starts = []
+    if biases and image.bias_registers is not None:
+        lines += _load_biases(core, image)
+    elif biases and image.bias_address is not None:
+        starts.append(image.bias_address)
     for address in (*starts, image.address):
         lines += [f"umov {_SHARED}, {address}", f"rnn {_SHARED}"]
     blocks = (len(image.shared) - image.outputs_address) // BANK_BYTES
     return [*lines, f"umov {_SHARED}, {image.outputs_address}", f"copy_block.global.shared {outputs}, {_SHARED}, {blocks}", "wait.copy",
             "halt"]
+
+
+def _load_biases(core, image):
+    """Biases from their table into product registers of all threads; r0, of a sum that is not yet made, is used."""
+    segment, row = "ur0" if core else "ur2", 4 * image.words.shape[0]       # a register of another core's addresses
+    loads = [f"ld.b32 r{register}, {segment}:r0:{image.bias_address + index * row}" for index, register in enumerate(image.bias_registers)]
+    return ["mov r0, %tid", "shl r0, r0, 2", f"segment.shared.b8.d1 {segment}, 0", *loads, "wait.thread"]
 
 
 def plan_engine(cfg, images, addresses, biases=True):

@@ -86,8 +86,23 @@ class _Builder:
         self.bias_registers = sum(model.blocks[name] for model in self.models for name in self._with_bias(model))
         self._choose_contexts(contexts)
         self.words, self.next_word = [], 0
-        self.first_sweeps, self.sweeps, self.operations, self.bias_sweeps = {}, [], [], []
+        self.first_sweeps, self.sweeps, self.operations, self.bias_sweeps, self.bias_rows = {}, [], [], [], []
         self.bias_base = self.contexts * self.registers
+
+    def _loads_biases(self):
+        """Biases come from a table instead of the lanes: where the words of weights leave none for them, as long as no lane has several
+        sums, of which a program could load the first only."""
+        biased = [(model, name) for model in self.models for name in self._with_bias(model)]
+        if any(model.cat(name) > 1 for model, name in biased):
+            return False
+        weights = sum(self._sweep_words(model, sweep) for model in self.models for sweep in model.step.sweeps)
+        constants = sum(model.blocks[name] for model, name in biased) * -(-(2 + self.top) // self.cfg.dot)
+        return weights <= self.cfg.factor_words < weights + constants
+
+    def _sweep_words(self, model, sweep):
+        """Factor words of a sweep: blocks times columns."""
+        columns = -(-model.step.vectors[sweep.vector].size // (self.cfg.dot // model.cat(sweep.rows[0])))
+        return columns * sum(model.blocks[name] for name in sweep.rows)
 
     @staticmethod
     def _with_bias(model):
@@ -175,11 +190,18 @@ class _Builder:
         return min(first, self.cfg.factor_words)
 
     def _add_biases(self, model):
-        """A sweep of constants for each set with biases; returns their first registers."""
-        registers = {}
+        """A sweep of constants for each set with biases, or rows of a table; returns their first registers."""
+        registers, loads = {}, self._loads_biases()
         for name in self._with_bias(model):
             registers[name] = self.bias_base
             rows = model.step.rows[name]
+            if loads:
+                table = np.zeros((model.blocks[name], self.cfg.threads), "<i4")
+                interleaved = _interleave(self.cfg, rows.bias[:, :, None])
+                table.reshape(-1)[:len(interleaved)] = interleaved[:, 0]
+                self.bias_rows.append(table)
+                self.bias_base += model.blocks[name]
+                continue
             digits = _interleave(self.cfg, bias_digits(rows.bias, self.top))
             cat, blocks = model.cat(name), model.blocks[name]
             columns = -(-digits.shape[1] // (self.cfg.dot // cat))
@@ -234,7 +256,10 @@ class _Builder:
         cfg = self.cfg
         self.add_models()
         memory = SharedMemory(cfg)
-        bias_address = self._bias_image(memory) if self.bias_sweeps else None
+        bias_address, bias_registers = self._bias_image(memory) if self.bias_sweeps else None, None
+        if self.bias_rows:
+            bias_address = memory.place(np.concatenate(self.bias_rows))
+            bias_registers = range(self.bias_base - sum(map(len, self.bias_rows)), self.bias_base)
         address = memory.reserve(ROW_BYTES * (1 + 2 * len(self.tasks) + len(self.sweeps) + len(self.operations)))
         records, rows = [], []
         loaded = [self._loaded(memory, task) for task in self.tasks]
@@ -247,7 +272,8 @@ class _Builder:
         memory.put(address, b"".join([header, *self.sweeps, *self.operations, *records]))
         macs = sum(task.steps * task.model.step.macs() for task in self.tasks)
         words = np.concatenate(self.words, axis=1)
-        return EngineImage(words, memory.image(), bias_address, address, outputs_address, macs, self.contexts, self.tasks, rows)
+        return EngineImage(words, memory.image(), bias_address, bias_registers, address, outputs_address, macs, self.contexts,
+                           self.tasks, rows)
 
     def _bias_image(self, memory):
         constants = [1, _DIGIT] + [_TOP] * self.top

@@ -1,16 +1,26 @@
 """Networks with float inputs and outputs, and sequences for them."""
 
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 import numpy as np
+from heddle.rnn.layouts import task_layout
 
+from .checks import number_array
 from .layers import add_layer
 from .model import EngineModel
 from .plan import choose_cats
-from .quantise import quantise_layer, quantise_vector
+from .quantise import QuantisedLayer, quantise_layer, quantise_vector
 from .step import Step, Vector
 
-__all__ = ["Network", "Sequence", "SequenceResult"]
+__all__ = ["MAX_START", "Network", "Sequence", "SequenceResult"]
+
+MAX_START = 1 << task_layout["start"].width
+
+
+def _check_layer(layer):
+    if not isinstance(layer, QuantisedLayer):
+        raise TypeError(f"layer must be of type QuantisedLayer, not {type(layer).__name__}")
 
 
 class Network:
@@ -35,8 +45,10 @@ class Network:
     """
 
     def __init__(self, reverse=False, cats=None, skip_zeros=False, threshold=None):
-        if threshold is not None and not threshold >= 0:
+        if threshold is not None and not (isinstance(threshold, Real) and threshold >= 0):
             raise ValueError(f"threshold must be a number from 0 on, or None, not {threshold!r}")
+        if not isinstance(skip_zeros, bool | np.bool_):
+            raise TypeError(f"skip_zeros must be True or False, not {skip_zeros!r}")
         self.step, self.layers, self.reverse, self.cats = Step(), {}, reverse, cats
         self.skip_zeros, self.threshold = skip_zeros, threshold
         self._models = {}
@@ -50,6 +62,7 @@ class Network:
     @classmethod
     def of_quantised(cls, layer, *, reverse=False, cats=None, skip_zeros=False, threshold=None):
         """Of one ``QuantisedLayer`` with one input."""
+        _check_layer(layer)
         network = cls(reverse, cats, skip_zeros, threshold)
         network.add_input("x", layer.widths[0], layer.fractions["x0"], layer.limits["x0"])
         network.step.outputs.append(network.add("y", layer, ["x"]))
@@ -61,11 +74,14 @@ class Network:
 
     def add(self, name, layer, inputs, order=None):
         """A ``QuantisedLayer``; see ``add_layer``. Returns the name of its result."""
+        _check_layer(layer)
         self.layers[name] = layer
         return add_layer(self.step, name, layer, inputs, order)
 
     def model(self, cfg, plain=False):
         """``EngineModel`` for a configuration; ``plain``: with one dot product of a lane, unless ``cats`` says otherwise."""
+        if self.threshold is not None and not cfg.rnn_differences:
+            raise ValueError(f"threshold must be None with rnn_differences = False (configuration {cfg.name}), not {self.threshold!r}")
         if (cfg, plain) not in self._models:
             cats = self.cats
             if cats is None:
@@ -94,10 +110,13 @@ class Sequence:
     ----------
     network : Network
     inputs : dict of str to float [steps, size], or an array where the network has one input
+        At least one step, the same number for all.
     states : dict of str to float [size]
         Before the first step; zero where absent.
     start : int
-        Cycles after the start of the run before which the sequence does not begin.
+        Cycles after the start of the run before which the sequence does not begin, below ``MAX_START``.
+
+    Raises ``ValueError`` or ``TypeError``, which names the parameter.
     """
 
     network: Network
@@ -106,18 +125,39 @@ class Sequence:
     start: int = 0
 
     def __post_init__(self):
-        if not isinstance(self.inputs, dict):
-            names = [name for name, vector in self.network.step.vectors.items() if vector.kind == "input"]
+        if not isinstance(self.network, Network):
+            raise TypeError(f"network must be of type Network, not {type(self.network).__name__}")
+        if not isinstance(self.start, Integral) or not 0 <= self.start < MAX_START:
+            raise ValueError(f"start must be an integer from 0 to {MAX_START - 1}, not {self.start!r}")
+        step = self.network.step
+        names = [name for name, vector in step.vectors.items() if vector.kind == "input"]
+        given = self.inputs
+        if not isinstance(given, dict):
             if len(names) != 1:
-                raise ValueError(f"inputs must be a dictionary of {', '.join(names)}, not {type(self.inputs).__name__}")
-            object.__setattr__(self, "inputs", {names[0]: np.asarray(self.inputs)})
+                raise ValueError(f"inputs must be a dictionary of {', '.join(names)}, not {type(given).__name__}")
+            given = {names[0]: given}
+        if set(given) != set(names) or not names:
+            raise ValueError(f"inputs must be {', '.join(names) or 'those of a network that has some'}, not "
+                             f"{', '.join(map(str, given)) or 'none'}")
+        rows = {name: number_array(f"input {name}", values, (None, step.vectors[name].size), f"(steps, {step.vectors[name].size})")
+                for name, values in given.items()}
+        if len({len(values) for values in rows.values()}) > 1:
+            raise ValueError(f"inputs must have one number of steps, not {sorted(len(values) for values in rows.values())}")
+        object.__setattr__(self, "inputs", rows)
+        object.__setattr__(self, "states", self._checked_states())
+
+    def _checked_states(self):
+        vectors, known, states = self.network.step.vectors, self.network.step.states(), self.states
+        if not isinstance(states, dict):
+            raise TypeError(f"states must be a dictionary, not {type(states).__name__}")
+        for name in states:
+            if name not in known:
+                raise ValueError(f"states must be among {', '.join(known) or 'none'}, not {name!r}")
+        return {name: number_array(f"states {name}", values, (vectors[name].size,)) for name, values in states.items()}
 
     def quantised(self):
         """Integer inputs and states."""
         network = self.network
-        for name in (*self.inputs, *self.states):
-            if name not in network.step.vectors:
-                raise ValueError(f"inputs and states must be among {', '.join(network.step.vectors)}, not {name!r}")
         for name, values in self.states.items():
             largest, range_ = np.abs(values).max(initial=0.0), 2.0 ** (15 - network.step.vectors[name].fraction)
             if largest > range_:

@@ -3,12 +3,15 @@
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.rnn.layouts import CELL_FRACTION
 
+from .checks import number_array
 from .reference import ACTIVATIONS, GATES, FloatLayer
 
 __all__ = ["OnnxOperands", "onnx_operands"]
 
 DIRECTIONS = ("forward", "reverse", "bidirectional")
+_CELL_LIMIT = 2.0 ** (15 - CELL_FRACTION)
 DEFAULTS = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",)}
 
 
@@ -60,26 +63,13 @@ class OnnxOperands:
         return tuple(np.ascontiguousarray(array) for array in (y, *finals))
 
 
-def _array(name, value, shape, names):
-    """A float64 array of a shape in which None is any number; ``names`` says it in words."""
-    array = np.asarray(value)
-    if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of numbers, not {array.dtype}")
-    if array.ndim != len(shape) or any(wanted is not None and wanted != found for wanted, found in zip(shape, array.shape)):
-        raise ValueError(f"{name} must have shape {names}, not {array.shape}")
-    if 0 in array.shape:
-        raise ValueError(f"{name} must have no empty axis, not shape {array.shape}")
-    array = array.astype(np.float64)
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite")
-    return array
-
-
 def _activations(kind, given, directions):
     """Names for each direction."""
     defaults = DEFAULTS[kind]
     if given is None:
         return [defaults] * directions
+    if isinstance(given, str):
+        raise TypeError(f"activations must be a list of names, not {given!r}")
     known = {name.lower(): name for name in ACTIVATIONS}
     names = [known.get(str(name).lower(), name) for name in given]
     for name in names:
@@ -104,25 +94,26 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
         if value not in (0, 1):
             raise ValueError(f"{name} must be 0 or 1, not {value!r}")
     directions, gates = 1 + (direction == "bidirectional"), len(GATES[kind])
-    r = _array("R", r, (directions, None, None), f"({directions}, {gates} * hidden, hidden)")
+    r = number_array("R", r, (directions, None, None), f"({directions}, {gates} * hidden, hidden)")
     hidden = r.shape[2]
-    r = _array("R", r, (directions, gates * hidden, hidden), f"({directions}, {gates * hidden}, {hidden})")
-    w = _array("W", w, (directions, gates * hidden, None), f"({directions}, {gates * hidden}, inputs)")
+    r = number_array("R", r, (directions, gates * hidden, hidden))
+    w = number_array("W", w, (directions, gates * hidden, None), f"({directions}, {gates * hidden}, inputs)")
     inputs = w.shape[2]
-    x = _array("X", x, (None, None, inputs), f"({'batch, steps' if layout else 'steps, batch'}, {inputs})")
+    x = number_array("X", x, (None, None, inputs), f"({'batch, steps' if layout else 'steps, batch'}, {inputs})")
     x = x.transpose(1, 0, 2) if layout else x
     steps, batches = x.shape[:2]
-    b = np.zeros((directions, 2 * gates * hidden)) if b is None else _array("B", b, (directions, 2 * gates * hidden),
-                                                                           f"({directions}, {2 * gates * hidden})")
+    b = np.zeros((directions, 2 * gates * hidden)) if b is None else number_array("B", b, (directions, 2 * gates * hidden))
     states = []
     for name, state in (("initial_h", initial_h), ("initial_c", initial_c)):
         shape = (batches, directions, hidden) if layout else (directions, batches, hidden)
-        state = np.zeros(shape) if state is None else _array(name, state, shape, shape)
+        state = np.zeros(shape) if state is None else number_array(name, state, shape)
         states.append(state.transpose(1, 0, 2) if layout else state)
+    if np.abs(states[1]).max() > _CELL_LIMIT:
+        raise ValueError(f"initial_c must have magnitudes up to {_CELL_LIMIT:g}, not {np.abs(states[1]).max():g}")
     lengths = np.full(batches, steps) if sequence_lens is None else np.asarray(sequence_lens)
     if lengths.dtype.kind not in "iu" or lengths.shape != (batches,) or lengths.min() < 0 or lengths.max() > steps:
         raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {lengths.tolist()}")
-    p = None if p is None else _array("P", p, (directions, 3 * hidden), f"({directions}, {3 * hidden})")
+    p = None if p is None else number_array("P", p, (directions, 3 * hidden))
     layers = []
     for index, names in enumerate(_activations(kind, activations, directions)):
         biases = b[index].reshape(2, gates, hidden)

@@ -7,11 +7,12 @@ that the error of all sums, of rounding weights and elements, is expected to be 
 
 import itertools
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 
 import numpy as np
 from heddle.rnn.layouts import CELL_FRACTION, SUM_FRACTION, Function
 
-from .reference import run_float
+from .reference import FloatLayer, run_float
 
 __all__ = ["FUNCTIONS", "QuantisedGate", "QuantisedLayer", "quantise_layer", "quantise_vector"]
 
@@ -189,7 +190,10 @@ def _choose(parts, statistics, given, result_range):
         if name == "h":
             fits = [f for f in fits if result_range[0] <= f <= result_range[1]]
         if name in given:
-            fits = [given[name]]
+            low, high = result_range if name == "h" else (FRACTIONS[-1], FRACTIONS[0])
+            if not isinstance(given[name], Integral) or not low <= given[name] <= high:
+                raise ValueError(f"fractions of {name} must be an integer from {low} to {high}, not {given[name]!r}")
+            fits = [int(given[name])]
         if not fits:
             raise ValueError(f"magnitude of {name} must be at most {2.0 ** (15 - (result_range[0] if name == 'h' else FRACTIONS[-1])):g}, "
                              f"not {largest:g}")
@@ -222,7 +226,8 @@ def _gate(name, part, fractions, limits, scale, result_fraction):
     # A power of two becomes 65535 rather than 32768: what is multiplied has 18 bits, and so half of the range would be lost.
     shift = int(np.floor(-np.log2(scale) - fraction))
     if shift < 0:
-        raise ValueError(f"scale of gate {name} must be below {65535.0 * 2.0 ** (-fraction - 16):g} (weights times input), not {scale:g}")
+        raise ValueError(f"unit of the sums of gate {name} must be below {65535.0 * 2.0 ** (-fraction - 16):g}, not {scale:g}: 127 of them "
+                         "are its largest weight times the unit of its vector, 2**26 its largest bias")
     shift = min(shift, 31)
     return QuantisedGate(weights, bias.astype(np.int32), float(scale), fraction, shift,
                          min(65535, round(scale * 2.0 ** (fraction + 16 + shift))))
@@ -243,7 +248,12 @@ def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):
     A sum cannot overflow as long as elements keep to ``limits``. Raises ``ValueError`` when a range does not fit.
     """
     fractions, weight_scales = fractions or {}, weight_scales or {}
+    if not isinstance(layer, FloatLayer):
+        raise TypeError(f"layer must be of type FloatLayer, not {type(layer).__name__}")
     parts = _parts(layer)
+    for name, scale in weight_scales.items():
+        if not isinstance(scale, Real) or not 0 < scale < np.inf:
+            raise ValueError(f"weight_scales of {name} must be a positive number, not {scale!r}")
     for kind, values, known in (("fractions", fractions, ["h", *(f"x{n}" for n in range(len(layer.widths)))]),
                                 ("weight_scales", weight_scales, list(parts))):
         for name in values:

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .checks import number_array
+
 __all__ = ["ACTIVATIONS", "FloatLayer", "GATES", "float_gates", "run_float"]
 
 ACTIVATIONS = {
@@ -13,6 +15,7 @@ ACTIVATIONS = {
     "Affine": lambda v: v,      # with its default parameters: the value itself
 }
 GATES = {"lstm": "iofc", "gru": "zrh", "rnn": "i", "dense": "i"}      # in ONNX's order
+_FUNCTIONS = {"lstm": 3, "gru": 2, "rnn": 1, "dense": 1}
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,18 @@ class FloatLayer:
         for name in self.activations:
             if name not in ACTIVATIONS:
                 raise ValueError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
+        if len(self.activations) != _FUNCTIONS[self.kind]:
+            raise ValueError(f"activations must be {_FUNCTIONS[self.kind]} for kind {self.kind}, not {len(self.activations)}")
+        gates = len(GATES[self.kind])
+        w = number_array("w", self.w, (gates, None, None), f"({gates}, size, inputs)")
+        size = w.shape[1]
+        shapes = {"r": (gates, size, size), "wb": (gates, size), "rb": (gates, size), "peepholes": (3, size)}
+        if self.kind == "dense" and self.r is not None:
+            raise ValueError("r must be None for kind dense")
+        for name, shape in shapes.items():
+            if getattr(self, name) is not None or name in ("wb", "rb") or name == "r" and self.kind != "dense":
+                object.__setattr__(self, name, number_array(name, getattr(self, name), shape))
+        object.__setattr__(self, "w", w)
         if not self.widths:
             object.__setattr__(self, "widths", (self.w.shape[2],))
         if sum(self.widths) != self.w.shape[2]:

@@ -77,7 +77,9 @@ class EngineImage:
     shared : uint8 array
         Shared memory from address 0 on: images, inputs, states, room for the outputs.
     bias_address : int or None
-        Of the image of the run that makes the biases, to be complete before the other.
+        Of the image of the run that makes the biases, to be complete before the other; or of a table of them.
+    bias_registers : range or None
+        Product registers into which the table goes, int32 [registers, threads]; None where a run makes the biases.
     address : int
         Of the image.
     outputs_address : int
@@ -91,6 +93,7 @@ class EngineImage:
     words: np.ndarray
     shared: np.ndarray
     bias_address: int | None
+    bias_registers: range | None
     address: int
     outputs_address: int
     macs: int
@@ -101,10 +104,11 @@ class EngineImage:
     def same_weights(self, other):
         """The weights and biases of another image are those of this one, in the same registers."""
         known = np.array_equal(self.words, other.words) and (self.bias_address is None) == (other.bias_address is None)
+        known = known and self.bias_registers == other.bias_registers
         return known and (self.bias_address is None or self.bias_image() == other.bias_image())
 
     def bias_image(self):
-        """The records of the run that makes the biases."""
+        """The records of the run that makes the biases, or their table."""
         return bytes(self.shared[self.bias_address:self.address])
 
     def results(self, shared):

@@ -1,12 +1,18 @@
 """Cycle model of the engine: sweeps, columns, jobs of the tail and contexts, with the latencies of its units (docs/units/rnn.md).
 
-It follows the order of events, not every cycle, so that large layers take no longer than small ones with as many columns. Not modelled: the
-skipping of zero columns, writers that wait for banks.
+It follows the order of events, not every cycle, so that large layers take no longer than small ones with as many columns. Not modelled:
+writers that wait for banks.
+
+Which columns are left out depends on the data: tasks of a model with ``skip_zeros`` say it (``skipping.zero_columns``), and ``run_cycles``
+finds it out. Where they do not, all columns count, which is the longest that they can take.
 """
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from heddle.rnn.layouts import Wait
+
+from .skipping import zero_columns
 
 __all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 
@@ -17,8 +23,9 @@ _TABLES = 12                # from the start of a run to its tasks, without the 
 _COMES = 3                  # cycles from the beginning of a transfer to its first word
 
 
-def _words(nbytes):
-    return -(-nbytes // 16)
+def _words(cfg, nbytes):
+    """Transfers of a row: 16 bytes each, but in a ``ModelConfig`` that says otherwise."""
+    return -(-nbytes // getattr(cfg, "load_bytes", 16))
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,7 @@ class _Context:
 
     model: object = None
     steps: int = 0
+    zeros: object = None
     waits: list = field(default_factory=list)
     number: int = 0             # of the next sweep
     step: int = 0
@@ -123,7 +131,7 @@ class _Engine:
         self.turn = 0
         self.events = []            # see ``task_timeline``
         self.end = 0
-        models = list({id(model): model for model, _ in tasks}.values())
+        models = list({id(model): model for model, *_ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.step.jobs)
         self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
@@ -158,7 +166,7 @@ class _Engine:
     def _serve(self, at, number, what):
         context, self.served = self.contexts[number], number
         if what == "row":
-            words = _words(context.model.input_bytes)
+            words = _words(self.cfg, context.model.input_bytes)
             self.loader = at + 2 + words
             context.rows.append(self.loader + _COMES - 1)
         elif what == "task":
@@ -168,11 +176,11 @@ class _Engine:
 
     def _begin(self, context, at):
         """A context gets the next task."""
-        model, steps = self.pending.pop(0)
+        model, steps, *zeros = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
-        words = _words(model.state_bytes)
+        words = _words(self.cfg, model.state_bytes)
         self.loader, self.task = at + 2 + (words + _COMES if words else 1), None
-        context.__init__(model, steps, waits, known=self.loader + _TURN - 1, begin=self.loader)
+        context.__init__(model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
     def _ready(self, context):
         """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
@@ -210,14 +218,17 @@ class _Engine:
         columns, source = -(-model.step.vectors[sweep.vector].size // group), context.source()
         accepted = max(chosen + _CHOICE, self.reader)
         self.offered = max(chosen + _CHOICE, accepted)
-        moved, runs = accepted + _FIRST_READ, []
+        moved, runs, zeros = accepted + _FIRST_READ, [], self._skipped(context, columns)
         for column in range(columns):
             there = source.available((column + 1) * group) if source else 0
             read = max(moved, there)
+            if zeros is not None and zeros[column]:     # the last waits for the lanes, but does not take them
+                moved = read + 1 if column < columns - 1 else max(self.lanes, read + 1)
+                continue
             taken = max(self.lanes, read + 1)
             runs.append((taken, taken + blocks))
             self.lanes, moved = taken + blocks, taken
-            if source is None or source.finished <= read:       # the others follow without waiting
+            if zeros is None and (source is None or source.finished <= read):       # the others follow without waiting
                 rest = columns - 1 - column
                 taken += rest * blocks
                 runs[-1] = (runs[-1][0], taken + blocks)
@@ -228,8 +239,20 @@ class _Engine:
         begin = end = None
         if sweep.job:
             begin, end = self._job(context, sweep.job, moved)
-        self.events.append((self.contexts.index(context), context.step, context.number, runs[0][0], self.lanes, begin, end, runs))
+        runs = runs or [(moved, moved)]
+        self.events.append((self.contexts.index(context), context.step, context.number, runs[0][0], runs[-1][1], begin, end, runs))
         self._advance(context, moved)
+
+    @staticmethod
+    def _skipped(context, columns):
+        """Which columns of a sweep are left out, None where none is."""
+        if context.zeros is None or not context.model.skip_zeros:
+            return None
+        zeros = np.array(context.zeros[context.step][context.number], bool)
+        if zeros.shape != (columns,):
+            raise ValueError(f"columns of zeros of sweep {context.number} must be {columns} flags, not {zeros.shape}")
+        zeros[0] &= not context.sweep.begins
+        return zeros
 
     def _job(self, context, job, moved):
         latency, operations = self.latency, len(job.operations)
@@ -256,9 +279,10 @@ class _Engine:
 
 
 def task_timeline(cfg, tasks, contexts):
-    """(cycles, events) of (model, steps) pairs that ``contexts`` contexts take in order; an event is (context, step, sweep, cycle of the
-    first column, end in the lanes, begin of the job, end of its slots, [(begin, end) of columns]), begin and end of the job None without
-    one; several columns that follow each other are one where nothing was waited for."""
+    """(cycles, events) of (model, steps) pairs that ``contexts`` contexts take in order, or of triples with what ``zero_columns`` says of
+    the task; an event is (context, step, sweep, cycle of the first column, end in the lanes, begin of the job, end of its slots, [(begin,
+    end) of columns]), begin and end of the job None without one; several columns that follow each other are one where nothing was waited
+    for."""
     engine = _Engine(cfg, tasks, min(contexts, len(tasks)))
     cycles = engine.run()
     return cycles, engine.events
@@ -270,5 +294,8 @@ def task_cycles(cfg, tasks, contexts):
 
 
 def run_cycles(cfg, image):
-    """Cycles of the run of an ``EngineImage``, without that of the biases."""
-    return task_cycles(cfg, [(task.model, task.steps) for task in image.tasks], image.contexts)
+    """Cycles of the run of an ``EngineImage``, without that of the biases. Columns of zeros are looked for where they are left out."""
+    tasks = [(task.model, task.steps) for task in image.tasks]
+    if any(task.model.skip_zeros for task in image.tasks):
+        tasks = [(*task, zeros) for task, zeros in zip(tasks, zero_columns(cfg, image))]
+    return task_cycles(cfg, tasks, image.contexts)

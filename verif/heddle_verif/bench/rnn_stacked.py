@@ -1,5 +1,8 @@
 """Stacked GRUs on the engine: cycles of a step, beside those of the multipliers and the elements that changed."""
 
+import json
+from pathlib import Path
+
 import cocotb
 import numpy as np
 from heddle_sim.rnn.image import build_image
@@ -23,7 +26,7 @@ async def pace(dut):
     """Cycles of a step, of two runs with ``steps`` and twice as many steps.
 
     Parameters: ``inputs``, ``size``, ``linear``, ``cat``, ``change``, ``held``, ``steps``, ``tasks`` that take turns; at most ``most``
-    cycles a step of one of them.
+    cycles a step of one of them. What was found is written to ``figures.json`` in the folder of the run.
     """
     bench = EngineBench(dut, grant_chance=1.0)
     await bench.start()
@@ -34,5 +37,6 @@ async def pace(dut):
         cfg, [Task(model, {"x": rows[:steps]}) for rows in whole], given["tasks"]))
     ideal = model.step.macs() / (cfg.threads * cfg.dot)
     cocotb.log.info(f"PACE {given} {found}, {ideal:.0f} cycles are ideal")
+    Path("figures.json").write_text(json.dumps(found | {"ideal": ideal}))
     assert found["cycles"] <= given["most"], f"a step must take at most {given['most']} cycles, not {found['cycles']}"
     bench.finish()

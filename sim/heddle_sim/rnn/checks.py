@@ -1,0 +1,29 @@
+"""Checks of what is given to recurrent networks: each error names the parameter, the rule and the value."""
+
+import numpy as np
+
+__all__ = ["number_array"]
+
+
+def number_array(name, value, shape, names=None):
+    """A float64 array of finite numbers.
+
+    ``shape`` has None where any size is allowed; ``names`` says it in words where it has. Raises ``TypeError`` or ``ValueError``.
+    """
+    names = shape if names is None else names
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        raise ValueError(f"{name} must have shape {names}, not lists of different lengths") from None
+    if array.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must be an array of numbers, not {'None' if value is None else array.dtype}")
+    if array.ndim != len(shape) or any(wanted is not None and wanted != found for wanted, found in zip(shape, array.shape)):
+        raise ValueError(f"{name} must have shape {names}, not {array.shape}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} must have no empty axis, not shape {array.shape}")
+    array = array.astype(np.float64)
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        place = tuple(wrong[0].tolist())
+        raise ValueError(f"{name} must be finite, not {array[place]} at {place}")
+    return array

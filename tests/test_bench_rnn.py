@@ -1,0 +1,84 @@
+"""``heddle bench rnn``: DeepBench beside published figures, layers that do not fit, elements that are left out, wrong use."""
+
+import json
+
+import pytest
+from heddle_sim.cli import bench_rnn_deepbench, main
+from heddle_sim.peers import DEEPBENCH_PEERS
+
+GOLDEN = ["--config", "tiny", "--simulator", "golden"]
+
+
+def call(capsys, *arguments):
+    code = main(["bench", "rnn", *arguments])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def rows(capsys, *arguments):
+    code, out, err = call(capsys, *arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)["rows"]
+
+
+def test_deepbench_is_above_what_is_published(capsys):
+    """Every layer, both forms of a GRU: above the peer with as many multipliers, and above the best utilization published where Ch >= L."""
+    found = rows(capsys, "--suite", "deepbench")
+    layers = len(DEEPBENCH_PEERS) + sum(peer["cell"] == "gru" for peer in DEEPBENCH_PEERS)
+    assert len(found) == 2 * layers and all(row["above"] and row["simulator"] == "cycle model" for row in found)
+    for row in found[:layers]:
+        assert (row["peer"], row["peak_macs_per_cycle"], row["load_bytes"]) == ("Brainwave", 96_000, 16)
+        assert row["utilization"] == row["macs"] / (row["cycles"] * 96_000) > row["peer_utilization"]
+    for row in found[layers:]:
+        assert row["peer_utilization"] == 0.803 < row["step_utilization"] and row["hidden_cycles"] >= row["latency"]
+
+
+@pytest.mark.parametrize("cell, hidden", [("lstm", 256), ("gru", 512), ("gru_linear", 512), ("lstm", 1536)])
+def test_any_count_of_multipliers(cell, hidden):
+    """Above the best utilization published at every count with Ch >= L."""
+    compared = 0
+    for count in bench_rnn_deepbench.COUNTS:
+        designs = [bench_rnn_deepbench.best_design(cell, hidden, count, load) for load in (1, 2)]
+        if designs[0]["hidden_cycles"] >= designs[0]["latency"]:
+            macs = bench_rnn_deepbench.CELLS[cell][1] * 2 * hidden * hidden
+            assert max(macs / (design["pace"] * count) for design in designs) > 0.803, count
+            compared += 1
+    assert compared >= 7
+
+
+def test_layers_that_do_not_fit_come_from_the_cycle_model(capsys):
+    found = rows(capsys, "--hidden", "4,64", "--threads", "1", *GOLDEN)
+    assert [(row["hidden"], row["simulator"], row["checked"]) for row in found] == [(4, "golden", True), (64, "cycle model", False)]
+    assert found[1]["cycles_per_step"] == found[1]["tile_cycles"] == 1024 and found[1]["cycles"] is None
+
+
+@pytest.mark.parametrize("options", [["--threshold", "0.05"], ["--skip-zeros"], ["--threshold", "0", "--skip-zeros"]])
+def test_elements_that_are_left_out(options, capsys):
+    row, = rows(capsys, "--hidden", "8", "--threads", "2", "--cell", "gru", *options, *GOLDEN)
+    assert row["elements"] == 8 + 8 + 8 + 8 and row["ep"] == 1 and row["checked"]    # x for all gates; h for r and for z; r∘h
+    assert 0 < row["multiplied"] < row["elements"]
+    assert (row["error"] == 0) == ("0.05" not in options)
+    code, out, _ = call(capsys, "--hidden", "8", "--threads", "2", "--cell", "gru", *options, *GOLDEN)
+    assert code == 0 and "multiplied_part" in out.splitlines()[0] and "dense" in out.splitlines()[0]
+
+
+@pytest.mark.parametrize("arguments, says", [
+    (["--weights", "x"], "--weights must not be given without --suite rnnoise"),
+    (["--suite", "deepbench", "--hidden", "8"], "--hidden must not be given with --suite deepbench"),
+    (["--suite", "skipping", "--threshold", "1"], "--threshold must not be given with --suite skipping"),
+    (["--threads", "9"], "--threads must be at most 8, not 9"),
+    (["--hidden", "100", "--threshold", "0.1"], "--hidden must be of layers that fit configuration tiny, not 100 with 100 inputs"),
+])
+def test_wrong_use(arguments, says, capsys):
+    assert call(capsys, *arguments, *GOLDEN) == (2, "", f"heddle bench: error: {says}\n")
+
+
+@pytest.mark.nightly
+def test_skipping_on_the_hardware(capsys):
+    """Two layers on eight multipliers: 336 cycles are ideal, at most 345 are taken; the lanes work in proportion to what changed."""
+    found = rows(capsys, "--suite", "skipping")
+    assert found[0]["threshold"] is None and found[0]["ideal_cycles_per_step"] == 336 <= found[0]["cycles_per_step"] <= 345
+    for row in found[1:]:
+        assert row["dense_cycles_per_step"] == found[0]["cycles_per_step"]
+        assert row["multiplied_part"] - 0.01 <= row["lanes_part"] <= row["multiplied_part"] + 0.06
+        assert row["cycles_part"] <= max(row["lanes_part"] + 0.2, 0.5)
