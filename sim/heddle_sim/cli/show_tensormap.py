@@ -99,8 +99,7 @@ def execute(options):
             found = access(image, options.access, threads=options.threads or cfg.threads, slots=slots, block=options.block,
                            rows=_tuple(options.rows))
     except TensorMapError as error:
-        hint = " (dimension 0 is the innermost, the last axis)" if any(item.dimension is not None for item in error.violations) else ""
-        raise UsageError(f"{error}{hint}") from None
+        raise UsageError(str(error)) from None
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     if options.svg:
