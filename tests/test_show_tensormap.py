@@ -154,3 +154,11 @@ def test_svg(capsys, tmp_path):
     assert len(cells) == 2 * 32 * 8 and sum(cell.get("stroke-width") == "3" for cell in cells) == 2 * 32
     texts = [item.text for item in root.iter(f"{name}text")]
     assert "with swizzle 128B" in texts and any("32 cycles" in text for text in texts) and any(" 4 cycles" in text for text in texts)
+
+
+def test_examples_of_the_help_run(capsys):
+    text = call(capsys, *SHOW, "--help")[1].split("examples:\n")[1].split("\n\n")[0].replace("\n        --", " --")
+    commands = [line.split()[1:] for line in text.splitlines() if line.startswith("  heddle ")]
+    assert len(commands) == 3
+    for command in commands:
+        assert call(capsys, *command)[0] == 0
