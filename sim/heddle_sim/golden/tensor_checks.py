@@ -35,17 +35,19 @@ class Violation:
     note: str = field(default="", compare=False)
 
     def __str__(self):
-        return self.text()
+        """In the words of the hardware."""
+        return self._text("" if self.dimension is None else f" of dimension {self.dimension}")
 
     def text(self, rank=None):
-        """In words; with the ``rank`` of the tensor also the axis of numpy that the dimension is."""
-        rule = RULES[self.error]
+        """The same with the note, and for a tensor of ``rank`` dimensions the axis of numpy that the dimension is."""
         place = "" if self.dimension is None else f" of dimension {self.dimension}"
         if place and rank is not None:
             place += f" (axis {rank - 1 - self.dimension})"
-        value = getattr(self.value, "name", self.value)
-        note = f" ({self.note})" if self.note else ""
-        return f"{self.error.name.removeprefix('TENSOR_')}: {rule.field}{place} must {rule.text}, not {value}{note}"
+        return self._text(place) + (f" ({self.note})" if self.note else "")
+
+    def _text(self, place):
+        rule, value = RULES[self.error], getattr(self.value, "name", self.value)
+        return f"{self.error.name.removeprefix('TENSOR_')}: {rule.field}{place} must {rule.text}, not {value}"
 
 
 @dataclass(frozen=True, kw_only=True)
