@@ -104,15 +104,15 @@ def test_all_broken_rules_at_once_are_wrong_use(capsys):
     assert code == 2 and not out and err.count("\n") == 1
     for name in ("FILL", "ADDRESS", "SIZE", "BOX", "BOX_ROW"):
         assert f"{name}: " in err
-    assert "dimension 0 is the innermost" in err
+    assert "size of dimension 0 (axis 1) must be" in err and "box of dimension 1 (axis 0) must be" in err
     code, out, err = call(capsys, *SHOW, "--shape", "4", "64", "--box", "4", "64", "--coords", "0", "3", "--smem-address", "24")
     assert code == 2 and not out and "COORDINATE_ALIGNMENT: " in err and "SHARED_ADDRESS: " in err
 
 
 @pytest.mark.parametrize("arguments, says", [
     (["--shape", "8", "128"], "box must be given in mode tile"),
-    (["--shape", "8", "128", "--box", "8"], "box must have 2 values for 2 dimensions, not 1"),
-    (["--shape", "8", "128", "--box", "8", "128", "--coords", "1"], "coords must have 2 values for 2 dimensions, not 1"),
+    (["--shape", "8", "128", "--box", "8"], "box must have 2 values, one for each axis, not 1"),
+    (["--shape", "8", "128", "--box", "8", "128", "--coords", "1"], "coords must have 2 values, one for each axis, not 1"),
     (["--shape", "8", "128", "--box", "8", "128", "--offsets", "1"], "offsets must not be given in mode tile"),
     (["--shape", "8", "128", "--box", "8", "128", "--access", "column", "--block", "8"], "block must be 0 to 7, not 8"),
     (["--shape", "8", "128", "--box", "8", "128", "--access", "gather"], "rows must be given with access gather"),
@@ -154,3 +154,11 @@ def test_svg(capsys, tmp_path):
     assert len(cells) == 2 * 32 * 8 and sum(cell.get("stroke-width") == "3" for cell in cells) == 2 * 32
     texts = [item.text for item in root.iter(f"{name}text")]
     assert "with swizzle 128B" in texts and any("32 cycles" in text for text in texts) and any(" 4 cycles" in text for text in texts)
+
+
+def test_examples_of_the_help_run(capsys):
+    text = call(capsys, *SHOW, "--help")[1].split("examples:\n")[1].split("\n\n")[0].replace("\n        --", " --")
+    commands = [line.split()[1:] for line in text.splitlines() if line.startswith("  heddle ")]
+    assert len(commands) == 3
+    for command in commands:
+        assert call(capsys, *command)[0] == 0

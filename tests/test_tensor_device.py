@@ -233,7 +233,7 @@ def test_arguments():
         with pytest.raises(DeviceError) as error:
             plain.store_tensor(image, words, box=(1, 4), coords=(0, 0), reduce="add", check=False)
         assert (error.value.code, error.value.operand) == (ErrorCode.UNSUPPORTED, 1)
-        with pytest.raises(ValueError, match="coords must have 2 values, not 3"):
+        with pytest.raises(ValueError, match="coords must have 2 values, one for each axis, not 3"):
             plain.copy_tensor(array, box=(1, 16), coords=(0, 0, 0))
         with pytest.raises(TypeError, match="box must be given in mode tile"):
             plain.copy_tensor(array, coords=(0, 0))

@@ -234,7 +234,7 @@ REASONS = {
 def test_reported_problems_have_a_reason(message):
     with pytest.raises(TensorMapError) as error:
         TensorMap.build((64, 512), np.float16, **dict(box=(8, 64)) | REASONS[message])
-    assert str(error.value) == message
+    assert [str(violation) for violation in error.value.violations] == [message]
 
 
 def _published(descriptor):

@@ -145,12 +145,12 @@ def test_all_violations_are_reported_at_once():
     assert str(error.value) == (
         "FILL: fill must be zero, or nan for floating-point formats, not NAN; "
         "ADDRESS: address must lie in global memory at a multiple of 16, of 32 with interleave 32B, not 8; "
-        "SIZE: size of dimension 0 must be 1 to 2**32 elements, not 0; "
-        "STRIDE_ALIGNMENT: stride of dimension 1 must be a multiple of 16 bytes, of 32 with interleave 32B, not 24; "
-        "STRIDE_RANGE: stride of dimension 2 must be at least 0 and below 2**40 bytes, not 2199023255552; "
-        "BOX: box of dimension 1 must be 1 to 256 elements, not 300; "
-        "BOX_ROW: box of dimension 0 must make rows of a multiple of 16 bytes, not 12; "
-        "ELEMENT_STRIDE: element_stride of dimension 2 must be 1 to 8, not 9")
+        "SIZE: size of dimension 0 (axis 2) must be 1 to 2**32 elements, not 0; "
+        "STRIDE_ALIGNMENT: stride of dimension 1 (axis 1) must be a multiple of 16 bytes, of 32 with interleave 32B, not 24; "
+        "STRIDE_RANGE: stride of dimension 2 (axis 0) must be at least 0 and below 2**40 bytes, not 2199023255552; "
+        "BOX: box of dimension 1 (axis 1) must be 1 to 256 elements, not 300; "
+        "BOX_ROW: box of dimension 0 (axis 2) must make rows of a multiple of 16 bytes, not 12; "
+        "ELEMENT_STRIDE: element_stride of dimension 2 (axis 0) must be 1 to 8, not 9")
 
 
 def _slices(array, box, start, steps, fill):

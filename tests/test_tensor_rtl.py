@@ -114,5 +114,5 @@ def test_benchmark(case):
     with Device(CFG, memory_bytes=1 << 22) as device:
         row = copy_row(device, case, 0, True)
     assert row["beats"] == row["requests"] * row["rows"] * case.row // CFG.axi_bytes
-    assert row["start_cycles"] == max(case.rank, 2) + 5
+    assert row["start_cycles"] == case.rank + 5
     assert 0 < row["beats_per_cycle"] <= 1 and row["bus_fraction"] == row["beats_per_cycle"]

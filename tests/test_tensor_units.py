@@ -98,7 +98,7 @@ def test_copy_unit_many(name, seed):
     _copy_unit(cfg, "tensor_copies", "verilator", seed, parameters={"legal": 2000, "illegal": 300}, timeout_s=3000)
 
 
-@pytest.mark.parametrize("cases", ["number=(1|17)$", pytest.param(None, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("cases", ["number=(1|17|25)$", pytest.param(None, marks=pytest.mark.nightly)])
 def test_copy_speed(cases, seed):
     cfg = load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64)
     _copy_unit(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)

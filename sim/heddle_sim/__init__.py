@@ -2,5 +2,6 @@
 
 from .device import Device, DeviceError, OutOfMemory, Stats
 from .requantise import Requantise
+from .tensor_map import TensorMap, TensorMapError
 
-__all__ = ["Device", "DeviceError", "OutOfMemory", "Requantise", "Stats"]
+__all__ = ["Device", "DeviceError", "OutOfMemory", "Requantise", "Stats", "TensorMap", "TensorMapError"]

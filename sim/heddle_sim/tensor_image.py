@@ -6,6 +6,7 @@ import numpy as np
 from heddle.constants import BANK_BYTES, BANKS
 from heddle.tmau.descriptor import TensorMode
 
+from .arguments import Arguments
 from .golden.bank_access import banks_of, gather_cycles
 from .golden.tensor_checks import TensorRequest, request_violations
 from .golden.tensor_traversal import Traversal, swizzled_addresses, traverse
@@ -59,16 +60,18 @@ def tensor_image(tensor, coordinates, shared_address=0, offsets=None, *, shared_
     Raises ``TensorMapError`` with all rules that the request breaks.
     """
     fields = tensor.fields
+    arguments = Arguments()
     if offsets is not None and fields.mode == TensorMode.TILE:
-        raise TypeError("offsets must not be given in mode tile")
-    for name, value, count in (("coords", coordinates, fields.rank), ("offsets", offsets, fields.rank - 2)):
-        if value is not None and len(value) != count:
-            raise ValueError(f"{name} must have {count} values for {fields.rank} dimensions, not {len(value)}")
+        arguments.wrong("offsets must not be given in mode tile", TypeError)
+    for name, value, count in (("coords", coordinates, fields.rank), ("offsets", offsets, max(0, fields.rank - 2))):
+        if value is not None:
+            arguments.integers(name, value, count, bits=32)
+    arguments.done()
     inner_first = tuple(reversed(coordinates)), tuple(reversed(offsets or (0,) * max(0, fields.rank - 2)))
     request = TensorRequest(coordinates=inner_first[0], offsets=inner_first[1], mode=fields.mode, shared_address=shared_address)
     violations = request_violations(fields, request, shared_bytes)
     if violations:
-        raise TensorMapError(violations)
+        raise TensorMapError(violations, fields.rank)
     walk = traverse(fields, *inner_first)
     addresses = shared_address + np.arange(0, fields.bytes, BANK_BYTES)
     outside = np.repeat(~walk.inside, fields.unit_bytes).reshape(-1, BANK_BYTES).sum(axis=1)

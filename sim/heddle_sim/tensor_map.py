@@ -7,6 +7,7 @@ import numpy as np
 from heddle.isa.layout import Swizzle
 from heddle.tmau.descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
 
+from .arguments import Arguments
 from .golden.tensor_checks import descriptor_violations
 from .golden.tensor_fields import TensorFields
 
@@ -23,28 +24,26 @@ _FORMATS = {
 }
 assert np.dtype(ml_dtypes.bfloat16).name in _FORMATS
 FORMAT_NAMES = tuple(_FORMATS)
+_OF_TILES, _OF_COLUMNS = ("box",), ("lower_corner", "upper_corner", "pixels_per_column", "channels_per_pixel")
 
 
 class TensorMapError(ValueError):
-    """A descriptor that breaks rules; ``violations`` has all of them."""
+    """A descriptor that breaks rules; ``violations`` has all of them. With the ``rank`` of the tensor the text says which axis of numpy
+    a dimension is."""
 
-    def __init__(self, violations):
+    def __init__(self, violations, rank=None):
         self.violations = tuple(violations)
-        super().__init__("; ".join(map(str, violations)))
+        super().__init__("; ".join(violation.text(rank) for violation in self.violations))
 
 
 def format_of(dtype):
     """The tensor format of elements of a numpy type; bytes and 16-bit integers have one for both signs."""
     try:
+        if dtype is None:       # numpy's float64
+            raise TypeError
         return _FORMATS[np.dtype(dtype).name]
     except (KeyError, TypeError):
         raise TypeError(f"dtype must be one of {', '.join(_FORMATS)}, not {dtype}") from None
-
-
-def _named(name, value, table):
-    if value not in table:
-        raise ValueError(f"{name} must be one of {', '.join(table)}, not {value!r}")
-    return table[value]
 
 
 @dataclass(frozen=True)
@@ -60,21 +59,12 @@ class TensorMap:
     def __post_init__(self):
         violations = descriptor_violations(self.fields)
         if violations:
-            raise TensorMapError(violations)
+            raise TensorMapError(violations, self.fields.rank)
 
     @classmethod
     def build(cls, shape, dtype, *, box=None, address=0, strides=None, element_strides=None, swizzle="none", interleave="none",
               fill="zero", mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None):
-        """A descriptor of a tensor of ``shape`` at ``address``; the parameters are those of ``fields_of``."""
-        return cls(cls.fields_of(
-            shape, dtype, box=box, address=address, strides=strides, element_strides=element_strides, swizzle=swizzle,
-            interleave=interleave, fill=fill, mode=mode, lower_corner=lower_corner, upper_corner=upper_corner,
-            pixels_per_column=pixels_per_column, channels_per_pixel=channels_per_pixel))
-
-    @staticmethod
-    def fields_of(shape, dtype, *, box=None, address=0, strides=None, element_strides=None, swizzle="none", interleave="none",
-                  fill="zero", mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None):
-        """The fields of a descriptor, of which nothing is checked but that all have a value for every axis.
+        """A descriptor of a tensor of ``shape`` at ``address``.
 
         Parameters
         ----------
@@ -97,42 +87,52 @@ class TensorMap:
             Of the pixel box, spatial axes outermost first; im2col only.
         pixels_per_column, channels_per_pixel : int
             im2col only.
+
+        Raises ``TypeError`` or ``ValueError`` for arguments that are no integers, names or tuples of the right length, and
+        ``TensorMapError`` for rules that they break: all at once.
         """
+        arguments = Arguments()
+        fields = cls.fields_of(
+            arguments, shape, dtype, box=box, address=address, strides=strides, element_strides=element_strides, swizzle=swizzle,
+            interleave=interleave, fill=fill, mode=mode, lower_corner=lower_corner, upper_corner=upper_corner,
+            pixels_per_column=pixels_per_column, channels_per_pixel=channels_per_pixel)
+        arguments.done()
+        return cls(fields)
+
+    @staticmethod
+    def fields_of(arguments, shape, dtype, *, box, address=0, strides=None, element_strides, swizzle, interleave, fill, mode, lower_corner,
+                  upper_corner, pixels_per_column, channels_per_pixel):
+        """The fields of a descriptor with the parameters of ``build``, of which no rule is checked; ``None`` when ``arguments``, which
+        keeps what is wrong, has something."""
         format = dtype if isinstance(dtype, TensorFormat) else format_of(dtype)
-        tensor_mode, slices = _named("mode", mode, _MODES), _named("interleave", interleave, _INTERLEAVES)
-        rank = len(shape)
-        tile_only, im2col_only = {"box": box}, {"lower_corner": lower_corner, "upper_corner": upper_corner,
-                                                "pixels_per_column": pixels_per_column, "channels_per_pixel": channels_per_pixel}
-        needed, foreign = (tile_only, im2col_only) if tensor_mode == TensorMode.TILE else (im2col_only, tile_only)
-        for name, value in needed.items():
-            if value is None:
-                raise TypeError(f"{name} must be given in mode {mode}")
-        for name, value in foreign.items():
-            if value is not None:
-                raise TypeError(f"{name} must not be given in mode {mode}")
-        spatial = max(0, rank - 2)
-        for name, value, count in (("box", box, rank), ("strides", strides, rank - 1), ("element_strides", element_strides, rank),
-                                   ("lower_corner", lower_corner, spatial), ("upper_corner", upper_corner, spatial)):
-            if value is not None and len(value) != count:
-                raise ValueError(f"{name} must have {count} values for {rank} dimensions, not {len(value)}")
-        if strides is None:
-            strides = _dense(shape, format, slices)
-        return TensorFields(
-            mode=tensor_mode,
-            format=format,
-            address=address,
-            sizes=tuple(reversed(shape)),
-            strides=tuple(reversed(strides)),
-            box=tuple(reversed(box or ())),
-            element_strides=tuple(reversed(element_strides or (1,) * rank)),
-            interleave=slices,
-            swizzle=_named("swizzle", swizzle, _SWIZZLES),
-            fill=_named("fill", fill, _FILLS),
-            lower_corner=tuple(reversed(lower_corner or ())),
-            upper_corner=tuple(reversed(upper_corner or ())),
-            pixels_per_column=pixels_per_column or 1,
-            channels_per_pixel=channels_per_pixel or 1,
-        )
+        named = {name: arguments.one_of(name, value, table) for name, value, table in (
+            ("mode", mode, _MODES), ("interleave", interleave, _INTERLEAVES), ("swizzle", swizzle, _SWIZZLES), ("fill", fill, _FILLS))}
+        sizes = arguments.integers("shape", shape)
+        given = {"box": box, "strides": strides, "element_strides": element_strides, "lower_corner": lower_corner,
+                 "upper_corner": upper_corner, "pixels_per_column": pixels_per_column, "channels_per_pixel": channels_per_pixel}
+        if named["mode"] is not None:
+            needed, foreign = (_OF_TILES, _OF_COLUMNS) if named["mode"] == TensorMode.TILE else (_OF_COLUMNS, _OF_TILES)
+            for name in needed:
+                if given[name] is None:
+                    arguments.wrong(f"{name} must be given in mode {mode}", TypeError)
+            for name in foreign:
+                if given[name] is not None:
+                    arguments.wrong(f"{name} must not be given in mode {mode}", TypeError)
+                given[name] = None
+        rank, spatial = len(sizes or ()), max(0, len(sizes or ()) - 2)
+        counts = {"box": rank, "strides": rank - 1, "element_strides": rank, "lower_corner": spatial, "upper_corner": spatial}
+        values = {"address": arguments.integer("address", address)}
+        for name, value in given.items():
+            if name not in counts:
+                values[name] = 1 if value is None else arguments.integer(name, value)
+            elif value is not None:
+                value = arguments.integers(name, value, None if sizes is None else counts[name])
+                values[name] = None if value is None else value[::-1]
+        if arguments.any:
+            return None
+        values.setdefault("strides", _dense(sizes, format, named["interleave"])[::-1])
+        values.setdefault("element_strides", (1,) * rank)
+        return TensorFields(format=format, sizes=sizes[::-1], **named, **values)
 
     @property
     def bytes(self):
@@ -150,14 +150,17 @@ class TensorMap:
     @classmethod
     def from_cutensormap(cls, descriptor):
         """The map of 128 bytes in that layout. Raises ``TensorMapError`` for what breaks a rule."""
+        if not isinstance(descriptor, (bytes, bytearray, memoryview, np.ndarray)):
+            raise TypeError(f"descriptor must be bytes, not {type(descriptor).__name__}")
+        descriptor = bytes(descriptor)
         if len(descriptor) != DESCRIPTOR_BYTES:
             raise ValueError(f"descriptor must have {DESCRIPTOR_BYTES} bytes, not {len(descriptor)}")
-        return cls(TensorFields.decode(bytes(descriptor)))
+        return cls(TensorFields.decode(descriptor))
 
 
 def _dense(shape, format, interleave):
     """Strides of a tensor without gaps but those that rows need to begin at a multiple of 16 (32) bytes."""
-    if interleave == Interleave.NONE:
+    if interleave == Interleave.NONE or len(shape) < 3:      # rank 2 and less have no slices: a broken rule
         strides = [-(-shape[-1] * FORMAT_BYTES[format] // 16) * 16] if len(shape) > 1 else []
         for size in shape[-2:0:-1]:
             strides.append(strides[-1] * size)

@@ -22,6 +22,7 @@ from ..isa.layout import (
     instruction_layout,
 )
 from ..tmau.descriptor import MAX_RANK, TensorMode
+from ..tmau.swizzle import swizzles
 
 __all__ = ["FailedField", "InstructionChecks", "failed_operand"]
 
@@ -199,9 +200,10 @@ class InstructionChecks(Component):
 
     def _rule_plain_copy(self, field):
         fields = field.copy
-        swizzles = Const(1) if self.cfg.tensors else (fields.swizzle == Swizzle.NONE) | (fields.swizzle == Swizzle.B128)
+        known = (Swizzle.NONE, *swizzles(self.cfg))
+        swizzled = Const(1) if len(known) == len(Swizzle) else Cat(fields.swizzle == mode for mode in known).any()
         reduces = (fields.destination == Space.GLOBAL) & _defined(fields.reduction, Reduction) if self.cfg.reductions else Const(0)
-        return swizzles & ((fields.reduction == Reduction.NONE) | reduces)
+        return swizzled & ((fields.reduction == Reduction.NONE) | reduces)
 
     def _rule_multicast(self, field):
         fields = field.copy

@@ -38,7 +38,7 @@ RULES = {
     "transpose": "transpose is 0, or the configuration has it",
     "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
               "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
-    "plain_copy": "copy.swizzle is NONE or B128, any where the configuration has tensors; copy.reduction is NONE, "
+    "plain_copy": "copy.swizzle is NONE, or the configuration has copy_swizzles and it is B128, any with tensors; copy.reduction is NONE, "
                   "or the configuration has reductions, it is defined and copy.destination GLOBAL",
     "multicast": "copy.multicast is 0, or the configuration has multicast and the copy is one from global to shared memory",
     "recurrent": "of a configuration that has rnn",

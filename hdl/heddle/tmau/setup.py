@@ -35,8 +35,8 @@ class TensorSetup(Component):
     """Takes a request with its descriptor, checks every rule, and makes a box of it, one dimension a cycle.
 
     The first broken rule, in the order of ``RULES`` and of the dimensions, goes to ``o_failure`` and the request is
-    dropped; nothing of it is moved. Latency ``max(rank, 2)`` cycles, one more with interleave, to ``o`` or ``o_failure``;
-    the next request is taken when the result has left. ``i.payload`` is read until ``i.ready``. While ``stop`` is high
+    dropped; nothing of it is moved. Latency ``rank`` cycles, one more with interleave, to ``o`` or ``o_failure``, a request in as many: the
+    next one begins in the cycle in which the result leaves. ``i.payload`` is read until ``i.ready``. While ``stop`` is high
     requests are dropped without an error. Reset starts again.
 
     Parameters
@@ -49,11 +49,12 @@ class TensorSetup(Component):
     -------
     i : In(stream.Signature(tensor_request_layout()))
     o : Out(stream.Signature(box_layout(cfg)))
-        Combinational from ``i.payload`` where it goes through unchanged.
     o_failure : Out(stream.Signature(tensor_failure_layout()))
     stop : In(1)
     dropped : Out(1)
         A request ended here: it failed or was dropped.
+    busy : Out(1)
+        A result waits to leave.
     """
 
     def __init__(self, cfg, reducible=tuple(TensorFormat)):
@@ -63,7 +64,7 @@ class TensorSetup(Component):
             "o": Out(stream.Signature(box_layout(cfg))),
             "o_failure": Out(stream.Signature(tensor_failure_layout())),
             "stop": In(1),
-            "dropped": Out(1),
+            "dropped": Out(1), "busy": Out(1),
         })
 
     def elaborate(self, platform):
@@ -73,40 +74,43 @@ class TensorSetup(Component):
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
         step = Signal(range(LOOPS + 1))
         loop = Signal(range(LOOPS + 1))     # the loop that is set up; behind the last one the sums come in, then the result
-        begin, done, left = Signal(), Signal(), Signal()
+        begin, last, go, finished, left = Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             pixels.eq(descriptor.mode == TensorMode.IM2COL if self.cfg.tensor_im2col else 0),
             slices.eq(descriptor.interleave != Interleave.NONE),
             loop.eq(step + ~slices),
             begin.eq(step == 0),
-            done.eq((loop > descriptor.rank_minus_one) & (loop > 1) | (loop == LOOPS)),
+            last.eq((loop > descriptor.rank_minus_one) | (loop == LOOPS)),
+            # Only the first cycle waits for the result of the request before: its registers hold that until then.
+            go.eq(self.i.valid & ~self.stop & (~begin | ~finished | left)),
+            self.i.ready.eq(Mux(self.stop, ~finished, go & last)),
         ]
-        finished = Signal()
-        with m.If(left):
-            m.d.sync += [step.eq(0), finished.eq(0)]
-        with m.Elif(self.i.valid & ~done):
+        with m.If(self.stop | last):
+            m.d.sync += step.eq(0)
+        with m.Elif(go):
             m.d.sync += step.eq(step + 1)
-        with m.Elif(self.i.valid):
+        with m.If(go & last):
             m.d.sync += finished.eq(1)
-        loops = Signal(box_layout(self.cfg)["walk"].shape, reset_less=True)
+        with m.Elif(left):
+            m.d.sync += finished.eq(0)
+        walk = self.o.payload.walk
+        loops = Signal(walk.shape()["loop"].shape, reset_less=True)
         m.submodules.row = row = RowShape()
         m.d.comb += [row.descriptor.eq(descriptor), row.coordinate.eq(request.coordinates[0])]
         values = self._dimension(m, request, loop)
-        self._loops(m, loops, begin, loop, done, values)
-        self._places(m, begin, loop, done, values, row)
-        failed = self._checks(m, request, begin, loop, done, values, row)
+        inside = self._loops(m, loops, begin, loop, go, values)
+        self._places(m, begin, loop, go, last, values, row)
+        failed = self._checks(m, request, begin, loop, go, last, values, row)
+        self._keep(m, request, row, go & last)
         m.d.comb += [
-            self.o.payload.walk.eq(loops),
-            self.o.payload.bytes.eq(self._bytes),
+            walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._bytes),
+            *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places)),
             self.o.valid.eq(finished & ~failed & ~self.stop),
             self.o_failure.valid.eq(finished & failed & ~self.stop),
-            self.o_failure.payload.pc.eq(request.pc),
-            left.eq(self.i.valid & (self.stop | (finished & Mux(failed, self.o_failure.ready, self.o.ready)))),
-            self.i.ready.eq(left),
-            self.dropped.eq(left & (self.stop | failed)),
+            left.eq(finished & (self.stop | Mux(failed, self.o_failure.ready, self.o.ready))),
+            self.dropped.eq(Mux(self.stop, finished | self.i.valid, left & failed)),
+            self.busy.eq(finished),
         ]
-        self._copy(m, self.o.payload, request, row)
-        m.d.comb += [loop_out.place.eq(first) for loop_out, first in zip(self.o.payload.walk.loop, self._first_places)]
         return m
 
     def _understood(self, m):
@@ -165,8 +169,8 @@ class TensorSetup(Component):
         derived("restart_rest", Mux(exists, values["last"] - values["restart"], 0))
         return values
 
-    def _loops(self, m, loops, begin, loop, done, values):
-        """Registers of the loop at hand; loops that the tensor lacks are those of one row."""
+    def _loops(self, m, loops, begin, loop, go, values):
+        """Registers of the loop at hand; loops that the tensor lacks are those of one row. Returns whether the first row is inside."""
         never = FAR - 1
         now = {
             **{name: near(values[name]) for name in ("position", "rest", "restart", "restart_rest")},
@@ -176,18 +180,19 @@ class TensorSetup(Component):
             "step_blocks": values["stride"] * values["step"],
         }
         for name, value in now.items():
-            kept = Signal(loops.loop[0][name].shape(), name=f"loop_{name}")
+            kept = Signal(loops[0][name].shape(), name=f"loop_{name}")
             m.d.comb += kept.eq(value)
-            for d, target in enumerate(loops.loop):
-                with m.If(loop == d):
+            for d, target in enumerate(loops):
+                with m.If(go & (loop == d)):
                     m.d.sync += target[name].eq(kept)
-                with m.Elif(begin):
+                with m.Elif(go & begin):
                     m.d.sync += target[name].eq(name in ("left", "restart_left", "step"))
-        inside = (values["position"] >= 0) & (values["rest"] >= 0)
-        with m.If(self.i.valid & ~done):
-            m.d.sync += loops.inside.eq(inside & (begin | loops.inside))
+        inside = Signal(reset_less=True)
+        with m.If(go):
+            m.d.sync += inside.eq((values["position"] >= 0) & (values["rest"] >= 0) & (begin | inside))
+        return inside
 
-    def _places(self, m, begin, loop, done, values, row):
+    def _places(self, m, begin, loop, go, last, values, row):
         """Block of the first row: address, row and products of positions and strides; and of the first row after each restart."""
         bits = place_bits(self.cfg)
         m.submodules.start = start = PartialProduct(bits)
@@ -200,8 +205,8 @@ class TensorSetup(Component):
             start.a.eq(values["position"]), start.b.eq(Mux(values["exists"], values["stride"], 0)),
             back.a.eq(values["back"]), back.b.eq(values["stride"]),
         ]
-        m.d.sync += [came.eq(self.i.valid & ~done), number.eq(loop)]
-        with m.If(begin):
+        m.d.sync += [came.eq(go & ~last), number.eq(loop)]
+        with m.If(go & begin):
             m.d.sync += total.eq(self.i.payload.descriptor.address[BLOCK_BITS:] + row.first_block)
             m.d.sync += behind.eq(0)
         with m.Elif(came):
@@ -211,17 +216,16 @@ class TensorSetup(Component):
                     m.d.sync += behind[d].eq(behind[d] + back.o)
         self._first_places = [(total + behind[d])[:bits] for d in range(LOOPS)]
 
-    def _checks(self, m, request, begin, loop, done, values, row):
+    def _checks(self, m, request, begin, loop, go, last, values, row):
         """Whether a rule is broken; the first one is at ``o_failure``."""
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
-        counting = self.i.valid & ~done
         m.d.comb += [
-            nbytes.begin.eq(begin), nbytes.enable.eq(counting), nbytes.row_bytes.eq(row.row_bytes),
+            nbytes.begin.eq(go & begin), nbytes.enable.eq(go & ~last), nbytes.row_bytes.eq(row.row_bytes),
             nbytes.box.eq(values["box"]), nbytes.step.eq(values["step"]), nbytes.pixels.eq(self._pixels & (loop == 1)),
             nbytes.one.eq(self._pixels & (loop > 1)), nbytes.pixels_per_column.eq(request.descriptor.pixels_per_column_minus_one + 1),
-            dimensions.begin.eq(begin), dimensions.enable.eq(counting), dimensions.number.eq(loop),
+            dimensions.begin.eq(begin), dimensions.enable.eq(go), dimensions.number.eq(loop),
             dimensions.odd_stride.eq(values["stride"][0] & values["exists"] & (loop != 1)
                                      & (request.descriptor.interleave == Interleave.B32)),
             dimensions.stride.eq(values["stride"] << BLOCK_BITS),
@@ -231,11 +235,14 @@ class TensorSetup(Component):
         m.d.comb += [getattr(dimensions, name).eq(values[name]) for name in ("coordinate", "lower", "upper", "offset", "extent", "left")]
         m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
         m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
-                     requests.unaligned.eq(row.unaligned)]
+                     requests.unaligned.eq(row.unaligned), requests.keep.eq(go & last)]
         first = self.o_failure.payload.violation
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
         self._bytes = nbytes.bytes
-        unsupported, value = self._unsupported(request)
+        wanted, field = self._unsupported(request)
+        unsupported, value = Signal(), Signal.like(field, reset_less=True)
+        with m.If(go & last):
+            m.d.sync += [unsupported.eq(wanted), value.eq(field)]
         with m.If(~dimensions.failed & ~requests.failed):
             m.d.comb += [first.code.eq(ErrorCode.UNSUPPORTED), first.dimension.eq(0), first.value.eq(value)]
         return dimensions.failed | requests.failed | unsupported
@@ -261,16 +268,18 @@ class TensorSetup(Component):
             value = Mux(condition, Value.cast(field), value)
         return Cat(wanted).any(), value
 
-    def _copy(self, m, box, request, row):
-        """What goes through unchanged, and the shape of the rows."""
-        m.d.comb += [
-            box.walk.pixels.eq(self._pixels),
-            box.walk.pixels_minus_one.eq(request.descriptor.pixels_per_column_minus_one),
-            box.row_blocks.eq(row.row_bytes >> BLOCK_BITS),
-            box.left_blocks.eq(row.left_blocks),
-            box.inside_bytes.eq(row.inside_bytes),
-            box.shared_block.eq(request.shared_address >> BLOCK_BITS),
-            *(box[name].eq(request.descriptor[name]) for name in ("swizzle", "format", "fill")),
-            *(box[name].eq(request[name]) for name in ("store", "reduction", "barrier", "has_barrier", "pc",
-                                                        *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg))),
-        ]
+    def _keep(self, m, request, row, keep):
+        """What goes through unchanged, and the shape of the rows, in registers: the next request comes while the result waits to leave."""
+        box, descriptor = self.o.payload, request.descriptor
+        names = ["store", "reduction", "barrier", "has_barrier", "pc", *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg)]
+        for target, value in (
+                (box.walk.pixels, self._pixels), (box.walk.pixels_minus_one, descriptor.pixels_per_column_minus_one),
+                (box.row_blocks, row.row_bytes >> BLOCK_BITS), (box.left_blocks, row.left_blocks), (box.inside_bytes, row.inside_bytes),
+                (box.shared_block, request.shared_address >> BLOCK_BITS),
+                *((box[name], descriptor[name]) for name in ("swizzle", "format", "fill")),
+                *((box[name], request[name]) for name in names)):
+            kept = Signal.like(Value.cast(target), reset_less=True)
+            m.d.comb += Value.cast(target).eq(kept)
+            with m.If(keep):
+                m.d.sync += kept.eq(Value.cast(value))
+        m.d.comb += self.o_failure.payload.pc.eq(box.pc)

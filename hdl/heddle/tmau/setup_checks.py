@@ -90,7 +90,8 @@ class DimensionChecks(Component):
 
 
 class RequestChecks(Component):
-    """Rules of a request as a whole and of dimension 0; one cycle behind the inputs, but for ``bytes``, which is combinational.
+    """Rules of a request as a whole and of dimension 0. ``o`` is that of the request that was there with the last ``keep``, and of
+    ``bytes``, which is combinational.
 
     Parameters
     ----------
@@ -100,9 +101,10 @@ class RequestChecks(Component):
     -------
     request : In(tensor_request_layout())
     row_bytes : In(ROW_BITS), bytes : In(cfg.shared_address_bits + 1)
-        Of the box; more bytes than shared memory has stand for all larger numbers.
+        Of a row, and of the box of the request that is kept; more bytes than shared memory has stand for all larger numbers.
     unaligned : In(1)
         Rows do not begin at multiples of 16 bytes.
+    keep : In(1)
     o : Out(violation_layout)
     failed : Out(1)
     """
@@ -111,7 +113,7 @@ class RequestChecks(Component):
         self.cfg = cfg
         super().__init__({
             "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "bytes": In(cfg.shared_address_bits + 1),
-            "unaligned": In(1), "o": Out(violation_layout), "failed": Out(1),
+            "unaligned": In(1), "keep": In(1), "o": Out(violation_layout), "failed": Out(1),
         })
 
     def elaborate(self, platform):
@@ -122,17 +124,17 @@ class RequestChecks(Component):
         tile = descriptor.mode == TensorMode.TILE
         rank = Signal(4)
         span = Signal(8)
-        no_room = Signal()
         m.d.comb += [
             rank.eq(descriptor.rank_minus_one + 1),
             span.eq(Array(SWIZZLE_BYTES)[descriptor.swizzle]),
-            no_room.eq(~request.prefetch & (request.shared_address + self.bytes > self.cfg.shared_bytes)),
         ]
         sliced, wide_slices = descriptor.interleave != Interleave.NONE, descriptor.interleave == Interleave.B32
         uneven = self.row_bytes[:4].any()
         wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
         coordinate = request.coordinates[0]
         violation = Signal(violation_layout)
+        # The last rule, that there is room, needs the bytes, which come last; its value is there in their place.
+        m.d.comb += violation.value.eq(request.shared_address)
         _first(m, violation, 0, [
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
             (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT),
@@ -156,13 +158,16 @@ class RequestChecks(Component):
             (ErrorCode.TENSOR_SHARED_ADDRESS, ~request.prefetch & request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(),
              request.shared_address),
         ])
-        kept = Signal(violation_layout, reset_less=True)
-        m.d.sync += kept.eq(violation)
-        # The last rule needs the bytes, which come last.
-        m.d.comb += [self.o.eq(kept), self.failed.eq((kept.code != NO_VIOLATION) | no_room)]
-        with m.If(kept.code == NO_VIOLATION):
-            m.d.comb += self.o.code.eq(Mux(no_room, ErrorCode.TENSOR_SHARED_RANGE.value, NO_VIOLATION))
-            m.d.comb += self.o.value.eq(request.shared_address)
+        kept, moves = Signal(violation_layout, reset_less=True), Signal(reset_less=True)
+        with m.If(self.keep):
+            m.d.sync += [kept.eq(violation), moves.eq(~request.prefetch)]
+        no_room = Signal()
+        m.d.comb += [
+            no_room.eq(moves & (kept.value + self.bytes > self.cfg.shared_bytes)),
+            self.o.eq(kept), self.failed.eq((kept.code != NO_VIOLATION) | no_room),
+        ]
+        with m.If((kept.code == NO_VIOLATION) & no_room):
+            m.d.comb += self.o.code.eq(ErrorCode.TENSOR_SHARED_RANGE.value)
         return m
 
     def _outside(self, address, alignment):

@@ -22,12 +22,8 @@ class TensorGenerator(Component):
     """Descriptor cache, setup with all checks, walk through the box, pieces; in the order of the requests.
 
     The descriptor of the next request is looked up and fetched while setup works, and setup works while the box before is walked through.
-    A piece a cycle, also from box to box, when boxes have at least ``max(rank, 2) + 1`` pieces. A request that breaks a rule
+    A piece a cycle, also from box to box, when boxes have at least ``rank`` pieces (one more with interleave). A request that breaks a rule
     leaves an error and nothing else. While ``stop`` is high requests and the rest of the boxes under way are dropped.
-
-    Parameters
-    ----------
-    cfg : Config
 
     Parameters
     ----------
@@ -93,5 +89,5 @@ class TensorGenerator(Component):
         ]
         m.d.comb += [setup.stop.eq(self.stop), walk.stop.eq(self.stop), bursts.stop.eq(self.stop)]
         m.d.comb += self.dropped.eq(Cat(setup.dropped, shapes.o.valid & self.stop))
-        m.d.comb += self.busy.eq(cache.busy | setup.i.valid | (shapes.level != 0) | self.o.valid | self.o_failure.valid)
+        m.d.comb += self.busy.eq(cache.busy | setup.i.valid | setup.busy | (shapes.level != 0) | self.o.valid | self.o_failure.valid)
         return m

@@ -1,8 +1,24 @@
 """Draw where every element of a box of a tensor lands in shared memory, before and after the swizzle.
 
-Rows of 128 bytes of shared memory, a cell for each of the 8 banks of 16 bytes: row and block of the box that lie there. With
---access the cells that threads read are marked, and the cycles counted that the banks take. Numbers are in numpy's order, outermost
-first: --shape 64 128 is 64 rows of 128 elements.
+A tensor copy moves a box (--box) of a tensor (--shape), which begins at --coords, to shared memory: row after row, without gaps.
+Shared memory is drawn in rows of 128 bytes, with a cell for each of its 8 banks of 16 bytes; "3.1" is block 1 (16 bytes) of row 3
+of the box, "~" says that it lies outside the tensor and is filled, "-" that a part of it does. A bank gives one block a cycle,
+so threads that read blocks of one bank wait for each other. --swizzle exchanges the blocks within the rows of shared memory so
+that they do not; --access marks the blocks that threads read, and counts the cycles without and with it.
+
+Tuples are in numpy's order, outermost first: --shape 64 128 is 64 rows of 128 elements. Messages name the dimension of the
+descriptor, which counts from the innermost, and the axis of the shape.
+
+examples:
+  heddle show tensormap --shape 8 128 --box 8 128 --swizzle 128B --access column
+      a column of 8 rows: eight threads meet in one bank; with the swizzle each has its own
+  heddle show tensormap --shape 6 40 --dtype float16 --box 4 24 --coords -1 24
+      a box that reaches beyond the tensor
+  heddle show tensormap --mode im2col --shape 1 3 3 16 --lower-corner -1 -1 --upper-corner -1 -1 --pixels-per-column 9
+        --channels-per-pixel 16 --offsets 0 1
+      the column of pixels that a 3 x 3 filter multiplies by one of its weights
+
+More: docs/tensor-copies.md (boxes, im2col), docs/swizzle.md (banks and swizzles), docs/tensor-errors.md (all rules).
 """
 
 import json
@@ -46,13 +62,16 @@ def add_arguments(parser):
     tuple_option("--shape", "elements of the tensor along each axis; in im2col mode N [D [H]] W C", required=True)
     parser.add_argument("--dtype", default="uint8", choices=[*FORMAT_NAMES, *_TENSOR_FORMATS], metavar="TYPE",
                         help=f"element type: {', '.join([*FORMAT_NAMES, *_TENSOR_FORMATS])} (default uint8)")
-    parser.add_argument("--mode", default="tile", choices=["tile", "im2col"], help="default tile")
+    parser.add_argument("--mode", default="tile", choices=["tile", "im2col"],
+                        help="a box of the tensor, or a column of pixels for a convolution (default tile)")
     tuple_option("--box", "tile: elements of the box along each axis")
     tuple_option("--coords", "where the box begins in the tensor (default 0, in im2col mode the lower corner)")
     tuple_option("--element-strides", "traversal strides: every n-th element along each axis")
     tuple_option("--strides", "bytes from one to the next of all axes but the last (default dense)")
-    parser.add_argument("--swizzle", default="none", choices=["none", "32B", "64B", "128B"], help="default none")
-    parser.add_argument("--interleave", default="none", choices=["none", "16B", "32B"], help="default none")
+    parser.add_argument("--swizzle", default="none", choices=["none", "32B", "64B", "128B"],
+                        help="the span within which blocks of 16 bytes change places; rows of the box must fit it (default none)")
+    parser.add_argument("--interleave", default="none", choices=["none", "16B", "32B"],
+                        help="channels lie in slices of 16 or 32 bytes; the last axis then counts slices (default none)")
     parser.add_argument("--fill", default="zero", choices=["zero", "nan"], help="what elements outside the tensor become (default zero)")
     tuple_option("--lower-corner", "im2col: of the pixel box, [D [H]] W")
     tuple_option("--upper-corner", "im2col: of the pixel box, from the tensor's last pixel on, [D [H]] W")
@@ -99,8 +118,7 @@ def execute(options):
             found = access(image, options.access, threads=options.threads or cfg.threads, slots=slots, block=options.block,
                            rows=_tuple(options.rows))
     except TensorMapError as error:
-        hint = " (dimension 0 is the innermost, the last axis)" if any(item.dimension is not None for item in error.violations) else ""
-        raise UsageError(f"{error}{hint}") from None
+        raise UsageError(str(error)) from None
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     if options.svg:

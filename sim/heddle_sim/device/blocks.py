@@ -6,6 +6,7 @@ from heddle.isa.layout import Reduction
 from heddle.tmau.descriptor import FLOAT_FORMATS, MAX_RANK
 from heddle.tmau.rules import REDUCTION_FORMATS
 
+from ..arguments import Arguments
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor_map import format_of
 
@@ -16,11 +17,12 @@ _SWIZZLES = ("none", "32B", "64B", "128B")
 
 
 def checked_array(array):
-    if not isinstance(array, np.ndarray):
+    """``array`` with the bytes of its elements in the order of the device."""
+    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
         raise TypeError(f"array must be a numpy array, not {type(array).__name__}")
     if not 1 <= array.ndim <= MAX_RANK:
         raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
-    return array
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def check_image(image, nbytes):
@@ -30,7 +32,7 @@ def check_image(image, nbytes):
 
 
 def named_reduction(reduce):
-    if reduce not in REDUCTIONS:
+    if not (reduce is None or isinstance(reduce, str)) or reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
     return REDUCTIONS[reduce]
 
@@ -138,6 +140,9 @@ class BlockAccess:
     def prefetch_block(self, address, nbytes):
         """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11], as
         ``prefetch_tensor``. Returns ``stats``."""
+        arguments = Arguments()
+        address, nbytes = arguments.integer("address", address), arguments.integer("nbytes", nbytes)
+        arguments.done()
         if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
             raise ValueError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
         self._needs_tensors()
@@ -145,11 +150,14 @@ class BlockAccess:
 
     def _image_bytes(self, nbytes, swizzle, smem_address):
         """Bytes that a copy takes of shared memory from ``smem_address`` on: with a swizzle whole rows."""
-        if swizzle not in _SWIZZLES:
+        if not isinstance(swizzle, str) or swizzle not in _SWIZZLES:
             raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
         if nbytes == 0 or nbytes % BANK_BYTES:
             raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
         size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
+        arguments = Arguments()
+        smem_address = arguments.integer("smem_address", smem_address)
+        arguments.done()
         if smem_address % (ROW_BYTES if size != nbytes else BANK_BYTES) or not 0 <= smem_address <= self.cfg.shared_bytes - size:
             raise ValueError(f"smem_address must be a multiple of {BANK_BYTES} (with a swizzle of {ROW_BYTES}) that leaves {size} bytes of "
                              f"{self.cfg.shared_bytes}, not {smem_address}")

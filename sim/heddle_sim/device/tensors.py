@@ -7,6 +7,7 @@ from heddle.constants import ROW_BYTES
 from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
+from ..arguments import Arguments
 from ..golden.tensor_checks import TensorRequest, all_violations
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
 from ..tensor_map import TensorMap, TensorMapError
@@ -26,22 +27,29 @@ class _Placed:
     def __init__(self, device, array, coords, options, *, offsets=None, smem_address=0, store=False, reduction=Reduction.NONE, check=True,
                  shared_bytes=None):
         self.device, self.array = device, checked_array(array)
-        self.slice_bytes = INTERLEAVE_BYTES.get({"16B": Interleave.B16, "32B": Interleave.B32}.get(options.get("interleave")))
-        shape = array.shape
+        interleave = options["interleave"]
+        self.slice_bytes = INTERLEAVE_BYTES.get({"16B": Interleave.B16, "32B": Interleave.B32}.get(str(interleave)))
+        shape = self.array.shape
         if self.slice_bytes:
             shape = (*shape[:-1], self._slices())
-        self.fields = TensorMap.fields_of(shape, array.dtype, **options)
-        rank, pixels = array.ndim, self.fields.mode == TensorMode.IM2COL
-        if offsets is not None and not pixels:
-            raise TypeError("offsets must not be given in mode tile")
-        offsets = (0,) * (rank - 2) if offsets is None and pixels else offsets or ()
-        self.request = TensorRequest(
-            coordinates=_integers("coords", coords, rank), offsets=_integers("offsets", offsets, rank - 2 if pixels else 0),
-            shared_address=smem_address, mode=self.fields.mode, store=store, reduction=reduction)
+        rank, arguments = array.ndim, Arguments()
+        self.fields = TensorMap.fields_of(arguments, shape, array.dtype, **options)
+        coords = arguments.integers("coords", coords, rank, bits=32)
+        if options["mode"] == "tile":
+            if offsets is not None:
+                arguments.wrong("offsets must not be given in mode tile", TypeError)
+            offsets = ()
+        else:
+            spatial = max(0, rank - 2)
+            offsets = (0,) * spatial if offsets is None else arguments.integers("offsets", offsets, spatial, bits=32)
+        smem_address = arguments.integer("smem_address", smem_address)
+        arguments.done()
+        self.request = TensorRequest(coordinates=coords[::-1], offsets=offsets[::-1], shared_address=smem_address,
+                                     mode=self.fields.mode, store=store, reduction=reduction)
         cfg = device.cfg
         if check:
             if violations := all_violations(self.fields, self.request, shared_bytes or cfg.shared_bytes, cfg.axi_address_bits):
-                raise TensorMapError(violations)
+                raise TensorMapError(violations, rank)
             self._check_features(cfg)
             require_reduction(cfg, reduction, array.dtype.kind not in "iu")
         # With a swizzle the last bytes of a box may lie anywhere in their row of shared memory.
@@ -108,17 +116,6 @@ class _Placed:
         return np.ascontiguousarray(slices).reshape(images, *spatial, -1).view(self.array.dtype)
 
 
-def _integers(name, values, count):
-    """``values`` innermost first, as requests have them."""
-    values = tuple(values)
-    if len(values) != count:
-        raise ValueError(f"{name} must have {count} values, not {len(values)}")
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(1 << 31) <= value < 1 << 31:
-            raise ValueError(f"{name} must be integers of 32 bits, not {value!r}")
-    return tuple(int(value) for value in reversed(values))
-
-
 class TensorAccess(BlockAccess):
     """The part of ``Device`` that copies boxes of tensors and blocks; core 0 of the device does it.
 
@@ -137,7 +134,7 @@ class TensorAccess(BlockAccess):
         Parameters
         ----------
         array : numpy.ndarray
-            1 to 5 axes; int8 to int64, uint8 to uint64, float16, float32, float64 or ``ml_dtypes.bfloat16``.
+            1 to 5 axes, with any strides; int8 to int64, uint8 to uint64, float16, float32, float64 or ``ml_dtypes.bfloat16``.
         box, element_strides : tuple of int
             Elements of the box, of which every ``element_strides``-th is copied. No box in mode "im2col".
         coords : tuple of int
@@ -153,7 +150,8 @@ class TensorAccess(BlockAccess):
 
         Returns ``(image, stats)``: the uint8 bytes of the box as they lie in shared memory from ``smem_address`` on (with a swizzle
         whole rows of 128 bytes, zero where the box does not reach), and the counters of the copy alone.
-        Raises ``TensorMapError``, a ``ValueError``, with all rules that the arguments break (``docs/tensor-errors.md``).
+        Raises ``TypeError`` or ``ValueError`` with all arguments that are no integers, names or tuples of the right length; then
+        ``TensorMapError``, a ``ValueError``, with all rules that they break (``docs/tensor-errors.md``).
         """
         options = _options(box, element_strides, swizzle, interleave, fill, mode, lower_corner, upper_corner, pixels_per_column,
                            channels_per_pixel)

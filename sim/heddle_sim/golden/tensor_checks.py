@@ -1,6 +1,6 @@
 """Golden model of the checks of tensor copies: every rule of ``heddle.tmau.rules`` that a descriptor or a request breaks."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from heddle.errors import ErrorCode
 from heddle.isa.layout import Reduction, Swizzle
@@ -26,16 +26,27 @@ MAX_BYTES = (1 << 20) - 1
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken rule: which, in which dimension (0 is the innermost; ``None`` where the rule has none), and the value."""
+    """A broken rule: which, in which dimension (0 is the innermost; ``None`` where the rule has none), the value, and what helps to
+    understand it."""
 
     error: ErrorCode
     value: object
     dimension: int | None = None
+    note: str = field(default="", compare=False)
 
     def __str__(self):
-        rule = RULES[self.error]
+        """In the words of the hardware."""
+        return self._text("" if self.dimension is None else f" of dimension {self.dimension}")
+
+    def text(self, rank=None):
+        """The same with the note, and for a tensor of ``rank`` dimensions the axis of numpy that the dimension is."""
         place = "" if self.dimension is None else f" of dimension {self.dimension}"
-        value = getattr(self.value, "name", self.value)
+        if place and rank is not None:
+            place += f" (axis {rank - 1 - self.dimension})"
+        return self._text(place) + (f" ({self.note})" if self.note else "")
+
+    def _text(self, place):
+        rule, value = RULES[self.error], getattr(self.value, "name", self.value)
         return f"{self.error.name.removeprefix('TENSOR_')}: {rule.field}{place} must {rule.text}, not {value}"
 
 
@@ -58,8 +69,10 @@ def _order(violation):
 
 
 def first_violation(fields, request, shared_bytes, address_bits):
-    """The violation that hardware reports, or ``None``: the first in the order of the table and of the dimensions."""
-    return next(iter(all_violations(fields, request, shared_bytes, address_bits)), None)
+    """The violation that hardware reports, or ``None``: the first in the order of the table and of the dimensions. No barrier counts
+    the bytes of a prefetch."""
+    return next((violation for violation in all_violations(fields, request, shared_bytes, address_bits)
+                 if violation.error != ErrorCode.TENSOR_BYTES or not request.prefetch), None)
 
 
 def all_violations(fields, request, shared_bytes, address_bits=64):
@@ -154,8 +167,6 @@ def _tile(fields):
     for dimension, size in enumerate(fields.box):
         if not 1 <= size <= 256:
             yield Violation(ErrorCode.TENSOR_BOX, size, dimension)
-    if any(step < 1 for step in fields.steps):
-        return
     if fields.interleave == Interleave.NONE:
         if fields.row_bytes % ROW_BYTES:
             yield Violation(ErrorCode.TENSOR_BOX_ROW, fields.row_bytes, 0)
@@ -197,13 +208,16 @@ def request_violations(fields, request, shared_bytes, address_bits=64):
     if request.mode == fields.mode and len(request.coordinates) == fields.rank:
         found += _coordinates(fields, request)
     if request.reduction != Reduction.NONE and fields.format not in REDUCTION_FORMATS[request.reduction]:
-        found.append(Violation(ErrorCode.TENSOR_REDUCTION, request.reduction))
+        formats = sorted(REDUCTION_FORMATS[request.reduction], key=lambda format: format.value)
+        found.append(Violation(ErrorCode.TENSOR_REDUCTION, request.reduction, note=f"of {', '.join(format.name for format in formats)}, "
+                               f"not of {fields.format.name}"))
     if request.prefetch:        # nothing comes to shared memory
         return sorted(found, key=_order)
     if request.shared_address % SHARED_ALIGNMENT:
         found.append(Violation(ErrorCode.TENSOR_SHARED_ADDRESS, request.shared_address))
     elif not 0 <= request.shared_address <= shared_bytes - fields.bytes:
-        found.append(Violation(ErrorCode.TENSOR_SHARED_RANGE, request.shared_address))
+        found.append(Violation(ErrorCode.TENSOR_SHARED_RANGE, request.shared_address,
+                               note=f"the box has {fields.bytes} bytes, shared memory {shared_bytes}"))
     return sorted(found, key=_order)
 
 
@@ -227,7 +241,8 @@ def _coordinates(fields, request):
         lower, upper = fields.lower_corner[dimension - 1], fields.upper_corner[dimension - 1]
         value = request.coordinates[dimension]
         if not lower <= value < fields.sizes[dimension] + upper:
-            yield Violation(ErrorCode.TENSOR_COORDINATE_BOX, value, dimension)
+            yield Violation(ErrorCode.TENSOR_COORDINATE_BOX, value, dimension,
+                            note=f"it goes from {lower} to {fields.sizes[dimension] + upper - 1}")
         offset = request.offsets[dimension - 1] if request.offsets else 0
         if not 0 <= offset < 1 << COORDINATE_OFFSET_BITS[spatial] or (request.store and offset):
             yield Violation(ErrorCode.TENSOR_OFFSET, offset, dimension)

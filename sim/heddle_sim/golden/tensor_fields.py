@@ -72,7 +72,7 @@ class TensorFields:
     @property
     def counts(self):
         """Elements that are moved of each dimension of a tiled box."""
-        return tuple(-(-box // step) for box, step in zip(self.box, self.steps))
+        return tuple(-(-box // max(step, 1)) for box, step in zip(self.box, self.steps))     # less than 1 breaks a rule
 
     @property
     def row_bytes(self):

@@ -27,6 +27,7 @@ from heddle.isa.layout import (
     Swizzle,
 )
 from heddle.tmau.descriptor import MAX_RANK, TensorMode
+from heddle.tmau.swizzle import swizzles
 
 from .fields import FIELDS, opcode_of
 
@@ -171,13 +172,14 @@ def _element_shift(value, word, cfg):
 
 def _plain_copy(value, word, cfg):
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
-    swizzles = cfg is None or cfg.tensors or swizzle in (Swizzle.NONE.value, Swizzle.B128.value)
+    known = tuple(Swizzle) if cfg is None else (Swizzle.NONE, *swizzles(cfg))
     defined = reduction in {member.value for member in Reduction}
     reduces = (cfg is None or cfg.reductions) and defined and _get(word, "modifiers.copy.destination") == Space.GLOBAL.value
-    if swizzles and (reduces or reduction == Reduction.NONE.value):
+    if Swizzle(swizzle) in known and (reduces or reduction == Reduction.NONE.value):
         return None
     allowed = "without reduction" if cfg and not cfg.reductions else "without reduction, or with a defined one into global memory"
-    return f"a copy {allowed}" + ("" if cfg is None or cfg.tensors else ", and without swizzle or with .128B")
+    missing = [f".{mode.name[1:]}B" for mode in Swizzle if mode not in known]
+    return f"a copy {allowed}" + (f", and without {', '.join(missing)}" if missing else "")
 
 
 def _multicast(value, word, cfg):

@@ -132,12 +132,13 @@ def _modifier_rows(group):
 def _modifiers():
     yield "## Modifiers"
     yield ""
-    yield "In any order, except that copies name the destination first. The core executes `copy_block` and `copy_rows` without"
-    yield "reduction, and without swizzle or with `.128B` (any in a configuration with tensors), and `copy_tensor` with a reduction to"
-    yield "global memory only; the others are encoded and raise UNSUPPORTED. With `.t1`, B lies in rows of k: thread n's address is that"
-    yield "of the first element of column n, and uniform register `ur4` of address `ur4:rf290:imm` holds the distance of the rows, in"
-    yield "elements of the segment: a multiple of 16 bytes below the size of shared memory. Columns and, with `.kb` and `.sum`, words along"
-    yield "k are taken one by one, and slices are outermost, also with `.kin`: the sums are the same, and each byte of B is read once."
+    yield "In any order, except that copies name the destination first. The core executes `copy_block` and `copy_rows` without swizzle or"
+    yield "with one that the configuration has (`.128B` with `copy_swizzles`, any with `tensors` too), copies with a reduction only into"
+    yield "global memory and where the configuration has `reductions`; the others are encoded and raise UNSUPPORTED. With `.t1`, B lies in"
+    yield "rows of k: thread n's address is that of the first element of column n, and uniform register `ur4` of address `ur4:rf290:imm`"
+    yield "holds the distance of the rows, in elements of the segment: a multiple of 16 bytes below the size of shared memory. Columns and,"
+    yield "with `.kb` and `.sum`, words along k are taken one by one, and slices are outermost, also with `.kin`: the sums are the same, and"
+    yield "each byte of B is read once."
     yield ""
     rows = [row for group in MODIFIERS for row in _modifier_rows(group)]
     yield from _table(["instructions", "meaning", "modifiers", "default"], rows)

@@ -4,7 +4,9 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
+from heddle.errors import ErrorCode
 from heddle.tmau.descriptor import Interleave, TensorMode
+from heddle.tmau.rules import RULES
 from heddle.tmau.tensor_layouts import box_layout, tensor_failure_layout, tensor_request_layout
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
@@ -12,6 +14,7 @@ from heddle_sim.harness import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource
+from ..tensor_rules import DESCRIPTORS, IN_IM2COL, IN_TILE, REQUESTS, TILE, bytes_of
 from ..tensors import box_of, broken, legal_cases, random_fields, random_request, request_members
 
 
@@ -38,6 +41,16 @@ def check_box(box, expected, fields):
             names += ["step_blocks", "place"]
         for name in names:
             assert loop[name] == wanted[name], f"{name} of dimension {d}: {loop[name]}, expected {wanted[name]}"
+
+
+class _Bytes:
+    """A descriptor by its bytes."""
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+
+    def encode(self):
+        return self.descriptor
 
 
 async def _run(dut, cases, rng, source_pause, sink_pauses):
@@ -116,27 +129,38 @@ async def broken_descriptors(dut):
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
     cfg = bench_config()
 
-    class Bits:
-        def __init__(self, descriptor):
-            self.descriptor = descriptor
-
-        def encode(self):
-            return self.descriptor
-
     cases = []
     for _ in range(150):
         fields = random_fields(rng, cfg)
         descriptor = bytearray(fields.encode())
         byte = int(rng.integers(2))
         descriptor[8 + byte] ^= int(rng.choice([1, 2, 4, 8, 16, 24, 32, 64, 96, 128] if byte else [1, 2, 4, 8, 16, 32, 64, 128]))
-        cases.append((Bits(bytes(descriptor)), random_request(rng, cfg, fields)))
+        cases.append((_Bytes(bytes(descriptor)), random_request(rng, cfg, fields)))
     _, seen = await _run(dut, cases, rng, none(), (none(), none()))
     assert len(seen) > 5, f"few rules were broken: {seen}"
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
-async def a_request_takes_as_many_cycles_as_dimensions(dut):
+@cocotb.parametrize(sink=PATTERNS)
+async def every_rule(dut, sink):
+    """Each rule that a request or 128 bytes can break, alone; a request that breaks none in between."""
     rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    cases = legal_cases(rng, bench_config(), 30)
+    cases = []
+    for name, code in ((code.name.removeprefix("TENSOR_"), code) for code, rule in RULES.items()
+                       if rule.encoded and code != ErrorCode.TENSOR_BYTES):
+        fields, request = REQUESTS[name][:2] if name in REQUESTS else (DESCRIPTORS[name][0], None)
+        request = request or (IN_IM2COL if fields.mode == TensorMode.IM2COL else IN_TILE)
+        assert first_violation(TensorFields.decode(bytes_of(fields)), request, bench_config().shared_bytes, 64).error == code
+        cases += [(_Bytes(bytes_of(fields)), request), (TILE, IN_TILE)]
+    _, seen = await _run(dut, cases, rng, none(), [pattern(sink, rng) for _ in range(2)])
+    assert len(seen) == 1 + len(cases) // 2
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+@cocotb.parametrize(rank=[1, 2, 3, 4, 5, None])
+async def a_request_takes_as_many_cycles_as_dimensions(dut, rank):
+    """One with interleave one more; results leave while the next request is set up."""
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cases = [case for case in legal_cases(rng, bench_config(), 30 if rank is None else 100) if rank in (None, case[0].rank)]
     cycles, _ = await _run(dut, cases, rng, none(), (none(), none()))
-    assert cycles <= sum(max(fields.rank, 2) + 1 + (fields.interleave != Interleave.NONE) for fields, _ in cases) + 4
+    assert cycles <= sum(fields.rank + (fields.interleave != Interleave.NONE) for fields, _ in cases) + 4

@@ -25,6 +25,8 @@ def _cases():
     yield CopyCase(row=64, rank=4, pixels=True, swizzle=Swizzle.B64), 0.95
     yield from ((CopyCase(row=row, store=True), 0.95) for row in (16, 32, 64, 128, 256))
     yield from ((CopyCase(row=row, store=True, swizzle=mode), 0.95) for row, mode in ((64, Swizzle.B64), (128, Swizzle.B128)))
+    # Requests of one row: this bench gives one a cycle, a program one in two.
+    yield from ((CopyCase(row=row, rank=1, store=store), 0.95) for store in (False, True) for row in (16, 32, 64))
 
 
 CASES = list(_cases())
