@@ -122,6 +122,11 @@ class DerivedParameters:
         return 2 + 2 * self.lane_registers
 
     @property
+    def single_reads(self):
+        """Nothing that reads shared memory asks for more than one bank at a time."""
+        return self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES and not self.rnn
+
+    @property
     def registered_alu(self):
         """The ALUs of the thread unit give their results a cycle later."""
         return self.far_registers and not self.thread_overlap
