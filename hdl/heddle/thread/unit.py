@@ -211,7 +211,7 @@ class ThreadUnit(Component):
             predicates.write_group.eq(self._slot_step.group),
             predicates.write_slots.eq(self._slot_step.active),
             predicates.write_value.eq(self._array.compare_result),
-            self._step_taken.eq(Mux(self._accesses & ~self._memory.failing, self._memory.taken, self._step_valid & self._late.ready)),
+            self._step_taken.eq(Mux(self._accesses & ~self._memory.stopped, self._memory.taken, self._step_valid & self._late.ready)),
         ]
 
     def _multiply(self, m):
