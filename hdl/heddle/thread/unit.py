@@ -148,7 +148,8 @@ class ThreadUnit(Component):
         taken = self._taken = Signal(name="taken")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
-            incoming.ready.eq(~self._valid | leave),
+            # With far registers the next one a cycle later: what lets one go does not reach the registers of another.
+            incoming.ready.eq(~self._valid | (0 if self.cfg.late_address_checks else leave)),
             taken.eq(incoming.valid & incoming.ready),
             none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
             predicates.start.eq(self.start),

@@ -139,7 +139,7 @@ async def operation_cycles(dut):
     four = {"access": Access.V4, "value": 3}
     late = int(bench.cfg.far_registers)                 # the writer takes an operation a cycle after the one before
     write = 4 * (groups + (2 if overlap else 3)) + late         # four product registers
-    far = bench.cfg.register_read_latency - 2           # cycles that registers take longer
+    far = bench.cfg.register_read_latency - 2 + late    # cycles that registers, and the next operation, take longer
     near = far + late                                   # and banks
     alone = bench.cfg.threads * (2 if bench.cfg.late_address_checks else 1)     # accesses of one thread after the other
     cases = {       # operation, cycles, cycles with thread_overlap
