@@ -16,6 +16,12 @@ def test_shared_memory(readers, writers, shared_writes, far, simulator, seed):
               parameters={"readers": readers, "writers": writers})
 
 
+def test_shared_memory_with_single_reads(simulator, seed):
+    cfg = load_config("tiny").replace(shared_writes=1, far_registers=True, fetch_words=1, thread_slots=1, thread_multipliers=1, rnn=False)
+    run_bench(SharedMemory(cfg), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
+              parameters={"readers": 3, "writers": 2})
+
+
 @pytest.mark.parametrize("ports", [{"readers": 0}, {"writers": 0}, {"readers": 1.5}])
 def test_shared_memory_parameters(ports):
     with pytest.raises(ValueError, match="^(readers|writers) must be an integer of at least 1, not "):

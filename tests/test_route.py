@@ -7,6 +7,7 @@ import pytest
 from heddle_sim.cli import main
 from heddle_sim.constant_inputs import fold_zero_inputs
 from heddle_sim.floorplan import keep_rows_empty, place_blocks
+from heddle_sim.global_reset import globalise_reset
 from heddle_sim.multiplier_registers import pack_multiplier_registers
 from heddle_sim.register_copies import copy_registers
 
@@ -127,6 +128,18 @@ def test_empty_rows_lie_between_those_of_blocks():
     assert len(set(filled)) == len(filled) == 28 * 123 * 16
     rows = {int(site.split("/")[1][1:]) for site in filled}
     assert not rows & {10, 22, 34, 46, 58, 70, 82} and all(row + 1 not in rows for row in rows)
+
+
+def test_reset_goes_over_the_clock_network():
+    design = Netlist(reset=RESET)
+    design.cells["table"] = {"type": "LUT4", "connections": {"A": [RESET]}, "port_directions": {"A": "input"}}
+    netlist = {"modules": {"top": {"cells": design.cells, "ports": {"rst": {"bits": [RESET]}},
+                                   "netnames": {"all": {"bits": list(range(design.bits))}}}}}
+    before = [name for name, cell in design.cells.items() if cell["connections"].get("LSR") == [RESET]]
+    assert globalise_reset(netlist) == len(before) == 18
+    buffer = design.cells["global_reset"]["connections"]
+    assert buffer["CLKI"] == design.cells["table"]["connections"]["A"] == [RESET]
+    assert all(design.cells[name]["connections"]["LSR"] == buffer["CLKO"] for name in before)
 
 
 def test_zeros_at_adders_become_part_of_their_tables():

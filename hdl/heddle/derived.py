@@ -122,6 +122,16 @@ class DerivedParameters:
         return 2 + 2 * self.lane_registers
 
     @property
+    def late_address_checks(self):
+        """A step of a load or store goes ahead while its addresses are checked, and is dropped where one is wrong."""
+        return self.far_registers and not self.thread_overlap
+
+    @property
+    def single_reads(self):
+        """Nothing that reads shared memory asks for more than one bank at a time."""
+        return self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES and not self.rnn
+
+    @property
     def registered_alu(self):
         """The ALUs of the thread unit give their results a cycle later."""
         return self.far_registers and not self.thread_overlap

@@ -22,16 +22,21 @@ class Buffer(Component):
     ----------
     shape : ShapeLike
         Payload of both streams.
+    drops : bool
+        Whether there is ``drop``.
 
     Members
     -------
     i : In(stream.Signature(shape))
     o : Out(stream.Signature(shape))
+    drop : In(1)
+        The item that came last, in the cycle before, is not wanted; none comes in this cycle. ``o.valid`` depends on it.
     """
 
-    def __init__(self, shape):
+    def __init__(self, shape, drops=False):
         self.shape = shape
-        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))})
+        self._drops = drops
+        super().__init__({"i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape))} | ({"drop": In(1)} if drops else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -39,18 +44,24 @@ class Buffer(Component):
         spare_valid = Signal()
         payload = Signal(self.shape, reset_less=True)
         spare = Signal(self.shape, reset_less=True)
-        m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(valid), self.o.payload.eq(payload)]
+        wanted, spare_wanted = valid, spare_valid
+        if self._drops:     # it is the spare one where there is one
+            wanted, spare_wanted = valid & (spare_valid | ~self.drop), spare_valid & ~self.drop
+        m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(wanted), self.o.payload.eq(payload)]
 
         with m.If(~spare_valid):
             m.d.sync += spare.eq(self.i.payload)
         with m.If(~valid | self.o.ready):
             m.d.sync += [
                 payload.eq(Mux(spare_valid, spare, self.i.payload)),
-                valid.eq(spare_valid | self.i.valid),
+                valid.eq(spare_wanted | self.i.valid),
                 spare_valid.eq(0),
             ]
         with m.Elif(self.i.valid):
             m.d.sync += spare_valid.eq(1)
+        if self._drops:
+            with m.Elif(self.drop):
+                m.d.sync += [valid.eq(wanted), spare_valid.eq(0)]
         return m
 
 

@@ -14,6 +14,7 @@ from heddle.yosys import YosysError, run_yosys
 
 from .constant_inputs import fold_zero_inputs
 from .floorplan import LANE_PARTS, keep_rows_empty, place_blocks
+from .global_reset import globalise_reset
 from .multiplier_registers import pack_multiplier_registers
 from .ports import component_ports
 from .progress import Progress
@@ -135,6 +136,7 @@ def _place_and_route(component, seed, time_limit_s):
     fold_zero_inputs(netlist)
     placer = []
     if place_blocks(netlist):       # a whole device
+        globalise_reset(netlist)
         copy_registers(netlist, LANE_PARTS)
         keep_rows_empty(netlist)
         placer = ["--placer", "static"]

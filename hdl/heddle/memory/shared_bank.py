@@ -13,7 +13,7 @@ class SharedBank(Component):
     """``cfg.shared_rows`` words of 16 bytes: one read and one write a cycle, each for the first port that requests.
 
     Grants are combinational; ``data`` follows one cycle after a read was granted. A write to the row that is read in the same
-    cycle (with ``ahead``: that a port asks for) is not granted. See ``SharedMemory``.
+    cycle is not granted; with ``ahead`` none comes that must not be written. See ``SharedMemory``.
 
     Members
     -------
@@ -46,11 +46,13 @@ class SharedBank(Component):
         # Block RAM leaves open what a read of a row in the cycle of its write returns, so the write waits.
         blocked, hit = Signal(), Signal(len(self.read))     # each row is compared, then the right one taken: fewer levels
         writing = self._arbitrate(m, self.write, blocked)
+        if not self._ahead:
+            m.d.comb += [
+                hit.eq(Cat(port.row == write.addr for port in self.read)),
+                blocked.eq((hit & Cat(port.grant for port in self.read)).any()),
+            ]
         m.d.comb += [
             write.addr.eq(self._first(self.write, "row")),
-            hit.eq(Cat(port.row == write.addr for port in self.read)),
-            # One that asks in vain has the same row a cycle later: a write that waits for it needs no grant to be known.
-            blocked.eq((hit & Cat(port.request if self._ahead else port.grant for port in self.read)).any()),
             write.data.eq(self._first(self.write, "data")),
             write.en.eq(self._first(self.write, "mask") & (writing & ~blocked).replicate(BANK_BYTES)),
         ]

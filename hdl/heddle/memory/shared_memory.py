@@ -1,9 +1,10 @@
 """Shared memory of a core: eight banks of 16 bytes with fixed priorities."""
 
-from amaranth.hdl import Module, Mux
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In
 
 from ..constants import BANKS
+from ..datapath.gates import any_of
 from ..layouts import BankReadPort, BankWritePort
 from ..once import Once
 from .shared_bank import SharedBank
@@ -24,7 +25,8 @@ class SharedMemory(Component):
     Area: ``cfg.shared_bytes`` of block RAM; a ``readers``-way row multiplexer and a ``writers``-way 16-byte multiplexer per bank.
 
     With ``cfg.shared_writes`` 1 there is one bus for the words that are written: a port asks for one bank at a time, with row, data and
-    mask on the lines of bank 0, and only the requesting write port with the lowest index is granted.
+    mask on the lines of bank 0, and only the requesting write port with the lowest index is granted. With ``cfg.far_registers`` rows are
+    compared for each write port on its own, before the bus; with ``cfg.single_reads`` a read port has one row, on the lines of bank 0 too.
 
     Parameters
     ----------
@@ -58,11 +60,12 @@ class SharedMemory(Component):
         m = Module()
         banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
         writes = self._one_write(m) if self._common else self.write
+        several = not (self._ahead and self.cfg.single_reads)       # rows of a reader
         for index in range(BANKS):
             bank = banks.instantiate(m, f"bank_{index}")
             for outer, inner in zip(self.read, bank.read):
                 m.d.comb += [
-                    inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index]),
+                    inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index if several else 0]),
                     outer.grant[index].eq(inner.grant), outer.data[index].eq(bank.data),
                 ]
             for outer, inner in zip(writes, bank.write):
@@ -76,14 +79,38 @@ class SharedMemory(Component):
         """The bus of ``shared_writes`` 1, as the only write port of the banks."""
         bus = BankWritePort(self.cfg).create(path=("bus",))
         self._asks = list(self.asks) if self._ahead else [port.request.any() for port in self.write]
-        m.d.comb += bus.request.eq(self._of_first([port.request for port in self.write]))
+        if self._ahead:
+            self._grant_ahead(m, bus)
+        else:
+            m.d.comb += bus.request.eq(self._of_first([port.request for port in self.write]))
         for name in ("row", "data", "mask"):
             m.d.comb += [value.eq(self._of_first([getattr(port, name)[0] for port in self.write])) for value in getattr(bus, name)]
-        taken = 0
-        for port, asks in zip(self.write, self._asks):
-            m.d.comb += port.grant.eq(Mux(taken, 0, bus.grant))
-            taken = taken | asks
+        if not self._ahead:
+            taken = 0
+            for port, asks in zip(self.write, self._asks):
+                m.d.comb += port.grant.eq(Mux(taken, 0, bus.grant))
+                taken = taken | asks
         return [bus]
+
+    def _grant_ahead(self, m, bus):
+        """What reaches the banks of each write port. No multiplexer of rows stands in front of the comparisons."""
+        granted, taken = [], Const(0)
+        for number, port in enumerate(self.write):
+            blocked = Signal(name=f"blocked_{number}")
+            # One that asks in vain has the same row a cycle later: a write that waits for it needs no grant to be known.
+            m.d.comb += [
+                blocked.eq(Cat(self._same_row(port, reader) for reader in self.read).any()),
+                port.grant.eq(port.request & (~taken & ~blocked).replicate(BANKS)),
+            ]
+            granted.append(port.grant)
+            taken = taken | self._asks[number]
+        m.d.comb += bus.request.eq(any_of(granted))
+
+    def _same_row(self, port, reader):
+        """Whether a reader asks for the bank and the row that a write port asks for."""
+        if self.cfg.single_reads:
+            return (port.request & reader.request).any() & (port.row[0] == reader.row[0])
+        return Cat(asks & asked & (port.row[0] == row) for asks, asked, row in zip(port.request, reader.request, reader.row)).any()
 
     def _of_first(self, values):
         """The value of the first write port that asks for a bank."""

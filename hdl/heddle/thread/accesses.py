@@ -27,6 +27,9 @@ def slot_step_layout(cfg):
 class Accesses(Component):
     """Checks the addresses of a group, then loads or stores in the banks of shared memory or, thread by thread, in global memory.
 
+    With ``cfg.late_address_checks`` the result of the check comes a cycle later: a step of shared memory is then taken back, one of global
+    memory takes a cycle more.
+
     Members
     -------
     operation, start, leave
@@ -42,7 +45,9 @@ class Accesses(Component):
     taken : Out(1)
         The step is done with.
     failing, failed : Out(1)
-        The step has a wrong address, and ends the operation; it did.
+        The step has a wrong address, and ends the operation; it did. With ``cfg.late_address_checks`` the step of the cycle before.
+    stopped : Out(1)
+        The step in the slots is not to be done.
     code, operand
         Of the error of ``operation``, an address of its own or one that memory answered.
     error : Out(1)
@@ -74,7 +79,7 @@ class Accesses(Component):
             "bank_write": Out(BankWritePort(cfg)),
             "port": Out(GlobalPort(cfg, cfg.tag_bits)),
             "taken": Out(1),
-            "failing": Out(1), "failed": Out(1),
+            "failing": Out(1), "failed": Out(1), "stopped": Out(1),
             "code": Out(ErrorCode), "operand": Out(32), "error": Out(1),
             "same": Out(1),
             "occupied": Out(1), "requesting": Out(1), "storing": Out(1), "in_flight": Out(1),
@@ -100,7 +105,7 @@ class Accesses(Component):
         self._return(m, gather, one)
         m.d.comb += [
             self.taken.eq(Mux(self.operation.space == Space.GLOBAL, taken, gather.ready)),
-            self.occupied.eq(gather.occupied | one.loading),
+            self.occupied.eq(gather.occupied | one.loading | (self.failing if self.cfg.late_address_checks else 0)),
         ]
         return m
 
@@ -111,14 +116,24 @@ class Accesses(Component):
         operands = list(self.address)
         address = Signal(32, name="one_address")
         failed_slot = Signal(range(self.slots), reset_less=True)
+        late, turn, wrong = self.cfg.late_address_checks, self.step.slot, address
+        self._bad = check.bad
+        if late:
+            wrong = Signal(32, name="wrong_address", reset_less=True)
+            m.d.sync += self.failing.eq(self.valid & check.bad & ~self.failing & ~self.failed)
+            with m.If(~self.failing & ~self.failed):
+                m.d.sync += wrong.eq(select_one_hot(1 << check.bad_slot, operands))
+        else:
+            turn = Mux(self.failed, failed_slot, turn)
+            m.d.comb += self.failing.eq(self.valid & check.bad)
         m.d.comb += [port.eq(operand) for port, operand in zip(check.addresses, operands)]
         m.d.comb += [
             check.active.eq(self.step.active), check.access.eq(self.operation.access),
-            check.space.eq(self.operation.space), check.address.eq(address),
-            self.failing.eq(self.valid & check.bad),
-            address.eq(select_one_hot(1 << Mux(self.failed, failed_slot, self.step.slot), operands)),
+            check.space.eq(self.operation.space), check.address.eq(wrong),
+            self.stopped.eq((self.failing | self.failed) if late else self.failing),
+            address.eq(select_one_hot(1 << turn, operands)),
             self.code.eq(Mux(one.read_error, ErrorCode.AXI_READ, check.code)),
-            self.operand.eq(Mux(one.read_error, one.read_error_address, address)), self.error.eq(one.read_error),
+            self.operand.eq(Mux(one.read_error, one.read_error_address, wrong)), self.error.eq(one.read_error),
         ]
         with m.If(self.leave):
             m.d.sync += self.failed.eq(0)
@@ -129,7 +144,7 @@ class Accesses(Component):
     def _shared(self, m, gather):
         step, is_global = self.step, self.operation.space == Space.GLOBAL
         m.d.comb += [
-            gather.valid.eq(self.valid & ~is_global & ~self.failing), gather.hold.eq(self.hold_shared),
+            gather.valid.eq(self.valid & ~is_global & ~self.stopped), gather.hold.eq(self.hold_shared),
             gather.waiting.eq(step.active), gather.word.eq(step.word), gather.group.eq(step.group),
             gather.store.eq(self.operation.kind == ThreadKind.STORE), gather.access.eq(self.operation.access),
             self.requesting.eq(gather.requesting), self.storing.eq(gather.storing),
@@ -137,6 +152,8 @@ class Accesses(Component):
         ]
         m.d.comb += [port.eq(address) for port, address in zip(gather.address, self.address)]
         m.d.comb += [port.eq(word) for port, word in zip(gather.data, self.data)]
+        if self.cfg.late_address_checks:
+            m.d.sync += gather.drop.eq(gather.valid & gather.ready & self._bad)
         if not self.cfg.thread_overlap:
             return
         m.submodules.same_address = same = SameAddress(self.cfg)
@@ -149,9 +166,12 @@ class Accesses(Component):
     def _global(self, m, access, address):
         """Returns whether the thread that has its turn is done with."""
         step, operation, taken, active = self.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
+        checked = Signal(name="checked", init=1)
+        if self.cfg.late_address_checks:
+            m.d.sync += checked.eq(self.valid & ~self.taken)
         m.d.comb += [
             active.eq(step.active.bit_select(step.slot, 1)),
-            access.valid.eq(self.valid & (operation.space == Space.GLOBAL) & ~self.failing & active & ~self.hold),
+            access.valid.eq(self.valid & (operation.space == Space.GLOBAL) & checked & ~self.stopped & active & ~self.hold),
             taken.eq(self.valid & (~active | (access.valid & access.ready))),
             access.address.eq(address), access.data.eq(select_one_hot(1 << step.slot, self.data)),
             access.group.eq(step.group), access.slot.eq(step.slot), access.word.eq(step.word), access.last_word.eq(step.last_word),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import REGISTER_BITS
 from ..layouts import ThreadKind, thread_operation_layout
 from ..stream import Queue, link
+from .operands import walk_kind, walk_kind_layout
 from .registers import OPERAND_QUEUE, WORDS, OperandReader, earlier_writes
 
 __all__ = ["Entrance"]
@@ -25,8 +26,8 @@ class Entrance(Component):
     stop, cancel : In(1)
         The operation of ``o`` comes to be discarded; the rest of the one in the slots is. With ``cfg.thread_overlap`` neither
         counts: the slots take all operands.
-    slots_valid, slots_operation
-        The operation in the slots.
+    slots_operation, slots_kind
+        The operation in the slots; see ``walk_kind``.
     writing, destination
         See ``OperandReader``; with ``cfg.thread_overlap`` the last one belongs to the operation in the slots.
     factor_write, read, read_number, read_group, read_grant, arrive, write_place, take, read_place, available, arriving, event_stalls
@@ -43,6 +44,7 @@ class Entrance(Component):
             "stop": In(1),
             "cancel": In(1),
             "slots_operation": In(thread_operation_layout),
+            "slots_kind": In(walk_kind_layout),
             "writing": In(WORDS).array(earlier_writes(cfg)),
             "destination": In(REGISTER_BITS).array(earlier_writes(cfg)),
             "factor_write": In(1),
@@ -76,7 +78,7 @@ class Entrance(Component):
         else:
             link(m, queue.o, self.o)
             m.d.comb += [
-                reader.operation.eq(self.slots_operation), reader.start.eq(self.o.valid & self.o.ready),
+                reader.operation.eq(self.slots_operation), reader.kind.eq(self.slots_kind), reader.start.eq(self.o.valid & self.o.ready),
                 reader.none.eq(self.stop | (self.o.payload.kind == ThreadKind.LANE_MASK)), reader.cancel.eq(self.cancel),
                 self.busy.eq(queue.level != 0),
             ]
@@ -85,11 +87,12 @@ class Entrance(Component):
     def _read_ahead(self, m, queue, reader):
         """``operation`` stays for its reads when it has gone to the slots; the next one comes when both are over."""
         operation = Signal(thread_operation_layout, name="operation_ahead", reset_less=True)
+        kind = Signal(walk_kind_layout, name="kind_ahead", reset_less=True)
         waits = Signal(name="operation_waits")
         m.d.comb += [
             queue.o.ready.eq((~waits | self.o.ready) & reader.over),
             self.o.valid.eq(waits), self.o.payload.eq(operation),
-            reader.operation.eq(operation), reader.start.eq(queue.o.valid & queue.o.ready),
+            reader.operation.eq(operation), reader.kind.eq(kind), reader.start.eq(queue.o.valid & queue.o.ready),
             reader.none.eq(queue.o.payload.kind == ThreadKind.LANE_MASK), reader.ahead.eq(waits),
             self.busy.eq((queue.level != 0) | waits),
         ]
@@ -97,3 +100,4 @@ class Entrance(Component):
             m.d.sync += waits.eq(0)
         with m.If(reader.start):
             m.d.sync += [waits.eq(1), operation.eq(queue.o.payload)]
+            m.d.sync += [kind[name].eq(value) for name, value in walk_kind(queue.o.payload).items()]

@@ -31,6 +31,8 @@ class Gather(Component):
     -------
     valid, ready
         A group is taken when both are high.
+    drop : In(1)
+        The group that was taken in the cycle before is not wanted, and none comes. Only with ``cfg.late_address_checks``.
     waiting : In(slots)
         Threads of the group that access memory.
     address : In(cfg.shared_address_bits).array(slots)
@@ -73,7 +75,7 @@ class Gather(Component):
             "storing": Out(1),
             "in_flight": Out(1),
             "event_conflicts": Out(1),
-        })
+        } | ({"drop": In(1)} if cfg.late_address_checks else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -111,7 +113,9 @@ class Gather(Component):
         if not self.cfg.far_registers:
             m.d.comb += self.occupied.eq(self._occupied)
             return groups
-        m.submodules.buffer = buffer = Buffer(layout)
+        m.submodules.buffer = buffer = Buffer(layout, drops=self.cfg.late_address_checks)
+        if self.cfg.late_address_checks:
+            m.d.comb += buffer.drop.eq(self.drop)
         m.d.comb += [
             buffer.i.valid.eq(groups.valid), buffer.i.payload.eq(groups.payload), groups.ready.eq(buffer.i.ready),
             self.occupied.eq(self._occupied | buffer.o.valid),

@@ -1,6 +1,7 @@
 """The order in which an operation uses registers."""
 
 from amaranth import *
+from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import REGISTER_BITS
@@ -8,7 +9,25 @@ from ..isa.layout import Access, AluFunction, Space
 from ..layouts import ThreadKind, thread_operation_layout
 from .steps import Steps
 
-__all__ = ["OperandWalk"]
+__all__ = ["OperandWalk", "walk_kind", "walk_kind_layout"]
+
+# What an operation needs: it stores, loads or stores; a register that is first in every step, a second one; threads take turns; words - 1.
+walk_kind_layout = data.StructLayout({"store": 1, "accesses": 1, "first": 1, "second": 1, "serial": 1, "words": 2})
+
+
+def walk_kind(operation):
+    """``walk_kind_layout`` of an operation, by name; whoever has the operation in a register has this beside it."""
+    access = operation.access
+    computes = (operation.kind == ThreadKind.ALU) | (operation.kind == ThreadKind.COMPARE)
+    moves = (operation.kind == ThreadKind.ALU) & (operation.function == AluFunction.MOV)
+    store = operation.kind == ThreadKind.STORE
+    accesses = store | (operation.kind == ThreadKind.LOAD)
+    word_by_word = store | (operation.kind == ThreadKind.ALU)
+    return {
+        "store": store, "accesses": accesses, "first": computes & ~moves, "second": store | (computes & operation.b_is_register),
+        "serial": accesses & (operation.space == Space.GLOBAL),
+        "words": Cat(word_by_word & ((access == Access.V2) | (access == Access.V4)), word_by_word & (access == Access.V4)),
+    }
 
 
 class OperandWalk(Component):
@@ -20,8 +39,8 @@ class OperandWalk(Component):
 
     Members
     -------
-    operation
-        Constant while not ``done``.
+    operation, kind
+        Constant while not ``done``; see ``walk_kind``.
     start, none : In(1)
         Begin in the next cycle, or be ``done`` at once.
     advance, cancel : In(1)
@@ -40,6 +59,7 @@ class OperandWalk(Component):
         self.cfg = cfg
         super().__init__({
             "operation": In(thread_operation_layout),
+            "kind": In(walk_kind_layout),
             "start": In(1),
             "none": In(1),
             "advance": In(1),
@@ -59,25 +79,17 @@ class OperandWalk(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.steps = steps = Steps(self.cfg)
-        operation, access = self.operation, self.operation.access
-        computes, store, accesses, word_by_word = Signal(), Signal(), Signal(), Signal()
-        need_first, need_second, first_is_over = Signal(), Signal(), Signal()
+        operation, kind = self.operation, self.kind
+        need_first, first_is_over = Signal(), Signal()
         m.d.comb += [
-            computes.eq((operation.kind == ThreadKind.ALU) | (operation.kind == ThreadKind.COMPARE)),
-            store.eq(operation.kind == ThreadKind.STORE),
-            word_by_word.eq(store | (operation.kind == ThreadKind.ALU)),
-            accesses.eq(store | (operation.kind == ThreadKind.LOAD)),
-            need_first.eq(Mux(accesses, (steps.slot == 0) & (steps.word == 0), computes & ~(
-                (operation.kind == ThreadKind.ALU) & (operation.function == AluFunction.MOV)))),
-            need_second.eq(store | (computes & operation.b_is_register)),
+            need_first.eq(Mux(kind.accesses, (steps.slot == 0) & (steps.word == 0), kind.first)),
             self.second.eq(first_is_over | ~need_first),
-            self.needed.eq(~self.second | need_second),
-            self.final.eq(self.second | ~need_second), self.last.eq(self.final & steps.last),
+            self.needed.eq(~self.second | kind.second),
+            self.final.eq(self.second | ~kind.second), self.last.eq(self.final & steps.last),
             # Vectors begin at a multiple of their length.
-            self.number.eq(Mux(~self.second, operation.a | steps.word, Mux(store, operation.c | steps.word, operation.b))),
+            self.number.eq(Mux(~self.second, operation.a | steps.word, Mux(kind.store, operation.c | steps.word, operation.b))),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
-            steps.serial.eq(accesses & (operation.space == Space.GLOBAL)),
-            steps.words.eq(Cat(word_by_word & ((access == Access.V2) | (access == Access.V4)), word_by_word & (access == Access.V4))),
+            steps.serial.eq(kind.serial), steps.words.eq(kind.words),
             steps.advance.eq(self.advance & self.final),
         ]
         m.d.comb += [getattr(self, name).eq(getattr(steps, name)) for name in ("group", "slot", "word", "last_word", "done")]

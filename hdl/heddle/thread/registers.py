@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, REGISTER_BITS
 from ..layouts import thread_operation_layout
-from .operands import OperandWalk
+from .operands import OperandWalk, walk_kind_layout
 
 __all__ = ["OPERAND_QUEUE", "WORDS", "OperandReader", "earlier_writes"]
 
@@ -54,6 +54,7 @@ class OperandReader(Component):
         self.cfg = cfg
         super().__init__({
             "operation": In(thread_operation_layout),
+            "kind": In(walk_kind_layout),
             "start": In(1),
             "none": In(1),
             "cancel": In(1),
@@ -87,7 +88,7 @@ class OperandReader(Component):
         if overlap:
             hazards[-1] = hazards[-1] & self.ahead
         m.d.comb += [
-            walk.operation.eq(self.operation), walk.start.eq(self.start), walk.none.eq(self.none),
+            walk.operation.eq(self.operation), walk.kind.eq(self.kind), walk.start.eq(self.start), walk.none.eq(self.none),
             walk.cancel.eq(0 if overlap else self.cancel),
             full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])),
             hazard.eq(Cat(hazards).any() | (self.factor_write & (walk.number >= FIRST_FACTOR_REGISTER))),

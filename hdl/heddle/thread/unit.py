@@ -22,7 +22,7 @@ from .accesses import Accesses, slot_step_layout
 from .entrance import Entrance
 from .late import LateResults
 from .late_operation import LateOperation
-from .operands import OperandWalk
+from .operands import OperandWalk, walk_kind, walk_kind_layout
 from .predicates import Predicates
 from .returns import Returns, destination_words
 from .slot_array import SlotArray
@@ -120,6 +120,7 @@ class ThreadUnit(Component):
         cfg = self.cfg
         self._valid = Signal(name="slot_valid")
         self._operation = Signal(thread_operation_layout, name="slot_operation", reset_less=True)
+        self._walk_kind = Signal(walk_kind_layout, name="slot_kind", reset_less=True)
         self._active = Signal(cfg.threads, name="slot_active", reset_less=True)
         self._discarded = Signal(name="slot_discarded", reset_less=True)
         self._step_valid = Signal(name="step_valid")
@@ -132,10 +133,8 @@ class ThreadUnit(Component):
         self._buffer = Signal(name="result_buffer")
 
     def _kind(self, m):
-        """What kind of operation is in the slot stage."""
-        operation = self._operation
-        self._is = {kind: Signal(name=f"is_{kind.name.lower()}") for kind in ThreadKind}
-        m.d.comb += [signal.eq(operation.kind == kind) for kind, signal in self._is.items()]
+        """What kind of operation is in the slot stage, decoded when it enters."""
+        self._is = {kind: Signal(name=f"is_{kind.name.lower()}", reset_less=True) for kind in ThreadKind}
         self._computes, self._accesses = Signal(name="computes"), Signal(name="accesses")
         m.d.comb += [
             self._computes.eq(self._is[ThreadKind.ALU] | self._is[ThreadKind.TID]),
@@ -149,16 +148,18 @@ class ThreadUnit(Component):
         taken = self._taken = Signal(name="taken")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
-            incoming.ready.eq(~self._valid | leave),
+            # With far registers the next one a cycle later: what lets one go does not reach the registers of another.
+            incoming.ready.eq(~self._valid | (0 if self.cfg.late_address_checks else leave)),
             taken.eq(incoming.valid & incoming.ready),
             none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
             predicates.start.eq(self.start),
             predicates.guard.eq(operation.guard), predicates.negate.eq(operation.guard_negate),
             predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
-            self._steps.operation.eq(self._operation), self._steps.start.eq(taken), self._steps.none.eq(none),
+            self._steps.operation.eq(self._operation), self._steps.kind.eq(self._walk_kind),
+            self._steps.start.eq(taken), self._steps.none.eq(none),
             self._steps.cancel.eq(self._memory.failing & (not self.cfg.thread_overlap)),
-            self._entrance.slots_operation.eq(self._operation), self._entrance.stop.eq(self.stop),
-            self._entrance.cancel.eq(self._memory.failing),
+            self._entrance.slots_operation.eq(self._operation), self._entrance.slots_kind.eq(self._walk_kind),
+            self._entrance.stop.eq(self.stop), self._entrance.cancel.eq(self._memory.failing),
         ]
         if self.cfg.thread_overlap:
             m.d.comb += self._skip.eq(self._memory.failed | self._discarded)
@@ -167,6 +168,8 @@ class ThreadUnit(Component):
         with m.If(taken):
             m.d.sync += [self._valid.eq(1), self._operation.eq(operation), self._active.eq(predicates.active),
                          self._discarded.eq(self.stop)]
+            m.d.sync += [signal.eq(operation.kind == kind) for kind, signal in self._is.items()]
+            m.d.sync += [self._walk_kind[name].eq(value) for name, value in walk_kind(operation).items()]
 
     def _connect_slots(self, m):
         port, array, reader, writer = self.registers, self._array, self._entrance, self._writer
@@ -211,7 +214,7 @@ class ThreadUnit(Component):
             predicates.write_group.eq(self._slot_step.group),
             predicates.write_slots.eq(self._slot_step.active),
             predicates.write_value.eq(self._array.compare_result),
-            self._step_taken.eq(Mux(self._accesses & ~self._memory.failing, self._memory.taken, self._step_valid & self._late.ready)),
+            self._step_taken.eq(Mux(self._accesses & ~self._memory.stopped, self._memory.taken, self._step_valid & self._late.ready)),
         ]
 
     def _multiply(self, m):

@@ -1,6 +1,6 @@
 """Address generator of the copy unit: cuts transfers into bursts."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -90,9 +90,9 @@ def place_burst(m, cfg, burst, global_block, shared_block, blocks):
 class BurstGenerator(Component):
     """Cuts transfers into bursts of full beats at multiples of ``MAX_BURST_BYTES`` of the global address, in order.
 
-    Latency 1 cycle, throughput one burst a cycle, also across transfers. ``o`` is combinational from registers. While ``stop``
-    is high no burst comes out: the transfer under way is dropped, then one waiting transfer a cycle, each with a pulse of
-    ``discarded``. Reset drops the transfer under way [S1.1, docs/units/tmau.md].
+    Latency 1 cycle, throughput one burst a cycle, also across transfers (with ``far_registers`` a cycle more for each transfer). ``o`` is
+    combinational from registers. While ``stop`` is high no burst comes out: the transfer under way is dropped, then one waiting transfer a
+    cycle, each with a pulse of ``discarded``. Reset drops the transfer under way [S1.1, docs/units/tmau.md].
 
     Parameters
     ----------
@@ -124,13 +124,14 @@ class BurstGenerator(Component):
         to_boundary = Signal(range(BURST_BLOCKS + 1))
         ends = Signal()
         blocks = Signal(range(BURST_BLOCKS + 1))
+        follows = Const(0) if self.cfg.far_registers else ~self.stop & self.o.ready & ends      # without a gap
         m.d.comb += [
             to_boundary.eq(BURST_BLOCKS - rest.global_block[:exact_log2(BURST_BLOCKS)]),
             ends.eq(rest.blocks <= to_boundary),
             blocks.eq(Mux(ends, rest.blocks[:len(blocks)], to_boundary)),
             self.o.valid.eq(active & ~self.stop),
             self.busy.eq(active),
-            self.i.ready.eq(~active | (~self.stop & self.o.ready & ends)),
+            self.i.ready.eq(~active | follows),
             self.discarded.eq(self.stop & (active | self.i.valid)),
         ]
         self._burst(m, rest, blocks, ends)
@@ -143,6 +144,7 @@ class BurstGenerator(Component):
                 rest.global_block.eq(rest.global_block + to_boundary),
                 rest.shared_block.eq(rest.shared_block + to_boundary),
                 rest.blocks.eq(rest.blocks - to_boundary),
+                active.eq(~ends),
             ]
         return m
 

@@ -220,9 +220,14 @@ class CopyUnit(Component):
         m.d.comb += self.o_error.payload.eq(any_of(error.as_value() for error in kept))
 
     def _count(self, m, *pulses):
-        """One pulse on ``done`` for each of ``pulses``, of which several may come in a cycle."""
-        waiting = Signal(COMPLETED_BITS)
+        """One pulse on ``done`` for each of ``pulses``, of which several may come in a cycle; with ``far_registers`` a cycle later."""
+        waiting, some = Signal(COMPLETED_BITS), Signal()        # the second follows from the first
         total = Signal(COMPLETED_BITS)
-        m.d.comb += total.eq(waiting + sum(pulses))
-        m.d.sync += [waiting.eq(total - total.any()), self.done.eq(total.any())]
-        return (waiting != 0) | self.done
+        counted, arriving = Cat(pulses), Const(0)
+        if self.cfg.far_registers:
+            counted = Signal(len(pulses), name="counted")
+            m.d.sync += counted.eq(Cat(pulses))
+            arriving = counted.any()
+        m.d.comb += total.eq(waiting + sum(counted))
+        m.d.sync += [waiting.eq(total - total.any()), some.eq(total > 1), self.done.eq(total.any())]
+        return some | self.done | arriving

@@ -22,6 +22,8 @@ class SharedMemoryBench:
         self.rows = rows or cfg.shared_rows
         self.words = [[0] * cfg.shared_rows for _ in range(BANKS)]
         self.kinds = {"read": bench_parameters()["readers"], "write": bench_parameters()["writers"]}
+        # Whether a port asks for one bank at a time, with its row on the lines of bank 0.
+        self.single = {"write": cfg.shared_writes == 1, "read": cfg.shared_writes == 1 and cfg.far_registers and cfg.single_reads}
         # (kind, port, bank) -> what is requested
         self.requests = {}
         self.in_flight = []         # per cycle: bank -> word that was read
@@ -87,15 +89,14 @@ class SharedMemoryBench:
             for port in range(ports):
                 banks = self.random.sample(range(BANKS), BANKS)
                 for b in banks:
-                    one_write = kind == "write" and bench_config().shared_writes == 1
-                    if one_write and any(asked[:2] == (kind, port) for asked in self.requests):
+                    if self.single[kind] and any(asked[:2] == (kind, port) for asked in self.requests):
                         break
                     if (kind, port, b) in self.requests or quiet or self.random.random() >= self.density:
                         continue
                     row = self.random.choice([0, self.rows - 1, self.random.randrange(self.rows)])
                     mask = self.random.choice([0, 1, 0xFFFF, 0xFF00, self.random.getrandbits(BANK_BYTES)])
                     self.requests[kind, port, b] = (row, self.random.getrandbits(WORD_BITS), mask)
-                    lines = 0 if one_write else b
+                    lines = 0 if self.single[kind] else b
                     self._port(kind, port, f"row__{lines}").value = row
                     if kind == "write":
                         self._port(kind, port, f"data__{lines}").value = self.requests[kind, port, b][1]

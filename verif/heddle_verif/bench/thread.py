@@ -139,8 +139,9 @@ async def operation_cycles(dut):
     four = {"access": Access.V4, "value": 3}
     late = int(bench.cfg.far_registers)                 # the writer takes an operation a cycle after the one before
     write = 4 * (groups + (2 if overlap else 3)) + late         # four product registers
-    far = bench.cfg.register_read_latency - 2           # cycles that registers take longer
+    far = bench.cfg.register_read_latency - 2 + late    # cycles that registers, and the next operation, take longer
     near = far + late                                   # and banks
+    alone = bench.cfg.threads * (2 if bench.cfg.late_address_checks else 1)     # accesses of one thread after the other
     cases = {       # operation, cycles, cycles with thread_overlap
         "add of two registers": (dict(compute, function=AluFunction.ADD, b=22, b_is_register=1), 2 * groups + 5 + far,
                                  max(2 * groups + 1, groups + 2)),
@@ -159,9 +160,8 @@ async def operation_cycles(dut):
         "store of a word": (dict(store, access=Access.B32, c=21), max(2 * groups, stores + 1) + 6 + near, max(2 * groups, stores + 1) + 3),
         "store of a vector": (dict(store, access=Access.V4, c=20), max(5 * groups, 4 * stores + 1) + 6 + near,
                               max(5 * groups, 4 * stores + 1) + 3),
-        "global load": (dict(load, space=Space.GLOBAL, access=Access.B32, dst=20), bench.cfg.threads + 9 + far, bench.cfg.threads + 6),
-        "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), bench.cfg.threads + groups + 5 + far,
-                         bench.cfg.threads + groups + 2),
+        "global load": (dict(load, space=Space.GLOBAL, access=Access.B32, dst=20), alone + 9 + far, alone + 6),
+        "global store": (dict(store, space=Space.GLOBAL, access=Access.B32, c=20), alone + groups + 5 + far, alone + groups + 2),
         "load of factors": (dict(load, access=Access.V4, dst=FIRST_FACTOR_REGISTER), max(turns + 6 + near, groups * 4 // parts),
                             max(turns + 3, groups * 4 // parts)),
     }
