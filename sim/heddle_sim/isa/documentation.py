@@ -137,8 +137,8 @@ def _modifiers():
     yield "global memory and where the configuration has `reductions`; the others are encoded and raise UNSUPPORTED. With `.t1`, B lies in"
     yield "rows of k: thread n's address is that of the first element of column n, and uniform register `ur4` of address `ur4:rf290:imm`"
     yield "holds the distance of the rows, in elements of the segment: a multiple of 16 bytes below the size of shared memory. Columns and,"
-    yield "with `.kb` and `.sum`, words along k are taken one by one, and slices are outermost, also with `.kin`: the sums are the same, and"
-    yield "each byte of B is read once."
+    yield "with `.kb` and `.sum`, words along k are taken one by one, and slices are outermost, also with `.kin`: the sums are the same,"
+    yield "and each byte of B is read once."
     yield ""
     rows = [row for group in MODIFIERS for row in _modifier_rows(group)]
     yield from _table(["instructions", "meaning", "modifiers", "default"], rows)
