@@ -118,7 +118,7 @@ def _shape(cfg, cell, hidden, inputs, threads, cat):
     return {"cell": cell, "hidden": hidden, "inputs": inputs, "threads": threads, "ep": ep, "vp": vp, "peak_macs_per_cycle": peak,
             "macs_per_step": gates * hidden * (inputs + hidden), "tile_cycles": cx + ch,
             "tile_efficiency": gates * hidden * (inputs + hidden) / (peak * (cx + ch)),
-            "row_wise_cycles_per_step": step_cycles(cx, ch, LATENCY + (ep - 1).bit_length(), threads, "rows"),
+            "row_wise_cycles_per_step": float(step_cycles(cx, ch, LATENCY + (ep - 1).bit_length(), threads, "rows")),
             "cycles_per_step": None, "step_utilization": None, "of_tile_efficiency": None}
 
 
