@@ -75,7 +75,7 @@ class Workload:
         cfg, random = self.cfg, self.random
         pitch = random.choice([0, 16, 48, 16 * random.randrange(1, 12)])
         words = cfg.threads if values.get("lane_sum") else values.get("kb", 0) + 1
-        slices = values["k_length"] + 1 if words == 1 else min(values["k_length"] + 1, 4)       # merges take a step for every word
+        slices = min(values["k_length"] + 1, 16 if words == 1 else max(1, 8 // words))       # each word takes a step
         rows = slices * words * (cfg.dot >> values["int16"])
         if pitch * rows > cfg.shared_bytes // 4:
             pitch = 16 if 16 * rows <= cfg.shared_bytes // 4 else 0
