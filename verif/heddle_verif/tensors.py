@@ -91,7 +91,8 @@ def box_of(cfg, fields, request):
     walk = walk_of(cfg, fields, request)
     for loop in walk["loop"]:
         loop["place"] = loop["place"] + (start >> 4) & (1 << cfg.axi_address_bits - 4) - 1
-    return {"walk": walk, "row_blocks": nbytes // 16, "left_blocks": left // 16, "inside_bytes": max(0, end - left),
+    return {"walk": walk, "row_blocks": nbytes // 16, "left_blocks": left // 16,
+            "inside_end": -(-max(end, left) // 16), "missing_bytes": -end % 16,
             "shared_block": request.shared_address // 16, "bytes": fields.bytes, "swizzle": fields.swizzle.value, "format": fields.format,
             "fill": fields.fill, "store": int(request.store), "reduction": request.reduction}
 

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
+from ..stream import Buffer, link
 from .descriptor import MAX_RANK
 
 __all__ = ["FAR", "LOOPS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
@@ -65,7 +66,7 @@ class BoxWalk(Component):
     address of the row at which all loops inside it start again, so that one addition a row is enough.
 
     Latency 1 cycle from ``i`` to the first row, 2 to the second of a box that found the walk idle; throughput one row a cycle, also from
-    box to box, while ``o.ready`` holds. Outputs are
+    box to box, while ``o.ready`` holds. Outputs, and what ``i.ready`` depends on, are
     registered. ``stop`` drops the box under way and takes none. Reset drops all rows.
 
     Parameters
@@ -75,7 +76,6 @@ class BoxWalk(Component):
     Members
     -------
     i : In(stream.Signature(box_walk_layout(cfg)))
-        ``ready`` depends on ``o.ready`` combinationally.
     o : Out(stream.Signature(row_layout(cfg)))
     stop : In(1)
     """
@@ -90,12 +90,14 @@ class BoxWalk(Component):
 
     def elaborate(self, platform):
         m = Module()
+        m.submodules.rows = rows = Buffer(row_layout(self.cfg))
+        link(m, rows.o, self.o)
         active, free, last, single = Signal(), Signal(), Signal(), Signal()
         ahead, shown = Signal(), Signal()       # the first row goes past the registers of the loops; it did
         box = Signal(box_walk_layout(self.cfg), reset_less=True)
         ends = Signal(LOOPS)        # the loop's row is its last one
         m.d.comb += [
-            free.eq(~self.o.valid | self.o.ready),
+            free.eq(rows.i.ready),
             last.eq(Mux(box.pixels, (box.pixels_minus_one == 0) & ends[0], ends.all())),
             self.i.ready.eq(~self.stop & (~active | (free & last))),
         ]
@@ -112,10 +114,13 @@ class BoxWalk(Component):
             self._advance(m, box, ends)
         with m.If(self.stop):
             m.d.sync += active.eq(0)
-        self._row(m, box, active & ~shown & ~self.stop, last, free)
-        with m.If(ahead):
-            m.d.sync += [self.o.valid.eq(1), self.o.payload.place.eq(incoming.loop[0].place), self.o.payload.inside.eq(incoming.inside),
-                         self.o.payload.last.eq(single)]
+        inside = Cat((loop.position >= 0) & (loop.rest >= 0) for loop in box.loop).all()
+        m.d.comb += [
+            rows.i.valid.eq(ahead | (active & ~shown & ~self.stop)),
+            rows.i.payload.place.eq(Mux(ahead, incoming.loop[0].place, box.loop[0].place)),
+            rows.i.payload.inside.eq(Mux(ahead, incoming.inside, inside)),
+            rows.i.payload.last.eq(Mux(ahead, single, last)),
+        ]
         return m
 
     def _advance(self, m, box, ends):
@@ -146,9 +151,3 @@ class BoxWalk(Component):
                     loop.left.eq(loop.restart_left),
                     ends[d].eq(loop.restart_left <= loop.step),
                 ]
-
-    def _row(self, m, box, active, last, free):
-        row = self.o.payload
-        inside = [(loop.position >= 0) & (loop.rest >= 0) for loop in box.loop]
-        with m.If(free):
-            m.d.sync += [self.o.valid.eq(active), row.place.eq(box.loop[0].place), row.inside.eq(Cat(inside).all()), row.last.eq(last)]

@@ -1,6 +1,6 @@
 """Cuts the rows of a box into bursts: at most a line of 128 bytes each, what lies outside the tensor apart [S1.1, S1.5]."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -72,21 +72,17 @@ class RowBursts(Component):
         begun = Signal(9)           # blocks of the row that have their piece
         row_block = Signal(len(shape.shared_block), reset_less=True)      # shared block of the row, once the box has begun
         first = Signal(init=1)      # row of the box
-        inside = Signal(9)          # blocks up to the end of what is inside
         outside, blocks = Signal(), Signal(range(LINE_BLOCKS + 1))
-        free, taken, row_ends = Signal(), Signal(), Signal()
+        free, taken, row_ends, inside_ends = Signal(), Signal(), Signal(), Signal()
         shared = Signal.like(shape.shared_block, name="shared")
         m.d.comb += [
-            inside.eq(Mux(row.inside, shape.left_blocks + ((shape.inside_bytes + BANK_BYTES - 1) >> 4), 0)),
-            outside.eq(~row.inside | (begun < shape.left_blocks) | (begun >= inside)),
             shared.eq(Mux(first, shape.shared_block, row_block)),
             free.eq(~self.o.valid | self.o.ready),
             taken.eq(self.i_shape.valid & self.i_row.valid & free & ~self.stop),
-            row_ends.eq(begun + blocks == shape.row_blocks),
             self.i_row.ready.eq(self.stop | (taken & row_ends)),
             self.i_shape.ready.eq(self.stop | (taken & row_ends & row.last)),
         ]
-        self._blocks(m, shape, row, begun, inside, outside, blocks)
+        self._blocks(m, shape, row, begun, outside, blocks, inside_ends, row_ends)
         with m.If(self.stop):
             m.d.sync += [begun.eq(0), first.eq(1)]
         with m.Elif(taken):
@@ -104,23 +100,33 @@ class RowBursts(Component):
                 piece.global_block.eq(row.place + begun),
                 piece.shared_block.eq(shared + begun),
                 piece.blocks.eq(blocks),
-                piece.missing_bytes.eq(Mux(~outside & (begun + blocks == inside), -shape.inside_bytes[:4], 0)),
+                piece.missing_bytes.eq(Mux(inside_ends, shape.missing_bytes, 0)),
                 piece.outside.eq(outside),
                 piece.last.eq(ends),
             ]
             m.d.sync += [piece[name].eq(shape[name]) for name, _ in piece_layout(self.cfg) if name in row_shape_layout(self.cfg).members
-                         and name != "shared_block"]
+                         and name not in ("shared_block", "missing_bytes")]
         return m
 
-    def _blocks(self, m, shape, row, begun, inside, outside, blocks):
-        """Blocks of the next piece: to the end of the part of the row, and of the line."""
-        end, line = Signal(9), Signal(range(LINE_BLOCKS + 1))
-        m.d.comb += end.eq(shape.row_blocks)
-        with m.If(~outside):
-            m.d.comb += end.eq(inside)
-        with m.Elif(row.inside & (begun < shape.left_blocks)):
-            m.d.comb += end.eq(shape.left_blocks)
+    def _blocks(self, m, shape, row, begun, outside, blocks, inside_ends, row_ends):
+        """The next piece: part of what lies before the tensor, inside or behind, within a line. All three are measured at once, and
+        then one is chosen, since the walk waits for whether the row ends."""
+        before = Signal()
+        line = Signal(range(LINE_BLOCKS + 1))
+        m.d.comb += line.eq(LINE_BLOCKS - (row.place + begun)[:LINE_BLOCKS.bit_length() - 1])
+        parts = []
+        for name, end, most in (("before", shape.left_blocks, LINE_BLOCKS), ("inside", shape.inside_end, line),
+                                ("behind", shape.row_blocks, LINE_BLOCKS)):
+            rest = Signal(signed(10), name=f"rest_{name}")
+            fits, part = Signal(name=f"fits_{name}"), Signal.like(blocks, name=f"part_{name}")
+            m.d.comb += [rest.eq(end - begun), fits.eq(rest <= most), part.eq(Mux(fits, rest[:len(blocks)], most))]
+            parts.append((rest > 0, fits, part))
+        (some_before, fits_before, part_before), (some_inside, fits_inside, part_inside), (_, fits_behind, part_behind) = parts
         m.d.comb += [
-            line.eq(Mux(outside, LINE_BLOCKS, LINE_BLOCKS - (row.place + begun)[:LINE_BLOCKS.bit_length() - 1])),
-            blocks.eq(Mux(end - begun < line, end - begun, line)),
+            before.eq(row.inside & some_before),
+            outside.eq(~row.inside | some_before | ~some_inside),
+            blocks.eq(Mux(outside, Mux(before, part_before, part_behind), part_inside)),
+            inside_ends.eq(~outside & fits_inside),
+            row_ends.eq(Mux(outside, Mux(before, fits_before & (shape.left_blocks == shape.row_blocks), fits_behind),
+                            fits_inside & (shape.inside_end == shape.row_blocks))),
         ]

@@ -12,7 +12,7 @@ from .multicast import multicast_members
 from .product import PartialProduct
 from .reducible import is_one_of, lacks_reduction
 from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
-from .setup_row import BoxBytes, RowShape
+from .setup_row import BoxBytes, RowEdges, RowShape
 from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout
 
 __all__ = ["TensorSetup"]
@@ -269,12 +269,18 @@ class TensorSetup(Component):
         return Cat(wanted).any(), value
 
     def _keep(self, m, request, row, keep):
-        """What goes through unchanged, and the shape of the rows, in registers: the next request comes while the result waits to leave."""
+        """What goes through unchanged, and what makes the shape of the rows, in registers: the next request comes while the result
+        waits to leave."""
         box, descriptor = self.o.payload, request.descriptor
+        m.submodules.edges = edges = RowEdges()
+        m.d.comb += [
+            box.row_blocks.eq(edges.row_bytes >> BLOCK_BITS),
+            *(box[name].eq(getattr(edges, name)) for name in ("left_blocks", "inside_end", "missing_bytes")),
+        ]
         names = ["store", "reduction", "barrier", "has_barrier", "pc", *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg)]
         for target, value in (
                 (box.walk.pixels, self._pixels), (box.walk.pixels_minus_one, descriptor.pixels_per_column_minus_one),
-                (box.row_blocks, row.row_bytes >> BLOCK_BITS), (box.left_blocks, row.left_blocks), (box.inside_bytes, row.inside_bytes),
+                *((getattr(edges, name), getattr(row, name)) for name in ("row_bytes", "start", "behind", "sliced")),
                 (box.shared_block, request.shared_address >> BLOCK_BITS),
                 *((box[name], descriptor[name]) for name in ("swizzle", "format", "fill")),
                 *((box[name], request[name]) for name in names)):

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import BANK_BYTES
 from .descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode, descriptor_layout
 
-__all__ = ["ROW_BITS", "BoxBytes", "RowShape", "element_shift"]
+__all__ = ["ROW_BITS", "BoxBytes", "RowEdges", "RowShape", "element_shift"]
 
 ROW_BITS = 12               # up to 256 elements of 8 bytes
 START_BITS = 37             # coordinates and sizes in bytes, with sign
@@ -34,10 +34,10 @@ class RowShape(Component):
         Of a row in shared memory.
     first_block : Out(signed)
         Block of 16 bytes at which the row begins, from the start of the tensor's row; exact where coordinates are aligned.
-    left_blocks : Out(8)
-        Blocks before the tensor; all of them when the row lies before it.
-    inside_bytes : Out(ROW_BITS)
-        Bytes behind them that are inside.
+    start, behind : Out(signed(START_BITS))
+        Bytes from the start of the tensor's row to that of the box's, and from there to the end of the tensor.
+    sliced : Out(1)
+        With interleave: all of a row is inside, whatever these two say.
     unaligned : Out(1)
         The row does not begin at a multiple of 16 bytes.
     """
@@ -45,33 +45,61 @@ class RowShape(Component):
     def __init__(self):
         super().__init__({
             "descriptor": In(descriptor_layout), "coordinate": In(signed(32)), "row_bytes": Out(ROW_BITS),
-            "first_block": Out(signed(START_BITS - 4)), "left_blocks": Out(8), "inside_bytes": Out(ROW_BITS), "unaligned": Out(1),
+            "first_block": Out(signed(START_BITS - 4)), "start": Out(signed(START_BITS)), "behind": Out(signed(START_BITS)),
+            "sliced": Out(1), "unaligned": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         shift = element_shift(m, self.descriptor.format)
         elements = Signal(9)
-        start, behind = Signal(signed(START_BITS)), Signal(signed(START_BITS))
-        before, end = Signal(ROW_BITS), Signal(ROW_BITS)
         m.d.comb += [
             elements.eq(Mux(self.descriptor.mode == TensorMode.TILE, self.descriptor.box_minus_one[0],
                             self.descriptor.channels_per_pixel_minus_one) + 1),
             self.row_bytes.eq(elements << shift),
-            start.eq(self.coordinate << shift),
-            # Bytes from the start of the row to the end of the tensor.
-            behind.eq(((self.descriptor.size_minus_one[0] + 1) << shift) - start),
-            before.eq(Mux(start >= 0, 0, Mux(-start > self.row_bytes, self.row_bytes, -start))),
-            end.eq(Mux(behind <= 0, 0, Mux(behind > self.row_bytes, self.row_bytes, behind))),
-            self.first_block.eq(start >> 4),
-            self.unaligned.eq(start[:4].any()),
-            self.left_blocks.eq(before >> BANK_BYTES.bit_length() - 1),
-            self.inside_bytes.eq(Mux(end > before, end - before, 0)),
+            self.start.eq(self.coordinate << shift),
+            self.behind.eq(((self.descriptor.size_minus_one[0] + 1) << shift) - self.start),
+            self.first_block.eq(self.start >> 4),
+            self.unaligned.eq(self.start[:4].any()),
+            self.sliced.eq(self.descriptor.interleave != Interleave.NONE),
         ]
-        with m.If(self.descriptor.interleave != Interleave.NONE):
+        with m.If(self.sliced):
             slice_bytes = Mux(self.descriptor.interleave == Interleave.B16, 16, 32)
-            m.d.comb += [self.row_bytes.eq(slice_bytes), self.inside_bytes.eq(slice_bytes), self.first_block.eq(0),
-                         self.unaligned.eq(0), self.left_blocks.eq(0)]
+            m.d.comb += [self.row_bytes.eq(slice_bytes), self.first_block.eq(0), self.unaligned.eq(0)]
+        return m
+
+
+class RowEdges(Component):
+    """Which blocks of a row lie inside the tensor. Combinational.
+
+    Members
+    -------
+    row_bytes, start, behind, sliced : In
+        Of ``RowShape``, for a row that breaks no rule.
+    left_blocks : Out(8)
+        Blocks before the tensor; all of them when the row lies before it.
+    inside_end : Out(9)
+        Blocks up to the last one that is inside, or partly; ``left_blocks`` where none is.
+    missing_bytes : Out(4)
+        At the end of that block.
+    """
+
+    def __init__(self):
+        super().__init__({
+            "row_bytes": In(ROW_BITS), "start": In(signed(START_BITS)), "behind": In(signed(START_BITS)), "sliced": In(1),
+            "left_blocks": Out(8), "inside_end": Out(9), "missing_bytes": Out(4),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        before, end = Signal(ROW_BITS), Signal(ROW_BITS)
+        m.d.comb += [
+            before.eq(Mux((self.start >= 0) | self.sliced, 0, Mux(-self.start > self.row_bytes, self.row_bytes, -self.start))),
+            end.eq(Mux((self.behind > self.row_bytes) | self.sliced, self.row_bytes, Mux(self.behind <= 0, 0, self.behind))),
+            self.left_blocks.eq(before >> BANK_BYTES.bit_length() - 1),
+            self.inside_end.eq(Mux(end > before, (end + BANK_BYTES - 1) >> BANK_BYTES.bit_length() - 1, self.left_blocks)),
+            self.missing_bytes.eq(-end[:BANK_BYTES.bit_length() - 1]),
+        ]
         return m
 
 

@@ -89,5 +89,6 @@ class TensorGenerator(Component):
         ]
         m.d.comb += [setup.stop.eq(self.stop), walk.stop.eq(self.stop), bursts.stop.eq(self.stop)]
         m.d.comb += self.dropped.eq(Cat(setup.dropped, shapes.o.valid & self.stop))
-        m.d.comb += self.busy.eq(cache.busy | setup.i.valid | setup.busy | (shapes.level != 0) | self.o.valid | self.o_failure.valid)
+        m.d.comb += self.busy.eq(cache.busy | setup.i.valid | setup.busy | walk.o.valid | (shapes.level != 0) | self.o.valid
+                                 | self.o_failure.valid)
         return m

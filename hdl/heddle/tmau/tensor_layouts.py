@@ -54,15 +54,16 @@ def tensor_failure_layout():
 def box_layout(cfg):
     """A checked box.
 
-    Of each row of ``row_blocks`` blocks of 16 bytes the first ``left_blocks`` and what lies behind ``inside_bytes`` bytes after
-    them is outside the tensor; ``walk`` has the block of global memory at which the row would begin.
+    Of each row of ``row_blocks`` blocks of 16 bytes the first ``left_blocks`` lie outside the tensor, and so do those from ``inside_end``
+    on and the last ``missing_bytes`` of the block before; ``walk`` has the block of global memory at which the row would begin.
     """
     shared_blocks = cfg.shared_address_bits - BLOCK_BITS
     return data.StructLayout({
         "walk": box_walk_layout(cfg),
         "row_blocks": 8,
         "left_blocks": 8,
-        "inside_bytes": 12,
+        "inside_end": 9,
+        "missing_bytes": 4,
         "shared_block": shared_blocks,
         "bytes": cfg.shared_address_bits + 1,
         "swizzle": 2,

@@ -50,7 +50,8 @@ class RowBurstsSpec(Component):
         m.d.comb += [
             dut.i_shape.valid.eq(AnySeq(1)), shape.eq(AnyConst(len(shape.as_value()))), Assume(dut.i_shape.valid | ~shown),
             Assume(~shape.store | shape.has_barrier),
-            Assume(Cat(Cat(shape.row_blocks, shape.left_blocks, shape.inside_bytes) == Cat(Const(row, 8), Const(left, 8), Const(inside, 12))
+            Assume(Cat(Cat(shape.row_blocks, shape.left_blocks, shape.inside_end, shape.missing_bytes)
+                       == Cat(Const(row, 8), Const(left, 8), Const(left - -inside // BANK_BYTES, 9), Const(-inside % BANK_BYTES, 4))
                        for row, left, inside in self.SHAPES).any()),
         ]
         m.d.sync += shown.eq(dut.i_shape.valid & ~dut.i_shape.ready)
@@ -58,9 +59,9 @@ class RowBurstsSpec(Component):
         with m.If(~dut.o.valid | dut.o.ready):
             m.d.sync += row.eq(dut.i_row.payload)
         piece, first, expected = dut.o.payload, Signal(init=1), Signal.like(shape.shared_block, reset_less=True)
-        in_row, behind, inside_end = Signal(4), Signal(5), Signal(9)
+        in_row, behind, inside_end = Signal(4), Signal(5), shape.inside_end
         row_ends = behind == shape.row_blocks
-        m.d.comb += [behind.eq(in_row + piece.blocks), inside_end.eq(shape.left_blocks + ((shape.inside_bytes + BANK_BYTES - 1) >> 4))]
+        m.d.comb += behind.eq(in_row + piece.blocks)
         with m.If(dut.o.valid):
             m.d.comb += [
                 Assert(piece.blocks != 0), Assert(behind <= shape.row_blocks),
