@@ -24,8 +24,8 @@ CONFIGS = {
 
 
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
-                                              for name in ("dot8", "plain", "far")),
-                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dot16", "threads16"))])
+                                              for name in ("plain", "far")),
+                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dot8", "dot16", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
