@@ -29,8 +29,8 @@ class RecurrentEngine(Component):
     outputs are written. The lanes, and the reads of their registers by threads, belong to the engine meanwhile.
 
     A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an
-    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong, or
-    the vectors of all contexts are too large: the header's address). ``stop`` ends it too. Reset likewise.
+    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong,
+    or the vectors of all contexts or the sums with several taps are too many: the header's address). ``stop`` ends it too. Reset likewise.
 
     Members
     -------

@@ -94,6 +94,7 @@ header_layout = _padded({
     "registers": PRODUCT_BITS,  # product registers for each context; context n adds n times as many
     "parity": PRODUCT_BITS,     # odd steps use accumulators so many registers further
     "contexts": 4,              # contexts that take tasks, 1 to ``rnn_contexts``
+    "tap_registers": PRODUCT_BITS + 1,  # numbers of accumulators with ``cat`` above 0 differ modulo this power of two; 0 without such
 })
 
 # A task is two records, one behind the other.
@@ -182,7 +183,7 @@ def engine_step_layout(cfg):
     """What the engine asks of the lanes in a cycle; the elements of the column go with it (see ``LaneArray``)."""
     return data.StructLayout({
         "step": 1,
-        "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``RNN_TAP_REGISTERS``
+        "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``rnn_tap_registers``
         "source": PRODUCT_BITS,     # register that is added to: the same one, or the bias
         "zero": 1,                  # nothing is added to: the register is replaced
         "factor_word": cfg.factor_address_bits,

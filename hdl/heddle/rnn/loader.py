@@ -24,7 +24,7 @@ class Fault(enum.Enum, shape=2):
     NONE = 0
     RANGE = 1           # a word of the image, of a state or of a row lies outside of shared memory: its address
     ADDRESS = 2         # the image does
-    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts are
+    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts or sums are
 
 
 class Sink(enum.Enum, shape=3):
@@ -210,7 +210,8 @@ class Loader(Component):
         elements = Signal(header.elements.shape().width + 4)
         m.d.comb += elements.eq(sum(Mux(header.contexts > index, header.elements, 0) for index in range(cfg.rnn_contexts)))
         with m.If((header.tasks == 0) | (header.sweeps == 0) | (header.sweeps > cfg.rnn_records) | (header.operations > cfg.rnn_records)
-                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts) | (elements > cfg.rnn_elements)):
+                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts) | (elements > cfg.rnn_elements)
+                  | (header.tap_registers > cfg.rnn_tap_registers)):
             m.d.sync += self.fault.eq(Fault.HEADER)
 
     def _serve(self, m):
