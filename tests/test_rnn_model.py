@@ -433,8 +433,8 @@ def test_tap_registers():
     assert header(many, two).tap_registers == 32        # 320 rows: 10 registers of 16 lanes, for each parity and for biases
     with pytest.raises(ValueError) as raised:
         header(few, two)
-    assert str(raised.value) == ("sums with cat above 1 must have registers that differ modulo 16 (rnn_tap_registers of configuration base), "
-                                 "not 30 of them up to 29; cat 1 or fewer contexts need fewer")
+    assert str(raised.value) == ("sums with cat above 1 must have registers that differ modulo 16 (rnn_tap_registers of configuration "
+                                 "base), not 30 of them up to 29; cat 1 or fewer contexts need fewer")
     assert header(few, Network.of_layer(onnx.layers[0], onnx.data(0))).tap_registers <= 16
     results = []
     for cfg in (few, many):
@@ -454,7 +454,7 @@ def test_errors_of_the_instruction():
                 device.run(f"umov ur1, {address}\nrnn ur1\nhalt")
             assert (raised.value.code, raised.value.operand) == (code, operand)
         for wrong in (dict(contexts=2, elements=8192), dict(contexts=1, tap_registers=2 * TINY.rnn_tap_registers)):
-            header = header_layout.const(dict(tasks=1, sweeps=1) | wrong).as_value().value.to_bytes(16, "little")
+            header = header_layout.const(dict(sweeps=1) | wrong).as_value().value.to_bytes(16, "little")
             device.memory.write(0, np.frombuffer(header, np.uint8))
             with pytest.raises(DeviceError) as raised:
                 device.run("umov ur0, 0\nbarrier.expect b0, 16\ncopy_block.shared.global ur0, ur0, 1, b0\nbarrier.wait b0\nrnn ur0\nhalt")

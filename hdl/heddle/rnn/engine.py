@@ -120,7 +120,7 @@ class RecurrentEngine(Component):
             vectors.column_read.eq(columns.column_read), vectors.column_word.eq(columns.column_word),
             vectors.operand_group.eq(tail.operand_group), vectors.write.eq(tail.write), vectors.write_group.eq(tail.write_group),
             vectors.loaded_valid.eq(loader.loaded_valid), vectors.loaded_place.eq(loader.loaded_place), vectors.loaded.eq(loader.loaded),
-            loader.loaded_ready.eq(vectors.loaded_ready),
+            loader.loaded_wait.eq(tail.write_next),
         ]
         for sinks, sources in ((columns.column, vectors.column), (tail.operand, vectors.operand), (vectors.write_data, tail.write_data)):
             m.d.comb += [sink.eq(source) for sink, source in zip(sinks, sources)]

@@ -131,13 +131,16 @@ def read_image(cfg, shared, address):
 
     header, = records(header_layout, 0, 1)
     elements = header.elements * min(header.contexts, cfg.rnn_contexts)
-    if not (elements <= cfg.rnn_elements and header.tasks and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
+    if not (elements <= cfg.rnn_elements and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
             and 1 <= header.contexts <= cfg.rnn_contexts and header.tap_registers <= cfg.rnn_tap_registers):
         raise EngineFault(ErrorCode.RECURRENT_IMAGE, address, "counts of the header must be those of an image for this engine")
     sweeps = records(sweep_layout, 1, header.sweeps)
     operations = records(operation_layout, 1 + header.sweeps, header.operations)
     first = 1 + header.sweeps + header.operations
-    tasks = [(records(task_layout, first + 2 * n, 1)[0], records(task_memory_layout, first + 2 * n + 1, 1)[0]) for n in range(header.tasks)]
+    tasks = []
+    while not tasks or not tasks[-1][0].last:
+        tasks.append((*records(task_layout, first, 1), *records(task_memory_layout, first + 1, 1)))
+        first += 2
     return Image(header, tasks, sweeps, operations)
 
 

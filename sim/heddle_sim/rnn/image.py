@@ -271,10 +271,10 @@ class _Builder:
         records, rows = [], []
         loaded = [self._loaded(memory, task) for task in self.tasks]
         outputs_address = memory.used
-        for task, (values, places) in zip(self.tasks, loaded):
+        for number, (task, (values, places)) in enumerate(zip(self.tasks, loaded), 1):
             rows.append(self._reserve_outputs(memory, task, places))
-            records += [_record(task_layout, **values), _record(task_memory_layout, **places)]
-        header = _record(header_layout, tasks=len(self.tasks), sweeps=len(self.sweeps), operations=len(self.operations),
+            records += [_record(task_layout, **values, last=number == len(self.tasks)), _record(task_memory_layout, **places)]
+        header = _record(header_layout, sweeps=len(self.sweeps), operations=len(self.operations),
                          elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts,
                          tap_registers=self.tap_registers)
         memory.put(address, b"".join([header, *self.sweeps, *self.operations, *records]))
@@ -290,9 +290,9 @@ class _Builder:
         state = memory.place(np.array(constants + [0] * (nbytes // 2 - len(constants)), "<i2"))
         last = len(self.bias_sweeps) - 1
         sweeps = [_record(sweep_layout, **values, last=number == last) for number, values in enumerate(self.bias_sweeps)]
-        records = [_record(header_layout, tasks=1, sweeps=len(sweeps), operations=0, elements=elements, contexts=1,
+        records = [_record(header_layout, sweeps=len(sweeps), operations=0, elements=elements, contexts=1,
                            tap_registers=self.tap_registers),
-                   *sweeps, _record(task_layout, steps=1, state_bytes=nbytes), _record(task_memory_layout, state_address=state)]
+                   *sweeps, _record(task_layout, steps=1, state_bytes=nbytes, last=1), _record(task_memory_layout, state_address=state)]
         return memory.place(np.frombuffer(b"".join(records), np.uint8))
 
     def _loaded(self, memory, task):
