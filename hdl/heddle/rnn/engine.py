@@ -106,7 +106,9 @@ class RecurrentEngine(Component):
                 ("sweeps", sweep_layout, loader.sweep_write, scheduler.sweep_address, scheduler.sweep),
                 ("operations", operation_layout, loader.operation_write, tail.operation_address, tail.operation)):
             kept = stored(layout)
-            m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[], attrs={"no_rw_check": 1})
+            # In distributed RAM a table of 32 records would take as many LUTs as the scheduler.
+            m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[],
+                                                 attrs={"no_rw_check": 1, "ram_style": "block"})
             read, write = memory.read_port(domain="comb"), memory.write_port()
             register = Signal(kept, name=f"{name}_output", reset_less=True)
             m.d.comb += [

@@ -3,12 +3,33 @@
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from ..constants import BANKS
+from ..constants import BANK_BYTES, BANKS
+from ..datapath.gates import select_one_hot
 from ..layouts import BankReadPort
 
 __all__ = ["WORD_BITS", "Transfer"]
 
 WORD_BITS = 16      # of the number of a word of 16 bytes in shared memory
+
+
+class BankChoice(Component):
+    """The word of one bank, zero without a bank; combinational. Most of what the engine's loader takes, hence a part that is counted apart.
+
+    Members
+    -------
+    bank : In(BANKS)
+        One hot.
+    i : In(128).array(BANKS)
+    o : Out(128)
+    """
+
+    def __init__(self):
+        super().__init__({"bank": In(BANKS), "i": In(8 * BANK_BYTES).array(BANKS), "o": Out(8 * BANK_BYTES)})
+
+    def elaborate(self, platform):
+        m = Module()
+        m.d.comb += self.o.eq(select_one_hot(self.bank, self.i))
+        return m
 
 
 class Transfer(Component):
@@ -69,10 +90,13 @@ class Transfer(Component):
             self.bank.request.eq(bank & asks.replicate(BANKS)), granted.eq((self.bank.grant & self.bank.request).any()),
             self.busy.eq(more | coming | self.valid), self.last.eq(~more & ~coming), self.data.eq(kept),
         ]
+        m.submodules.choice = choice = BankChoice()
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(choice.i, self.bank.data)]
+        m.d.comb += choice.bank.eq(coming_bank)
         m.d.comb += [row.eq(word[3:]) for row in self.bank.row]
         m.d.sync += [held.eq(self.hold), coming.eq(granted), coming_bank.eq(bank), self.valid.eq(coming | (self.valid & held))]
         with m.If(coming):
-            m.d.sync += kept.eq(self._granted_word(coming_bank))
+            m.d.sync += kept.eq(choice.o)
         with m.If(self.taken):
             m.d.sync += self.at.eq(self.at + 1)
         with m.If(granted):
@@ -84,9 +108,3 @@ class Transfer(Component):
             with m.If(~self.on):
                 m.d.sync += word.eq(self.first)
         return m
-
-    def _granted_word(self, coming_bank):
-        word = 0
-        for index, value in enumerate(self.bank.data):
-            word = word | (value & coming_bank[index].replicate(128))
-        return word
