@@ -262,7 +262,8 @@ def test_simspeed_says_what_is_missing(capsys, monkeypatch):
 
 
 def test_synth_counts_cells(capsys):
-    (row,) = rows(capsys, "synth", "--unit", "alu", "--config", "tiny", "--quiet")["rows"]
+    row, whole = rows(capsys, "synth", "--unit", "alu", "--config", "tiny", "--parts", "--quiet")["rows"]
+    assert whole["unit"] == "alu (parts)" and whole["dsp"] == 0 and 0.9 * row["lut"] < whole["lut"] < 1.3 * row["lut"]
     assert row["lut"] > 0 and row["fmax_mhz"] is None and row["dsp"] == 0
     assert {"carry", "ff", "bram", "unit", "target"} <= set(row)
 

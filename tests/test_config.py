@@ -45,7 +45,8 @@ def test_small_all_is_small_with_all_copies():
     assert all(getattr(small_all, name) is getattr(base, name) is True for name in engines) and small_all.l2_kib
     small = load_config("small")
     assert small_all.without_level2(name="small", tensors=False, copy_within=False, wait_timeout=False, rnn=False,
-                                    rnn_contexts=small.rnn_contexts, rnn_elements=small.rnn_elements) == small
+                                    rnn_contexts=small.rnn_contexts, rnn_elements=small.rnn_elements,
+                                    rnn_tap_registers=small.rnn_tap_registers) == small
 
 
 def test_every_preset_is_known():

@@ -6,6 +6,7 @@ import onnxruntime
 import pytest
 from heddle import load_config
 from heddle.errors import ErrorCode
+from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.rnn.network import Network, Sequence
@@ -127,6 +128,14 @@ def test_wrong_image(devices):
             device.run(device_program(device, address), {0: source})
         device.free(source)
         assert (caught.value.code, caught.value.operand) == (code, address)
+    # One with sums that need more accumulators of taps than the lanes have.
+    device = devices[0]
+    header = header_layout.const(dict(sweeps=1, contexts=1, tap_registers=2 * CONFIG.rnn_tap_registers)).as_value().value
+    source = device.memory.place(np.frombuffer(header.to_bytes(64, "little"), np.uint8))
+    with pytest.raises(DeviceError) as caught:
+        device.run(device_program(device, 0), {0: source})
+    device.free(source)
+    assert (caught.value.code, caught.value.operand) == (ErrorCode.RECURRENT_IMAGE, 0)
     test_several_networks(devices)
 
 

@@ -8,7 +8,7 @@ from heddle_verif.engine_system import EngineSystem
 CONFIGS = {
     "tiny": dict(),
     "few": dict(thread_slots=4, rnn_contexts=2, rnn_differences=True),
-    "one": dict(thread_slots=1, rnn_contexts=1, dot=8),
+    "one": dict(thread_slots=1, rnn_contexts=1, dot=8, rnn_tap_registers=32),
     "wide": dict(threads=16, thread_slots=16, dot=4),
 }
 

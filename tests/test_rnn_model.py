@@ -417,6 +417,32 @@ def test_what_does_not_fit():
         assert str(raised.value) == says
 
 
+def test_tap_registers():
+    """Sums that do not fit the accumulators of the taps: one sum a lane where that is left to choose, else an error."""
+    rng = np.random.default_rng(3)
+    few, many = (BASE.replace(threads=16, thread_slots=1, rnn_tap_registers=registers) for registers in (16, 256))
+    onnx = onnx_operands("lstm", *drawn(rng, "lstm", 80, 8, 3, batch=1))
+    plain, two = (Network.of_layer(onnx.layers[0], onnx.data(0), cats=cats) for cats in (1, 2))
+
+    def header(cfg, network):
+        sequence = Sequence(network, onnx.x[:, 0])
+        image = build_image(cfg, [Task(network.model(cfg), *sequence.quantised())])
+        return header_layout.from_bits(int.from_bytes(image.shared[image.address:][:16].tobytes(), "little"))
+
+    assert header(few, plain).tap_registers == 0
+    assert header(many, two).tap_registers == 32        # 320 rows: 10 registers of 16 lanes, for each parity and for biases
+    with pytest.raises(ValueError) as raised:
+        header(few, two)
+    assert str(raised.value) == ("sums with cat above 1 must have registers that differ modulo 16 (rnn_tap_registers of configuration "
+                                 "base), not 30 of them up to 29; cat 1 or fewer contexts need fewer")
+    assert header(few, Network.of_layer(onnx.layers[0], onnx.data(0))).tap_registers <= 16
+    results = []
+    for cfg in (few, many):
+        with Device(cfg, "golden", memory_bytes=1 << 20) as device:
+            results.append(device.run_tasks([Sequence(Network.of_layer(onnx.layers[0], onnx.data(0)), onnx.x[:, 0])])[0][0])
+    assert np.array_equal(results[0].outputs["y.h"], results[1].outputs["y.h"])
+
+
 def test_errors_of_the_instruction():
     program = "umov ur1, 4096\numov ur2, 16\nrnn ur1\nhalt"
     with Device(TINY.replace(shared_memory_kib=4), "golden", memory_bytes=4096) as device, pytest.raises(DeviceError) as raised:
@@ -427,11 +453,12 @@ def test_errors_of_the_instruction():
             with pytest.raises(DeviceError) as raised:
                 device.run(f"umov ur1, {address}\nrnn ur1\nhalt")
             assert (raised.value.code, raised.value.operand) == (code, operand)
-        header = header_layout.const(dict(tasks=1, sweeps=1, contexts=2, elements=8192)).as_value().value.to_bytes(16, "little")
-        device.memory.write(0, np.frombuffer(header, np.uint8))
-        with pytest.raises(DeviceError) as raised:
-            device.run("umov ur0, 0\nbarrier.expect b0, 16\ncopy_block.shared.global ur0, ur0, 1, b0\nbarrier.wait b0\nrnn ur0\nhalt")
-        assert (raised.value.code, raised.value.operand) == (ErrorCode.RECURRENT_IMAGE, 0)
+        for wrong in (dict(contexts=2, elements=8192), dict(contexts=1, tap_registers=2 * TINY.rnn_tap_registers)):
+            header = header_layout.const(dict(sweeps=1) | wrong).as_value().value.to_bytes(16, "little")
+            device.memory.write(0, np.frombuffer(header, np.uint8))
+            with pytest.raises(DeviceError) as raised:
+                device.run("umov ur0, 0\nbarrier.expect b0, 16\ncopy_block.shared.global ur0, ur0, 1, b0\nbarrier.wait b0\nrnn ur0\nhalt")
+            assert (raised.value.code, raised.value.operand) == (ErrorCode.RECURRENT_IMAGE, 0)
     with Device(TINY.replace(rnn=False), "golden", memory_bytes=4096) as device, pytest.raises(DeviceError) as raised:
         device.run("rnn ur1\nhalt")
     assert raised.value.code is ErrorCode.UNSUPPORTED

@@ -5,7 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from .constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, LINE_BYTES, REGISTER_BITS
+from .constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, LINE_BYTES, PRODUCT_REGISTERS, REGISTER_BITS
 from .derived import DerivedParameters
 
 __all__ = ["Config", "ConfigError", "load_config", "preset_names"]
@@ -104,6 +104,9 @@ class Config(DerivedParameters):
         Elements of its vector memory, of 16 bits: a power of two from 256 to 65536.
     rnn_records : int
         Sweeps, and operations of the tail, that fit its tables: a power of two from 8 to 256.
+    rnn_tap_registers : int
+        Accumulators of each sum of a lane but the first, for the engine: a power of two from 16 to 256. They are most of what it adds to a
+        lane; layers that need more have one sum a lane.
     rnn_differences : bool
         The engine can multiply the differences of its vectors to what it multiplied before, small ones not at all.
     wide_lanes : bool
@@ -156,6 +159,7 @@ class Config(DerivedParameters):
     rnn_contexts: int = 4
     rnn_elements: int = 8192
     rnn_records: int = 32
+    rnn_tap_registers: int = 64
     rnn_differences: bool = False
 
     def __post_init__(self):
@@ -193,6 +197,7 @@ class Config(DerivedParameters):
         self._one_of("rnn_contexts", (1, 2, 4, 8))
         self._power("rnn_elements", 256, 65536)
         self._power("rnn_records", 8, 256)
+        self._power("rnn_tap_registers", 16, PRODUCT_REGISTERS)
         last = FIRST_FACTOR_REGISTER + self.factor_registers
         if last > 1 << REGISTER_BITS:
             raise ConfigError(

@@ -197,7 +197,7 @@ def RegisterPort(cfg):
     Writes are seen by reads that are granted in later cycles.
 
     With ``cfg.rnn`` a read of a product register with ``read_tap`` other than 0 is one of the accumulator of that tap instead, of number
-    ``read_number`` modulo ``RNN_TAP_REGISTERS``; nothing writes those but the engine for recurrent networks.
+    ``read_number`` modulo ``rnn_tap_registers``; nothing writes those but the engine for recurrent networks.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return Signature({

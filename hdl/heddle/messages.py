@@ -21,8 +21,8 @@ _MESSAGES = {
     ErrorCode.TRAP: "trap {operand}",
     ErrorCode.TIMEOUT: "the program did not end within the {operand} cycles of its time limit",
     ErrorCode.WAIT_TIMEOUT: "a wait took longer than the limit of waits (barrier, number of groups or mask of units: {operand})",
-    ErrorCode.RECURRENT_IMAGE: "an image of recurrent layers must have tasks, sweeps and contexts, no more than the engine, and vectors "
-                               "that fit its memory (address of the image: {operand:#x})",
+    ErrorCode.RECURRENT_IMAGE: "an image of recurrent layers must have tasks, sweeps and contexts, no more than the engine, vectors "
+                               "that fit its memory and sums that fit its lanes (address of the image: {operand:#x})",
     ErrorCode.MULTICAST_MASK: "mask of a multicast must name at least one core, and cores that exist, not {operand:#x}",
 }
 _ADDRESSES = {"descriptor", "address", "shared_address"}

@@ -20,7 +20,7 @@ from .ports import component_ports
 from .progress import Progress
 from .register_copies import copy_registers
 
-__all__ = ["TARGETS", "PinHarness", "count_cells", "synthesise"]
+__all__ = ["TARGETS", "PinHarness", "count_cells", "count_parts", "synthesise"]
 
 # Field of a row: cell types and what each counts as.
 TARGETS = {
@@ -117,10 +117,38 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800
 def count_cells(component, target, time_limit_s=1800):
     """Cells of a component after synthesis, by the fields of ``TARGETS``."""
     commands = [*TARGETS[target]["commands"], "tee -q -o stat.json stat -json"]
-    report = json.loads(
-        run_yosys(emit_rtlil(component, "top"), commands, outputs=["stat.json"], timeout_s=time_limit_s)["stat.json"]
-    )
-    cells = report["design"]["num_cells_by_type"]
+    return _counts(_statistics(component, commands, time_limit_s)["design"]["num_cells_by_type"], target)
+
+
+def count_parts(component, target, time_limit_s=1800):
+    """Cells of each part of a component, as ``{path: counts}`` with those of the parts below it; "" is the whole. Parts keep their borders,
+    so that the whole takes a little more than ``count_cells`` says. A part that is there several times has a ``*`` and their number."""
+    commands = [command.replace(" -flatten", "").replace("synth_ecp5", "synth_ecp5 -noflatten") for command in TARGETS[target]["commands"]]
+    modules = _statistics(component, [*commands, "tee -q -o stat.json stat -json"], time_limit_s)["modules"]
+    cells = {name.removeprefix("\\"): module["num_cells_by_type"] for name, module in modules.items()}
+    parts = {}
+
+    def add(module, path):
+        """The counts of a module, which are recorded for one of its instances under the path of the first."""
+        counts = _counts(cells[module], target)
+        parts[path] = counts
+        for below, number in cells[module].items():
+            if below in cells:
+                name = below.rsplit(".", 1)[-1] + (f"*{number}" if number > 1 else "")
+                of_part = add(below, f"{path}.{name}".lstrip("."))
+                for kind, count in of_part.items():
+                    counts[kind] += number * count
+        return counts
+
+    add("top", "")
+    return parts
+
+
+def _statistics(component, commands, time_limit_s):
+    return json.loads(run_yosys(emit_rtlil(component, "top"), commands, outputs=["stat.json"], timeout_s=time_limit_s)["stat.json"])
+
+
+def _counts(cells, target):
     return {
         name: sum(cells.get(cell, 0) * weight for cell, weight in kinds.items())
         for name, kinds in TARGETS[target].items()

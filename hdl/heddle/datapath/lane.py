@@ -7,7 +7,7 @@ from .factor_file import FactorFile
 from .gates import select_one_hot
 from .lane_sums import GROUP_LEVELS, group_sum_bits
 from .lane_tree import LaneTree, product_bits
-from .layouts import TAP_READ_BITS, accumulate_layout, capture_layout, factor_access_layout, product_access_layout, tap_layout
+from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout, tap_layout, tap_read_bits
 from .product_file import ProductFile
 from .tap_tree import TapTree
 
@@ -80,7 +80,7 @@ class Lane(Component):
             "offset_load": In(1),
             "thread_product": Out(32),
             "thread_factor": Out(32),
-            **({"taps": In(tap_layout), "read_tap": In(TAP_READ_BITS), "thread_tap": Out(32)} if cfg.rnn else {}),
+            **({"taps": In(tap_layout(cfg)), "read_tap": In(tap_read_bits(cfg)), "thread_tap": Out(32)} if cfg.rnn else {}),
             "offset": Out(32),
         })
 

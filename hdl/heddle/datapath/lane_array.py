@@ -52,7 +52,7 @@ class LaneArray(Component):
     ``engine_word[i div cat]``, and its product counts for tap i mod ``cat`` [S3.4]. ``engine_word`` is taken with ``engine_take``
     in the cycle after the step, spread for that step's ``cat`` (also without ``step``), and kept for those that follow. Register
     ``source`` (nothing with ``zero``) plus the sum goes to ``product``, of tap 0 in the product file, of the others in the tap files
-    under the same numbers modulo ``RNN_TAP_REGISTERS``; steps may name any registers in any order. A read granted 4 + log2(dot) cycles
+    under the same numbers modulo ``rnn_tap_registers``; steps may name any registers in any order. A read granted 4 + log2(dot) cycles
     after ``engine_step`` sees the sums of all taps (of taps 2 and 3 two cycles before, of tap 1 one), and has them
     ``cfg.register_read_latency`` cycles later. The lanes are the engine's from the first ``engine_step`` to the cycle after the last one;
     no ``mm`` is under way then, one may step in the cycle after. Writes of the thread unit wait for a cycle in which no sum is written.

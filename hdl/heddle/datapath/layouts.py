@@ -2,15 +2,23 @@
 
 from amaranth.lib import data
 
-from ..constants import RNN_TAP_REGISTERS
 from .product_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_layout"]
+__all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_banks", "tap_layout",
+           "tap_read_bits"]
 
 TAP_ROW_BITS = 4            # of an accumulator of a tap in its bank: what a cell of distributed RAM holds
-TAP_BANKS = RNN_TAP_REGISTERS >> TAP_ROW_BITS
 TAPS = 4
-TAP_READ_BITS = (TAPS - 1) * TAP_BANKS     # a bank of one of the taps 1 to 3, one hot
+
+
+def tap_banks(cfg):
+    """Banks of the accumulators of a tap."""
+    return cfg.rnn_tap_registers >> TAP_ROW_BITS
+
+
+def tap_read_bits(cfg):
+    """A bank of one of the taps 1 to 3, one hot."""
+    return (TAPS - 1) * tap_banks(cfg)
 
 
 def step_layout(cfg):
@@ -69,18 +77,22 @@ def capture_layout(cfg):
     })
 
 
-# The upper levels of the tree of a lane in a cycle: the last but one works for one step, the last one for the step before.
-# All but rows is zero without a step of the engine for recurrent networks; banks are one hot.
-tap_layout = data.StructLayout({
-    "quarters": 1,                  # CAT-4: the last level but one accumulates,
-    "source_row": TAP_ROW_BITS,
-    "source_bank": TAP_BANKS,       # from zero on without one
-    "product_row": TAP_ROW_BITS,
-    "product_bank": TAP_BANKS,
-    "split": 1,                     # CAT-2 or CAT-4: the last level accumulates
-    "late_source_row": TAP_ROW_BITS,
-    "late_source_bank": TAP_BANKS,
-    "late_product_row": TAP_ROW_BITS,
-    "late_product_bank": TAP_BANKS,
-    "sum": 1,                       # tap 0 goes to the product register
-})
+def tap_layout(cfg):
+    """The upper levels of the tree of a lane in a cycle: the last but one works for one step, the last one for the step before.
+
+    All but rows is zero without a step of the engine for recurrent networks; banks are one hot.
+    """
+    banks = tap_banks(cfg)
+    return data.StructLayout({
+        "quarters": 1,                  # CAT-4: the last level but one accumulates,
+        "source_row": TAP_ROW_BITS,
+        "source_bank": banks,           # from zero on without one
+        "product_row": TAP_ROW_BITS,
+        "product_bank": banks,
+        "split": 1,                     # CAT-2 or CAT-4: the last level accumulates
+        "late_source_row": TAP_ROW_BITS,
+        "late_source_bank": banks,
+        "late_product_row": TAP_ROW_BITS,
+        "late_product_bank": banks,
+        "sum": 1,                       # tap 0 goes to the product register
+    })

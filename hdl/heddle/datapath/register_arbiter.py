@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import FIRST_FACTOR_REGISTER
 from ..layouts import RegisterPort
-from .layouts import TAP_BANKS, TAP_READ_BITS, TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout
+from .layouts import TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout, tap_banks, tap_read_bits
 from .product_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter"]
@@ -47,7 +47,7 @@ class RegisterArbiter(Component):
     access : Out(product_access_layout)
     factor_access : Out(factor_access_layout(cfg))
     capture : Out(capture_layout(cfg))
-    read_tap : Out(3 * TAP_BANKS)
+    read_tap : Out(tap_read_bits(cfg))
         With ``cfg.rnn``: the register that is read is one of this bank of a tap, from bank 0 of tap 1 on, one hot.
     pause : Out(1)
         Leave a cycle without a step soon.
@@ -67,7 +67,7 @@ class RegisterArbiter(Component):
             "access": Out(product_access_layout),
             "factor_access": Out(factor_access_layout(cfg)),
             "capture": Out(capture_layout(cfg)),
-            **({"read_tap": Out(TAP_READ_BITS)} if cfg.rnn else {}),
+            **({"read_tap": Out(tap_read_bits(cfg))} if cfg.rnn else {}),
             "pause": Out(1),
         })
 
@@ -131,8 +131,9 @@ class RegisterArbiter(Component):
         product_read = port.read_grant & ~factor_read
         m.d.comb += self.capture.eq(capture)
         if self.cfg.rnn:
-            bank = port.read_number[TAP_ROW_BITS:] % TAP_BANKS
-            m.d.comb += [self.read_tap.word_select(tap - 1, TAP_BANKS).eq(Mux(product_read & (port.read_tap == tap), 1 << bank, 0))
+            banks = tap_banks(self.cfg)
+            bank = port.read_number[TAP_ROW_BITS:] % banks
+            m.d.comb += [self.read_tap.word_select(tap - 1, banks).eq(Mux(product_read & (port.read_tap == tap), 1 << bank, 0))
                          for tap in range(1, TAPS)]
             product_read = product_read & (port.read_tap == 0)
         m.d.sync += [

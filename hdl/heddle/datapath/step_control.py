@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from ..rnn.layouts import engine_step_layout
 from .lane_sums import GROUP_LEVELS
-from .layouts import TAP_BANKS, TAP_ROW_BITS, accumulate_layout, step_layout, tap_layout
+from .layouts import TAP_ROW_BITS, accumulate_layout, step_layout, tap_banks, tap_layout
 from .product_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["StepControl"]
@@ -54,7 +54,7 @@ class StepControl(Component):
         The step adds over pairs or quads of lanes, or counts each lane's own sum; all zero without a step.
     total : Out(1)
         The sums over quads are for lane 0 together.
-    taps : Out(tap_layout)
+    taps : Out(tap_layout(cfg))
         With ``cfg.rnn``.
     receive : Out(threads)
         Lanes that such a sum is for.
@@ -82,7 +82,7 @@ class StepControl(Component):
             "write": Out(1),
             "write_register": Out(PRODUCT_ADDRESS_BITS),
             "done": Out(1),
-            **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout)} if cfg.rnn else {}),
+            **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout(cfg))} if cfg.rnn else {}),
         })
 
     def elaborate(self, platform):
@@ -184,8 +184,8 @@ class StepControl(Component):
 
         def bank(name, register, condition):
             """The bank of a register of the taps, one hot, a cycle later."""
-            one_hot = Signal(TAP_BANKS, name=f"{name}_bank")
-            m.d.sync += one_hot.eq(Mux(condition, 1 << register[TAP_ROW_BITS:] % TAP_BANKS, 0))
+            one_hot = Signal(tap_banks(self.cfg), name=f"{name}_bank")
+            m.d.sync += one_hot.eq(Mux(condition, 1 << register[TAP_ROW_BITS:] % tap_banks(self.cfg), 0))
             m.d.comb += self.taps[f"{name}_bank"].eq(one_hot)
 
         for late, counts, at in (("", quarters, read), ("late_", split, read + 1)):

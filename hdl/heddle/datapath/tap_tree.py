@@ -6,7 +6,7 @@ from amaranth.utils import exact_log2
 
 from .gates import any_of
 from .lane_tree import ELEMENT_PRODUCT_BITS, product_bits
-from .layouts import TAP_BANKS, TAP_READ_BITS, TAP_ROW_BITS, TAPS, tap_layout
+from .layouts import TAP_ROW_BITS, TAPS, tap_banks, tap_layout, tap_read_bits
 from .reduction_tree import ReductionTree
 from .tap_file import TapFile
 
@@ -52,11 +52,11 @@ class TapTree(Component):
     i : In(signed(product_bits(cfg))).array(dot)
     odd_high : In(1)
         With ``two_passes`` only; see ``LaneTree``.
-    taps : In(tap_layout)
+    taps : In(tap_layout(cfg))
     root : Out(signed(sum_bits))
     sum : Out(signed(tap_sum_bits(cfg)))
     row : In(4)
-    bank : In(3 * TAP_BANKS)
+    bank : In(tap_read_bits(cfg))
         Of tap 1, then 2, then 3: one hot over all of them.
     tap_data : Out(32)
     """
@@ -66,17 +66,17 @@ class TapTree(Component):
         super().__init__({
             "i": In(signed(product_bits(cfg))).array(cfg.dot),
             **({"odd_high": In(1)} if cfg.two_passes else {}),
-            "taps": In(tap_layout),
+            "taps": In(tap_layout(cfg)),
             "root": Out(signed(cfg.sum_bits)),
             "sum": Out(signed(tap_sum_bits(cfg))),
             "row": In(TAP_ROW_BITS),
-            "bank": In(TAP_READ_BITS),
+            "bank": In(tap_read_bits(cfg)),
             "tap_data": Out(32),
         })
 
     def elaborate(self, platform):
         m = Module()
-        files = [TapFile() for _ in range(1, TAPS)]
+        files = [TapFile(self.cfg) for _ in range(1, TAPS)]
         for tap, file in enumerate(files, 1):
             m.submodules[f"tap_{tap}"] = file
         quarters = [self._quarter(m, number) for number in range(4)]
@@ -142,4 +142,4 @@ class TapTree(Component):
     def _read(self, m, files):
         m.d.comb += self.tap_data.eq(any_of(file.data for file in files))
         for number, file in enumerate(files):
-            m.d.comb += [file.row.eq(self.row), file.bank.eq(self.bank.word_select(number, TAP_BANKS))]
+            m.d.comb += [file.row.eq(self.row), file.bank.eq(self.bank.word_select(number, tap_banks(self.cfg)))]

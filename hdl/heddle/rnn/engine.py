@@ -29,8 +29,8 @@ class RecurrentEngine(Component):
     outputs are written. The lanes, and the reads of their registers by threads, belong to the engine meanwhile.
 
     A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an
-    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong, or
-    the vectors of all contexts are too large: the header's address). ``stop`` ends it too. Reset likewise.
+    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong,
+    or the vectors of all contexts or the sums with several taps are too many: the header's address). ``stop`` ends it too. Reset likewise.
 
     Members
     -------
@@ -106,7 +106,9 @@ class RecurrentEngine(Component):
                 ("sweeps", sweep_layout, loader.sweep_write, scheduler.sweep_address, scheduler.sweep),
                 ("operations", operation_layout, loader.operation_write, tail.operation_address, tail.operation)):
             kept = stored(layout)
-            m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[], attrs={"no_rw_check": 1})
+            # In distributed RAM a table of 32 records would take as many LUTs as the scheduler.
+            m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[],
+                                                 attrs={"no_rw_check": 1, "ram_style": "block"})
             read, write = memory.read_port(domain="comb"), memory.write_port()
             register = Signal(kept, name=f"{name}_output", reset_less=True)
             m.d.comb += [
@@ -120,7 +122,7 @@ class RecurrentEngine(Component):
             vectors.column_read.eq(columns.column_read), vectors.column_word.eq(columns.column_word),
             vectors.operand_group.eq(tail.operand_group), vectors.write.eq(tail.write), vectors.write_group.eq(tail.write_group),
             vectors.loaded_valid.eq(loader.loaded_valid), vectors.loaded_place.eq(loader.loaded_place), vectors.loaded.eq(loader.loaded),
-            loader.loaded_ready.eq(vectors.loaded_ready),
+            loader.loaded_wait.eq(tail.write_next),
         ]
         for sinks, sources in ((columns.column, vectors.column), (tail.operand, vectors.operand), (vectors.write_data, tail.write_data)):
             m.d.comb += [sink.eq(source) for sink, source in zip(sinks, sources)]

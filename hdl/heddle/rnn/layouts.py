@@ -1,7 +1,7 @@
 """Records of the engine for recurrent networks: what a program places in shared memory, and what its parts hand to each other.
 
 All records are 128 bits, one word of a bank of shared memory. They follow each other in an *image*: a header, ``sweeps`` sweep
-records, ``operations`` tail operation records, ``tasks`` pairs of task records (docs/units/rnn.md) [S3.1-S3.6].
+records, ``operations`` tail operation records, pairs of task records (docs/units/rnn.md) [S3.1-S3.6].
 """
 
 from amaranth.hdl import Mux
@@ -11,14 +11,16 @@ from amaranth.utils import exact_log2
 from ..constants import PRODUCT_REGISTERS
 
 __all__ = [
-    "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS", "RECORD_BITS",
-    "SUM_FRACTION",
+    "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "DISTRIBUTED", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS",
+    "RECORD_BITS", "SUM_FRACTION",
     "Cell", "Function", "Pre", "Start", "Wait",
-    "chosen_sweep_layout", "context_bits", "context_layout", "engine_step_layout", "header_layout", "of_context", "operation_layout",
-    "stored", "sweep_layout", "tail_job_layout", "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout",
+    "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "engine_step_layout", "header_layout", "of_context",
+    "operation_layout", "step_count_layout", "stored", "sweep_layout", "tail_job_layout", "tail_output_layout", "task_layout",
+    "task_memory_layout", "task_start_layout",
 ]
 
 RECORD_BITS = 128
+DISTRIBUTED = {"ram_style": "distributed"}      # of memories of a row for each context: registers and multiplexers cost more
 SUM_FRACTION = 13           # fraction bits of a de-quantised sum, signed 18 bits
 ACTIVATION_FRACTION = 16    # of sigmoid and tanh, signed 18 bits
 CELL_FRACTION = 11          # of the cell state of an LSTM as it is stored, signed 16 bits
@@ -87,13 +89,13 @@ class Cell(enum.Enum, shape=3):
 
 
 header_layout = _padded({
-    "tasks": 16,                # at least 1
     "sweeps": 8,                # records, at least 1
     "operations": 8,            # records
     "elements": ELEMENT_BITS + 1,   # of vector memory for each context, a multiple of the memory's width
     "registers": PRODUCT_BITS,  # product registers for each context; context n adds n times as many
     "parity": PRODUCT_BITS,     # odd steps use accumulators so many registers further
     "contexts": 4,              # contexts that take tasks, 1 to ``rnn_contexts``
+    "tap_registers": PRODUCT_BITS + 1,  # numbers of accumulators with ``cat`` above 0 differ modulo this power of two; 0 without such
 })
 
 # A task is two records, one behind the other.
@@ -105,6 +107,7 @@ task_layout = _padded({
     "input_element": ELEMENT_BITS,      # where rows of even steps go; odd steps: right behind that, at the next full word of the memory
     "state_bytes": 15,          # loaded once before the first step, a multiple of 16; 0: nothing
     "state_element": ELEMENT_BITS,
+    "last": 1,                  # of the image
 })
 task_memory_layout = _padded({
     "input_address": 20,        # shared memory, multiples of 16
@@ -182,7 +185,7 @@ def engine_step_layout(cfg):
     """What the engine asks of the lanes in a cycle; the elements of the column go with it (see ``LaneArray``)."""
     return data.StructLayout({
         "step": 1,
-        "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``RNN_TAP_REGISTERS``
+        "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``rnn_tap_registers``
         "source": PRODUCT_BITS,     # register that is added to: the same one, or the bias
         "zero": 1,                  # nothing is added to: the register is replaced
         "factor_word": cfg.factor_address_bits,
@@ -199,7 +202,7 @@ def tail_job_layout(cfg):
         "groups": 10,                               # element groups, minus one
         "elements": exact_log2(cfg.rnn_elements),   # first element of the context in vector memory
         "registers": PRODUCT_BITS,                  # first product register of the context
-        "parity": PRODUCT_BITS,                     # what operations with ``parity`` add to their accumulator in this step: 0 in even ones
+        "parity_registers": PRODUCT_BITS,           # and for operations with ``parity`` in this step: the same one in even ones
         "row": 20,                                  # address of the output row of this step, in bytes
     })
 
@@ -232,19 +235,35 @@ def chosen_sweep_layout(cfg):
 
 
 def context_layout(cfg):
-    """What the scheduler keeps of a task: where it is."""
-    record = exact_log2(cfg.rnn_records)
+    """What the scheduler keeps of a task from sweep to sweep."""
     return data.StructLayout({
-        "first": record,            # sweep records of a step begin here
-        "next": record,
-        "left": 16,                 # steps, with this one; 0: 65,536
-        "odd": 1,                   # this step
-        "row": 20,                  # of output, of this step
-        "pitch": 16,
-        "input": exact_log2(cfg.rnn_elements),      # elements from the row of even steps to that of odd ones
+        "next": exact_log2(cfg.rnn_records),        # sweep record
+        "odd": 1,                                   # this step
         **({"fresh": 1} if cfg.rnn_differences else {}),        # the first step
     })
 
 
+def step_count_layout(cfg):
+    """And from step to step."""
+    return data.StructLayout({
+        "left": 16,                 # steps, with this one; 0: 65,536
+        "row": 20,                  # of output, of this step
+    })
+
+
+def context_place_layout(cfg):
+    """Where its task is; made once, when the task begins."""
+    elements = exact_log2(cfg.rnn_elements)
+    return data.StructLayout({
+        "first": exact_log2(cfg.rnn_records),       # sweep records of a step begin here
+        "pitch": 16,                                # of output rows
+        "elements": elements,                       # first element of the context,
+        "odd_input": elements,                      # for inputs of odd steps: their rows lie further by the same distance
+        "registers": PRODUCT_BITS,                  # first product register,
+        "odd_registers": PRODUCT_BITS,              # of accumulators that alternate, in odd steps
+    })
+
+
 def task_start_layout(cfg):
-    return data.StructLayout({"context": context_bits(cfg), "task": context_layout(cfg)})
+    return data.StructLayout({"context": context_bits(cfg), "task": context_layout(cfg), "count": step_count_layout(cfg),
+                              "place": context_place_layout(cfg)})

@@ -1,13 +1,23 @@
 """Brings an image, its tasks and their inputs from shared memory to the engine."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..layouts import BankReadPort
-from .layouts import RECORD_BITS, context_bits, header_layout, of_context, task_layout, task_memory_layout, task_start_layout
+from .layouts import (
+    DISTRIBUTED,
+    PRODUCT_BITS,
+    RECORD_BITS,
+    context_bits,
+    header_layout,
+    of_context,
+    task_layout,
+    task_memory_layout,
+    task_start_layout,
+)
 from .transfer import WORD_BITS, Transfer
 from .vector_memory import LOADED_ELEMENTS
 
@@ -24,7 +34,7 @@ class Fault(enum.Enum, shape=2):
     NONE = 0
     RANGE = 1           # a word of the image, of a state or of a row lies outside of shared memory: its address
     ADDRESS = 2         # the image does
-    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts are
+    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts or sums are
 
 
 class Sink(enum.Enum, shape=3):
@@ -39,23 +49,28 @@ class Sink(enum.Enum, shape=3):
 
 
 class Phase(enum.Enum, shape=4):
-    """What is done when the transfer before is over."""
+    """What is done next; in all but SERVE when the transfer before is over."""
 
     HEADER = 0
     CHECK = 1
     SWEEPS = 2
     OPERATIONS = 3
-    SERVE = 4           # decides between the next three
-    ROW = 5
-    TASK = 6
-    STATE = 7
-    START = 8
+    TASK = 4
+    BEHIND = 5          # the next task lies behind what was read
+    SERVE = 6           # decides between ROW, TASK and STATE
+    ROW = 7
+    STATE = 8
+    START = 9
 
 
 def input_layout(cfg):
-    """The rows of input of a task that are still to come; ``left`` 0 is 65,536."""
+    """Of the rows of input of a task: from row to row, words of each, places of even and of odd steps."""
     place = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
-    return data.StructLayout({"word": WORD_BITS, "pitch": 12, "left": 16, "words": COUNT, "place": place, "offset": place, "odd": 1})
+    return data.StructLayout({"pitch": 12, "words": COUNT, "even": place, "odd": place})
+
+
+# The next row of a task; ``left`` 0 is 65,536.
+row_layout = data.StructLayout({"word": WORD_BITS, "left": 16, "odd": 1})
 
 
 class Loader(Component):
@@ -74,8 +89,10 @@ class Loader(Component):
     header : Out(header_layout)
     sweep_write, operation_write, table_address, table_data
         Writes of the tables.
-    loaded_valid, loaded_place, loaded, loaded_ready
+    loaded_valid, loaded_place, loaded
         See ``VectorMemory``.
+    loaded_wait : In(1)
+        It takes no word in the next cycle.
     running, free : In(rnn_contexts)
         Contexts with a task; with room for a row.
     o_task : Out(stream.Signature(task_start_layout(cfg)))
@@ -99,7 +116,7 @@ class Loader(Component):
             "sweep_write": Out(1), "operation_write": Out(1), "table_address": Out(exact_log2(cfg.rnn_records)),
             "table_data": Out(RECORD_BITS),
             "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
-            "loaded_ready": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
+            "loaded_wait": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
             "has_input": Out(contexts), "reserved": Out(1), "reserved_context": Out(context_bits(cfg)),
             "loaded_row": Out(1), "row_context": Out(context_bits(cfg)), "over": Out(1),
             "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
@@ -108,34 +125,43 @@ class Loader(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        context = context_bits(cfg)
-        tag = data.StructLayout({"sink": Sink, "context": context})
-        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT, tag)
+        self._places = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
+        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
         connect(m, flipped(self.bank), transfer.bank)
-        self._phase, self._first, active = Signal(Phase), Signal(), Signal()
-        self._next, self._left, self._have = Signal(WORD_BITS), Signal(16), Signal()        # next task record; tasks; one is read
-        self._known, self._cycles = Signal(), Signal(24)                # the record has come
-        self._elements = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
-        self._context = Signal(context)         # whose turn it is
+        self._late = Signal()           # the task may begin
+        self._phase, self._sink, active = Signal(Phase), Signal(Sink), Signal()
+        self._next = Signal(WORD_BITS, reset_less=True)         # task record
+        self._more, self._have = Signal(), Signal()             # there are more tasks; one is read
+        cycles = Signal(len(self._task.start) + 1)
+        self._context, self._served = Signal(context_bits(cfg)), Signal(context_bits(cfg))      # whose turn it is; of the transfer
+        self._elements, self._registers = Signal(self._places), Signal(PRODUCT_BITS)            # of the former, its parts
         self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
-        m.submodules.inputs = inputs = Memory(shape=input_layout(cfg), depth=1 << context_bits(cfg), init=[])
-        self._input, self._input_write = inputs.read_port(domain="comb"), inputs.write_port()
-        m.d.comb += [self._input.addr.eq(self._context), self._input_write.addr.eq(self._context), self.reserved_context.eq(self._context)]
-        m.d.sync += self._cycles.eq(self._cycles + ~self._cycles.all())
+        for name, layout in (("input", input_layout(cfg)), ("row", row_layout)):
+            memory = m.submodules[f"{name}s"] = Memory(shape=layout, depth=1 << context_bits(cfg), init=[], attrs=DISTRIBUTED)
+            read, write = memory.read_port(domain="comb"), memory.write_port()
+            setattr(self, f"_{name}", read.data)
+            setattr(self, f"_{name}_write", write)
+            m.d.comb += [read.addr.eq(self._context), write.addr.eq(self._context)]
+        m.d.sync += cycles.eq(cycles + ~cycles[-1])
         self._words(m)
+        self._sources(m)
+        self._start(m)
         idle = Signal()
         m.d.comb += [
-            idle.eq(active & transfer.free & (self.fault == Fault.NONE)),
-            self.over.eq(idle & ~transfer.busy & (self._phase == Phase.SERVE) & ~self._have & (self._left == 0) & ~self.running.any()),
+            self._late.eq(cycles >= self._task.start), self.reserved_context.eq(self._context), transfer.hold.eq(self.loaded_wait),
+            idle.eq(active & ~transfer.busy & (self.fault == Fault.NONE)),
+            self.over.eq(idle & (self._phase == Phase.SERVE) & ~self._have & ~self._more & ~self.running.any()),
             self.fault_value.eq(transfer.word << BYTE_SHIFT),
         ]
+        with m.If(active & (self._phase == Phase.SERVE)):
+            self._serve(m)
         with m.If(idle):
             self._sequence(m)
         with m.If(transfer.outside):
             m.d.sync += self.fault.eq(Fault.RANGE)
         with m.If(self.begin):
-            m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._known.eq(0), self._cycles.eq(0),
+            m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._more.eq(1), cycles.eq(0),
                          self._next.eq(self.address >> BYTE_SHIFT)]
             with m.If((self.address[self.cfg.shared_address_bits:] != 0) | (self.address[:BYTE_SHIFT] != 0)):
                 m.d.sync += self.fault.eq(Fault.ADDRESS)
@@ -145,120 +171,124 @@ class Loader(Component):
 
     def _words(self, m):
         """Where each word goes that comes."""
-        word, sink = self._transfer.o, self._transfer.o.payload.tag.sink
-        to_memory = (sink == Sink.STATE) | (sink == Sink.ROW)
+        word, sink = self._transfer, self._sink
         m.d.comb += [
-            self.table_address.eq(word.payload.place), self.table_data.eq(word.payload.data),
+            self.table_address.eq(word.at), self.table_data.eq(word.data), self.loaded.eq(word.data), self.loaded_place.eq(word.at),
             self.sweep_write.eq(word.valid & (sink == Sink.SWEEPS)), self.operation_write.eq(word.valid & (sink == Sink.OPERATIONS)),
-            self.loaded_valid.eq(word.valid & to_memory), self.loaded.eq(word.payload.data), self.loaded_place.eq(word.payload.place),
-            word.ready.eq(~to_memory | self.loaded_ready),
-            self.loaded_row.eq(word.valid & word.ready & word.payload.last & (sink == Sink.ROW)),
-            self.row_context.eq(word.payload.tag.context),
+            self.loaded_valid.eq(word.valid & ((sink == Sink.STATE) | (sink == Sink.ROW))),
+            self.loaded_row.eq(word.taken & word.last & (sink == Sink.ROW)), self.row_context.eq(self._served),
         ]
         with m.If(word.valid & (sink == Sink.HEADER)):
-            m.d.sync += self.header.eq(word.payload.data)
-        with m.If(word.valid & (sink == Sink.TASK) & ~word.payload.last):
-            m.d.sync += self._task.eq(word.payload.data)
-        with m.If(word.valid & (sink == Sink.TASK) & word.payload.last):
-            m.d.sync += [self._memory.eq(word.payload.data), self._known.eq(1)]
+            m.d.sync += self.header.eq(word.data)
+        with m.If(word.valid & (sink == Sink.TASK)):        # both records of it, one after the other
+            m.d.sync += self._memory.eq(word.data)
+            with m.If(~word.last):
+                m.d.sync += self._task.eq(word.data)
 
-    def _read(self, m, sink, words, first=None, place=0):
-        """Begins a transfer: from ``first`` on, or of the words behind the last one that was read."""
+    def _sources(self, m):
+        """What a transfer would read. Not zero in other cycles: that would cost as much as a choice."""
+        transfer, task, phase, entry = self._transfer, self._task, self._phase, self._input
         m.d.comb += [
-            self._transfer.words.eq(words), self._transfer.begin.eq(1), self._transfer.place.eq(place),
-            self._transfer.tag.sink.eq(sink), self._transfer.tag.context.eq(self._context),
+            transfer.on.eq((phase == Phase.SWEEPS) | (phase == Phase.OPERATIONS)), transfer.first.eq(self._next),
+            transfer.words.eq(Mux(phase == Phase.TASK, 2, 1)),
         ]
-        if first is None:
-            m.d.comb += self._transfer.on.eq(1)
-        else:
-            m.d.comb += self._transfer.first.eq(first)
+        with m.Switch(phase):
+            with m.Case(Phase.SWEEPS):
+                m.d.comb += transfer.words.eq(self.header.sweeps)
+            with m.Case(Phase.OPERATIONS):
+                m.d.comb += transfer.words.eq(self.header.operations)
+            with m.Case(Phase.STATE):
+                m.d.comb += [
+                    transfer.words.eq(task.state_bytes[BYTE_SHIFT:]), transfer.first.eq(self._memory.state_address[BYTE_SHIFT:]),
+                    transfer.place.eq(self._elements + task.state_element[PLACE_SHIFT:]),
+                ]
+            with m.Case(Phase.ROW):
+                m.d.comb += [
+                    transfer.words.eq(entry.words), transfer.first.eq(self._row.word),
+                    transfer.place.eq(Mux(self._row.odd, entry.odd, entry.even)),
+                ]
 
     def _sequence(self, m):
         """The next thing to do, in a cycle in which no transfer is under way."""
-        header, phase, task = self.header, self._phase, self._task
+        phase = self._phase
+
+        def read(sink, after):
+            m.d.comb += self._transfer.begin.eq(1)
+            m.d.sync += [self._sink.eq(sink), self._served.eq(self._context), phase.eq(after)]
+
         with m.Switch(phase):
             with m.Case(Phase.HEADER):
-                self._read(m, Sink.HEADER, 1, self._next)
-                m.d.sync += phase.eq(Phase.CHECK)
+                read(Sink.HEADER, Phase.CHECK)
             with m.Case(Phase.CHECK):
-                with m.If(~self._transfer.busy):
-                    self._check(m)
-                    m.d.sync += [phase.eq(Phase.SWEEPS), self._left.eq(header.tasks)]
+                self._check(m)
+                m.d.sync += phase.eq(Phase.SWEEPS)
             with m.Case(Phase.SWEEPS):
-                self._read(m, Sink.SWEEPS, header.sweeps)
-                m.d.sync += phase.eq(Phase.OPERATIONS)
+                read(Sink.SWEEPS, Phase.OPERATIONS)
             with m.Case(Phase.OPERATIONS):
-                self._read(m, Sink.OPERATIONS, header.operations)
-                m.d.sync += [phase.eq(Phase.SERVE), self._first.eq(1)]
-            with m.Case(Phase.SERVE):
-                self._serve(m)
-            with m.Case(Phase.ROW):
-                self._row(m)
+                read(Sink.OPERATIONS, Phase.BEHIND)
             with m.Case(Phase.TASK):
-                self._read(m, Sink.TASK, 2, self._next)
-                m.d.sync += [phase.eq(Phase.SERVE), self._have.eq(1), self._left.eq(self._left - 1), self._next.eq(self._next + 2)]
+                read(Sink.TASK, Phase.BEHIND)
+                m.d.sync += self._have.eq(1)
+            with m.Case(Phase.BEHIND):
+                m.d.sync += [phase.eq(Phase.SERVE), self._next.eq(self._transfer.word), self._more.eq(~(self._have & self._task.last))]
+            with m.Case(Phase.ROW):
+                read(Sink.ROW, Phase.SERVE)
+                m.d.comb += [self._row_write.en.eq(1), self.reserved.eq(1)]
+                with m.If(self._row.left == 1):
+                    m.d.sync += self._pending.bit_select(self._context, 1).eq(0)
             with m.Case(Phase.STATE):
-                self._read(m, Sink.STATE, task.state_bytes[BYTE_SHIFT:], self._memory.state_address[BYTE_SHIFT:],
-                           (self._elements + task.state_element) >> PLACE_SHIFT)
-                m.d.sync += phase.eq(Phase.START)
+                read(Sink.STATE, Phase.START)
             with m.Case(Phase.START):
-                with m.If(~self._transfer.busy):
-                    self._start(m)
+                m.d.comb += [self.o_task.valid.eq(1), self._input_write.en.eq(1), self._row_write.en.eq(1)]
+                with m.If(self.o_task.ready):
+                    any_rows = self._task.input_bytes[BYTE_SHIFT:] != 0
+                    m.d.sync += [phase.eq(Phase.SERVE), self._have.eq(0)]
+                    m.d.sync += [bits.bit_select(self._context, 1).eq(any_rows) for bits in (self._pending, self.has_input)]
 
     def _check(self, m):
         header, cfg = self.header, self.cfg
-        elements = Signal(header.elements.shape().width + 4)
-        m.d.comb += elements.eq(sum(Mux(header.contexts > index, header.elements, 0) for index in range(cfg.rnn_contexts)))
-        with m.If((header.tasks == 0) | (header.sweeps == 0) | (header.sweeps > cfg.rnn_records) | (header.operations > cfg.rnn_records)
-                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts) | (elements > cfg.rnn_elements)):
+        large = [(header.contexts > index) & (header.elements > cfg.rnn_elements // (index + 1)) for index in range(cfg.rnn_contexts)]
+        with m.If((header.sweeps == 0) | (header.sweeps > cfg.rnn_records) | (header.operations > cfg.rnn_records)
+                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts) | Cat(large).any()
+                  | (header.tap_registers > cfg.rnn_tap_registers)):
             m.d.sync += self.fault.eq(Fault.HEADER)
 
     def _serve(self, m):
         """One context: a row of input, or a task, or nothing."""
         context, count = self._context, self.cfg.rnn_contexts
         free = ~self.running.bit_select(context, 1) & (context < self.header.contexts)
-        m.d.sync += self._elements.eq(of_context(self.cfg, context, self.header.elements))
-        with m.If(self._first):         # the tasks lie behind the operations
-            m.d.sync += [self._first.eq(0), self._next.eq(self._transfer.word)]
-        with m.Elif((self._pending & self.free).bit_select(context, 1)):
+        m.d.sync += [
+            self._elements.eq(of_context(self.cfg, context, self.header.elements) >> PLACE_SHIFT),
+            self._registers.eq(of_context(self.cfg, context, self.header.registers)),
+        ]
+        with m.If((self._pending & self.free).bit_select(context, 1)):
             m.d.sync += self._phase.eq(Phase.ROW)
-        with m.Elif(~self._have & (self._left != 0)):
+        with m.Elif(~self._have & self._more):
             m.d.sync += self._phase.eq(Phase.TASK)
-        with m.Elif(self._known & free & (self._cycles >= self._task.start)):
+        with m.Elif(self._have & free & self._late):
             m.d.sync += self._phase.eq(Phase.STATE)
         with m.Else():
             m.d.sync += context.eq(Mux(context == count - 1, 0, context + 1))
 
-    def _row(self, m):
-        """Begins the transfer of a row; the next one of this context follows it in memory."""
-        row, new = self._input.data, self._input_write.data
-        self._read(m, Sink.ROW, row.words, row.word, row.place + (row.offset & row.odd.replicate(len(row.offset))))
-        m.d.comb += [
-            new.eq(row), new.word.eq(row.word + row.pitch.as_signed()), new.left.eq(row.left - 1), new.odd.eq(~row.odd),
-            self._input_write.en.eq(1),
-        ]
-        m.d.comb += self.reserved.eq(1)
-        m.d.sync += self._phase.eq(Phase.SERVE)
-        with m.If(row.left == 1):
-            m.d.sync += self._pending.bit_select(self._context, 1).eq(0)
-
     def _start(self, m):
-        """Hands the task to the scheduler, and keeps where its rows lie."""
-        task, memory, new, first = self._task, self._memory, self._input_write.data, self.o_task.payload.task
+        """Where the task and its rows lie, for the scheduler and for later; the next row, which follows the one before."""
+        task, memory, new, row = self._task, self._memory, self._input_write.data, self._row_write.data
+        o, place = self.o_task.payload, self.o_task.payload.place
         words, wide = task.input_bytes[BYTE_SHIFT:], self.cfg.vector_lanes // LOADED_ELEMENTS
-        offset = (words + wide - 1) & ~(wide - 1) if wide > 1 else words
+        offset, even = ((words + wide - 1) & ~(wide - 1) if wide > 1 else words), Signal(self._places)
         m.d.comb += [
-            self.o_task.valid.eq(1), self.o_task.payload.context.eq(self._context),
-            first.first.eq(task.sweep), first.next.eq(task.sweep), first.left.eq(task.steps), first.row.eq(memory.output_address),
-            first.pitch.eq(memory.output_pitch), first.input.eq(offset << PLACE_SHIFT),
-            new.word.eq(memory.input_address[BYTE_SHIFT:]), new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.left.eq(task.steps),
-            new.words.eq(words), new.place.eq((self._elements + task.input_element) >> PLACE_SHIFT), new.offset.eq(offset),
-            self._input_write.en.eq(1),
+            even.eq(self._elements + task.input_element[PLACE_SHIFT:]),
+            o.context.eq(self._context), o.task.next.eq(task.sweep), o.count.left.eq(task.steps), o.count.row.eq(memory.output_address),
+            place.first.eq(task.sweep), place.pitch.eq(memory.output_pitch),
+            place.elements.eq(self._elements << PLACE_SHIFT), place.odd_input.eq((self._elements + offset) << PLACE_SHIFT),
+            place.registers.eq(self._registers), place.odd_registers.eq(self._registers + self.header.parity),
+            row.word.eq(memory.input_address[BYTE_SHIFT:]), row.left.eq(task.steps),
+            new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.words.eq(words), new.even.eq(even), new.odd.eq(even + offset),
         ]
         if self.cfg.rnn_differences:
-            m.d.comb += first.fresh.eq(1)
-        with m.If(self.o_task.ready):
-            m.d.sync += [
-                self._phase.eq(Phase.SERVE), self._have.eq(0), self._known.eq(0), self._pending.bit_select(self._context, 1).eq(words != 0),
-                self.has_input.bit_select(self._context, 1).eq(words != 0),
+            m.d.comb += o.task.fresh.eq(1)
+        with m.If(self._phase == Phase.ROW):
+            last = self._row
+            m.d.comb += [
+                row.word.eq(last.word + self._input.pitch.as_signed()), row.left.eq(last.left - 1), row.odd.eq(~last.odd),
             ]

@@ -8,14 +8,16 @@ from amaranth.utils import exact_log2
 
 from .layouts import (
     COUNT_BITS,
+    DISTRIBUTED,
     PRODUCT_BITS,
     Start,
     Wait,
     chosen_sweep_layout,
     context_bits,
     context_layout,
+    context_place_layout,
     header_layout,
-    of_context,
+    step_count_layout,
     stored,
     sweep_layout,
     tail_job_layout,
@@ -129,73 +131,79 @@ class Scheduler(Component):
     def _advance(self, m):
         """Turns the chosen context's sweep into one with absolute positions, and its record into that of its next sweep."""
         cfg, context, chosen, task = self.cfg, self._context, self._chosen, self.i_task
-        start = Signal()
-        m.submodules.records = records = Memory(shape=context_layout(cfg), depth=1 << context_bits(cfg), init=[])
-        m.submodules.heads = heads = Memory(shape=stored(sweep_layout), depth=1 << context_bits(cfg), init=[])
-        record_read, record_write = records.read_port(domain="comb"), records.write_port()
-        head_read, self._head_write = heads.read_port(domain="comb"), heads.write_port()
-        record, sweep, new, o = record_read.data, head_read.data, record_write.data, self.o.payload
-        status = Array(self.status)[context]
-        parity, last = Signal(PRODUCT_BITS), Signal()
-        registers, elements = Signal(PRODUCT_BITS), Signal(exact_log2(cfg.rnn_elements))
+        start, last, step_end = Signal(), Signal(), Signal()
+        written = Mux(chosen, context, task.payload.context)
+        memories = {}
+        for name, layout, enable in (("head", stored(sweep_layout), None), ("record", context_layout(cfg), chosen | start),
+                                     ("count", step_count_layout(cfg), step_end | start), ("place", context_place_layout(cfg), start)):
+            memory = m.submodules[f"{name}s"] = Memory(shape=layout, depth=1 << context_bits(cfg), init=[], attrs=DISTRIBUTED)
+            read, write = memory.read_port(domain="comb"), memory.write_port()
+            m.d.comb += read.addr.eq(context)
+            if enable is not None:
+                m.d.comb += [write.addr.eq(written), write.en.eq(enable)]
+            memories[name] = read.data, write
+        (sweep, self._head_write), (record, record_write), (count, count_write), (place, place_write) = memories.values()
+        new = record_write.data
         m.d.comb += [
-            record_read.addr.eq(context), head_read.addr.eq(context),
-            parity.eq(Mux(record.odd, self.header.parity, 0)),
-            last.eq(sweep.last | (record.next + 1 == self.header.sweeps)),
-            registers.eq(of_context(cfg, context, self.header.registers)),
-            elements.eq(of_context(cfg, context, self.header.elements)),
+            last.eq(sweep.last | (record.next + 1 == self.header.sweeps)), step_end.eq(chosen & last),
             task.ready.eq(~chosen), start.eq(task.valid & task.ready),
-            record_write.addr.eq(Mux(chosen, context, task.payload.context)), record_write.en.eq(chosen | start),
             self.launch.eq(chosen & sweep.launch), self.taken.eq(chosen & sweep.release), self.event_context.eq(context),
+            place_write.data.eq(task.payload.place), count_write.data.eq(task.payload.count), new.eq(task.payload.task),
         ]
-        m.d.comb += [new.eq(record), new.next.eq(record.next + 1)]
-        with m.If(last):
-            m.d.comb += [new.next.eq(record.first), new.left.eq(record.left - 1), new.odd.eq(~record.odd),
-                         new.row.eq(record.row + record.pitch.as_signed())]
-            if cfg.rnn_differences:
-                m.d.comb += new.fresh.eq(0)
-        with m.If(~chosen):
-            m.d.comb += new.eq(task.payload.task)
-        biased, before = Signal(), Signal(PRODUCT_BITS)     # sums begin with biases, or with those of this parity
-        m.d.comb += [biased.eq(sweep.start == Start.BIAS), before.eq(parity)]
-        if cfg.rnn_differences:
-            with m.If(sweep.start == Start.PERSIST):
-                m.d.comb += [biased.eq(record.fresh), before.eq(Mux(record.odd, 0, self.header.parity))]
-        with m.If(self.o.ready):
-            m.d.sync += self.o.valid.eq(0)
         with m.If(chosen):
-            m.d.sync += [
-                self.o.valid.eq(1), o.context.eq(context), o.waits.eq((sweep.wait == Wait.LAST) | (sweep.wait == Wait.BEFORE)),
-                o.job.eq(status.launched - Mux(sweep.wait == Wait.BEFORE, 2, 1)),
-                o.element.eq(elements + sweep.element + Mux(sweep.input & record.odd, record.input, 0)),
-                o.columns.eq(sweep.columns), o.weight.eq(sweep.weight), o.blocks.eq(sweep.blocks), o.cat.eq(sweep.cat),
-                o.skip.eq(sweep.skip),
-                o.release.eq(sweep.release), o.launch.eq(sweep.launch), o.zero.eq(sweep.start == Start.ZERO),
-                o.product.eq(sweep.product + registers + Mux(sweep.parity, parity, 0)),
-                o.begins.eq(sweep.start != Start.CONTINUE),
-                o.source.eq(Mux(biased, sweep.bias, sweep.product + registers + Mux(sweep.parity, before, 0))),
+            m.d.comb += [
+                new.eq(record), new.next.eq(Mux(last, place.first, record.next + 1)), new.odd.eq(record.odd ^ last),
+                count_write.data.left.eq(count.left - 1), count_write.data.row.eq(count.row + place.pitch.as_signed()),
             ]
             if cfg.rnn_differences:
-                m.d.sync += [
-                    o.fresh.eq(record.fresh), o.difference.eq(sweep.difference), o.held.eq(sweep.held), o.sent.eq(elements + sweep.sent),
-                ]
+                m.d.comb += new.fresh.eq(record.fresh & ~last)
+        self._position(m, sweep, record, place)
         job = self.job
         m.d.comb += [
             job.context.eq(context), job.operation.eq(sweep.operation), job.operations.eq(sweep.operations), job.groups.eq(sweep.groups),
-            job.elements.eq(elements), job.registers.eq(registers), job.parity.eq(parity), job.row.eq(record.row),
+            job.elements.eq(place.elements), job.registers.eq(place.registers), job.row.eq(count.row),
+            job.parity_registers.eq(Mux(record.odd, place.odd_registers, place.registers)),
         ]
-        spent = chosen & last & (record.left == 1)
+        spent = step_end & (count.left == 1)
         self._end(m, start, spent, sweep.launch)
-        fetch, fetch_context = Signal(), Signal(self._number)
-        m.d.sync += [fetch.eq((chosen & ~spent | start) & ~self.clear), fetch_context.eq(Mux(chosen, context, task.payload.context))]
-        return records, fetch, fetch_context
+        fetch, next_sweep, fetch_context = Signal(), Signal.like(record.next, name="next_sweep", reset_less=True), Signal(self._number)
+        m.d.sync += [fetch.eq((chosen & ~spent | start) & ~self.clear), next_sweep.eq(new.next), fetch_context.eq(written)]
+        return next_sweep, fetch, fetch_context
 
-    def _fetch(self, m, records, fetch, fetch_context):
+    def _position(self, m, sweep, record, place):
+        """The chosen sweep, in the whole memory and register file."""
+        cfg, context, o = self.cfg, self._context, self.o.payload
+        status = Array(self.status)[context]
+        product = Signal(PRODUCT_BITS)
+        m.d.comb += product.eq(sweep.product + Mux(sweep.parity & record.odd, place.odd_registers, place.registers))
+        biased, before = sweep.start == Start.BIAS, product     # sums begin with biases, or with those of this parity
+        if cfg.rnn_differences:
+            biased = biased | ((sweep.start == Start.PERSIST) & record.fresh)
+            odd = (sweep.start == Start.PERSIST) ^ record.odd
+            before = (sweep.product + Mux(sweep.parity & odd, place.odd_registers, place.registers))[:PRODUCT_BITS]
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(self._chosen):
+            m.d.sync += [
+                self.o.valid.eq(1), o.context.eq(context), o.waits.eq((sweep.wait == Wait.LAST) | (sweep.wait == Wait.BEFORE)),
+                o.job.eq(status.launched - Mux(sweep.wait == Wait.BEFORE, 2, 1)),
+                o.element.eq(sweep.element + Mux(sweep.input & record.odd, place.odd_input, place.elements)),
+                o.columns.eq(sweep.columns), o.weight.eq(sweep.weight), o.blocks.eq(sweep.blocks), o.cat.eq(sweep.cat),
+                o.skip.eq(sweep.skip),
+                o.release.eq(sweep.release), o.launch.eq(sweep.launch), o.zero.eq(sweep.start == Start.ZERO),
+                o.product.eq(product), o.begins.eq(sweep.start != Start.CONTINUE), o.source.eq(Mux(biased, sweep.bias, before)),
+            ]
+            if cfg.rnn_differences:
+                m.d.sync += [
+                    o.fresh.eq(record.fresh), o.difference.eq(sweep.difference), o.held.eq(sweep.held),
+                    o.sent.eq(place.elements + sweep.sent),
+                ]
+
+    def _fetch(self, m, next_sweep, fetch, fetch_context):
         """Reads the next sweep of a context whose record was written in the cycle before, and keeps it."""
-        read = records.read_port(domain="comb")
         came, came_context = Signal(), Signal(self._number)
         m.d.comb += [
-            read.addr.eq(fetch_context), self.sweep_address.eq(read.data.next),
+            self.sweep_address.eq(next_sweep),
             self._head_write.addr.eq(came_context), self._head_write.data.eq(self.sweep), self._head_write.en.eq(came),
         ]
         m.d.sync += [came.eq(fetch & ~self.clear), came_context.eq(fetch_context)]

@@ -60,6 +60,8 @@ class Tail(Component):
         Group of ``tail_lanes`` elements of vector memory; ``operand`` : In(16).array(tail_lanes) stand one cycle later.
     write, write_group, write_data : Out
         A result for vector memory, registered.
+    write_next : Out(1)
+        There is one in the next cycle.
     o_output : Out(stream.Signature(tail_output_layout(cfg)))
         Results for shared memory.
     wrote, wrote_context, finished : Out
@@ -83,6 +85,7 @@ class Tail(Component):
             "operand_group": Out(group),
             "operand": In(16).array(cfg.tail_lanes),
             "write": Out(1),
+            "write_next": Out(1),
             "write_group": Out(group),
             "write_data": Out(16).array(cfg.tail_lanes),
             "o_output": Out(stream.Signature(tail_output_layout(cfg))),
@@ -170,12 +173,13 @@ class Tail(Component):
     def _place(self, m, slot, results):
         """Where results go."""
         cycles = self._sum_cycle + TAIL_LATENCY
+        write = Stages(m, slot.flags.write, "write", reset=True)
         m.submodules.address_delay = delay = Delay(
             data.StructLayout({"group": len(slot.destination_group), "address": len(slot.output_address)}), cycles)
         m.d.comb += [
             delay.i.group.eq(slot.destination_group),
             delay.i.address.eq(slot.output_address),
-            self.write.eq(Stages(m, slot.flags.write, "write", reset=True)[cycles]),
+            self.write.eq(write[cycles]), self.write_next.eq(write[cycles - 1]),
             self.write_group.eq(delay.o.group),
             results.valid.eq(Stages(m, slot.flags.output, "output", reset=True)[cycles]),
             results.payload.address.eq(delay.o.address),

@@ -120,7 +120,7 @@ class TailIssue(Component):
             begun.elements.eq(job.elements + group * cfg.tail_lanes),
             begun.row.eq(job.row + group * (2 * cfg.tail_lanes)),
             begun.register.eq(job.registers),
-            begun.odd_register.eq(job.registers + job.parity),
+            begun.odd_register.eq(job.parity_registers),
         ]
         with m.If(self.settled):
             m.d.sync += unsettled.bit_select(self.settled_context, 1).eq(0)

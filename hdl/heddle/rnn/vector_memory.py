@@ -17,8 +17,8 @@ class VectorMemory(Component):
 
     ``column`` is word ``column_word`` one cycle later, and stays until the next cycle with ``column_read``;
     ``operand`` the ``tail_lanes`` elements of group ``operand_group`` likewise. The tail
-    writes a group whenever it likes; the loader writes ``LOADED_ELEMENTS`` elements in a cycle with ``loaded_ready``
-    (combinational: the tail does not write). A write is seen by reads of later cycles; what is read in the cycle that writes it is
+    writes a group whenever it likes; the loader writes ``LOADED_ELEMENTS`` elements in a cycle
+    in which the tail does not. A write is seen by reads of later cycles; what is read in the cycle that writes it is
     not defined. Nothing is reset.
 
     It is made of memories as wide as the smaller of both writes, so that reading one group while its neighbour is written is no conflict.
@@ -32,7 +32,6 @@ class VectorMemory(Component):
     write, write_group, write_data : In(1), In, In(16).array(tail_lanes)
     loaded_valid, loaded_place, loaded : In(1), In, In(128)
         ``loaded_place`` counts ``LOADED_ELEMENTS`` elements.
-    loaded_ready : Out(1)
     """
 
     def __init__(self, cfg):
@@ -51,7 +50,6 @@ class VectorMemory(Component):
             "loaded_valid": In(1),
             "loaded_place": In(bits - exact_log2(LOADED_ELEMENTS)),
             "loaded": In(16 * LOADED_ELEMENTS),
-            "loaded_ready": Out(1),
         })
 
     def elaborate(self, platform):
@@ -59,7 +57,6 @@ class VectorMemory(Component):
         cfg = self.cfg
         lanes, width = cfg.vector_lanes, min(cfg.tail_lanes, LOADED_ELEMENTS)
         groups, pieces = lanes // cfg.tail_lanes, lanes // LOADED_ELEMENTS
-        m.d.comb += self.loaded_ready.eq(~self.write)
 
         def split(place, number):
             """Word and place in it."""

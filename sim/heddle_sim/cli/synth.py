@@ -4,8 +4,10 @@ With --pnr, nextpnr places and routes the design as well (minutes); the row then
 path that limits it. Without it fmax_mhz is null. Units that others have published figures of have those in ``peers``.
 """
 
+from heddle.units import make_unit
+
 from ..peers import peers
-from ..synthesis import TARGETS, synthesise
+from ..synthesis import TARGETS, count_parts, synthesise
 from .common import add_config, add_json, configuration, print_rows, progress_for
 
 __all__ = ["add_arguments", "execute"]
@@ -15,6 +17,8 @@ def add_arguments(parser):
     add_config(parser, default="small")
     parser.add_argument("--target", default="ecp5", choices=TARGETS, help="family (default ecp5)")
     parser.add_argument("--unit", default="heddle", metavar="NAME", help="a unit alone (see heddle show units)")
+    parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
+                        "sum is a little more than the whole")
     parser.add_argument("--pnr", action="store_true", help="place and route too")
     parser.add_argument("--seed", type=int, default=1, help="of placement (default 1)")
     parser.add_argument("--time-limit", type=float, default=1800, metavar="SECONDS", help="of each tool (default 1800)")
@@ -34,9 +38,14 @@ def execute(options):
             time_limit_s=options.time_limit,
             progress=progress,
         )
+        rows = [row]
+        if options.parts:
+            counts = count_parts(make_unit(options.unit, cfg), options.target, options.time_limit)
+            rows += [{"unit": f"{options.unit}.{path}" if path else f"{options.unit} (parts)", "target": options.target} | part
+                     for path, part in counts.items()]
     others = peers(options.unit, options.target)
     columns = dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram", "fmax_mhz"))
-    print_rows(options, "synth", cfg.name, [row | ({"peers": others} if others else {})], columns)
+    print_rows(options, "synth", cfg.name, [row | ({"peers": others} if others else {}), *rows[1:]], columns)
     if not options.json:
         for other in others:
             figures = ", ".join(f"{name} {other[name]:,}" for name in columns if name in other and name != "unit")

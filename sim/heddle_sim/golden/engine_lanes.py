@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from heddle.constants import PRODUCT_REGISTERS, RNN_TAP_REGISTERS
 from heddle.rnn.layouts import Start
 
 __all__ = ["EngineStep", "Sums", "row_place", "sweep_steps"]
@@ -31,11 +30,13 @@ class Sums:
     products : int32 [threads, 256]
     factors : uint8 [threads, words, dot]
         Weights: int8.
+    tap_registers : int
+        Accumulators of each tap but the first (``rnn_tap_registers``).
     """
 
-    def __init__(self, products, factors):
+    def __init__(self, products, factors, tap_registers=64):
         self.products, self.factors = products, factors
-        self.taps = np.zeros((4, len(products), RNN_TAP_REGISTERS), np.int32)       # 1 to 3 are used
+        self.taps = np.zeros((4, len(products), tap_registers), np.int32)       # 1 to 3 are used
 
     def registers(self, tap):
         """int32 [threads, registers] of a tap; a view."""
@@ -72,6 +73,3 @@ def row_place(row, *, threads, tail_lanes, cat):
     groups = threads // tail_lanes
     group, k = (row // tail_lanes) % groups, row // tail_lanes // groups
     return group * tail_lanes + row % tail_lanes, k % (1 << cat), k >> cat
-
-
-assert PRODUCT_REGISTERS % RNN_TAP_REGISTERS == 0

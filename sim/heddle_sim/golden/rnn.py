@@ -7,7 +7,6 @@ after the other, with a job at once when it is launched.
 from dataclasses import dataclass, field
 
 import numpy as np
-from heddle import constants
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.errors import ErrorCode
 from heddle.rnn.layouts import (
@@ -23,9 +22,8 @@ from heddle.rnn.layouts import (
 
 from .rnn_tail import sum_position, tail
 
-__all__ = ["EngineFault", "EngineState", "Image", "ROW_BYTES", "TAP_REGISTERS", "engine_run", "field_values", "read_image"]
+__all__ = ["EngineFault", "EngineState", "Image", "ROW_BYTES", "engine_run", "field_values", "read_image"]
 
-TAP_REGISTERS = getattr(constants, "RNN_TAP_REGISTERS", 64)
 ROW_BYTES = RECORD_BITS // 8
 _WORD = 1 << 32
 
@@ -54,7 +52,7 @@ class EngineState:
         Factor registers.
     products : int64 [threads, 256]
         Product registers as signed 32-bit values: sums of the first tap.
-    taps : int64 [3, threads, TAP_REGISTERS]
+    taps : int64 [3, threads, rnn_tap_registers]
         Sums of the others.
     vector : int64 [rnn_elements]
         Vector memory, signed 16-bit values.
@@ -79,10 +77,15 @@ class EngineState:
     elements: int = 0
     zeros: list | None = None
 
+    def registers(self, tap):
+        """Registers of a tap, int64 [threads, size], and ``size``."""
+        registers = self.taps[tap - 1] if tap else self.products
+        return registers, registers.shape[1]
+
     @classmethod
     def for_config(cls, cfg, factors=None, seed=None):
         """Of zeros, or with a seed of random values in all but ``factors``: nothing may depend on them."""
-        shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, TAP_REGISTERS), (cfg.rnn_elements,), (cfg.rnn_elements,))
+        shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, cfg.rnn_tap_registers), (cfg.rnn_elements,), (cfg.rnn_elements,))
         factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.int8) if factors is None else factors
         if seed is None:
             return cls(factors, *(np.zeros(shape, np.int64) for shape in shapes))
@@ -128,13 +131,16 @@ def read_image(cfg, shared, address):
 
     header, = records(header_layout, 0, 1)
     elements = header.elements * min(header.contexts, cfg.rnn_contexts)
-    if not (elements <= cfg.rnn_elements and header.tasks and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
-            and 1 <= header.contexts <= cfg.rnn_contexts):
+    if not (elements <= cfg.rnn_elements and 1 <= header.sweeps <= cfg.rnn_records and header.operations <= cfg.rnn_records
+            and 1 <= header.contexts <= cfg.rnn_contexts and header.tap_registers <= cfg.rnn_tap_registers):
         raise EngineFault(ErrorCode.RECURRENT_IMAGE, address, "counts of the header must be those of an image for this engine")
     sweeps = records(sweep_layout, 1, header.sweeps)
     operations = records(operation_layout, 1 + header.sweeps, header.operations)
     first = 1 + header.sweeps + header.operations
-    tasks = [(records(task_layout, first + 2 * n, 1)[0], records(task_memory_layout, first + 2 * n + 1, 1)[0]) for n in range(header.tasks)]
+    tasks = []
+    while not tasks or not tasks[-1][0].last:
+        tasks.append((*records(task_layout, first, 1), *records(task_memory_layout, first + 1, 1)))
+        first += 2
     return Image(header, tasks, sweeps, operations)
 
 
@@ -195,7 +201,7 @@ class _Context:
             last = sweep.product + self.register_base + (self.image.header.parity if sweep.parity and not odd else 0)
             sources = (sweep.bias if step == 0 else last) + np.arange(blocks)
         for tap in range(cat):
-            registers, size = (state.products, PRODUCT_REGISTERS) if tap == 0 else (state.taps[tap - 1], TAP_REGISTERS)
+            registers, size = state.registers(tap)
             before = 0 if sweep.start == Start.ZERO else registers[:, sources % size]
             registers[:, targets % size] = _wrap32(before + sums[:, :, tap])
 
@@ -246,7 +252,7 @@ class _Context:
         result = np.empty((groups, lanes), np.int64)
         for group in range(groups):
             place, tap, register = sum_position(self.cfg, operation, group, self.register_base, parity)
-            registers, size = (self.state.products, PRODUCT_REGISTERS) if tap == 0 else (self.state.taps[tap - 1], TAP_REGISTERS)
+            registers, size = self.state.registers(tap)
             result[group] = registers[place * lanes:(place + 1) * lanes, register % size]
         return result.reshape(-1)
 

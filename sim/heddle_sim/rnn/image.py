@@ -14,7 +14,7 @@ from heddle.rnn.layouts import (
     task_memory_layout,
 )
 
-from ..golden.rnn import ROW_BYTES, TAP_REGISTERS
+from ..golden.rnn import ROW_BYTES
 from .model import round_up
 from .task import EngineImage, SharedMemory, Task
 
@@ -124,15 +124,22 @@ class _Builder:
             name = next(name for name, limit in limits.items() if limit == most)
             raise ValueError(f"contexts must be from 1 to {most} ({name}), not {wanted}")
         least = 1 if wanted is None else wanted
-        self.contexts = next((count for count in range(wanted or most, least, -1) if self._tap_registers(count)[1]), least)
-        used, fits = self._tap_registers(self.contexts)
-        if not fits:
-            raise ValueError(f"sums with cat above 1 must have registers that differ modulo {TAP_REGISTERS}, not {len(used)} of them up to "
-                             f"{max(used)}; cat 1 or fewer contexts need fewer")
+        self.contexts = next((count for count in range(wanted or most, least, -1) if self._tap_registers(count) is not None), least)
+        self.tap_registers = self._tap_registers(self.contexts)
+        if self.tap_registers is None:
+            used = self._shared_registers(least)
+            raise ValueError(f"sums with cat above 1 must have registers that differ modulo {cfg.rnn_tap_registers} (rnn_tap_registers of "
+                             f"configuration {cfg.name}), not {len(used)} of them up to {max(used)}; cat 1 or fewer contexts need fewer")
 
     def _tap_registers(self, contexts):
-        """Registers of sums with several taps, and whether they fit: those of taps other than the first are numbered modulo
-        ``TAP_REGISTERS``."""
+        """The least power of two modulo which registers of sums with several taps differ, as those of taps other than the first are
+        numbered; 0 without such sums, None where the lanes have fewer."""
+        used = self._shared_registers(contexts)
+        sizes = (1 << bits for bits in range(self.cfg.rnn_tap_registers.bit_length()))
+        return next((size for size in sizes if len({number % size for number in used}) == len(used)), None) if used else 0
+
+    def _shared_registers(self, contexts):
+        """Registers of sums with several taps."""
         used, bias = set(), contexts * self.registers
         for model in self.models:
             offsets = model.register_offsets(self.parity)
@@ -144,7 +151,7 @@ class _Builder:
                               for context in range(contexts) for odd in range(1 + model.alternating[name])]
                     used |= {start + block for start in starts for block in range(blocks)} | set(range(bias, bias + biases))
                 bias += biases
-        return used, len({number % TAP_REGISTERS for number in used}) == len(used)
+        return used
 
     # -- records ----------------------------------------------------------------------------
 
@@ -264,11 +271,12 @@ class _Builder:
         records, rows = [], []
         loaded = [self._loaded(memory, task) for task in self.tasks]
         outputs_address = memory.used
-        for task, (values, places) in zip(self.tasks, loaded):
+        for number, (task, (values, places)) in enumerate(zip(self.tasks, loaded), 1):
             rows.append(self._reserve_outputs(memory, task, places))
-            records += [_record(task_layout, **values), _record(task_memory_layout, **places)]
-        header = _record(header_layout, tasks=len(self.tasks), sweeps=len(self.sweeps), operations=len(self.operations),
-                         elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts)
+            records += [_record(task_layout, **values, last=number == len(self.tasks)), _record(task_memory_layout, **places)]
+        header = _record(header_layout, sweeps=len(self.sweeps), operations=len(self.operations),
+                         elements=self.elements, registers=self.registers, parity=self.parity, contexts=self.contexts,
+                         tap_registers=self.tap_registers)
         memory.put(address, b"".join([header, *self.sweeps, *self.operations, *records]))
         macs = sum(task.steps * task.model.step.macs() for task in self.tasks)
         words = np.concatenate(self.words, axis=1)
@@ -282,8 +290,9 @@ class _Builder:
         state = memory.place(np.array(constants + [0] * (nbytes // 2 - len(constants)), "<i2"))
         last = len(self.bias_sweeps) - 1
         sweeps = [_record(sweep_layout, **values, last=number == last) for number, values in enumerate(self.bias_sweeps)]
-        records = [_record(header_layout, tasks=1, sweeps=len(sweeps), operations=0, elements=elements, contexts=1),
-                   *sweeps, _record(task_layout, steps=1, state_bytes=nbytes), _record(task_memory_layout, state_address=state)]
+        records = [_record(header_layout, sweeps=len(sweeps), operations=0, elements=elements, contexts=1,
+                           tap_registers=self.tap_registers),
+                   *sweeps, _record(task_layout, steps=1, state_bytes=nbytes, last=1), _record(task_memory_layout, state_address=state)]
         return memory.place(np.frombuffer(b"".join(records), np.uint8))
 
     def _loaded(self, memory, task):

@@ -19,8 +19,8 @@ __all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 _TURN = 5                   # cycles from a choice of a context to its next at the earliest
 _CHOICE = 2                 # and to its sweep at the column reader
 _FIRST_READ = 1             # from a sweep's acceptance to its first read
-_TABLES = 12                # from the start of a run to its tasks, without the words of sweeps and operations
-_COMES = 3                  # cycles from the beginning of a transfer to its first word
+_TABLES = 16                # from the start of a run to its tasks, without the words of sweeps and operations
+_COMES = 3                  # cycles from the beginning of a transfer to its first word, and from its last request to the next beginning
 
 
 def _words(cfg, nbytes):
@@ -135,7 +135,8 @@ class _Engine:
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.step.jobs)
         self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
-        self.served, self.task = 0, None        # the context that the loader looks at; cycle from which it has the record of a task
+        self.transfer = self.loader             # cycle in which it may begin to read
+        self.served, self.task = 0, None        # the context that it looks at; cycle from which it has the record of a task
 
     def run(self):
         while True:
@@ -165,21 +166,23 @@ class _Engine:
 
     def _serve(self, at, number, what):
         context, self.served = self.contexts[number], number
+        begin = max(at + 1, self.transfer)
         if what == "row":
-            words = _words(self.cfg, context.model.input_bytes)
-            self.loader = at + 2 + words
-            context.rows.append(self.loader + _COMES - 1)
+            self.loader, self.transfer = begin + 1, begin + _words(self.cfg, context.model.input_bytes) + _COMES
+            context.rows.append(self.transfer)
         elif what == "task":
-            self.loader, self.task = at + 4, at + 3 + _COMES
+            self.transfer = begin + 2 + _COMES
+            self.loader = self.task = self.transfer + 1
         else:
-            self._begin(context, at)
+            self._begin(context, begin)
 
     def _begin(self, context, at):
         """A context gets the next task."""
         model, steps, *zeros = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
         words = _words(self.cfg, model.state_bytes)
-        self.loader, self.task = at + 2 + (words + _COMES if words else 1), None
+        self.transfer = at + (words + _COMES if words else 1)
+        self.loader, self.task = self.transfer + 1, None
         context.__init__(model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
     def _ready(self, context):

@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import RisingEdge
-from heddle.constants import PRODUCT_REGISTERS, RNN_TAP_REGISTERS
+from heddle.constants import PRODUCT_REGISTERS
 from heddle.rnn.layouts import Start, engine_step_layout
 from heddle_sim.golden.engine_lanes import EngineStep, Sums, sweep_steps
 
@@ -27,7 +27,7 @@ class EngineBench(MatrixBench):
 
     def __init__(self, dut, **stalls):
         super().__init__(dut, **stalls)
-        self.model = Sums(self.products, self.factors)
+        self.model = Sums(self.products, self.factors, self.cfg.rnn_tap_registers)
         self.step_layout = engine_step_layout(self.cfg)
         self.latency = 4 + exact_log2(self.cfg.dot)
         self.engine, self.due = deque(), deque()
@@ -41,7 +41,8 @@ class EngineBench(MatrixBench):
 
     def places(self, steps):
         """(tap, register) that steps write."""
-        return {(tap, step.product % (RNN_TAP_REGISTERS if tap else PRODUCT_REGISTERS)) for step in steps for tap in range(1 << step.cat)}
+        taps = self.cfg.rnn_tap_registers
+        return {(tap, step.product % (taps if tap else PRODUCT_REGISTERS)) for step in steps for tap in range(1 << step.cat)}
 
     def _sample_access(self):
         self.model.products = self.products
@@ -87,7 +88,8 @@ class EngineBench(MatrixBench):
             places = sorted(self.places(self.finished) - under_way)
             if places:
                 tap, register = self.random.choice(places)
-                number = register + RNN_TAP_REGISTERS * self.random.randrange(4) if tap else register
+                taps = self.cfg.rnn_tap_registers
+                number = register + taps * self.random.randrange(PRODUCT_REGISTERS // taps) if tap else register
                 self.accesses.appendleft(Read(number, self.random.randrange(self.cfg.thread_groups), self.cfg.numbers_per_word, tap))
                 self.early_reads += 1
         super()._next_access()
@@ -102,7 +104,7 @@ class EngineBench(MatrixBench):
     async def clear_taps(self):
         """All accumulators of taps become known."""
         word = self.random_word()
-        await self.run_engine([(EngineStep(number, number, 0, 2, 1), 2, word) for number in range(RNN_TAP_REGISTERS)])
+        await self.run_engine([(EngineStep(number, number, 0, 2, 1), 2, word) for number in range(self.cfg.rnn_tap_registers)])
         await self.drain()
 
     async def drain(self):
@@ -117,11 +119,11 @@ class EngineBench(MatrixBench):
 
     async def compare(self):
         await super().compare()
-        self.accesses += [Read(register, group, self.cfg.numbers_per_word, tap)
-                          for tap in range(1, TAPS) for register in range(RNN_TAP_REGISTERS) for group in range(self.cfg.thread_groups)]
+        self.accesses += [Read(register, group, self.cfg.numbers_per_word, tap) for tap in range(1, TAPS)
+                          for register in range(self.cfg.rnn_tap_registers) for group in range(self.cfg.thread_groups)]
         before = self.compared
         await self.idle()
-        assert self.compared - before >= (TAPS - 1) * RNN_TAP_REGISTERS * self.cfg.thread_groups
+        assert self.compared - before >= (TAPS - 1) * self.cfg.rnn_tap_registers * self.cfg.thread_groups
 
     def random_cycles(self, count):
         """Steps with gaps on few registers: repeats, sources that are products of the steps before, words that stay."""

@@ -72,7 +72,8 @@ class TailBench(Bench):
             self.progress_marks.append((context, int(group == groups - 1), self.written))
         self.jobs += 1
         self.source_i.put({"context": context, "operation": base, "operations": len(operations) - 1, "groups": groups - 1,
-                           "elements": elements, "registers": registers, "parity": parity, "row": row})
+                           "elements": elements, "registers": registers,
+                           "parity_registers": (registers + parity) % 256, "row": row})
 
     def _golden(self, operations, elements, groups, registers, parity):
         sums, operands = [], []
