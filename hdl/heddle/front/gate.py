@@ -59,7 +59,7 @@ class Gate(Component):
         for_thread = Signal(reset_less=True)
         refused = Signal()
         m.d.comb += [
-            self.i.ready.eq(~tokens.waiting if self.cfg.far_registers else tokens.open),
+            self.i.ready.eq(tokens.open),
             tokens.take.eq(self.i.valid), tokens.token.eq(instruction.token), tokens.for_matrix.eq(instruction.for_matrix),
             tokens.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
             tokens.thread_done.eq(self.thread_done), tokens.matrix_done.eq(self.matrix_done), tokens.clear.eq(self.clear),

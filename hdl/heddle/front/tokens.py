@@ -153,10 +153,8 @@ class Tokens(Component):
             meets = [(held[0] & token.product).any(), (held[1] & token.factor).any()]
             return Cat(*meets, Mux(for_matrix, thread.flags | no_matrix_place, no_thread_place)).any()
 
-        # Of what the instruction that waits has in registers hundreds load with ``open``: a register of its own for them.
-        unused = Signal(init=1)
         m.d.comb += [
-            self.open.eq(unused if self.cfg.far_registers else ~self.waiting | self.add),
+            self.open.eq(~self.waiting | (0 if self.cfg.far_registers else self.add)),
             self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
             self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
@@ -175,14 +173,14 @@ class Tokens(Component):
             follows_other = self.waiting & (self.for_matrix ^ for_matrix)
             m.d.sync += [
                 token.eq(self.token), for_matrix.eq(self.for_matrix), writes_predicate.eq(self.writes_predicate),
-                self.waiting.eq(self.take), unused.eq(~self.take),
+                self.waiting.eq(self.take),
                 self.free.eq(self.take & ~follows_other & ~refused(self.token, self.for_matrix, thread.tight, matrix.tight, excepted_now)),
             ]
         with m.Else():
             m.d.sync += self.free.eq(~refused(token, for_matrix, thread.full, matrix.full, excepted))
             if self.cfg.far_registers:
                 with m.If(self.add):
-                    m.d.sync += [self.waiting.eq(0), unused.eq(1), self.free.eq(0)]
+                    m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         with m.If(self.clear):
-            m.d.sync += [self.waiting.eq(0), unused.eq(1), self.free.eq(0)]
+            m.d.sync += [self.waiting.eq(0), self.free.eq(0)]
         return m

@@ -120,17 +120,17 @@ class Accesses(Component):
         self._bad = check.bad
         if late:
             wrong = Signal(32, name="wrong_address", reset_less=True)
-            m.d.sync += self.stopped.eq(Mux(self.stopped, ~self.leave, self.valid & check.bad))
-            m.d.comb += self.failing.eq(self.stopped & ~self.failed)
-            with m.If(~self.stopped):
+            m.d.sync += self.failing.eq(self.valid & check.bad & ~self.failing & ~self.failed)
+            with m.If(~self.failing & ~self.failed):
                 m.d.sync += wrong.eq(select_one_hot(1 << check.bad_slot, operands))
         else:
             turn = Mux(self.failed, failed_slot, turn)
-            m.d.comb += [self.failing.eq(self.valid & check.bad), self.stopped.eq(self.failing)]
+            m.d.comb += self.failing.eq(self.valid & check.bad)
         m.d.comb += [port.eq(operand) for port, operand in zip(check.addresses, operands)]
         m.d.comb += [
             check.active.eq(self.step.active), check.access.eq(self.operation.access),
             check.space.eq(self.operation.space), check.address.eq(wrong),
+            self.stopped.eq((self.failing | self.failed) if late else self.failing),
             address.eq(select_one_hot(1 << turn, operands)),
             self.code.eq(Mux(one.read_error, ErrorCode.AXI_READ, check.code)),
             self.operand.eq(Mux(one.read_error, one.read_error_address, wrong)), self.error.eq(one.read_error),
@@ -166,16 +166,13 @@ class Accesses(Component):
     def _global(self, m, access, address):
         """Returns whether the thread that has its turn is done with."""
         step, operation, taken, active = self.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
-        asks = self.valid & (operation.space == Space.GLOBAL) & ~self.stopped & active & ~self.hold
-        done = access.valid & access.ready
+        checked = Signal(name="checked", init=1)
         if self.cfg.late_address_checks:
-            # What is ready stays so until it is asked: a cycle ahead it is known well enough.
-            checked = Signal(name="checked")
-            m.d.sync += checked.eq(self.valid & ~self.taken & access.ready)
-            asks, done = asks & checked, access.valid
+            m.d.sync += checked.eq(self.valid & ~self.taken)
         m.d.comb += [
             active.eq(step.active.bit_select(step.slot, 1)),
-            access.valid.eq(asks), taken.eq(self.valid & (~active | done)),
+            access.valid.eq(self.valid & (operation.space == Space.GLOBAL) & checked & ~self.stopped & active & ~self.hold),
+            taken.eq(self.valid & (~active | (access.valid & access.ready))),
             access.address.eq(address), access.data.eq(select_one_hot(1 << step.slot, self.data)),
             access.group.eq(step.group), access.slot.eq(step.slot), access.word.eq(step.word), access.last_word.eq(step.last_word),
             access.store.eq(operation.kind == ThreadKind.STORE), access.access.eq(operation.access), access.pc.eq(operation.pc),

@@ -62,8 +62,7 @@ class RequestCheck(Component):
        behind the memory (as 32 bits).
 
     A prefetch has neither space nor shared address, swizzle or reduction. Latency 1 cycle, throughput one operation a cycle while its
-    stream takes it; with ``far_registers`` 2 cycles, and an operation every other cycle. While ``stop`` is high operations are dropped
-    without an error. Reset drops the operation that is being checked.
+    stream takes it. While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
 
     Parameters
     ----------
@@ -98,19 +97,15 @@ class RequestCheck(Component):
 
     def elaborate(self, platform):
         m = Module()
-        valid = loaded = Signal(name="valid")
-        taken = Signal()
+        valid = Signal()
         operation = Signal(copy_operation_layout, reset_less=True)
         is_load, is_move, prefetches = (Signal(name=name) for name in ("is_load", "is_move", "prefetches"))
         m.d.comb += [signal.eq(value) for signal, value in zip((is_load, is_move, prefetches), self._kinds(operation))]
         first, second, ranges = self._addresses(m)
         failed = self._verdict(m, operation, first, second, ranges, is_move, prefetches)
-        if self.cfg.far_registers:      # the verdict comes out of a register
-            checked, verdict = Signal(name="checked"), Signal(name="verdict", reset_less=True)
-            m.d.sync += [checked.eq(loaded & ~taken), verdict.eq(failed)]
-            valid, failed = loaded & checked, verdict
 
         moves = ranges["some"] & ~failed & ~self.stop
+        taken = Signal()
         ways = [(self.o_load, is_load), (self.o_store, ~is_load & ~is_move)]
         if self.cfg.copy_within:
             ways.append((self.o_move, is_move))
@@ -121,13 +116,13 @@ class RequestCheck(Component):
             self.o_failure.valid.eq(valid & failed & ~self.stop),
             taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_failure.ready, ~ranges["some"] | sent))),
             self.completed.eq(taken & ~moves),
-            self.busy.eq(loaded),
-            self.i_operation.ready.eq(~loaded | taken),
+            self.busy.eq(valid),
+            self.i_operation.ready.eq(~valid | taken),
         ]
         for transfers in (self.o_load, self.o_store):
             self._transfer(m, transfers.payload, operation, first, second, prefetches)
         with m.If(self.i_operation.ready):
-            m.d.sync += [loaded.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
+            m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
         return m
 
     def _kinds(self, operation):
