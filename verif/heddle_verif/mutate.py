@@ -56,9 +56,10 @@ class Target:
 
 
 TINY = load_config("tiny")
+PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
 UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), bench="reduction_tree", parameters={"width": 18, "depth": 3}),
-    "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "accesses")),
+    "lane": Target(make=lambda: Lane(PLAIN), bench="lane", configuration=PLAIN, filters=("steps", "accesses")),
     "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
     "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
                     filters=("violations|kernel",
