@@ -163,7 +163,7 @@ def main(arguments=None):
     """Print the table of the units named (all without a name)."""
     parser = argparse.ArgumentParser(prog="python -m heddle_verif.mutate", description=__doc__.splitlines()[0])
     parser.add_argument("unit", nargs="*", help=f"one of {', '.join(UNITS)}; all without one")
-    parser.add_argument("--count", type=int, default=30, help="mutants of a unit")
+    parser.add_argument("--count", type=int, default=60, help="mutants of a unit")
     parser.add_argument("--seconds", type=float, default=600, help="time limit of a unit")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (default: one for each processor)")
     parser.add_argument("--seed", type=int, default=SEED, help="of the choice of mutants")
