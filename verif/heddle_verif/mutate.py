@@ -56,9 +56,10 @@ class Target:
 
 
 TINY = load_config("tiny")
+PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
 UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), bench="reduction_tree", parameters={"width": 18, "depth": 3}),
-    "lane": Target(make=lambda: Lane(TINY), bench="lane", configuration=TINY, filters=("steps", "accesses")),
+    "lane": Target(make=lambda: Lane(PLAIN), bench="lane", configuration=PLAIN, filters=("steps", "accesses")),
     "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
     "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
                     filters=("violations|kernel",
@@ -162,7 +163,7 @@ def main(arguments=None):
     """Print the table of the units named (all without a name)."""
     parser = argparse.ArgumentParser(prog="python -m heddle_verif.mutate", description=__doc__.splitlines()[0])
     parser.add_argument("unit", nargs="*", help=f"one of {', '.join(UNITS)}; all without one")
-    parser.add_argument("--count", type=int, default=30, help="mutants of a unit")
+    parser.add_argument("--count", type=int, default=60, help="mutants of a unit")
     parser.add_argument("--seconds", type=float, default=600, help="time limit of a unit")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (default: one for each processor)")
     parser.add_argument("--seed", type=int, default=SEED, help="of the choice of mutants")
