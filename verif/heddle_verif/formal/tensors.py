@@ -31,8 +31,8 @@ class RowBurstsSpec(Component):
 
     A piece inside the tensor lies in one line of global memory and within the part of its row that is inside; other pieces lie outside of
     that part. The last piece of the last row, and no other, is marked. Environment: what ``TensorSetup`` promises about a row, and one
-    of ``SHAPES`` for all boxes, which leave no pieces out (as stores and prefetches without barrier do); ``stop`` is low (its effect is tested in
-    simulation).
+    of ``SHAPES`` for all boxes, which leave no pieces out (as stores and prefetches without barrier do); ``stop`` is low (its effect is
+    tested in simulation).
     """
 
     # Blocks of a row, those before the tensor, bytes inside.
