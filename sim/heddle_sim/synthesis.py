@@ -27,6 +27,9 @@ TARGETS = {
     "ecp5": {
         # Mapping saves area where a path stays below this delay (picoseconds, wires 0.3 ns each); without, below the longest path's.
         "commands": ["scratchpad -set abc9.D 5000", "synth_ecp5 -top top -json top.json"],
+        # Where Yosys 0.70 fails to bring the mapped netlist back (an assertion in ABC_OPS_REINTEGRATE): the same behind a clean-up.
+        "again": ["scratchpad -set abc9.D 5000", "synth_ecp5 -top top -run begin:map_luts", "clean -purge", "opt -full",
+                  "synth_ecp5 -top top -run map_luts: -json top.json"],
         "lut": {"LUT4": 1},
         "carry": {"CCU2C": 1},
         "ff": {"TRELLIS_FF": 1},
@@ -116,15 +119,13 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800
 
 def count_cells(component, target, time_limit_s=1800):
     """Cells of a component after synthesis, by the fields of ``TARGETS``."""
-    commands = [*TARGETS[target]["commands"], "tee -q -o stat.json stat -json"]
-    return _counts(_statistics(component, commands, time_limit_s)["design"]["num_cells_by_type"], target)
+    return _counts(_statistics(component, target, time_limit_s)["design"]["num_cells_by_type"], target)
 
 
 def count_parts(component, target, time_limit_s=1800):
     """Cells of each part of a component, as ``{path: counts}`` with those of the parts below it; "" is the whole. Parts keep their borders,
     so that the whole takes a little more than ``count_cells`` says. A part that is there several times has a ``*`` and their number."""
-    commands = [command.replace(" -flatten", "").replace("synth_ecp5", "synth_ecp5 -noflatten") for command in TARGETS[target]["commands"]]
-    modules = _statistics(component, [*commands, "tee -q -o stat.json stat -json"], time_limit_s)["modules"]
+    modules = _statistics(component, target, time_limit_s, flatten=False)["modules"]
     cells = {name.removeprefix("\\"): module["num_cells_by_type"] for name, module in modules.items()}
     parts = {}
 
@@ -144,22 +145,38 @@ def count_parts(component, target, time_limit_s=1800):
     return parts
 
 
-def _statistics(component, commands, time_limit_s):
-    return json.loads(run_yosys(emit_rtlil(component, "top"), commands, outputs=["stat.json"], timeout_s=time_limit_s)["stat.json"])
+def _statistics(component, target, time_limit_s, flatten=True):
+    return json.loads(_run(component, target, ["tee -q -o stat.json stat -json"], "stat.json", time_limit_s, flatten))
 
 
 def _counts(cells, target):
     return {
         name: sum(cells.get(cell, 0) * weight for cell, weight in kinds.items())
         for name, kinds in TARGETS[target].items()
-        if name != "commands"
+        if name not in ("commands", "again")
     }
+
+
+def _run(component, target, commands, output, time_limit_s, flatten=True):
+    """The file ``output`` that the commands of the target and ``commands`` write."""
+    rtlil, flow = emit_rtlil(component, "top"), TARGETS[target]
+
+    def run(of_target):
+        if not flatten:
+            of_target = [command.replace(" -flatten", "").replace("synth_ecp5", "synth_ecp5 -noflatten") for command in of_target]
+        return run_yosys(rtlil, [*of_target, *commands], outputs=[output], timeout_s=time_limit_s)[output]
+
+    try:
+        return run(flow["commands"])
+    except YosysError as error:
+        if "again" not in flow or "ERROR: Assert" not in str(error):
+            raise
+        return run(flow["again"])
 
 
 def _place_and_route(component, seed, time_limit_s):
     """``fmax_mhz`` that nextpnr reaches on an ECP5-85F of the slowest grade, and the ``critical_path``."""
-    netlist = run_yosys(emit_rtlil(component, "top"), TARGETS["ecp5"]["commands"], outputs=["top.json"], timeout_s=time_limit_s)["top.json"]
-    netlist = json.loads(netlist)
+    netlist = json.loads(_run(component, "ecp5", [], "top.json", time_limit_s))
     pack_multiplier_registers(netlist)
     fold_zero_inputs(netlist)
     placer = []

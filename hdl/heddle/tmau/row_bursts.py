@@ -119,8 +119,9 @@ class RowBursts(Component):
                                 ("behind", shape.row_blocks, LINE_BLOCKS)):
             rest = Signal(signed(10), name=f"rest_{name}")
             fits, part = Signal(name=f"fits_{name}"), Signal.like(blocks, name=f"part_{name}")
-            m.d.comb += [rest.eq(end - begun), fits.eq(rest <= most), part.eq(Mux(fits, rest[:len(blocks)], most))]
-            parts.append((rest > 0, fits, part))
+            low, high = rest[:len(blocks)], rest[len(blocks):]      # what is not positive is not chosen
+            m.d.comb += [rest.eq(end - begun), fits.eq((high == 0) & (low <= most)), part.eq(Mux(fits, low, most))]
+            parts.append((~rest[-1] & rest.any(), fits, part))
         (some_before, fits_before, part_before), (some_inside, fits_inside, part_inside), (_, fits_behind, part_behind) = parts
         m.d.comb += [
             before.eq(row.inside & some_before),

@@ -13,7 +13,7 @@ from .product import PartialProduct
 from .reducible import is_one_of, lacks_reduction
 from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
 from .setup_row import BoxBytes, RowEdges, RowShape
-from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout
+from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout, violation_layout
 
 __all__ = ["TensorSetup"]
 
@@ -35,9 +35,9 @@ class TensorSetup(Component):
     """Takes a request with its descriptor, checks every rule, and makes a box of it, one dimension a cycle.
 
     The first broken rule, in the order of ``RULES`` and of the dimensions, goes to ``o_failure`` and the request is
-    dropped; nothing of it is moved. Latency ``rank`` cycles, one more with interleave, to ``o`` or ``o_failure``, a request in as many: the
-    next one begins in the cycle in which the result leaves. ``i.payload`` is read until ``i.ready``. While ``stop`` is high
-    requests are dropped without an error. Reset starts again.
+    dropped; nothing of it is moved. Latency ``rank`` cycles, one more with interleave, to ``o``, one more to ``o_failure``; a
+    request in ``rank`` cycles: the next one begins in the cycle in which the result leaves. ``i.payload`` is read until
+    ``i.ready``. While ``stop`` is high requests are dropped without an error. Reset starts again.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ class TensorSetup(Component):
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
         step = Signal(range(LOOPS + 1))
         loop = Signal(range(LOOPS + 1))     # the loop that is set up; behind the last one the sums come in, then the result
-        begin, last, go, finished, left = Signal(), Signal(), Signal(), Signal(), Signal()
+        begin, last, go, finished, left, refused = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
         m.d.comb += [
             pixels.eq(descriptor.mode == TensorMode.IM2COL if self.cfg.tensor_im2col else 0),
             slices.eq(descriptor.interleave != Interleave.NONE),
@@ -83,7 +83,7 @@ class TensorSetup(Component):
             last.eq((loop > descriptor.rank_minus_one) | (loop == LOOPS)),
             # Only the first cycle waits for the result of the request before: its registers hold that until then.
             go.eq(self.i.valid & ~self.stop & (~begin | ~finished | left)),
-            self.i.ready.eq(Mux(self.stop, ~finished, go & last)),
+            self.i.ready.eq(Mux(self.stop, ~finished & ~refused, go & last)),
         ]
         with m.If(self.stop | last):
             m.d.sync += step.eq(0)
@@ -105,12 +105,19 @@ class TensorSetup(Component):
         m.d.comb += [
             walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._bytes),
             *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places)),
-            self.o.valid.eq(finished & ~failed & ~self.stop),
-            self.o_failure.valid.eq(finished & failed & ~self.stop),
-            left.eq(finished & (self.stop | Mux(failed, self.o_failure.ready, self.o.ready))),
-            self.dropped.eq(Mux(self.stop, finished | self.i.valid, left & failed)),
-            self.busy.eq(finished),
+            # A result leaves when the walk is free, whether it failed or not, as that is known late; a failure waits in a register.
+            left.eq(finished & ~refused & (self.stop | self.o.ready)),
+            self.o.valid.eq(finished & ~refused & ~failed & ~self.stop),
+            self.o_failure.valid.eq(refused & ~self.stop),
+            self.dropped.eq(Mux(self.stop, finished | refused | self.i.valid, refused & self.o_failure.ready)),
+            self.busy.eq(finished | refused),
         ]
+        failure = Signal(tensor_failure_layout(), reset_less=True)
+        m.d.comb += self.o_failure.payload.eq(failure)
+        with m.If(~refused):
+            m.d.sync += [refused.eq(left & failed & ~self.stop), failure.pc.eq(self.o.payload.pc), failure.violation.eq(self._first)]
+        with m.Elif(self.stop | self.o_failure.ready):
+            m.d.sync += refused.eq(0)
         return m
 
     def _understood(self, m):
@@ -217,7 +224,7 @@ class TensorSetup(Component):
         self._first_places = [(total + behind[d])[:bits] for d in range(LOOPS)]
 
     def _checks(self, m, request, begin, loop, go, last, values, row):
-        """Whether a rule is broken; the first one is at ``o_failure``."""
+        """Whether a rule is broken, ``_first``."""
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
@@ -236,7 +243,7 @@ class TensorSetup(Component):
         m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
         m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
                      requests.unaligned.eq(row.unaligned), requests.keep.eq(go & last)]
-        first = self.o_failure.payload.violation
+        self._first = first = Signal(violation_layout)
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
         self._bytes = nbytes.bytes
         wanted, field = self._unsupported(request)
@@ -288,4 +295,3 @@ class TensorSetup(Component):
             m.d.comb += Value.cast(target).eq(kept)
             with m.If(keep):
                 m.d.sync += kept.eq(Value.cast(value))
-        m.d.comb += self.o_failure.payload.pc.eq(box.pc)

@@ -97,7 +97,7 @@ class RowEdges(Component):
             before.eq(Mux((self.start >= 0) | self.sliced, 0, Mux(-self.start > self.row_bytes, self.row_bytes, -self.start))),
             end.eq(Mux((self.behind > self.row_bytes) | self.sliced, self.row_bytes, Mux(self.behind <= 0, 0, self.behind))),
             self.left_blocks.eq(before >> BANK_BYTES.bit_length() - 1),
-            self.inside_end.eq(Mux(end > before, (end + BANK_BYTES - 1) >> BANK_BYTES.bit_length() - 1, self.left_blocks)),
+            self.inside_end.eq(Mux(end > before, (end >> 4) + end[:4].any(), self.left_blocks)),
             self.missing_bytes.eq(-end[:BANK_BYTES.bit_length() - 1]),
         ]
         return m

@@ -5,6 +5,7 @@ import json
 import cocotb
 from cocotb.triggers import RisingEdge
 from heddle.isa.layout import Swizzle
+from heddle.tmau.rules import SHARED_ALIGNMENT
 from heddle_sim.kernels.copy_cases import CopyCase
 
 from .copy_environment import Stalls
@@ -42,9 +43,10 @@ async def measure(dut, case):
     rows = case.rows(bench.cfg.shared_bytes)
     base = len(bench.memory) // 2
     fields = case.fields(rows, base)
-    space = min(REQUESTS, bench.cfg.shared_bytes // fields.bytes) * fields.bytes
+    pitch = -(-fields.bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
+    space = min(REQUESTS, bench.cfg.shared_bytes // pitch) * pitch
     for number in range(REQUESTS + 1):      # the first one brings the descriptor
-        request = case.request(0, number * fields.bytes % space)
+        request = case.request(0, number * pitch % space)
         bench.describe(0, fields)
         bench.issue_tensor(fields, request, barrier=None if case.store else 2)
         if number == 0:

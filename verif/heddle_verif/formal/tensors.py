@@ -31,8 +31,8 @@ class RowBurstsSpec(Component):
 
     A piece inside the tensor lies in one line of global memory and within the part of its row that is inside; other pieces lie outside of
     that part. The last piece of the last row, and no other, is marked. Environment: what ``TensorSetup`` promises about a row, and one
-    of ``SHAPES`` for all boxes, which leave no pieces out (as stores without barrier do); ``stop`` is low (its effect is tested in
-    simulation).
+    of ``SHAPES`` for all boxes, which leave no pieces out (as stores and prefetches without barrier do); ``stop`` is low (its effect is
+    tested in simulation).
     """
 
     # Blocks of a row, those before the tensor, bytes inside.
@@ -49,7 +49,7 @@ class RowBurstsSpec(Component):
         shape, shown = dut.i_shape.payload, Signal()
         m.d.comb += [
             dut.i_shape.valid.eq(AnySeq(1)), shape.eq(AnyConst(len(shape.as_value()))), Assume(dut.i_shape.valid | ~shown),
-            Assume(~shape.store | shape.has_barrier),
+            Assume(~(shape.store | shape.prefetch) | shape.has_barrier),
             Assume(Cat(Cat(shape.row_blocks, shape.left_blocks, shape.inside_end, shape.missing_bytes)
                        == Cat(Const(row, 8), Const(left, 8), Const(left - -inside // BANK_BYTES, 9), Const(-inside % BANK_BYTES, 4))
                        for row, left, inside in self.SHAPES).any()),
@@ -102,9 +102,9 @@ class BoxWalkSpec(Component):
         m.submodules.dut = dut = BoxWalk(_config())
         any_stream(m, dut.i, "i")
         any_sink(m, dut.o, "o")
-        box, later = (Signal.like(dut.i.payload, name=name, reset_less=True) for name in ("box", "later"))
+        box, *later = (Signal.like(dut.i.payload, name=name, reset_less=True) for name in ("box", "next", "second"))
         self._any_box(m, dut.i.payload)
-        count, active, waits, fetched = Signal(4), Signal(), Signal(), Signal.like(box)
+        count, active, waits, fetched = Signal(4), Signal(), Signal(range(3)), Signal.like(box)
         offsets, places = [Signal(4, name=f"offset_{d}") for d in range(2)], [Signal.like(box.loop[d].place) for d in range(2)]
         ends = [offset + loop.step >= loop.left for offset, loop in zip(offsets, box.loop)]
         last = count == box.pixels_minus_one if self._pixels else ends[0] & ends[1]
@@ -120,12 +120,16 @@ class BoxWalkSpec(Component):
             with m.Else():
                 further = (places[1] + box.loop[1].step_blocks)[:len(places[1])]
                 m.d.sync += [offsets[0].eq(0), offsets[1].eq(offsets[1] + box.loop[1].step), places[0].eq(further), places[1].eq(further)]
-        # One box may be in the walk while the last row of the one before waits at the output.
+        # One box may be in the walk while the last rows of two others wait at the output.
         ended, taken = given & row.last, dut.i.valid & dut.i.ready
-        m.d.comb += [fetched.eq(Mux(waits, later.as_value(), dut.i.payload.as_value())), Assert(~taken | ~waits | ended)]
-        with m.If(taken):
-            m.d.sync += later.eq(dut.i.payload)
-        m.d.sync += [waits.eq(Mux(ended, waits & taken, waits | (taken & active))), active.eq((active & ~ended) | waits | taken)]
+        m.d.comb += [fetched.eq(Mux(waits != 0, later[0].as_value(), dut.i.payload.as_value())), Assert(~taken | (waits != 2) | ended)]
+        free = Mux(ended & (waits != 0), waits - 1, waits)[:2]      # the first place of ``later`` behind those that are left
+        with m.If(ended):
+            m.d.sync += later[0].eq(later[1])
+        for number, place in enumerate(later):
+            with m.If(taken & (free == number)):
+                m.d.sync += place.eq(dut.i.payload)
+        m.d.sync += [waits.eq(free + (taken & active & ~(ended & (waits == 0)))), active.eq((active & ~ended) | (waits != 0) | taken)]
         with m.If(ended | ~active):
             m.d.sync += [box.eq(fetched), count.eq(0), *(offset.eq(0) for offset in offsets),
                          *(place.eq(loop.place) for place, loop in zip(places, fetched.loop))]
