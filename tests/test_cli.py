@@ -264,7 +264,8 @@ def test_simspeed_says_what_is_missing(capsys, monkeypatch):
 def test_synth_counts_cells(capsys):
     row, whole, *parts = rows(capsys, "synth", "--unit", "alu", "--config", "tiny", "--parts", "--quiet")["rows"]
     assert {part["unit"] for part in parts} > {"alu.decode_result", "alu.datapath_result"}
-    assert whole["unit"] == "alu (parts)" and whole["lut"] >= sum(part["lut"] for part in parts) and whole["dsp"] == 0 and 0.9 * row["lut"] < whole["lut"] < 1.3 * row["lut"]
+    assert whole["unit"] == "alu (parts)" and whole["lut"] >= sum(part["lut"] for part in parts)
+    assert whole["dsp"] == 0 and 0.9 * row["lut"] < whole["lut"] < 1.3 * row["lut"]
     assert row["lut"] > 0 and row["fmax_mhz"] is None and row["dsp"] == 0
     assert {"carry", "ff", "bram", "unit", "target"} <= set(row)
 
