@@ -204,10 +204,15 @@ class Gather(Component):
     def _write(self, m, rows, chosen):
         """Rows, data and masks of stores; with one bus the same for all banks."""
         port = self.bank_write
+
+        def of_chosen(slots, values):
+            """Of the thread that is chosen; with one slot it does not matter whether it is: no reset of all registers hangs on it."""
+            return values[0] if self.slots == 1 else select_one_hot(slots, values)
+
         if self._one_write:
             row = Signal(self.cfg.row_bits, name="stored_row", reset_less=True)
             with m.If(self._choose):
-                m.d.sync += row.eq(select_one_hot(self._first, [address[7:] for address in self._address]))
+                m.d.sync += row.eq(of_chosen(self._first, [address[7:] for address in self._address]))
             rows, chosen = [row], [self._first]
         words = []
         for bank, slots in enumerate(chosen):
@@ -215,9 +220,9 @@ class Gather(Component):
                                 for name, width in (("written", 32), ("mask", 4), ("word", 2)))
             with m.If(self._choose):
                 m.d.sync += [
-                    data.eq(select_one_hot(slots, self._data)),
-                    mask.eq(select_one_hot(slots, [self._mask(slot) for slot in range(self.slots)])),
-                    word.eq(select_one_hot(slots, [address[2:4] for address in self._address]) | self._word),
+                    data.eq(of_chosen(slots, self._data)),
+                    mask.eq(of_chosen(slots, [self._mask(slot) for slot in range(self.slots)])),
+                    word.eq(of_chosen(slots, [address[2:4] for address in self._address]) | self._word),
                 ]
             words.append((data.replicate(BANK_BYTES // 4),
                           Cat(mask & (word == number).replicate(4) for number in range(BANK_BYTES // 4))))
