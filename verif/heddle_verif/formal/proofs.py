@@ -50,7 +50,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="box_walk_tile", make=lambda: BoxWalkSpec(False), says="all rows of a tile, each at its place, the last one marked",
-          bounded=4, cover=10, unbounded="pdr", nightly=True, limit_s=800),
+          bounded=4, cover=10, unbounded="pdr", nightly=True, limit_s=1600),
     Proof(name="box_walk_pixels", make=lambda: BoxWalkSpec(True), says="all pixels of a column, the last one marked", bounded=4, cover=10,
           unbounded="pdr"),
     Proof(name="row_bursts", make=RowBurstsSpec, says="pieces cover the shared memory of a box and nothing else, one line each", bounded=4,
