@@ -131,7 +131,7 @@ def test_wrong_image(devices):
     # One with sums that need more accumulators of taps than the lanes have.
     device = devices[0]
     header = header_layout.const(dict(sweeps=1, contexts=1, tap_registers=2 * CONFIG.rnn_tap_registers)).as_value().value
-    source = device.memory.place(np.frombuffer(header.to_bytes(64, "little"), np.uint8))
+    source = device.memory.place(np.frombuffer(header.to_bytes(64, "little"), np.uint8).reshape(1, -1))
     with pytest.raises(DeviceError) as caught:
         device.run(device_program(device, 0), {0: source})
     device.free(source)

@@ -1,10 +1,11 @@
 """Reads the vectors column by column."""
 
-from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..datapath.gates import any_of
 from .differences import Differences, choose_group
 from .layouts import chosen_sweep_layout
 from .progress import available, status_layout
@@ -69,11 +70,12 @@ class ColumnReader(Component):
         weight = Signal(cfg.factor_address_bits, reset_less=True)
         fresh = Signal(reset_less=True)
         place = Signal(bits, reset_less=True)
-        column = Signal(column_layout(cfg))
+        column, status = Signal(column_layout(cfg)), Signal(status_layout(cfg))
         there, skipped, moves, read, accepted = (Signal(name=name) for name in ("there", "skipped", "moves", "read", "accepted"))
         kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
         m.d.comb += [
-            there.eq(~sweep.waits | available(cfg, Array(self.status)[sweep.context], sweep.job, ends)),
+            status.eq(any_of(Mux(sweep.context == number, of_context.as_value(), 0) for number, of_context in enumerate(self.status))),
+            there.eq(~sweep.waits | available(cfg, status, sweep.job, ends)),
             skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
             moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
             read.eq(reading & there & (~waiting | moves)),

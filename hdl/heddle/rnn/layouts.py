@@ -178,7 +178,7 @@ def context_bits(cfg):
 
 def of_context(cfg, context, size):
     """Where the part of a context begins: ``context`` times ``size``, a value."""
-    return sum(Mux(context == index, size * index, 0) for index in range(1, cfg.rnn_contexts))
+    return sum(Mux(context[bit], size << bit, 0) for bit in range(exact_log2(cfg.rnn_contexts)))     # no multiplier
 
 
 def engine_step_layout(cfg):
