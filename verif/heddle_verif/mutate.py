@@ -40,17 +40,16 @@ SLOWER, SLACK_S = 4, 30         # a mutant whose tests take longer than so many 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """A unit, its bench and which modules of it are broken.
+    """A unit, its benches and which modules of it are broken.
 
-    ``filters`` are test filters, tried in this order: quick tests that notice much first, and each test once.
+    ``tests`` are benches with test filters, tried in this order: quick tests that notice much first, and each test once.
     """
 
     make: callable
-    bench: str
+    tests: tuple
     configuration: object = None
     parameters: dict = field(default_factory=dict)
     modules: str = "*"
-    filters: tuple = (None,)
     simulator: str = "icarus"
     limit_s: float = 300
 
@@ -58,18 +57,20 @@ class Target:
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
 UNITS = {
-    "reduction_tree": Target(make=lambda: ReductionTree(18, 3), bench="reduction_tree", parameters={"width": 18, "depth": 3}),
-    "lane": Target(make=lambda: Lane(PLAIN), bench="lane", configuration=PLAIN, filters=("steps", "accesses")),
-    "tokens": Target(make=lambda: Tokens(TINY), bench="tokens", configuration=TINY),
-    "issue": Target(make=lambda: FrontEnd(TINY), bench="front", configuration=TINY, modules="mutated.issue",
-                    filters=("throughput|masks|barriers|unused", "violations|random_programs/.*finish=0.5$|control_errors",
-                             "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops")),
-    "gather": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*gather",
-                     filters=("every_place|dependent_operations|gather_cycles",
-                              "random_operations|operation_cycles|start_and_stop|errors")),
-    "global_access": Target(make=lambda: ThreadUnit(TINY), bench="thread", configuration=TINY, modules="*global_access",
-                            filters=("every_place.*GLOBAL|memory_errors|errors_at_once",
-                                     "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|address_errors")),
+    "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
+    "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
+    "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue",
+                    tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None),
+                           ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
+                           ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
+    "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather",
+                     tests=(("thread", "every_place|dependent_operations|gather_cycles"),
+                            ("thread", "random_operations|operation_cycles|start_and_stop|errors"))),
+    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access",
+                            tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once"),
+                                   ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
+                                              "address_errors"))),
 }
 
 
@@ -113,10 +114,10 @@ def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print, jobs
     target, started = UNITS[name], time.monotonic()
     commands, verilog = make_mutants(target.make, count, seed, target.modules)
     limits = {}
-    for test_filter in target.filters:
+    for tests in target.tests:
         before = time.monotonic()
-        _run(name, target, verilog, 0, test_filter, target.limit_s)
-        limits[test_filter] = SLOWER * (time.monotonic() - before) + SLACK_S
+        _run(name, target, verilog, 0, tests, target.limit_s)
+        limits[tests] = SLOWER * (time.monotonic() - before) + SLACK_S
     reasons = waivers(name)
 
     def judge(numbered):
@@ -145,15 +146,16 @@ def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print, jobs
     return result | {"score": round(result["killed"] / judged, 3) if judged else 0, "seconds": round(time.monotonic() - started)}
 
 
-def _run(name, target, verilog, number, test_filter, limit_s):
-    run_bench(target.make(), bench=f"heddle_verif.bench.{target.bench}", cfg=target.configuration, parameters=target.parameters,
+def _run(name, target, verilog, number, tests, limit_s):
+    bench, test_filter = tests
+    run_bench(target.make(), bench=f"heddle_verif.bench.{bench}", cfg=target.configuration, parameters=target.parameters,
               verilog=verilog, plusargs=[f"+{SELECT}={number}"], seed=SEED, name=f"mutants_{name}", test_filter=test_filter,
               timeout_s=limit_s, simulator=target.simulator, max_failures=1, report=lambda line: None)
 
 
-def _killed(name, target, verilog, number, test_filter, limit_s):
+def _killed(name, target, verilog, number, tests, limit_s):
     try:
-        _run(name, target, verilog, number, test_filter, limit_s)
+        _run(name, target, verilog, number, tests, limit_s)
     except BenchFailure:
         return True
     return False

@@ -207,7 +207,7 @@ INSTRUCTIONS = (
                 "Row t of mm takes part only where the guard of this instruction holds for thread t."),
     *_memory(),
     *_matrix(),
-    Instruction("rnn", Opcode.RECURRENT, Unit.MATRIX, (Operand("uniform", "a"),),
+    Instruction("rnn", Opcode.RECURRENT, Unit.CONTROL, (Operand("uniform", "a"),),
                 "Run the engine for recurrent networks on the image at shared address a, a multiple of 16, when all thread and matrix "
                 "instructions before have finished; the program goes on when the outputs are in shared memory [S3.1-S3.6]."),
     Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
