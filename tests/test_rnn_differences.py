@@ -7,7 +7,7 @@ from heddle_sim import Device
 from heddle_sim.harness import run_bench
 from heddle_verif.engine_system import EngineSystem, with_lanes
 
-TINY = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024)
+TINY = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024)
 # Two layers of 16 units and 8 inputs on 8 multipliers: 336 cycles a step without skipping.
 EDGE = TINY.replace(dot=4, thread_slots=2, rnn_contexts=1, rnn_differences=True)
 

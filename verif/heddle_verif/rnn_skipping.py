@@ -14,7 +14,7 @@ from .engine_system import EngineSystem, with_lanes
 __all__ = ["CFG", "LANES", "measure"]
 
 LANES = 2
-CFG = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024, dot=4, thread_slots=LANES,
+CFG = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024, dot=4, thread_slots=LANES,
                                   rnn_contexts=2, rnn_differences=True)
 INPUTS, SIZE, LAYERS = 8, 16, 2
 STEPS = 20                  # and twice as many: what a step takes is the difference

@@ -275,15 +275,17 @@ class Loader(Component):
         task, memory, new, row = self._task, self._memory, self._input_write.data, self._row_write.data
         o, place = self.o_task.payload, self.o_task.payload.place
         words, wide = task.input_bytes[BYTE_SHIFT:], self.cfg.vector_lanes // LOADED_ELEMENTS
-        offset, even = ((words + wide - 1) & ~(wide - 1) if wide > 1 else words), Signal(self._places)
+        offset, odd = ((words + wide - 1) & ~(wide - 1) if wide > 1 else words), Signal(self._places)
+        input_place = task.input_element[PLACE_SHIFT:]
         m.d.comb += [
-            even.eq(self._elements + task.input_element[PLACE_SHIFT:]),
+            odd.eq(self._elements + offset),
             o.context.eq(self._context), o.task.next.eq(task.sweep), o.count.left.eq(task.steps), o.count.row.eq(memory.output_address),
             place.first.eq(task.sweep), place.pitch.eq(memory.output_pitch),
-            place.elements.eq(self._elements << PLACE_SHIFT), place.odd_input.eq((self._elements + offset) << PLACE_SHIFT),
+            place.elements.eq(self._elements << PLACE_SHIFT), place.odd_input.eq(odd << PLACE_SHIFT),
             place.registers.eq(self._registers), place.odd_registers.eq(self._registers + self.header.parity),
             row.word.eq(memory.input_address[BYTE_SHIFT:]), row.left.eq(task.steps),
-            new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.words.eq(words), new.even.eq(even), new.odd.eq(even + offset),
+            new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.words.eq(words),
+            new.even.eq(self._elements + input_place), new.odd.eq(odd + input_place),
         ]
         if self.cfg.rnn_differences:
             m.d.comb += o.task.fresh.eq(1)
