@@ -15,7 +15,12 @@ __all__ = ["CFG", "LANES", "measure"]
 
 LANES = 2
 CFG = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024,
-                                        dot=4, thread_slots=LANES, rnn_contexts=2, rnn_differences=True) INPUTS, SIZE, LAYERS = 8, 16, 2 STEPS = 20 # and twice as many: what a step takes is the difference CHANGE = 0.02 # Threads, and differences up to which elements are left out, in units of the hidden vector's 16 bits; None: all are multiplied. CASES = ((1, None), (1, 0), (1, 100), (1, 300), (1, 600), (2, 100), (2, 600))
+                                  dot=4, thread_slots=LANES, rnn_contexts=2, rnn_differences=True)
+INPUTS, SIZE, LAYERS = 8, 16, 2
+STEPS = 20                  # and twice as many: what a step takes is the difference
+CHANGE = 0.02
+# Threads, and differences up to which elements are left out, in units of the hidden vector's 16 bits; None: all are multiplied.
+CASES = ((1, None), (1, 0), (1, 100), (1, 300), (1, 600), (2, 100), (2, 600))
 
 
 def measure(seed=1, cases=CASES, linear=True, steps=STEPS, simulator="verilator"):
