@@ -2,7 +2,20 @@
 
 import numpy as np
 
-__all__ = ["reference"]
+__all__ = ["GATES", "layer_operands", "reference"]
+
+GATES = {"lstm": 4, "gru": 3, "rnn": 1}
+
+
+def layer_operands(rng, kind, hidden, inputs, steps, batch=2, directions=1, bias=True):
+    """X, W, R and B as a framework initialises them: weights within ±1/√hidden, inputs normal."""
+    gates = GATES[kind]
+
+    def uniform(*shape):
+        return rng.uniform(-1, 1, shape) / np.sqrt(hidden)
+
+    return [rng.standard_normal((steps, batch, inputs)), uniform(directions, gates * hidden, inputs),
+            uniform(directions, gates * hidden, hidden), *([uniform(directions, 2 * gates * hidden)] if bias else [])]
 
 
 def reference(kind, x, w, r, b=None, lengths=None, h0=None, c0=None, p=None, *, direction="forward", layout=0, linear_before_reset=0,
