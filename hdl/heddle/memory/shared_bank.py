@@ -1,6 +1,6 @@
 """One bank of shared memory with its arbitration."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
@@ -44,13 +44,14 @@ class SharedBank(Component):
         m.d.sync += word.eq(read.data)
 
         # Block RAM leaves open what a read of a row in the cycle of its write returns, so the write waits.
-        blocked, hit = Signal(), Signal(len(self.read))     # each row is compared, then the right one taken: fewer levels
-        writing = self._arbitrate(m, self.write, blocked)
+        blocked = Const(0)
         if not self._ahead:
+            blocked, hit = Signal(), Signal(len(self.read))     # each row is compared, then the right one taken: fewer levels
             m.d.comb += [
                 hit.eq(Cat(port.row == write.addr for port in self.read)),
                 blocked.eq((hit & Cat(port.grant for port in self.read)).any()),
             ]
+        writing = self._arbitrate(m, self.write, blocked)
         m.d.comb += [
             write.addr.eq(self._first(self.write, "row")),
             write.data.eq(self._first(self.write, "data")),

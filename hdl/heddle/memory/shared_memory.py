@@ -83,13 +83,12 @@ class SharedMemory(Component):
             self._grant_ahead(m, bus)
         else:
             m.d.comb += bus.request.eq(self._of_first([port.request for port in self.write]))
-        for name in ("row", "data", "mask"):
-            m.d.comb += [value.eq(self._of_first([getattr(port, name)[0] for port in self.write])) for value in getattr(bus, name)]
-        if not self._ahead:
             taken = 0
             for port, asks in zip(self.write, self._asks):
                 m.d.comb += port.grant.eq(Mux(taken, 0, bus.grant))
                 taken = taken | asks
+        for name in ("row", "data", "mask"):
+            m.d.comb += [value.eq(self._of_first([getattr(port, name)[0] for port in self.write])) for value in getattr(bus, name)]
         return [bus]
 
     def _grant_ahead(self, m, bus):
