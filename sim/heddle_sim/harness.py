@@ -30,6 +30,8 @@ BUILD_ARGUMENTS = {
     "verilator": ["--no-timing", "--no-assert", "-O3", "--x-initial", "unique", "--x-assign", "unique", "-Wno-fatal", "-Wno-lint",
                   "-Wno-style"],
 }
+# cocotb has Verilator keep every signal. Benches use the ports: a quarter of the time to build, and faster runs.
+PORTS_ONLY = {"icarus": [], "verilator": ["--no-public-flat-rw", "--public-depth", "1"]}
 TOP = "dut"
 BUILD_LIMIT_S = 900
 
@@ -123,7 +125,7 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
 
 
 def _build(verilog, name, simulator, waves, environment):
-    arguments = BUILD_ARGUMENTS[simulator]
+    arguments = BUILD_ARGUMENTS[simulator] + ([] if waves else PORTS_ONLY[simulator])
     versions = [simulator_version(simulator), importlib.metadata.version("cocotb")]
     key = content_key(verilog, simulator, *versions, arguments, waves)
 
