@@ -75,12 +75,13 @@ class GroupWalk(Component):
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
         ]
         places = self._columns(m, lanes_b, todo, later)
-        positions, number, modes = self.i.fetched, self._number(), self.i.modes
+        # Signals, as each use of an expression becomes cells of its own in the Verilog.
+        positions, number, modes = Signal(POSITIONS_A), Signal(self.cfg.thread_bits), Signal(len(COLUMN_MODES))
+        m.d.comb += [positions.eq(self.i.fetched), number.eq(self._number()), modes.eq(self.i.modes)]
         if self.cfg.transpose:
+            merged_position, merged_number = self._merged_column()
             with m.If(self.i.transpose):
-                m.d.comb += last_part.eq(1)
-            merged = zip((*self._merged_column(), 1), (positions, number, modes))
-            positions, number, modes = (Mux(self.i.transpose, its, otherwise) for its, otherwise in merged)
+                m.d.comb += [last_part.eq(1), positions.eq(merged_position), number.eq(merged_number), modes.eq(1)]
         with m.If(self.advance & self.valid):
             m.d.sync += [
                 begun.eq(~complete),
