@@ -173,8 +173,12 @@ class LaneArray(Component):
                    "return_lane": port.return_lanes}
         words = self.word
         if cfg.rnn:
-            values["factor_address"] = Mux(self.engine_active, self.engine_step.factor_word, self.step.factor_word)
-            values["take"] = self.take | self.engine_take.replicate(len(self.take))
+            factor_address, take = Signal.like(self.step.factor_word, name="factor_address"), Signal.like(self.take, name="take_either")
+            m.d.comb += [
+                factor_address.eq(Mux(self.engine_active, self.engine_step.factor_word, self.step.factor_word)),
+                take.eq(self.take | self.engine_take.replicate(len(self.take))),
+            ]
+            values |= {"factor_address": factor_address, "take": take}
             words = self._words(m)
         lists = {"word": [Cat(word) for word in words], "returned": list(port.return_data)}
         if cfg.lane_registers:
@@ -193,7 +197,11 @@ class LaneArray(Component):
             element = Signal(signed(cfg.element_bits), name=f"engine_element_{index}")
             m.d.comb += element.eq(Array(self.engine_word[index >> shift] for shift in range(3))[cat])
             spread.append(element)
-        return [[Mux(self.engine_active, element, value) for element, value in zip(spread, word)] for word in self.word]
+        words = [[Signal.like(value, name=f"word_{slot}_{index}") for index, value in enumerate(word)]
+                 for slot, word in enumerate(self.word)]
+        for either, word in zip(words, self.word):
+            m.d.comb += [chosen.eq(Mux(self.engine_active, element, value)) for chosen, element, value in zip(either, spread, word)]
+        return words
 
     def _later(self, m, name, value, **options):
         register = Signal(value.shape(), name=f"far_{name}", **options)

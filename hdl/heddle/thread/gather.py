@@ -214,6 +214,8 @@ class Gather(Component):
             with m.If(self._choose):
                 m.d.sync += row.eq(of_chosen(self._first, [address[7:] for address in self._address]))
             rows, chosen = [row], [self._first]
+        masks = [Signal(4, name=f"mask_of_slot_{slot}") for slot in range(self.slots)]
+        m.d.comb += [mask.eq(self._mask(slot)) for slot, mask in enumerate(masks)]
         words = []
         for bank, slots in enumerate(chosen):
             data, mask, word = (Signal(width, name=f"{name}_{bank}", reset_less=True)
@@ -221,7 +223,7 @@ class Gather(Component):
             with m.If(self._choose):
                 m.d.sync += [
                     data.eq(of_chosen(slots, self._data)),
-                    mask.eq(of_chosen(slots, [self._mask(slot) for slot in range(self.slots)])),
+                    mask.eq(of_chosen(slots, masks)),
                     word.eq(of_chosen(slots, [address[2:4] for address in self._address]) | self._word),
                 ]
             words.append((data.replicate(BANK_BYTES // 4),
