@@ -77,7 +77,7 @@ def _granules(first, last):
 
 class Decode(Component):
     """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three, ``copy_tensor`` in as
-    many as it has dimensions, at least two; registered output.
+    many as it has dimensions, to several cores at least two and one more; registered output.
 
     Members
     -------
@@ -85,11 +85,11 @@ class Decode(Component):
     hold
         Take nothing: the instruction that executes now writes uniform registers or segments.
     write, write_index
-        Uniform register that is written in this cycle: an instruction that has its number in field a or b is not taken.
+        Uniform register that is written in this cycle: an instruction that has its number in a field that is read at once is not taken.
     flush
         Drop what stands at ``o`` and what is taken in this cycle.
     a_index, a, b_index, b, segment_index, segment
-        Combinational reads of ``UniformState``.
+        Combinational reads of ``UniformState``; with ``cfg.tensors`` also ``c_index`` and ``c``.
     core, start
         Number of the core; a run begins, and so does ``%cycle``.
     """
@@ -101,7 +101,7 @@ class Decode(Component):
             "write": In(1), "write_index": In(6),
             "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
             "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
-        })
+        } | ({"c_index": Out(6), "c": In(32)} if cfg.tensors else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -111,6 +111,8 @@ class Decode(Component):
         # Of a copy, whose uniform registers are read two at a time.
         cycle = Signal(range(MASK_CYCLE + 1) if self.cfg.multicast else range(MAX_RANK) if self.cfg.tensors else 2)
         copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
+        alone = self._alone(word, tensor)
+        goes_on = (copies | many | tensor) & ~alone
         take, load, stale = Signal(), Signal(), Signal()
         self._at_mask = Signal()        # the next cycle is that of the mask
         m.d.comb += [
@@ -120,7 +122,8 @@ class Decode(Component):
             load.eq((cycle == 0) & (~self.o.valid | self.o.ready)),
             self.i.ready.eq(load & ~self.hold & ~stale),
             take.eq(self.i.valid & self.i.ready),
-            stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index))),
+            stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index)
+                                   | (alone & (word.dst[:6] == self.write_index)))),
         ]
         # Outside the condition below: what is loaded does not depend on when.
         token = self._token(m, word)
@@ -129,7 +132,7 @@ class Decode(Component):
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
-            m.d.sync += [self.o.valid.eq(~(copies | many | tensor)), cycle.eq(copies | many | tensor)]
+            m.d.sync += [self.o.valid.eq(~goes_on), cycle.eq(goes_on)]
         with m.If(load):
             m.d.sync += [
                 decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
@@ -151,8 +154,12 @@ class Decode(Component):
             with m.If(load):
                 m.d.sync += decoded.waits.eq(_one_of(word.opcode, _WAITS))
         if self.cfg.tensors:
+            m.d.comb += self.c_index.eq(word.dst)
             with m.If(load):
-                m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR)]
+                m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR),
+                             decoded.destination.eq(self.c)]
+                if self.cfg.multicast:
+                    m.d.sync += [decoded.multicast.eq(0), decoded.mask.eq(0)]
         self._pairs(m, cycle, word, decoded)
         with m.If(self.flush):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
@@ -164,6 +171,13 @@ class Decode(Component):
 
     def _of_tensor(self, opcode):
         return _one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * self.cfg.prefetches)) if self.cfg.tensors else Const(0)
+
+    def _alone(self, word, tensor):
+        """Whether a copy has all of its registers in its first cycle: that of a tensor of rank 1, to one core."""
+        if not self.cfg.tensors:
+            return Const(0)
+        alone = tensor & (word.modifiers.copy.rank_minus_one == 0)
+        return alone & ~word.modifiers.copy.multicast if self.cfg.multicast else alone
 
     def _operands(self, m, word, from_uniform):
         """Controls of the ALU and its operands, or what takes their place in other instructions; b is a uniform register for those of

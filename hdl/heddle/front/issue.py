@@ -64,7 +64,7 @@ class Issue(Component):
         self._leave = Signal()              # the instruction leaves this stage
         self._execute = Signal()            # it is a legal instruction of a running program
         self._guarded = Signal()            # its uniform guard holds
-        self._guarded_before = Signal()     # it held a cycle before: enough for a copy, which is here before it is valid
+        self._guarded_before = Signal()     # it held a cycle before: enough for a copy of blocks, which is here before it is valid
         self._passes = Signal()             # what a ``wait`` or ``barrier.wait`` waits for has happened a cycle before
         self._fail = Signal()               # it raises an error
         instruction, word = self.i.payload, self.i.payload.word
@@ -307,12 +307,12 @@ class Issue(Component):
     def _tensor_leaves(self, instruction):
         if not self.cfg.tensors:
             return Const(0)
-        return instruction.for_tensor & (~self._guarded_before | (self.o_tensor.ready & ~self._gate.waiting))
+        return instruction.for_tensor & (~self._guarded | (self.o_tensor.ready & ~self._gate.waiting))
 
     def _tensor(self, m, instruction, word):
         """Copies of tensors, like others; what they read of uniform registers lies in the members of a copy of rows and in further ones."""
         request, fields = self.o_tensor.payload.request, word.modifiers.copy
-        offered = self._execute & instruction.for_tensor & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)
+        offered = self._execute & instruction.for_tensor & self._guarded & ~self._gate.waiting & ~self._refused(instruction)
         m.d.comb += self.o_tensor.valid.eq(offered)
         with m.If(offered & ~self.o_tensor.ready):
             m.d.comb += [self.event_queue_stalls.eq(1), self.waiting_copy.eq(1)]

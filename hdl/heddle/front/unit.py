@@ -61,7 +61,7 @@ class FrontEnd(Component):
         m.submodules.fetch = fetch = Fetch(self.cfg)
         m.submodules.decode = decode = Decode(self.cfg)
         m.submodules.issue = issue = Issue(self.cfg)
-        m.submodules.uniform = uniform = UniformState()
+        m.submodules.uniform = uniform = UniformState(self.cfg)
 
         connect(m, flipped(self.i_program), fetch.i_program)
         link(m, fetch.o, decode.i)
@@ -79,6 +79,7 @@ class FrontEnd(Component):
             decode.hold.eq(issue.hold),
             uniform.a_index.eq(decode.a_index), decode.a.eq(uniform.a),
             uniform.b_index.eq(decode.b_index), decode.b.eq(uniform.b),
+            *([uniform.c_index.eq(decode.c_index), decode.c.eq(uniform.c)] if self.cfg.tensors else []),
             uniform.segment_index.eq(decode.segment_index), decode.segment.eq(uniform.segment),
             uniform.write.eq(issue.uniform_write | self.host_write),
             uniform.write_index.eq(Mux(issue.uniform_write, issue.uniform_index, self.host_index)),
