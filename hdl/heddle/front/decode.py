@@ -108,7 +108,7 @@ class Decode(Component):
         m.submodules.checks = checks = InstructionChecks(self.cfg)
         fetched, decoded = self.i.payload, self.o.payload
         word = fetched.word
-        # Of a copy, whose uniform registers are read two at a time.
+        # Of a copy that has more uniform registers than are read at once: they come two at a time.
         cycle = Signal(range(MASK_CYCLE + 1) if self.cfg.multicast else range(MAX_RANK) if self.cfg.tensors else 2)
         copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
         alone = self._alone(word, tensor)
