@@ -274,7 +274,9 @@ def test_synth_names_peers(capsys, monkeypatch):
     """Figures of others stand beside ours, with their source."""
     counts = dict(unit="tmau", target="xilinx", lut=1, carry=1, ff=1, dsp=1, bram=1, fmax_mhz=None)
     monkeypatch.setattr("heddle_sim.cli.synth.synthesise", lambda *arguments, **options: counts)
-    (row,) = rows(capsys, "synth", "--unit", "tmau", "--target", "xilinx")["rows"]
+    printed = rows(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
+    (row,) = printed["rows"]
+    assert printed["config"] == "base"      # small has no such unit
     assert [peer["lut"] for peer in row["peers"]] == [13148] and "vortexgpgpu/vortex" in row["peers"][0]["source"]
     code, out, _ = call(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
     assert code == 0 and "lut 13,148, ff 5,624, dsp 7, bram 12.5, fmax_mhz 301.6; published" in out

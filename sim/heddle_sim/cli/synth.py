@@ -8,13 +8,14 @@ from heddle.units import make_unit
 
 from ..peers import peers
 from ..synthesis import TARGETS, count_parts, synthesise
-from .common import add_config, add_json, configuration, print_rows, progress_for
+from .common import add_json, configuration, print_rows, progress_for
 
 __all__ = ["add_arguments", "execute"]
 
 
 def add_arguments(parser):
-    add_config(parser, default="small")
+    parser.add_argument("--config", metavar="NAME|FILE", help="configuration (default small; base for unit tmau, which small does not "
+                        "have; see heddle show configs)")
     parser.add_argument("--target", default="ecp5", choices=TARGETS, help="family (default ecp5)")
     parser.add_argument("--unit", default="heddle", metavar="NAME", help="a unit alone (see heddle show units)")
     parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
@@ -27,6 +28,7 @@ def add_arguments(parser):
 
 
 def execute(options):
+    options.config = options.config or ("base" if options.unit == "tmau" else "small")
     cfg = configuration(options)
     with progress_for(options) as progress:
         row = synthesise(
