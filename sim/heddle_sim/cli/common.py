@@ -41,12 +41,13 @@ def positive(text):
 positive.__name__ = "positive integer"
 
 
-def add_config(parser, default="base"):
+def add_config(parser, default="base", said=None):
+    """``--config``; ``said`` describes a default that depends on other options."""
     parser.add_argument(
         "--config",
         default=default,
         metavar="NAME|FILE",
-        help=f"configuration (default {default}; see heddle show configs)",
+        help=f"configuration (default {said or default}; see heddle show configs)",
     )
 
 

@@ -8,14 +8,13 @@ from heddle.units import make_unit
 
 from ..peers import peers
 from ..synthesis import TARGETS, count_parts, synthesise
-from .common import add_json, configuration, print_rows, progress_for
+from .common import add_config, add_json, configuration, print_rows, progress_for
 
 __all__ = ["add_arguments", "execute"]
 
 
 def add_arguments(parser):
-    parser.add_argument("--config", metavar="NAME|FILE", help="configuration (default small; base for unit tmau, which small does not "
-                        "have; see heddle show configs)")
+    add_config(parser, default=None, said="small, or base for unit tmau, which small does not have")
     parser.add_argument("--target", default="ecp5", choices=TARGETS, help="family (default ecp5)")
     parser.add_argument("--unit", default="heddle", metavar="NAME", help="a unit alone (see heddle show units)")
     parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
