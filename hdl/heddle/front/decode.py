@@ -259,7 +259,7 @@ class Decode(Component):
         multicast = word.modifiers.copy.multicast & ((word.opcode == Opcode.COPY_BLOCK) | (word.opcode == Opcode.COPY_TENSOR))
         m.d.comb += self._at_mask.eq(multicast & ends & ~reads)
         with m.If(cycle == 1):
-            m.d.sync += [decoded.multicast.eq(multicast), decoded.mask.eq(0)]
+            m.d.sync += decoded.multicast.eq(multicast)
         with m.If(reads):
             m.d.sync += [decoded.mask.eq(self.a), decoded.bad_mask.eq(~self.a.any() | self.a[self.cfg.cores:].any())]
         return Mux(self._at_mask, word.modifiers.copy.mask, next_a), Mux(multicast, reads, ends)
