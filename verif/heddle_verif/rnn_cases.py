@@ -1,4 +1,4 @@
-"""LSTM, GRU and plain recurrent layers in float64, as ONNX defines them, written apart from those of the quantiser."""
+"""Operands of recurrent layers, and the layers in float64 as ONNX defines them, written apart from those of the quantiser."""
 
 import numpy as np
 
