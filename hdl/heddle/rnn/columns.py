@@ -7,8 +7,8 @@ from amaranth.utils import exact_log2
 
 from ..datapath.gates import any_of
 from .differences import Differences, choose_group
-from .layouts import chosen_sweep_layout
-from .progress import available, status_layout
+from .layouts import COUNT_BITS, ELEMENT_BITS, chosen_sweep_layout
+from .progress import status_layout
 
 __all__ = ["ColumnReader", "column_layout"]
 
@@ -33,7 +33,7 @@ class ColumnReader(Component):
     i : In(stream.Signature(chosen_sweep_layout(cfg)))
     sweep : Out(chosen_sweep_layout(cfg))
         The sweep whose columns are at ``o``.
-    status : In(status_layout(cfg)).array(rnn_contexts)
+    status, written
         See ``Progress``.
     column_read, column_word, column
         See ``VectorMemory``.
@@ -50,6 +50,7 @@ class ColumnReader(Component):
             "i": In(stream.Signature(chosen_sweep_layout(cfg))),
             "sweep": Out(chosen_sweep_layout(cfg)),
             "status": In(status_layout(cfg)).array(cfg.rnn_contexts),
+            "written": In(ELEMENT_BITS + exact_log2(cfg.tail_lanes)),
             "column_read": Out(1),
             "column_word": Out(exact_log2(cfg.rnn_elements // cfg.vector_lanes)),
             "column": In(16).array(cfg.vector_lanes),
@@ -70,12 +71,11 @@ class ColumnReader(Component):
         weight = Signal(cfg.factor_address_bits, reset_less=True)
         fresh = Signal(reset_less=True)
         place = Signal(bits, reset_less=True)
-        column, status = Signal(column_layout(cfg)), Signal(status_layout(cfg))
+        column = Signal(column_layout(cfg))
         there, skipped, moves, read, accepted = (Signal(name=name) for name in ("there", "skipped", "moves", "read", "accepted"))
         kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
         m.d.comb += [
-            status.eq(any_of(Mux(sweep.context == number, of_context.as_value(), 0) for number, of_context in enumerate(self.status))),
-            there.eq(~sweep.waits | available(cfg, status, sweep.job, ends)),
+            there.eq(~sweep.waits | self._written(m, ends)),
             skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
             moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
             read.eq(reading & there & (~waiting | moves)),
@@ -111,6 +111,15 @@ class ColumnReader(Component):
                 weight.eq(new.weight), ends.eq(Const(cfg.dot) >> new.cat),
             ]
         return m
+
+    def _written(self, m, ends):
+        """Whether the job that makes the sweep's vector has written its first ``ends`` elements; only the oldest of all jobs writes."""
+        status, under_way = Signal(status_layout(self.cfg)), Signal(COUNT_BITS)
+        m.d.comb += [
+            status.eq(any_of(Mux(self.sweep.context == number, of_context.as_value(), 0) for number, of_context in enumerate(self.status))),
+            under_way.eq(status.finished - self.sweep.job),         # 0: it is the next of its context to finish; 1, 2: it has finished
+        ]
+        return (under_way == 1) | (under_way == 2) | ((under_way == 0) & status.oldest & (self.written >= ends))
 
     def _differences(self, m, elements, values, read, place, moves, accepted):
         """The elements as differences, in sweeps of such."""

@@ -139,6 +139,7 @@ class RecurrentEngine(Component):
             progress.loaded.eq(loader.loaded_row), progress.loaded_context.eq(loader.row_context),
             progress.released.eq(passed), progress.released_context.eq(columns.sweep.context),
             progress.started.eq(loader.o_task.valid & loader.o_task.ready), progress.started_context.eq(loader.o_task.payload.context),
+            scheduler.begun.eq(progress.written >= self.cfg.dot), columns.written.eq(progress.written),
             loader.free.eq(progress.free), loader.running.eq(scheduler.running),
         ]
 
@@ -151,7 +152,6 @@ class RecurrentEngine(Component):
             ended.eq(self.busy & quiet & (halted | loader.over)),
             progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault),
             loader.stop.eq(ended | halted), writer.stop.eq(ended | halted),
-            scheduler.expected.eq(progress.expected),
         ]
         with m.If(self.busy & (self.stop | fault)):
             m.d.sync += halted.eq(1)

@@ -1,13 +1,14 @@
 """How far the jobs and the inputs of each context are."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
-from .layouts import COUNT_BITS, ELEMENT_BITS, context_bits
+from .layouts import COUNT_BITS, DISTRIBUTED, ELEMENT_BITS, context_bits
 
-__all__ = ["Progress", "available", "status_layout"]
+__all__ = ["Progress", "status_layout"]
 
 
 def status_layout(cfg):
@@ -15,20 +16,13 @@ def status_layout(cfg):
     return data.StructLayout({
         "launched": COUNT_BITS,         # jobs, modulo 4
         "finished": COUNT_BITS,
-        "groups": ELEMENT_BITS,         # element groups that the job under way has written
+        "oldest": 1,                    # of all jobs under way the oldest, the one that is written, is of this context
         "rows": COUNT_BITS,             # rows of input that are loaded and not taken
     })
 
 
-def available(cfg, status, job, elements):
-    """Whether the first ``elements`` that job ``job`` (modulo 4) writes are there."""
-    under_way = (status.finished - job)[:COUNT_BITS]        # 0: it is the next to finish; 1, 2: it has finished
-    written = status.groups << (cfg.tail_lanes.bit_length() - 1)
-    return ((under_way == 1) | (under_way == 2)) | ((under_way == 0) & (written >= elements))
-
-
 class Progress(Component):
-    """Counts the jobs of the tail and the rows of input of each context, and which element groups are written.
+    """Counts the jobs of the tail and the rows of input of each context, and which elements are written.
 
     Events count in the cycle after them, all in the same cycle if need be, also of one context. Reset, and ``clear``, begin anew.
 
@@ -52,8 +46,8 @@ class Progress(Component):
         A task begins: it has no rows yet.
     free : Out(rnn_contexts)
         There is room for a row.
-    expected : Out(rnn_contexts)
-        One hot: the context whose job will be the next to finish, as jobs finish in order. Zero without jobs.
+    written : Out(ELEMENT_BITS + log2(tail_lanes))
+        Elements that the oldest job has written: jobs write and finish in order.
     """
 
     EVENTS = ("launch", "wrote", "reserved", "loaded", "taken", "released", "started")
@@ -66,7 +60,7 @@ class Progress(Component):
             "clear": In(1),
             "finished": In(1),
             "free": Out(cfg.rnn_contexts),
-            "expected": Out(cfg.rnn_contexts),
+            "written": Out(ELEMENT_BITS + exact_log2(cfg.tail_lanes)),
         } | {name: In(1) for name in self.EVENTS} | {f"{name}_context": In(context) for name in self.EVENTS})
 
     def elaborate(self, platform):
@@ -83,10 +77,6 @@ class Progress(Component):
                 status.rows.eq(status.rows + event["loaded"] - event["taken"]),
                 kept.eq(kept + event["reserved"] - event["released"]),
             ]
-            with m.If(event["wrote"]):
-                m.d.sync += status.groups.eq(status.groups + 1)
-            with m.If(done | self.clear):
-                m.d.sync += status.groups.eq(0)
             with m.If(self.clear):
                 m.d.sync += [status.launched.eq(0), status.finished.eq(0), status.rows.eq(0), kept.eq(0)]
             with m.If(event["started"]):
@@ -97,15 +87,20 @@ class Progress(Component):
         return m
 
     def _order(self, m):
-        """Contexts of the jobs under way, oldest first."""
+        """Contexts of the jobs under way, oldest first, and how far the oldest is."""
         jobs = 2 * self.cfg.rnn_contexts
-        m.submodules.order = order = Memory(shape=context_bits(self.cfg), depth=jobs, init=[])
+        m.submodules.order = order = Memory(shape=context_bits(self.cfg), depth=jobs, init=[], attrs=DISTRIBUTED)
         read, write = order.read_port(domain="comb"), order.write_port()
-        count = Signal(range(jobs + 1))
+        count, groups = Signal(range(jobs + 1)), Signal(ELEMENT_BITS)
         over = self.wrote & self.finished
         m.d.comb += [
-            write.en.eq(self.launch), write.data.eq(self.launch_context), self.expected.eq(Mux(count != 0, 1 << read.data, 0)),
+            write.en.eq(self.launch), write.data.eq(self.launch_context), self.written.eq(groups << exact_log2(self.cfg.tail_lanes)),
         ]
+        m.d.comb += [status.oldest.eq((count != 0) & (read.data == number)) for number, status in enumerate(self.status)]
         m.d.sync += [count.eq(count + self.launch - over), write.addr.eq(write.addr + self.launch), read.addr.eq(read.addr + over)]
+        with m.If(self.wrote):
+            m.d.sync += groups.eq(groups + 1)
+        with m.If(over | self.clear):
+            m.d.sync += groups.eq(0)
         with m.If(self.clear):
             m.d.sync += [count.eq(0), write.addr.eq(0), read.addr.eq(0)]

@@ -23,7 +23,7 @@ from .layouts import (
     tail_job_layout,
     task_start_layout,
 )
-from .progress import available, status_layout
+from .progress import status_layout
 from .turns import Turns
 
 __all__ = ["Scheduler"]
@@ -46,8 +46,9 @@ class Scheduler(Component):
     sweep_address, sweep
         Table of sweep records; synchronous read.
     status : In(status_layout(cfg)).array(rnn_contexts)
-    expected : In(rnn_contexts)
         See ``Progress``.
+    begun : In(1)
+        The oldest job has written a column group.
     has_input : In(rnn_contexts)
         The task has rows of input, which are waited for.
     drained : In(1)
@@ -71,7 +72,7 @@ class Scheduler(Component):
             "sweep_address": Out(exact_log2(cfg.rnn_records)),
             "sweep": In(stored(sweep_layout)),
             "status": In(status_layout(cfg)).array(contexts),
-            "expected": In(contexts),
+            "begun": In(1),
             "has_input": In(contexts),
             "drained": In(1),
             "launch": Out(1),
@@ -98,29 +99,26 @@ class Scheduler(Component):
         m.submodules.turns = turns = Turns(self.cfg.rnn_contexts)
         for index, (kind, known, status) in enumerate(zip(self._kinds, self._known, self.status)):
             unfinished = (status.launched - status.finished)[:COUNT_BITS]
-            youngest = Signal(COUNT_BITS, name=f"youngest_{index}")
-            before = Signal(COUNT_BITS, name=f"before_{index}")
-            room, waits, there = Signal(name=f"room_{index}"), Signal(name=f"waits_{index}"), Signal(name=f"there_{index}")
+            room, writes, waits, there = (Signal(name=f"{name}_{index}") for name in ("room", "writes", "waits", "there"))
             m.d.comb += [
-                youngest.eq(status.launched - 1), before.eq(status.launched - 2),
-                room.eq(~kind.limited | (unfinished < 2)),
+                room.eq(~kind.limited | (unfinished < 2)), writes.eq(status.oldest & self.begun),
                 waits.eq(((kind.wait == Wait.LAST) & (unfinished == 1)) | ((kind.wait == Wait.BEFORE) & (unfinished == 2))),
             ]
-            first = self.cfg.dot
             with m.Switch(kind.wait):
                 with m.Case(Wait.NONE):
                     m.d.comb += there.eq(1)
                 with m.Case(Wait.INPUT):
                     m.d.comb += there.eq((status.rows != 0) | ~self.has_input[index])
                 with m.Case(Wait.LAST):
-                    m.d.comb += there.eq((unfinished == 0) | available(self.cfg, status, youngest, first))
+                    m.d.comb += there.eq((unfinished == 0) | ((unfinished == 1) & writes))
                 with m.Case(Wait.BEFORE):
-                    m.d.comb += there.eq((unfinished <= 1) | available(self.cfg, status, before, first))
+                    m.d.comb += there.eq((unfinished <= 1) | writes)
             m.d.comb += [
                 turns.ready[index].eq(known & room & there), turns.waits[index].eq(known & room & waits), turns.ends[index].eq(kind.last),
+                turns.expected[index].eq(status.oldest),
             ]
         m.d.comb += [
-            turns.expected.eq(self.expected), turns.eager.eq(self.drained & ~self.o.valid),
+            turns.eager.eq(self.drained & ~self.o.valid),
             turns.take.eq(~self._chosen & (~self.o.valid | self.o.ready)),
         ]
         m.d.sync += self._chosen.eq(turns.valid & turns.take & ~self.clear)
