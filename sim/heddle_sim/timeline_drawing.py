@@ -23,8 +23,9 @@ def heading(timeline, title):
         text = (f"  {symbol}  sweep {number}: {sweep.vector} times the weights of {rows}, {_count(columns, 'column')} of "
                 f"{_count(blocks, 'cycle')}")
         if sweep.job:
-            groups = model.groups(sweep.job.elements)
-            text += f"; job of {_count(len(sweep.job.operations), 'operation')} for {_count(groups, 'group')} of elements"
+            job = model.schedules[number]
+            groups = f"{_count(job.groups, 'pair')} of groups" if job.pairs else _count(job.groups, "group")
+            text += f"; job of {_count(len(job.operations), 'operation')} for {groups} of elements"
         lines.append(text)
     gaps = timeline.gaps()
     idle = sum(end - begin for begin, end in gaps)

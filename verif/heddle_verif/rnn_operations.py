@@ -29,6 +29,12 @@ RECIPES = {
         *[{"idle": 1}] * (GATED_DISTANCE - 2),
         CANDIDATE | HIDDEN | {"pre": Pre.GATED, "cell": Cell.BLEND, "write": "new", "output": 1},
     ],
+    "gru pairs": [fields | {"second_group": group} for fields in (
+        SIGMOID | {"keep_gate": 1},
+        {"pre": Pre.KEEP},
+        SIGMOID | {"keep_activation": 1},
+        CANDIDATE | HIDDEN | {"pre": Pre.GATED, "cell": Cell.BLEND, "write": "new", "output": 1},
+    ) for group in (0, 1)],
     "gru before": [SIGMOID | HIDDEN | {"cell": Cell.GATE, "write": "new"}],
     "gru after": [
         SIGMOID | {"keep_activation": 1},
@@ -102,9 +108,10 @@ def recipe(rng, name, regions, where):
 
 def random_operations(rng, regions, where):
     """A list that uses nothing before it is set, and gates not too early."""
-    count, known, operations = int(rng.integers(1, MAX_OPERATIONS + 1)), {}, []
+    count, known, kept, operations = int(rng.integers(1, MAX_OPERATIONS + 1)), {}, ({}, {}), []
     for index in range(count):
-        fields = where() | {"idle": int(rng.random() < 0.12)}
+        fields = where() | {"idle": int(rng.random() < 0.12), "second_group": int(rng.random() < 0.3)}
+        of_group = kept[fields["second_group"]]
         if rng.random() < 0.4:
             operand = regions.operand()
             if operand is not None:
@@ -117,15 +124,15 @@ def random_operations(rng, regions, where):
             fields[name] = Function(int(rng.integers(4)))
         for name in ("keep_activation", "keep_gate", "wide_result"):
             fields[name] = int(rng.random() < 0.4)
-        fields["pre"] = rng.choice(_pres(fields, known, index))
-        fields["cell"] = rng.choice(_cells(known))
+        fields["pre"] = rng.choice(_pres(fields, known | of_group, index))
+        fields["cell"] = rng.choice(_cells(known | of_group))
         if rng.random() < 0.4:
             destination = regions.destination()
             fields |= {} if destination is None else {"write": 1, "destination": destination}
         if rng.random() < 0.4:
             fields |= {"output": 1, "output_byte": 16 * int(rng.integers(1 << 10))}
         if not fields["idle"]:
-            _remember(fields, known, index)
+            _remember(fields, known, of_group, index)
         operations.append(operation_layout.const(fields))
     return operations
 
@@ -150,10 +157,11 @@ def _cells(known):
     return cells
 
 
-def _remember(fields, known, index):
-    for name, keeps in (("kept", fields["keep_activation"]), ("gate", fields["keep_gate"]), ("kept sum", fields["pre"] == Pre.KEEP),
-                        ("before", fields["cell"] != Cell.OUTPUT), ("cell", fields["cell"] == Cell.STATE)):
+def _remember(fields, known, of_group, index):
+    for where, name, keeps in ((of_group, "kept", fields["keep_activation"]), (of_group, "gate", fields["keep_gate"]),
+                               (of_group, "kept sum", fields["pre"] == Pre.KEEP), (known, "before", fields["cell"] != Cell.OUTPUT),
+                               (known, "cell", fields["cell"] == Cell.STATE)):
         if keeps:
-            known[name] = index
+            where[name] = index
     if fields["cell"] == Cell.OUTPUT:
         known.pop("before", None)

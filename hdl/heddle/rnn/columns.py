@@ -7,8 +7,8 @@ from amaranth.utils import exact_log2
 
 from ..datapath.gates import any_of
 from .differences import Differences, choose_group
-from .layouts import COUNT_BITS, ELEMENT_BITS, chosen_sweep_layout
-from .progress import status_layout
+from .layouts import COUNT_BITS, chosen_sweep_layout
+from .progress import status_layout, written_bits
 
 __all__ = ["ColumnReader", "column_layout"]
 
@@ -50,7 +50,7 @@ class ColumnReader(Component):
             "i": In(stream.Signature(chosen_sweep_layout(cfg))),
             "sweep": Out(chosen_sweep_layout(cfg)),
             "status": In(status_layout(cfg)).array(cfg.rnn_contexts),
-            "written": In(ELEMENT_BITS + exact_log2(cfg.tail_lanes)),
+            "written": In(written_bits(cfg)),
             "column_read": Out(1),
             "column_word": Out(exact_log2(cfg.rnn_elements // cfg.vector_lanes)),
             "column": In(16).array(cfg.vector_lanes),

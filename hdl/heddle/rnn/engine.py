@@ -133,6 +133,7 @@ class RecurrentEngine(Component):
         passed = columns.ended & columns.sweep.release
         m.d.comb += [
             progress.launch.eq(scheduler.launch), progress.launch_context.eq(scheduler.event_context),
+            progress.launch_pairs.eq(scheduler.job.pairs),
             progress.taken.eq(scheduler.taken), progress.taken_context.eq(scheduler.event_context),
             progress.wrote.eq(tail.wrote), progress.wrote_context.eq(tail.wrote_context), progress.finished.eq(tail.finished),
             progress.reserved.eq(loader.reserved), progress.reserved_context.eq(loader.reserved_context),

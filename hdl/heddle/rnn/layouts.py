@@ -135,7 +135,9 @@ sweep_layout = _padded({
     "launch": 1,                # a job of the tail begins when this sweep has ended
     "operation": 8,             # its first record
     "operations": 4,            # records for each group of elements, minus one
-    "groups": 10,               # groups of ``tail_lanes`` elements, minus one
+    "groups": 10,               # groups of ``tail_lanes`` elements, or pairs of such groups, minus one
+    "pairs": 1,                 # operations follow each other for each pair of groups
+    "settled": 1,               # the job reads what the one before it of this context wrote
     # With ``rnn_differences``:
     "difference": 1,            # columns are differences to what was sent before,
     "sent": ELEMENT_BITS,       # which is kept from this element of the context on, a multiple of the memory's width
@@ -144,6 +146,7 @@ sweep_layout = _padded({
 
 operation_layout = _padded({
     "idle": 1,                  # no sum: only the operand is read
+    "second_group": 1,          # keeps and uses the kept values of the second group of a pair
     "product": PRODUCT_BITS,    # accumulator of the first row group
     "parity": 1,
     "cat": 2,                   # log2, as in the sweeps that made the sums
@@ -199,7 +202,9 @@ def tail_job_layout(cfg):
         "context": context_bits(cfg),
         "operation": exact_log2(cfg.rnn_records),   # first record
         "operations": 4,                            # of each element group, minus one
-        "groups": 10,                               # element groups, minus one
+        "groups": 10,                               # element groups or pairs of them, minus one
+        "pairs": 1,
+        "settled": 1,                               # begins when all that the one before it of its context wrote can be read
         "elements": exact_log2(cfg.rnn_elements),   # first element of the context in vector memory
         "registers": PRODUCT_BITS,                  # first product register of the context
         "parity_registers": PRODUCT_BITS,           # and for operations with ``parity`` in this step: the same one in even ones

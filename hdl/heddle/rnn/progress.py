@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from .layouts import COUNT_BITS, DISTRIBUTED, ELEMENT_BITS, context_bits
 
-__all__ = ["Progress", "status_layout"]
+__all__ = ["Progress", "status_layout", "written_bits"]
 
 
 def status_layout(cfg):
@@ -21,6 +21,11 @@ def status_layout(cfg):
     })
 
 
+def written_bits(cfg):
+    """Bits of the number of elements that a job has written."""
+    return ELEMENT_BITS + exact_log2(cfg.tail_lanes) + 1
+
+
 class Progress(Component):
     """Counts the jobs of the tail and the rows of input of each context, and which elements are written.
 
@@ -30,10 +35,10 @@ class Progress(Component):
     -------
     status : Out(status_layout(cfg)).array(rnn_contexts)
     clear : In(1)
-    launch, launch_context
-        A job is on its way to the tail.
+    launch, launch_context, launch_pairs
+        A job is on its way to the tail, one of pairs of element groups.
     wrote, wrote_context, finished
-        An element group is written; it was the job's last.
+        An element group, or a pair of them, is written; it was the job's last.
     loaded, loaded_context
         A row of input is in vector memory.
     reserved, reserved_context
@@ -46,7 +51,7 @@ class Progress(Component):
         A task begins: it has no rows yet.
     free : Out(rnn_contexts)
         There is room for a row.
-    written : Out(ELEMENT_BITS + log2(tail_lanes))
+    written : Out(written_bits(cfg))
         Elements that the oldest job has written: jobs write and finish in order.
     """
 
@@ -60,7 +65,8 @@ class Progress(Component):
             "clear": In(1),
             "finished": In(1),
             "free": Out(cfg.rnn_contexts),
-            "written": Out(ELEMENT_BITS + exact_log2(cfg.tail_lanes)),
+            "written": Out(written_bits(cfg)),
+            "launch_pairs": In(1),
         } | {name: In(1) for name in self.EVENTS} | {f"{name}_context": In(context) for name in self.EVENTS})
 
     def elaborate(self, platform):
@@ -89,14 +95,16 @@ class Progress(Component):
     def _order(self, m):
         """Contexts of the jobs under way, oldest first, and how far the oldest is."""
         jobs = 2 * self.cfg.rnn_contexts
-        m.submodules.order = order = Memory(shape=context_bits(self.cfg), depth=jobs, init=[], attrs=DISTRIBUTED)
+        job = data.StructLayout({"context": context_bits(self.cfg), "pairs": 1})
+        m.submodules.order = order = Memory(shape=job, depth=jobs, init=[], attrs=DISTRIBUTED)
         read, write = order.read_port(domain="comb"), order.write_port()
         count, groups = Signal(range(jobs + 1)), Signal(ELEMENT_BITS)
         over = self.wrote & self.finished
         m.d.comb += [
-            write.en.eq(self.launch), write.data.eq(self.launch_context), self.written.eq(groups << exact_log2(self.cfg.tail_lanes)),
+            write.en.eq(self.launch), write.data.context.eq(self.launch_context), write.data.pairs.eq(self.launch_pairs),
+            self.written.eq((groups << exact_log2(self.cfg.tail_lanes)) << read.data.pairs),
         ]
-        m.d.comb += [status.oldest.eq((count != 0) & (read.data == number)) for number, status in enumerate(self.status)]
+        m.d.comb += [status.oldest.eq((count != 0) & (read.data.context == number)) for number, status in enumerate(self.status)]
         m.d.sync += [count.eq(count + self.launch - over), write.addr.eq(write.addr + self.launch), read.addr.eq(read.addr + over)]
         with m.If(self.wrote):
             m.d.sync += groups.eq(groups + 1)

@@ -159,6 +159,7 @@ class Scheduler(Component):
         job = self.job
         m.d.comb += [
             job.context.eq(context), job.operation.eq(sweep.operation), job.operations.eq(sweep.operations), job.groups.eq(sweep.groups),
+            job.pairs.eq(sweep.pairs), job.settled.eq(sweep.settled),
             job.elements.eq(place.elements), job.registers.eq(place.registers), job.row.eq(count.row),
             job.parity_registers.eq(Mux(record.odd, place.odd_registers, place.registers)),
         ]

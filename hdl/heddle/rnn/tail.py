@@ -37,8 +37,8 @@ UNDECIDED = SLOT                    # slots of which it is not known yet whether
 class Tail(Component):
     """Sums to activations, cell and hidden states, for the jobs of all contexts [S3.5]: see docs/units/rnn.md.
 
-    Throughput one operation a cycle, of ``tail_lanes`` elements each; jobs follow each other without a gap, but for those of one context:
-    a job begins ``SETTLED`` cycles after the last slot of the one before it, when everything that one wrote can be read.
+    Throughput one operation a cycle, of ``tail_lanes`` elements each; jobs follow each other without a gap, but a job with ``settled``
+    begins ``SETTLED`` cycles after the last slot of the one before it of its context, when everything that one wrote can be read.
     A job must not read what it writes itself.
 
     Latency: ``read`` stands ``ISSUE_LATENCY`` cycles after a slot begins (the first one in the cycle in which the job comes to the
@@ -65,7 +65,8 @@ class Tail(Component):
     o_output : Out(stream.Signature(tail_output_layout(cfg)))
         Results for shared memory.
     wrote, wrote_context, finished : Out
-        The last operation of an element group was written in the cycle before; with ``finished`` that was the job's last group.
+        The last operation of an element group, or of a pair of groups, was written in the cycle before; with ``finished`` that was the
+        job's last one.
     busy : Out(1)
         A job waits, a slot is under way, or a result has not left.
     """

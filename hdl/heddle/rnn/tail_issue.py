@@ -39,9 +39,9 @@ def slot_layout(cfg):
 
 
 class TailIssue(Component):
-    """Takes jobs in order and makes a slot a cycle of them: for each element group, for each operation.
+    """Takes jobs in order and makes a slot a cycle of them: for each element group, or pair of such groups, for each operation.
 
-    A job begins when the one before it of the same context is settled; jobs of different contexts follow each other without a gap.
+    Jobs follow each other without a gap, but one with ``settled`` begins when the one before it of the same context is settled.
     Slots are not held back once they have begun. Reset forgets everything.
 
     Members
@@ -103,9 +103,11 @@ class TailIssue(Component):
         index, group = Signal(job.operations.shape()), Signal(job.groups.shape())
         running, go, group_end, job_end = Signal(), Signal(), Signal(), Signal()
         unsettled = Signal(1 << context_bits(cfg))
+        elements = Signal(16)                   # before this group
         m.d.comb += [
+            elements.eq((group * cfg.tail_lanes) << job.pairs),
             self.operation_address.eq(job.operation + index),
-            go.eq(self.i.valid & self.free & (running | ~unsettled.bit_select(job.context, 1))),
+            go.eq(self.i.valid & self.free & (running | ~(job.settled & unsettled.bit_select(job.context, 1)))),
             group_end.eq(index == job.operations),
             job_end.eq(group_end & (group == job.groups)),
             self.i.ready.eq(go & job_end),
@@ -117,8 +119,8 @@ class TailIssue(Component):
             begun.context.eq(job.context),
             begun.group.eq(group),
             begun.group_3.eq(group + (group << 1)),
-            begun.elements.eq(job.elements + group * cfg.tail_lanes),
-            begun.row.eq(job.row + group * (2 * cfg.tail_lanes)),
+            begun.elements.eq(job.elements + elements),
+            begun.row.eq(job.row + 2 * elements),
             begun.register.eq(job.registers),
             begun.odd_register.eq(job.parity_registers),
         ]

@@ -2,12 +2,13 @@
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from ..datapath.gates import select_one_hot
 from .activation import Activation
 from .delay import Delay
-from .layouts import Function
+from .layouts import DISTRIBUTED, Function
 from .rounding import add_carry, add_rounded, round_right, saturate
 
 __all__ = ["GATE_CYCLE", "LANE_LATENCY", "SUM_CYCLE", "TailLane", "tail_control_layout"]
@@ -23,15 +24,19 @@ tail_control_layout = data.StructLayout({
     "wide_state_0": 1,
     "multiplier_1": 16,
     "gated_1": 1,               # gate x kept sum, else operand x state
+    "second_group_1": 1,        # which of two gates and kept sums
     "gated_2": 1,
     "peephole_2": 1,
     "keep_sum_2": 1,
+    "second_group_2": 1,
     "function_2": Function,
     "function_4": Function,
     "function_5": Function,
     "shift_activation_5": 3,
     "keep_gate_5": 1,
+    "second_group_5": 1,
     "keep_activation_6": 1,
+    "second_group_6": 1,
     "times_kept_6": 1,
     "times_state_6": 1,
     "blend_6": 1,
@@ -52,7 +57,7 @@ tail_control_layout = data.StructLayout({
 class TailLane(Component):
     """One sum a cycle to one result, ``LANE_LATENCY`` cycles later, exactly as docs/units/rnn.md says [S3.5].
 
-    Nothing is held. What operations keep for those that follow lies in registers without a reset; in cycles without an operation the
+    Nothing is held. What operations keep for those that follow has no reset; in cycles without an operation the
     bits of ``control`` that load them must be zero (``load_state``, ``keep``, ``step``, ``new_cell``).
 
     Area: six multipliers of 18 x 18 bit or less, two block RAMs.
@@ -73,20 +78,29 @@ class TailLane(Component):
     def elaborate(self, platform):
         m = Module()
         state = self._state(m)
-        total, keep_sum, argument, limited = self._sum(m, state)
+        total, argument, limited = self._sum(m, state)
         m.submodules.function = function = Activation()
         control = self.control
         m.d.comb += [
             function.argument.eq(argument), function.limited.eq(limited), function.find.eq(control.function_2),
             function.interpolate.eq(control.function_4), function.finish.eq(control.function_5),
         ]
-        with m.If(control.keep_sum_2):
-            m.d.sync += keep_sum.eq(total)
-        with m.If(control.keep_gate_5):
-            m.d.sync += self._gate.eq(function.result)
+        self._keep(m, self._kept_sums, control.keep_sum_2, control.second_group_2, total)
+        self._keep(m, self._gates, control.keep_gate_5, control.second_group_5, function.result)
         result, cell = self._cell(m, function.result, state)
         self._output(m, result, cell)
         return m
+
+    def _kept(self, m, name, second_group):
+        """What operations keep for those that follow, for each group of a pair: the memory, and what it has of a group."""
+        m.submodules[name] = memory = Memory(shape=signed(18), depth=2, init=[], attrs=DISTRIBUTED)
+        read = memory.read_port(domain="comb")
+        m.d.comb += read.addr.eq(second_group)
+        return memory, read.data
+
+    def _keep(self, m, memory, enable, second_group, value):
+        write = memory.write_port()
+        m.d.comb += [write.en.eq(enable), write.addr.eq(second_group), write.data.eq(value)]
 
     def _state(self, m):
         """The state in the cycle after the sum."""
@@ -112,17 +126,18 @@ class TailLane(Component):
         return Mux(over, Cat((~sign).replicate(17), sign), total[:18])
 
     def _sum(self, m, state):
-        """v, where it may be kept, and v as an argument; all in cycle 2."""
+        """v, and v as an argument; both in cycle 2."""
         control = self.control
         scaled = self._shift(m)
         scaled_1, operand_1 = Signal(signed(18), reset_less=True), Signal(signed(16), reset_less=True)
-        kept_sum, self._gate = Signal(signed(18), reset_less=True), Signal(signed(18), name="gate", reset_less=True)
+        self._kept_sums, kept_sum = self._kept(m, "kept_sums", control.second_group_1)
+        self._gates, gate = self._kept(m, "gates", control.second_group_1)
         product, before = Signal(signed(36), name="product_2", reset_less=True), Signal(signed(36), name="before_2", reset_less=True)
         m.d.sync += [
             scaled_1.eq(scaled),
             operand_1.eq(self.operand),
             product.eq(scaled_1 * Cat(control.multiplier_1, 0).as_signed()),
-            before.eq(Mux(control.gated_1, self._gate, operand_1) * Mux(control.gated_1, kept_sum, state)),
+            before.eq(Mux(control.gated_1, gate, operand_1) * Mux(control.gated_1, kept_sum, state)),
         ]
         # Two numbers and the round bits of both: a level of full adders and one carry chain.
         shifted, added, total = (Signal(signed(bits), name=name) for name, bits in (("shifted", 24), ("added", 24), ("total_2", 25)))
@@ -134,18 +149,17 @@ class TailLane(Component):
             total.eq(add_carry(shifted ^ added, Cat(bit, shifted & added).as_signed(), product[15])),
         ]
         limited, over = saturate(m, total, 18, "v_2")
-        return limited, kept_sum, Cat(total[:17], total[-1]).as_signed(), over
+        return limited, Cat(total[:17], total[-1]).as_signed(), over
 
     def _cell(self, m, function, state):
         """r and the cell state in the cycle of the next operation."""
         control = self.control
         m.submodules.state_delay = delay = Delay(signed(18), 5)
-        kept, function_6, activation_6 = (Signal(signed(18), name=name, reset_less=True) for name in ("kept", "function_6", "activation_6"))
+        function_6, activation_6 = (Signal(signed(18), name=name, reset_less=True) for name in ("function_6", "activation_6"))
+        activations, kept = self._kept(m, "kept_activations", control.second_group_6)
         m.d.comb += delay.i.eq(state)
         m.d.sync += [function_6.eq(function), activation_6.eq(round_right(m, function, control.shift_activation_5, "activation_5"))]
-        with m.If(control.keep_activation_6):
-            m.d.sync += kept.eq(function_6)
-
+        self._keep(m, activations, control.keep_activation_6, control.second_group_6, function_6)
         difference = Signal(signed(19))
         m.d.comb += difference.eq(delay.o - activation_6)
         limited, _ = saturate(m, difference, 18, "difference_6")

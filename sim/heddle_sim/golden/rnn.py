@@ -228,23 +228,20 @@ class _Context:
 
     def _job(self, sweep, odd, row):
         """The tail: all groups of elements at once, since kept values and states belong to one element."""
-        lanes, groups = self.cfg.tail_lanes, sweep.groups + 1
+        lanes, groups, pairs = self.cfg.tail_lanes, sweep.groups + 1, sweep.pairs
         operations = self.image.operations[sweep.operation:sweep.operation + sweep.operations + 1]
-        size = groups * lanes
-        operands = [self._vector(operation.operand, size).copy() if operation.read else None for operation in operations]
+        elements = (np.arange(groups)[:, None] * (lanes << pairs) + np.arange(lanes)).reshape(-1)       # of the job, in each operation
+        vector = self.state.vector[self.element_base:]
+        operands = [vector[operation.operand + elements] if operation.read else None for operation in operations]
         sums = [None if operation.idle else self._sums(operation, groups, odd) for operation in operations]
         for operation, result in zip(operations, tail(operations, sums, operands)):
             if operation.write:
-                self._vector(operation.destination, size)[:] = result
+                vector[operation.destination + elements] = result
             if operation.output:
-                address = row + operation.output_byte
-                outside = max(0, len(self.shared) - address) // (2 * lanes) * 2 * lanes + address       # the first group that does not fit
-                _in_memory(self.shared, address, 2 * size, "outputs of a task", outside)
-                self.shared[address:address + 2 * size] = result.astype("<i2").view(np.uint8)
-
-    def _vector(self, element, size):
-        first = self.element_base + element
-        return self.state.vector[first:first + size]
+                places = row + operation.output_byte + 2 * elements[::lanes]        # of groups
+                for place in places[places + 2 * lanes > len(self.shared)][:1]:     # the first that does not fit
+                    _in_memory(self.shared, place, 2 * lanes, "outputs of a task")
+                self.shared[(places[:, None] + np.arange(2 * lanes)).reshape(-1)] = result.astype("<i2").view(np.uint8)
 
     def _sums(self, operation, groups, odd):
         """Sums of all elements of an operation."""

@@ -91,6 +91,11 @@ def _signed32(sums):
     return (np.asarray(sums).astype(np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
+def _kept(name, operation):
+    """The name of a kept value, one for each group of a pair."""
+    return f"{name} of the second group" if operation.second_group else name
+
+
 class _Values:
     """What operations hand to those that follow, for the same elements."""
 
@@ -115,11 +120,11 @@ class _Values:
         f = activation(operation.function, v)
         r = self._cell(operation, round_shift(f, int(operation.shift_activation)))
         if Pre(operation.pre) == Pre.KEEP:
-            known["kept sum"] = v
+            known[_kept("kept sum", operation)] = v
         if operation.keep_activation:
-            known["kept"] = f
+            known[_kept("kept", operation)] = f
         if operation.keep_gate:
-            known["gate"] = f
+            known[_kept("gate", operation)] = f
         known["result before"] = r
         if Cell(operation.cell) == Cell.STATE:
             known["cell state"] = r
@@ -131,7 +136,7 @@ class _Values:
         if Pre(operation.pre) == Pre.PEEPHOLE:
             return round_shift(self["operand"] * self["state"], 12)
         if Pre(operation.pre) == Pre.GATED:
-            return round_shift(self["gate"] * self["kept sum"], 16)
+            return round_shift(self[_kept("gate", operation)] * self[_kept("kept sum", operation)], 16)
         return 0
 
     def _cell(self, operation, a):
@@ -139,13 +144,13 @@ class _Values:
         if cell == Cell.ACTIVATION:
             return a
         if cell == Cell.PRODUCT:
-            r = round_shift(self["kept"] * a, 16)
+            r = round_shift(self[_kept("kept", operation)] * a, 16)
         elif cell == Cell.STATE:
             r = round_shift(a * self["state"], 16) + self["result before"]
         elif cell == Cell.GATE:
             r = round_shift(a * self["state"], 16)
         elif cell == Cell.BLEND:
-            r = a + round_shift(self["kept"] * saturate(self["state"] - a, 18), 16)
+            r = a + round_shift(self[_kept("kept", operation)] * saturate(self["state"] - a, 18), 16)
         else:
             second = round_shift(activation(operation.second, self["cell state"]), int(operation.shift_second))
             r = round_shift(a * second, 16)

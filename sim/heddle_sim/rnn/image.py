@@ -22,6 +22,9 @@ __all__ = ["bias_digits", "build_image", "check_fit", "weight_words"]
 
 _DIGIT = 128                # biases are sums of constants 1, 128 and 128², each times 8 bits
 _TOP = _DIGIT * _DIGIT
+# Fields of an operation of a step that are those of its record.
+_AS_THEY_ARE = ("function", "pre", "cell", "second", "load_state", "wide_state", "keep_activation", "keep_gate", "wide_result", "shift",
+                "multiplier", "shift_activation", "shift_second")
 
 
 def _record(layout, **values):
@@ -178,9 +181,10 @@ class _Builder:
             if model.held is not None:
                 values |= dict(difference=1, sent=model.sent[number], held=model.held.get(sweep.vector, 0))
             if sweep.job:
-                values |= dict(launch=1, operation=len(self.operations), operations=len(sweep.job.operations) - 1,
-                               groups=model.groups(sweep.job.elements) - 1)
-                self._add_operations(model, sweep.job, offsets)
+                job = model.schedules[number]
+                values |= dict(launch=1, operation=len(self.operations), operations=len(job.operations) - 1, groups=job.groups - 1,
+                               pairs=job.pairs, settled=job.settled)
+                self._add_operations(model, job, offsets)
             self.sweeps.append(_record(sweep_layout, **values))
 
     def _block_rows(self, model, name, rows):
@@ -219,22 +223,20 @@ class _Builder:
         return registers
 
     def _add_operations(self, model, job, offsets):
-        for operation in job.operations:
-            values = dict(idle=operation.rows is None, function=operation.function, pre=operation.pre, cell=operation.cell,
-                          second=operation.second, load_state=operation.load_state, wide_state=operation.wide_state,
-                          keep_activation=operation.keep_activation, keep_gate=operation.keep_gate, wide_result=operation.wide_result,
-                          shift=operation.shift, multiplier=operation.multiplier, shift_activation=operation.shift_activation,
-                          shift_second=operation.shift_second)
+        for operation, group in job.operations:
+            further = group * self.cfg.tail_lanes
+            values = {name: getattr(operation, name) for name in _AS_THEY_ARE} | dict(idle=operation.rows is None, second_group=group)
             if operation.rows:
+                gates = model.step.rows[operation.rows].gates
                 values |= dict(product=offsets[operation.rows], parity=model.alternating[operation.rows],
-                               cat=model.cat(operation.rows).bit_length() - 1, first=operation.gate,
-                               stride=model.step.rows[operation.rows].gates)
+                               cat=model.cat(operation.rows).bit_length() - 1, first=operation.gate + group * gates,
+                               stride=job.each * gates)
             if operation.operand:
-                values |= dict(read=1, operand=model.places[operation.operand])
+                values |= dict(read=1, operand=model.places[operation.operand] + further)
             if operation.destination:
-                values |= dict(write=1, destination=model.places[operation.destination])
+                values |= dict(write=1, destination=model.places[operation.destination] + further)
                 if operation.destination in model.outputs:
-                    values |= dict(output=1, output_byte=model.outputs[operation.destination].byte)
+                    values |= dict(output=1, output_byte=model.outputs[operation.destination].byte + 2 * further)
             self.operations.append(_record(operation_layout, **values))
 
     @property

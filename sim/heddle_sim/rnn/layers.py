@@ -180,11 +180,11 @@ class _Recipe:
         job = self._job(*operations, self._blend("n", pre=Pre.GATED))
         for vector in self.order:
             end = job if vector == self.order[-1] else None
-            if vector == "h":
+            if end is None:
+                self._sweep(vector, ("zr", "k") if vector == "h" else ("n", "zr"))
+            elif vector == "h":
                 self._sweep(vector, ("zr",))
                 self._sweep(vector, ("k",), end)
-            elif end is None:
-                self._sweep(vector, ("n", "zr"))
             else:
                 self._sweep(vector, ("n",))
                 self._sweep(vector, ("zr",), end)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from heddle.rnn.layouts import MAX_BLOCKS, Wait
 
+from .schedule import schedule_job
+
 __all__ = ["EngineModel", "Output", "round_up"]
 
 OUTPUT_ALIGNMENT = 16
@@ -43,6 +45,8 @@ class EngineModel:
 
     Attributes
     ----------
+    schedules : list of JobSchedule or None
+        Of the job of each sweep.
     blocks : dict of str to int
         Blocks (product registers of a lane) of each set of rows.
     alternating : dict of str to bool
@@ -76,6 +80,7 @@ class EngineModel:
             raise ValueError("step must have a job, not only sweeps")
         self.lane_groups = cfg.threads // cfg.tail_lanes
         self.blocks = {name: self._blocks(rows) for name, rows in step.rows.items()}
+        self.schedules = [schedule_job(step, number, cfg.tail_lanes) if sweep.job else None for number, sweep in enumerate(step.sweeps)]
         self._alternate()
         self._check_jobs()
         self._place_vectors()
@@ -119,15 +124,15 @@ class EngineModel:
 
     def _check_jobs(self):
         """A job begins when the sums of the first block of its sweep are made, and those of another block come each cycle."""
-        for sweep in self.step.sweeps:
+        for sweep, schedule in zip(self.step.sweeps, self.schedules):
             first = dict(zip(sweep.rows, np.cumsum([0] + [self.blocks[name] for name in sweep.rows])))
-            for index, operation in enumerate(sweep.job.operations if sweep.job else ()):
+            for index, (operation, group) in enumerate(schedule.operations if schedule else ()):
                 if operation.rows not in first:
                     continue
-                groups = np.arange(self.groups(sweep.job.elements))
-                row_groups = operation.gate + groups * self.step.rows[operation.rows].gates
+                groups = np.arange(schedule.groups)
+                row_groups = operation.gate + (schedule.each * groups + group) * self.step.rows[operation.rows].gates
                 blocks = first[operation.rows] + row_groups // (self.lane_groups * self.cat(operation.rows))
-                if np.any(blocks > groups * len(sweep.job.operations) + index):
+                if np.any(blocks > groups * len(schedule.operations) + index):
                     raise ValueError(f"operation {index} of a job must read {operation.rows} when the sweep of {sweep.vector} has made it, "
                                      "not before")
 

@@ -133,7 +133,7 @@ class _Engine:
         self.end = 0
         models = list({id(model): model for model, *_ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
-        operations = sum(len(job.operations) for model in models for job in model.step.jobs)
+        operations = sum(len(job.operations) for model in models for job in model.schedules if job)
         self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
         self.transfer = self.loader             # cycle in which it may begin to read
         self.served, self.task = 0, None        # the context that it looks at; cycle from which it has the record of a task
@@ -241,7 +241,7 @@ class _Engine:
         context.known = chosen + _TURN
         begin = end = None
         if sweep.job:
-            begin, end = self._job(context, sweep.job, moved)
+            begin, end = self._job(context, moved)
         runs = runs or [(moved, moved)]
         self.events.append((self.contexts.index(context), context.step, context.number, runs[0][0], runs[-1][1], begin, end, runs))
         self._advance(context, moved)
@@ -257,13 +257,12 @@ class _Engine:
         zeros[0] &= not context.sweep.begins
         return zeros
 
-    def _job(self, context, job, moved):
-        latency, operations = self.latency, len(job.operations)
-        groups = context.model.groups(job.elements)
-        settled = context.jobs[-1].finished - latency.slot + latency.settled if context.jobs else 0
+    def _job(self, context, moved):
+        latency, job = self.latency, context.model.schedules[context.number]
+        settled = context.jobs[-1].finished - latency.slot + latency.settled if job.settled and context.jobs else 0
         begin = max(moved + latency.sums, self.tail, settled)
-        self.tail = begin + groups * operations
-        context.jobs.append(_Job(begin, operations, groups, self.cfg.tail_lanes, latency.slot))
+        self.tail = begin + job.slots
+        context.jobs.append(_Job(begin, len(job.operations), job.groups, self.cfg.tail_lanes * job.each, latency.slot))
         del context.jobs[:-3]
         return begin, self.tail
 

@@ -48,17 +48,17 @@ class TailBench(Bench):
         self.sink_o = self.sink("o_output", tail_output_layout(self.cfg), pause=pause_o, on_item=self._output)
         self.monitor("i", tail_job_layout(self.cfg), self._taken)
 
-    def job(self, operations, base, context, groups, row=None, parity=None):
-        """Queue a job and what comes of it; the table has its operations from ``base`` on."""
+    def job(self, operations, base, context, groups, row=None, parity=None, pairs=0, settled=1):
+        """Queue a job and what comes of it; the table has its operations from ``base`` on. With ``pairs`` ``groups`` counts pairs."""
         elements = context * (self.cfg.rnn_elements // self.cfg.rnn_contexts)
         registers = context * CONTEXT_REGISTERS % PRODUCT_REGISTERS
         parity = int(self.rng.integers(0, CONTEXT_REGISTERS // 2)) if parity is None else parity
         row = 16 * int(self.rng.integers(1 << 16)) if row is None else row
-        results = self._golden(operations, elements, groups, registers, parity)
+        results = self._golden(operations, elements, groups, registers, parity, 1 + pairs)
         for group in range(groups):
             for operation, result in zip(operations, results):
                 values = None if result is None else (result[group] & 0xFFFF).tolist()
-                place = (elements + operation.destination) // self.lanes + group
+                place = (elements + operation.destination) // self.lanes + group * (1 + pairs)
                 if result is not None:
                     self.read_cycles.append((operation.write, operation.output))
                     self.covered.update([Function(operation.function), Pre(operation.pre), Cell(operation.cell)])
@@ -67,21 +67,21 @@ class TailBench(Bench):
                     self.after[place] = result[group]
                     self.written += 1
                 if result is not None and operation.output:
-                    address = (row + operation.output_byte + group * 2 * self.lanes) % (1 << 20)
+                    address = (row + operation.output_byte + group * (1 + pairs) * 2 * self.lanes) % (1 << 20)
                     self.outputs.append({"address": address, "elements": values})
             self.progress_marks.append((context, int(group == groups - 1), self.written))
         self.jobs += 1
         self.source_i.put({"context": context, "operation": base, "operations": len(operations) - 1, "groups": groups - 1,
-                           "elements": elements, "registers": registers,
+                           "elements": elements, "registers": registers, "pairs": pairs, "settled": settled,
                            "parity_registers": (registers + parity) % 256, "row": row})
 
-    def _golden(self, operations, elements, groups, registers, parity):
+    def _golden(self, operations, elements, groups, registers, parity, each):
         sums, operands = [], []
         for operation in operations:
             places = [sum_position(self.cfg, operation, group, registers, parity) for group in range(groups)]
             sums.append(np.stack([self.sums[place] for place in places]))
             first = (elements + operation.operand) // self.lanes
-            operands.append(self.after[first:first + groups].copy())
+            operands.append(self.after[first:first + groups * each:each].copy())
         return tail(operations, sums, operands)
 
     def _taken(self, item):
@@ -199,7 +199,9 @@ async def equals_golden(dut):
         made = bench.lists(8, MAX_GROUPS)
         for index in range(bench.parameters["jobs"]):
             operations, base = made[index if index < len(made) else int(rng.integers(len(made)))]
-            bench.job(operations, base, int(rng.integers(bench.cfg.rnn_contexts)), int(rng.integers(1, MAX_GROUPS + 1)))
+            pairs = int(rng.random() < 0.4)
+            bench.job(operations, base, int(rng.integers(bench.cfg.rnn_contexts)), int(rng.integers(1, MAX_GROUPS // (1 + pairs) + 1)),
+                      pairs=pairs, settled=int(any(operation.read for operation in operations) or rng.random() < 0.5))
         await bench.done()
     missing = [member for kind in (Function, Pre, Cell) for member in kind if not bench.covered[member]]
     assert not missing, f"not compared: {missing}"
@@ -207,7 +209,7 @@ async def equals_golden(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def pace(dut):
-    """A slot in every cycle, although each has an output; jobs of the same context wait for each other, others do not."""
+    """A slot in every cycle, although each has an output; jobs with ``settled`` wait for those of the same context, others do not."""
     bench = TailBench(dut)
     await bench.begin(pause_i="none", pause_o="none")
     cfg = bench.cfg
@@ -229,6 +231,13 @@ async def pace(dut):
     await bench.done()
     first, *others = bench.reads[start:]
     assert others == [first + SETTLED, first + 2 * SETTLED, first + 2 * SETTLED + 1], "jobs of a context must follow at the stated distance"
+    start = len(bench.reads)
+    reads_nothing = operation_layout.const({"function": Function.LINEAR, "multiplier": 0xFFFF, "stride": 1, "write": 1})
+    bench.table[6] = reads_nothing.as_bits()
+    for _ in range(3):
+        bench.job([reads_nothing], 6, 0, 2, parity=0, pairs=1, settled=0)
+    await bench.done()
+    assert bench.reads[start:] == list(range(bench.reads[start], bench.reads[start] + 6)), "jobs without settled must follow without a gap"
     offered = bench.clock
     bench.job([operation], 5, cfg.rnn_contexts - 1, 1, parity=0)
     await bench.done()
