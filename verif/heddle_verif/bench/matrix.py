@@ -175,12 +175,13 @@ async def transposed_merges(dut):
         words = cfg.threads if merge.get("lane_sum") else merge["kb"] + 1
         for columns in (everything, work.mask()):
             slices = random.randrange(1, 4)
+            pitches = 3 if 256 + 48 * slices * words * cfg.dot <= cfg.shared_bytes else 1       # all rows lie in shared memory
             before = bench.steps, bench.bubbles, bench.blocks, bench.cycle
             bench.operations.append(MatrixOperation(**{
                 "columns": columns, "lanes": everything if number % 2 else work.mask(), "product": 16 * (number % 4), "factor_word": 3,
-                "offset_register": offset, "k_length": slices - 1, "base": 16 * random.randrange(8), "pitch": 16 * random.randrange(1, 4),
-                "zero": random.getrandbits(1), "order": random.choice(list(LoopOrder)), "transpose": 1, "a_signed": random.getrandbits(1),
-                "b_signed": random.getrandbits(1), **merge}))
+                "offset_register": offset, "k_length": slices - 1, "base": 16 * random.randrange(8),
+                "pitch": 16 * random.randrange(1, 1 + pitches), "zero": random.getrandbits(1), "order": random.choice(list(LoopOrder)),
+                "transpose": 1, "a_signed": random.getrandbits(1), "b_signed": random.getrandbits(1), **merge}))
             await bench.idle()
             steps, bubbles, blocks, cycles = (now - then for now, then in zip(
                 (bench.steps, bench.bubbles, bench.blocks, bench.cycle), before))
