@@ -303,7 +303,8 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
     def finish_copy(self, text, size, accesses):
         """Emit a copy with its barrier."""
         barrier = self.random.choice((None, self.random.randrange(BARRIERS), self.random.randrange(BARRIERS)))
-        stores = any(space == "global" and writes for space, _, _, writes in accesses)
+        ends = {writes: space for space, _, _, writes in accesses}
+        stores = ends == {False: "shared", True: "global"}      # copies within a memory belong to no group
         self.settle(*(Access("copy", *access, barrier, stores) for access in accesses if access[1] < access[2]))
         if barrier is None:
             self.text(text)

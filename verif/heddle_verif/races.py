@@ -9,7 +9,7 @@ __all__ = ["Access", "Races"]
 class Access:
     """Bytes ``first`` to ``end`` (exclusive) of memory ``space`` that ``unit`` reads or writes; ``barrier`` of a copy or None.
 
-    ``stores``: of a copy to global memory; ``group``: that of a store, None before the commit."""
+    ``stores``: of a copy from shared to global memory; ``group``: that of a store, None before the commit."""
 
     unit: str       # thread, matrix or copy
     space: str      # shared or global
