@@ -1,11 +1,13 @@
 """Functional simulator: every error with its code, program counter and operand; every check at issue."""
 
+import random
+
 import numpy as np
 import pytest
 from heddle import load_config
 from heddle.errors import ErrorCode
 from heddle.isa.checks import CHECKS
-from heddle.isa.layout import Opcode, OperandSource, Space, Special
+from heddle.isa.layout import INSTRUCTION_BITS, Opcode, OperandSource, Space, Special
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import FIELDS, pack
@@ -165,6 +167,7 @@ BOUNDARIES = [
     (HINT, "a", 64, True), (HINT, "b", 62, True), (HINT, RANK, 5, True), (HINT | {"modifiers.copy.mode": 1}, "c", 64, True),
     (BLOCK_HINT, "a", 64, True), (BLOCK_HINT, "b_source", 0, True), (BLOCK_HINT | {"b_source": 1}, "b", 64, True),
     (FORGET, "a", 63, False), (FORGET, "a", 64, True), ({"opcode": Opcode.RECURRENT}, "a", 64, True),
+    (TSPECIAL, "a", 4095, False), ({"opcode": Opcode.LANE_MASK, "b_source": 1}, "b", 4095, False),
 ]
 
 
@@ -185,6 +188,17 @@ def test_every_illegal_operand_check_has_a_case():
     wanted = {(opcode, check.field) for opcode, checks in CHECKS.items() for check in checks
               if check.code is ErrorCode.ILLEGAL_OPERAND}
     assert wanted <= tried, wanted - tried
+
+
+@pytest.mark.parametrize("opcode", Opcode)
+def test_fields_that_nobody_set(opcode):
+    """A program of any bits ends, or an error says why not; what an instruction does not use does not matter."""
+    rng, end = random.Random(opcode.value), pack({"opcode": Opcode.HALT, "guard": 7})
+    for _ in range(50):
+        word = rng.getrandbits(INSTRUCTION_BITS)
+        word ^= FIELDS["opcode"].get(word) ^ opcode.value
+        result = simulator(CFG.replace(rnn=True)).run(Program([word, end]))
+        assert result.ok or isinstance(result.error, ErrorCode), hex(word)
 
 
 @pytest.mark.parametrize("spaces", [0, 3])

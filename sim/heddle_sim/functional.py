@@ -238,8 +238,10 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
             operation.value, operation.space = self._address(instruction, operation)
         elif instruction.opcode is Opcode.THREAD_SPECIAL:
             operation.value = 0 if instruction.special is Special.TID else self._special(instruction.special)
+        elif instruction.opcode is Opcode.LANE_MASK or operation.b_is_register:
+            operation.value = 0     # field b is not used, whatever it holds, or names a register of the threads
         else:
-            operation.value = 0 if operation.b_is_register else self._b(instruction)
+            operation.value = self._b(instruction)
         for error in self._execute_thread(operation):
             raise ProgramStop(error.code, error.operand)
 
