@@ -1,12 +1,12 @@
 """Slots of the tail: which operation on which sums and operands, cycle after cycle."""
 
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
-from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout
+from .layouts import COUNT_BITS, Cell, Pre, context_bits, operation_layout, tail_job_layout
 
 __all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout", "vector_group_bits"]
 
@@ -39,7 +39,8 @@ def slot_layout(cfg):
 
 
 class TailIssue(Component):
-    """Takes jobs in order and makes a slot a cycle of them: for each element group, or pair of such groups, for each operation.
+    """Takes jobs in order and makes a slot a cycle of them: for each element group, or pair of such groups, for each operation. At most
+    three jobs of a context are not settled.
 
     Jobs follow each other without a gap, but one with ``settled`` begins when the one before it of the same context is settled.
     Slots are not held back once they have begun. Reset forgets everything.
@@ -102,12 +103,12 @@ class TailIssue(Component):
         cfg, job = self.cfg, self.i.payload
         index, group = Signal(job.operations.shape()), Signal(job.groups.shape())
         running, go, group_end, job_end = Signal(), Signal(), Signal(), Signal()
-        unsettled = Signal(1 << context_bits(cfg))
+        unsettled = [Signal(COUNT_BITS, name=f"unsettled_{index}") for index in range(cfg.rnn_contexts)]       # jobs
         elements = Signal(16)                   # before this group
         m.d.comb += [
             elements.eq((group * cfg.tail_lanes) << job.pairs),
             self.operation_address.eq(job.operation + index),
-            go.eq(self.i.valid & self.free & (running | ~(job.settled & unsettled.bit_select(job.context, 1)))),
+            go.eq(self.i.valid & self.free & (running | ~job.settled | (Array(unsettled)[job.context] == 0))),
             group_end.eq(index == job.operations),
             job_end.eq(group_end & (group == job.groups)),
             self.i.ready.eq(go & job_end),
@@ -124,10 +125,10 @@ class TailIssue(Component):
             begun.register.eq(job.registers),
             begun.odd_register.eq(job.parity_registers),
         ]
-        with m.If(self.settled):
-            m.d.sync += unsettled.bit_select(self.settled_context, 1).eq(0)
+        for number, count in enumerate(unsettled):
+            m.d.sync += count.eq(count + (go & ~running & (job.context == number)) - (self.settled & (self.settled_context == number)))
         with m.If(go):
-            m.d.sync += [index.eq(index + 1), running.eq(~job_end), unsettled.bit_select(job.context, 1).eq(1)]
+            m.d.sync += [index.eq(index + 1), running.eq(~job_end)]
             with m.If(group_end):
                 m.d.sync += [index.eq(0), group.eq(Mux(job_end, 0, group + 1))]
 
