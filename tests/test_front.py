@@ -22,6 +22,13 @@ def test_recurrent(simulator, seed):
     assert summary["tests"] == 5
 
 
+@pytest.mark.verilator_nightly
+def test_tensors(simulator, seed):
+    cfg = CONFIGS["tiny"]
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_tensors", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 2
+
+
 def test_multicast(seed):
     cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3)
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,

@@ -9,7 +9,7 @@ from collections import defaultdict
 
 __all__ = ["LANE", "copy_registers"]
 
-LANE = re.compile(r"\blane_(\d+)\.")
+LANE = re.compile(r"\blanes\.lane_(\d+)\.")        # the tail of the engine for recurrent networks has lanes of its own
 FEWEST = 3          # parts with lanes that read it; what neighbours share are their sums
 
 

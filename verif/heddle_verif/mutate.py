@@ -61,7 +61,7 @@ UNITS = {
     "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
     "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
     "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue",
-                    tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None),
+                    tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather",
