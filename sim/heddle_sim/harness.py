@@ -41,7 +41,7 @@ class BenchFailure(AssertionError):
 
 
 def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test_filter=None, parameters=None, waves=False,
-              timeout_s=300, name=None, variant="rtl", verilog=None, plusargs=(), max_failures=0, report=print):
+              every_signal=False, timeout_s=300, name=None, variant="rtl", verilog=None, plusargs=(), max_failures=0, report=print):
     """Run the tests of a cocotb module on a component.
 
     Parameters
@@ -62,6 +62,8 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
         JSON-ready values that ``bench_parameters()`` returns in the bench.
     waves : bool
         Record waveforms in the folder of the run (also by the environment variable ``WAVES=1``).
+    every_signal : bool
+        The bench may use every signal of the design, not only its ports, as cocotb builds for Verilator.
     timeout_s : float
         Wall-clock limit of the run, without the build.
     name : str or None
@@ -99,7 +101,7 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
                    CONFIG_VARIABLE: json.dumps({"cfg": cfg.as_dict() if cfg is not None else None, "parameters": parameters or {}}),
                    "COCOTB_RANDOM_SEED": str(seed), "COCOTB_MAX_FAILURES": str(max_failures),
                    "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    built = _build(verilog, name, simulator, waves, environment)
+    built = _build(verilog, name, simulator, waves, waves or every_signal, environment)
 
     run = content_key(built.name, bench, seed, test_filter, list(plusargs), environment[CONFIG_VARIABLE],
                       os.environ.get("PYTEST_CURRENT_TEST"))
@@ -124,8 +126,8 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
     return summary
 
 
-def _build(verilog, name, simulator, waves, environment):
-    arguments = BUILD_ARGUMENTS[simulator] + ([] if waves else PORTS_ONLY[simulator])
+def _build(verilog, name, simulator, waves, every_signal, environment):
+    arguments = BUILD_ARGUMENTS[simulator] + ([] if every_signal else PORTS_ONLY[simulator])
     versions = [simulator_version(simulator), importlib.metadata.version("cocotb")]
     key = content_key(verilog, simulator, *versions, arguments, waves)
 
