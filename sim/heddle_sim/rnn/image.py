@@ -227,10 +227,9 @@ class _Builder:
             further = group * self.cfg.tail_lanes
             values = {name: getattr(operation, name) for name in _AS_THEY_ARE} | dict(idle=operation.rows is None, second_group=group)
             if operation.rows:
-                gates = model.step.rows[operation.rows].gates
-                values |= dict(product=offsets[operation.rows], parity=model.alternating[operation.rows],
-                               cat=model.cat(operation.rows).bit_length() - 1, first=operation.gate + group * gates,
-                               stride=job.each * gates)
+                rows, gates = operation.rows, model.step.rows[operation.rows].gates
+                values |= dict(product=offsets[rows], parity=model.alternating[rows], cat=model.cat(rows).bit_length() - 1,
+                               first=operation.gate + group * gates, stride=job.each * gates)
             if operation.operand:
                 values |= dict(read=1, operand=model.places[operation.operand] + further)
             if operation.destination:

@@ -222,20 +222,19 @@ async def barriers(dut):
         await bench.until_ended(200)
         assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(code, 2, 11)]
     dut.barrier_overrun.value = 0
-    bench.copies_may_end = False
-    await bench.load(assemble("copy_block.shared.global ur0, ur1, 1\nbarrier.wait b2\nmov r1, 1\nhalt", bench.cfg))
-    bench.expect()
-    await bench.doorbell()
-    await bench.cycles(300)
+    for wait, stalls in (("barrier.wait b2", 1), ("wait.copy", 0)):
+        bench.barriers, bench.copies_may_end = "never", False
+        await bench.load(assemble(f"copy_block.shared.global ur0, ur1, 1\n{wait}\nmov r1, 1\nhalt", bench.cfg))
+        bench.expect()
+        await bench.doorbell()
+        await bench.cycles(300)
+        assert not bench.errors
+        assert (dut.waiting_copy.value, dut.waiting_thread.value, dut.event_barrier_stalls.value) == (1, 0, stalls)
+        bench.barriers, bench.copies_may_end = "complete", True
+        await bench.until_ended(50)
+        await bench.drain()
     assert not bench.errors
-    assert dut.waiting_copy.value
-    assert dut.event_barrier_stalls.value
-    bench.barriers = "complete"
-    bench.copies_may_end = True
-    await bench.until_ended(50)
-    await bench.drain()
-    assert not bench.errors
-    bench.end(thread=2, copy=1, expect=150)
+    bench.end(thread=3, copy=2, expect=150)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
