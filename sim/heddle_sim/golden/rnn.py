@@ -36,10 +36,9 @@ class EngineFault(ValueError):
         self.code, self.operand = code, operand
 
 
-def _in_memory(shared, address, nbytes, what, reported=None):
+def _in_memory(shared, address, nbytes, what):
     if not 0 <= address <= address + nbytes <= len(shared):
-        reported = address if reported is None else reported
-        raise EngineFault(ErrorCode.OUT_OF_RANGE, reported, f"{what} must lie below {len(shared):#x}, not at {reported:#x}")
+        raise EngineFault(ErrorCode.OUT_OF_RANGE, address, f"{what} must lie below {len(shared):#x}, not at {address:#x}")
 
 
 @dataclass
@@ -239,8 +238,8 @@ class _Context:
                 vector[operation.destination + elements] = result
             if operation.output:
                 places = row + operation.output_byte + 2 * elements[::lanes]        # of groups
-                for place in places[places + 2 * lanes > len(self.shared)][:1]:     # the first that does not fit
-                    _in_memory(self.shared, place, 2 * lanes, "outputs of a task")
+                for place in places:
+                    _in_memory(self.shared, int(place), 2 * lanes, "outputs of a task")
                 self.shared[(places[:, None] + np.arange(2 * lanes)).reshape(-1)] = result.astype("<i2").view(np.uint8)
 
     def _sums(self, operation, groups, odd):

@@ -80,7 +80,8 @@ class EngineModel:
             raise ValueError("step must have a job, not only sweeps")
         self.lane_groups = cfg.threads // cfg.tail_lanes
         self.blocks = {name: self._blocks(rows) for name, rows in step.rows.items()}
-        self.schedules = [schedule_job(step, number, cfg.tail_lanes) if sweep.job else None for number, sweep in enumerate(step.sweeps)]
+        self.schedules = [schedule_job(step, number, self.groups(sweep.job.elements)) if sweep.job else None
+                          for number, sweep in enumerate(step.sweeps)]
         self._alternate()
         self._check_jobs()
         self._place_vectors()

@@ -43,11 +43,10 @@ class JobSchedule:
         return self.groups * len(self.operations)
 
 
-def schedule_job(step, number, tail_lanes):
-    """``JobSchedule`` of the job of sweep ``number`` of a ``Step``. Where operations are idle because one waits for another, those of two
-    element groups take turns instead, if the number of groups is even."""
+def schedule_job(step, number, groups):
+    """``JobSchedule`` of the job of sweep ``number`` of a ``Step``, of so many element groups. Where operations are idle because one waits
+    for another, those of two groups take turns instead, if the number of groups is even."""
     job = step.sweeps[number].job
-    groups = -(-job.elements // tail_lanes)
     works = [operation for operation in job.operations if operation != Operation()]
     stride = max((2 * step.rows[operation.rows].gates for operation in works if operation.rows), default=0)
     pairs = len(works) < len(job.operations) and groups % 2 == 0 and stride <= MAX_STRIDE
