@@ -13,6 +13,12 @@ CANDIDATE = {"function": Function.TANH, "shift_activation": 1}
 HIDDEN = {"read": "state", "load_state": 1}
 CELL = HIDDEN | {"wide_state": 1}
 OUTPUT = {"cell": Cell.OUTPUT, "second": Function.TANH, "shift_second": 1}
+LINEAR_GRU = (
+    SIGMOID | {"keep_gate": 1},
+    {"pre": Pre.KEEP},
+    SIGMOID | {"keep_activation": 1},
+    CANDIDATE | HIDDEN | {"pre": Pre.GATED, "cell": Cell.BLEND, "write": "new", "output": 1},
+)
 RECIPES = {
     "dense": [{"function": Function.LINEAR, "write": "new", "output": 1}],
     "plain": [CANDIDATE | {"write": "new", "output": 1}],
@@ -22,19 +28,8 @@ RECIPES = {
         SIGMOID | CELL | {"cell": Cell.STATE, "write": "state", "wide_result": 1},
         SIGMOID | OUTPUT | {"write": "new", "output": 1},
     ],
-    "gru": [
-        SIGMOID | {"keep_gate": 1},
-        {"pre": Pre.KEEP},
-        SIGMOID | {"keep_activation": 1},
-        *[{"idle": 1}] * (GATED_DISTANCE - 2),
-        CANDIDATE | HIDDEN | {"pre": Pre.GATED, "cell": Cell.BLEND, "write": "new", "output": 1},
-    ],
-    "gru pairs": [fields | {"second_group": group} for fields in (
-        SIGMOID | {"keep_gate": 1},
-        {"pre": Pre.KEEP},
-        SIGMOID | {"keep_activation": 1},
-        CANDIDATE | HIDDEN | {"pre": Pre.GATED, "cell": Cell.BLEND, "write": "new", "output": 1},
-    ) for group in (0, 1)],
+    "gru": [*LINEAR_GRU[:-1], *[{"idle": 1}] * (GATED_DISTANCE - 2), LINEAR_GRU[-1]],
+    "gru pairs": [fields | {"second_group": group} for fields in LINEAR_GRU for group in (0, 1)],
     "gru before": [SIGMOID | HIDDEN | {"cell": Cell.GATE, "write": "new"}],
     "gru after": [
         SIGMOID | {"keep_activation": 1},
