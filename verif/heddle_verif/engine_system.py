@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from heddle.config import Config
+from heddle.counters import most_in_a_cycle
 from heddle.datapath.lane_array import LaneArray
 from heddle.front.recurrent import recurrent_error_layout
 from heddle.layouts import BankReadPort, BankWritePort
@@ -34,7 +35,7 @@ class EngineSystem(Component):
             "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
             "write": In(1), "write_group": In(range(max(cfg.thread_groups, 2))), "write_word": In(cfg.factor_address_bits),
             "data": In(cfg.word_bits).array(cfg.tail_lanes),
-            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(1),
+            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(range(most_in_a_cycle("rnn_skipped") + 1)),
         })
 
     def elaborate(self, platform):

@@ -1,13 +1,15 @@
 """Reads the vectors column by column."""
 
-from amaranth.hdl import Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..counters import most_in_a_cycle
 from ..datapath.gates import any_of
 from .differences import Differences, choose_group
-from .layouts import COUNT_BITS, chosen_sweep_layout
+from .layouts import COLUMNS_BITS, COUNT_BITS, chosen_sweep_layout
+from .look_ahead import LookAhead
 from .progress import status_layout, written_bits
 
 __all__ = ["ColumnReader", "column_layout"]
@@ -23,7 +25,9 @@ class ColumnReader(Component):
 
     A column is at ``o`` a cycle after it is read, straight from the memory; the next is read in the cycle that accepts it. With ``skip`` a
     column of zeros is not handed on, unless it is the first of sums that begin, and takes one cycle; the last one waits until the lanes
-    could take it, as its sweep ends with it. With ``cfg.rnn_differences`` columns may be differences (``Differences``).
+    could take it, as its sweep ends with it. Columns of zeros that follow in the same word are left out with a column that is read
+    (``LookAhead``), once all elements of the vector are there. With ``cfg.rnn_differences`` columns may be differences (``Differences``),
+    of which none is left out unread in the first step.
 
     ``i`` is ready in the cycle in which the last column is accepted, and before the first sweep; columns of the next sweep are read from
     the cycle after. Reset forgets everything.
@@ -41,7 +45,8 @@ class ColumnReader(Component):
     ended : Out(1)
         The sweep ends: its last column is accepted, or skipped.
     busy : Out(1)
-    event_skipped : Out(1)
+    event_skipped : Out
+        Columns of zeros that are left out.
     """
 
     def __init__(self, cfg):
@@ -57,7 +62,7 @@ class ColumnReader(Component):
             "o": Out(stream.Signature(column_layout(cfg))),
             "ended": Out(1),
             "busy": Out(1),
-            "event_skipped": Out(1),
+            "event_skipped": Out(range(most_in_a_cycle("rnn_skipped") + 1)),
         })
 
     def elaborate(self, platform):
@@ -67,33 +72,38 @@ class ColumnReader(Component):
         active, reading, waiting = Signal(), Signal(), Signal()     # a sweep; it has columns to read; one stands at the memory
         element = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         ends = Signal(exact_log2(cfg.dot) + 13, reset_less=True)    # elements up to the end of the next column
-        left = Signal(12, reset_less=True)                          # columns behind it
+        left = Signal(COLUMNS_BITS, reset_less=True)                # columns behind it
         weight = Signal(cfg.factor_address_bits, reset_less=True)
         fresh = Signal(reset_less=True)
         place = Signal(bits, reset_less=True)
         column = Signal(column_layout(cfg))
-        there, skipped, moves, read, accepted = (Signal(name=name) for name in ("there", "skipped", "moves", "read", "accepted"))
+        finished, there, skipped, moves, read, accepted = (
+            Signal(name=name) for name in ("finished", "there", "skipped", "moves", "read", "accepted"))
         kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
+        self._written(m, ends, finished, there)
         m.d.comb += [
-            there.eq(~sweep.waits | self._written(m, ends)),
             skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
             moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
             read.eq(reading & there & (~waiting | moves)),
             self.column_read.eq(read), self.column_word.eq(element[bits:]),
             column.first.eq(kept.first), column.weight.eq(kept.weight),
             self.o.valid.eq(waiting & ~skipped), self.o.payload.eq(column),
-            self.event_skipped.eq(skipped & moves),
             self.i.ready.eq(~active | (moves & kept.last)),
             accepted.eq(self.i.valid & self.i.ready),
             self.busy.eq(active),
         ]
-        values = choose_group(cfg, [element.as_signed() for element in self.column], place, sweep.cat)
+        m.submodules.ahead = ahead = LookAhead(cfg)
+        word, group = [value.as_signed() for value in self.column], Signal(range(cfg.dot + 1))
         if cfg.rnn_differences:
-            self._differences(m, column.elements, values, read, place, moves, accepted)
-        else:
-            m.d.comb += [element.eq(value) for element, value in zip(column.elements, values)]
-        group = Signal(range(cfg.dot + 1))
-        m.d.comb += group.eq(Const(cfg.dot) >> sweep.cat)
+            word = self._differences(m, word, read, ahead.shift, place, moves, accepted)
+        m.d.comb += [element.eq(value) for element, value in zip(column.elements, choose_group(cfg, word, place, sweep.cat))]
+        m.d.comb += [
+            ahead.begin.eq(accepted), ahead.read.eq(read), ahead.final.eq(finished),
+            ahead.enable.eq(sweep.skip & ~self._first_differences()),
+            ahead.zero.eq(Cat(value == 0 for value in word)), ahead.place.eq(element[:bits]), ahead.cat.eq(sweep.cat), ahead.left.eq(left),
+            self.event_skipped.eq((skipped & moves) + Mux(read, (1 << ahead.shift) - 1, 0)),
+            group.eq(Const(cfg.dot) >> sweep.cat),
+        ]
         with m.If(moves):
             m.d.sync += waiting.eq(0)
             with m.If(kept.last):
@@ -101,7 +111,8 @@ class ColumnReader(Component):
         with m.If(read):
             m.d.sync += [
                 waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
-                element.eq(element + group), ends.eq(ends + group), weight.eq(weight + sweep.blocks + 1), left.eq(left - 1),
+                element.eq(element + (group << ahead.shift)), ends.eq(ends + (group << ahead.shift)),
+                weight.eq(weight + ((sweep.blocks + 1) << ahead.shift)), left.eq(left - (1 << ahead.shift)),
                 fresh.eq(0), reading.eq(left != 0),
             ]
         with m.If(accepted):
@@ -112,27 +123,34 @@ class ColumnReader(Component):
             ]
         return m
 
-    def _written(self, m, ends):
-        """Whether the job that makes the sweep's vector has written its first ``ends`` elements; only the oldest of all jobs writes."""
+    def _written(self, m, ends, finished, there):
+        """Whether the job that makes the sweep's vector has written all elements, or the first ``ends``; only the oldest of all writes."""
         status, under_way = Signal(status_layout(self.cfg)), Signal(COUNT_BITS)
         m.d.comb += [
             status.eq(any_of(Mux(self.sweep.context == number, of_context.as_value(), 0) for number, of_context in enumerate(self.status))),
             under_way.eq(status.finished - self.sweep.job),         # 0: it is the next of its context to finish; 1, 2: it has finished
         ]
-        return (under_way == 1) | (under_way == 2) | ((under_way == 0) & status.oldest & (self.written >= ends))
+        m.d.comb += [
+            finished.eq(~self.sweep.waits | (under_way == 1) | (under_way == 2)),
+            there.eq(finished | ((under_way == 0) & status.oldest & (self.written >= ends))),
+        ]
 
-    def _differences(self, m, elements, values, read, place, moves, accepted):
-        """The elements as differences, in sweeps of such."""
+    def _first_differences(self):
+        """All elements of the sweep are sent, those that are zero too."""
+        return (self.sweep.fresh & self.sweep.difference) if self.cfg.rnn_differences else 0
+
+    def _differences(self, m, values, read, shift, place, moves, accepted):
+        """The elements of the word, in sweeps of differences those."""
         cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
         m.submodules.differences = differences = Differences(cfg)
         sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         with m.If(read):
-            m.d.sync += sent.eq(sent + (Const(cfg.dot) >> sweep.cat))
+            m.d.sync += sent.eq(sent + ((Const(cfg.dot) >> sweep.cat) << shift))
         with m.If(accepted):
             m.d.sync += sent.eq(self.i.payload.sent)
         m.d.comb += [
             differences.read.eq(read), differences.word.eq(sent[bits:]), differences.place.eq(place), differences.cat.eq(sweep.cat),
             differences.fresh.eq(sweep.fresh), differences.held.eq(sweep.held), differences.take.eq(moves & sweep.difference),
         ]
-        for element, value, source, sink in zip(elements, values, differences.o, differences.i):
-            m.d.comb += [sink.eq(value), element.eq(Mux(sweep.difference, source, value))]
+        m.d.comb += [sink.eq(value) for sink, value in zip(differences.i, values)]
+        return [Mux(sweep.difference, source, value) for source, value in zip(differences.o, values)]

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from ..counters import most_in_a_cycle
 from ..errors import ErrorCode
 from ..front.recurrent import recurrent_error_layout
 from ..layouts import BankReadPort, BankWritePort
@@ -50,8 +51,8 @@ class RecurrentEngine(Component):
         A step entered the lanes.
     event_rnn_waits : Out(1)
         None did, although tasks were under way.
-    event_rnn_skipped : Out(1)
-        A column of zeros was left out.
+    event_rnn_skipped : Out
+        Columns of zeros that were left out.
     """
 
     def __init__(self, cfg):
@@ -63,7 +64,7 @@ class RecurrentEngine(Component):
             "read": Out(1), "read_register": Out(8), "read_group": Out(range(cfg.thread_groups)), "read_tap": Out(2),
             "read_data": In(32).array(cfg.tail_lanes),
             "error": Out(recurrent_error_layout),
-            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(1),
+            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(range(most_in_a_cycle("rnn_skipped") + 1)),
         })
 
     def elaborate(self, platform):

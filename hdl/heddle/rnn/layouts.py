@@ -11,8 +11,8 @@ from amaranth.utils import exact_log2
 from ..constants import PRODUCT_REGISTERS
 
 __all__ = [
-    "ACTIVATION_FRACTION", "CELL_FRACTION", "COUNT_BITS", "DISTRIBUTED", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS", "PRODUCT_BITS",
-    "RECORD_BITS", "SUM_FRACTION",
+    "ACTIVATION_FRACTION", "CELL_FRACTION", "COLUMNS_BITS", "COUNT_BITS", "DISTRIBUTED", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS",
+    "PRODUCT_BITS", "RECORD_BITS", "SUM_FRACTION",
     "Cell", "Function", "Pre", "Start", "Wait",
     "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "engine_step_layout", "header_layout", "of_context",
     "operation_layout", "step_count_layout", "stored", "sweep_layout", "tail_job_layout", "tail_output_layout", "task_layout",
@@ -26,6 +26,7 @@ ACTIVATION_FRACTION = 16    # of sigmoid and tanh, signed 18 bits
 CELL_FRACTION = 11          # of the cell state of an LSTM as it is stored, signed 16 bits
 MAX_BLOCKS = 128
 MAX_STEPS = 1 << 16
+COLUMNS_BITS = 12           # columns of a sweep, minus one
 ELEMENT_BITS = 13           # position of an element in a context's part of vector memory
 COUNT_BITS = 2              # of counts of jobs and of rows, modulo 4: no context has more than two of either under way
 PRODUCT_BITS = (PRODUCT_REGISTERS - 1).bit_length()
@@ -119,7 +120,7 @@ task_memory_layout = _padded({
 
 sweep_layout = _padded({
     "element": ELEMENT_BITS,    # first element of the vector in the context's part of vector memory, a multiple of its width
-    "columns": 12,              # groups of dot / cat elements, minus one
+    "columns": COLUMNS_BITS,    # groups of dot / cat elements, minus one
     "weight": 13,               # first factor word; column after column, block after block
     "blocks": 7,                # rows / (threads x cat), minus one
     "product": PRODUCT_BITS,    # accumulator of block 0
@@ -224,7 +225,7 @@ def chosen_sweep_layout(cfg):
         "job": COUNT_BITS,          # that writes the vector, modulo 4; with ``waits``
         "waits": 1,
         "element": exact_log2(cfg.rnn_elements),
-        "columns": 12,
+        "columns": COLUMNS_BITS,
         "weight": cfg.factor_address_bits,
         "blocks": 7,
         "product": PRODUCT_BITS,

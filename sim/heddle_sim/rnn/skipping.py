@@ -1,10 +1,13 @@
-"""Which columns of an image the engine leaves out, for the cycle model."""
+"""Which columns the engine leaves out, for the cycle model."""
 
 import numpy as np
 
 from ..golden.rnn import EngineState, engine_run
 
-__all__ = ["zero_columns"]
+__all__ = ["LookAhead", "zero_columns"]
+
+_AHEAD = 3                  # columns that are looked at
+_KNOWN = 2                  # cycles from the read of a word to what is known of it
 
 
 def zero_columns(cfg, image):
@@ -25,3 +28,33 @@ def zero_columns(cfg, image):
     engine_run(cfg, state, shared, image.address)
     found = iter(state.zeros)
     return [[[next(found) for _ in task.model.step.sweeps] for _ in range(task.steps)] for task in image.tasks]
+
+
+class LookAhead:
+    """Columns of zeros of one sweep that are left out with one before them (docs/units/rnn.md, Columns that are left out).
+
+    Parameters
+    ----------
+    zeros : bool array
+        Of each column.
+    in_word : int
+        Columns of a word of vector memory.
+    final : int
+        Cycle from which words that are read do not change any more.
+    """
+
+    def __init__(self, zeros, in_word, final):
+        self._zeros, self._in_word, self._final, self._known = zeros, in_word, final, None
+
+    def left_out(self, column, read):
+        """How many are left out behind a column that is read in cycle ``read``; columns in their order."""
+        if column % self._in_word == 0:
+            self._known = None
+        known = self._known
+        if known is None and read >= self._final:
+            self._known = read + _KNOWN
+        if known is None or read < known:
+            return 0
+        next_word = (column // self._in_word + 1) * self._in_word
+        behind = self._zeros[column + 1:min(len(self._zeros) - 1, next_word)]       # the last is always read
+        return _AHEAD if len(behind) >= _AHEAD and behind[:_AHEAD].all() else int(behind[:1].any())

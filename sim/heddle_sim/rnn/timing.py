@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from heddle.rnn.layouts import Wait
 
-from .skipping import zero_columns
+from .skipping import LookAhead, zero_columns
 
 __all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 
@@ -222,11 +222,15 @@ class _Engine:
         accepted = max(chosen + _CHOICE, self.reader)
         self.offered = max(chosen + _CHOICE, accepted)
         moved, runs, zeros = accepted + _FIRST_READ, [], self._skipped(context, columns)
-        for column in range(columns):
+        ahead, column = self._look_ahead(context, zeros, group, source), -1
+        while column < columns - 1:
+            column += 1
             there = source.available((column + 1) * group) if source else 0
-            read = max(moved, there)
-            if zeros is not None and zeros[column]:     # the last waits for the lanes, but does not take them
-                moved = read + 1 if column < columns - 1 else max(self.lanes, read + 1)
+            read, last = max(moved, there), column == columns - 1
+            zero = zeros is not None and zeros[column]
+            column += ahead.left_out(column, read) if ahead else 0
+            if zero:        # the last waits for the lanes, but does not take them
+                moved = max(self.lanes, read + 1) if last else read + 1
                 continue
             taken = max(self.lanes, read + 1)
             runs.append((taken, taken + blocks))
@@ -256,6 +260,12 @@ class _Engine:
             raise ValueError(f"columns of zeros of sweep {context.number} must be {columns} flags, not {zeros.shape}")
         zeros[0] &= not context.sweep.begins
         return zeros
+
+    def _look_ahead(self, context, zeros, group, source):
+        """What leaves columns out unread, None where nothing does."""
+        if zeros is None or (context.model.held is not None and not context.step):
+            return None
+        return LookAhead(zeros, self.cfg.vector_lanes // group, source.finished if source else 0)
 
     def _job(self, context, moved):
         latency, job = self.latency, context.model.schedules[context.number]
