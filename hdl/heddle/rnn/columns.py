@@ -111,7 +111,7 @@ class ColumnReader(Component):
         with m.If(read):
             m.d.sync += [
                 waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
-                element.eq(element + (group << ahead.shift)), ends.eq(ends + (group << ahead.shift)),
+                element.eq(element + (group << ahead.shift)), ends.eq(ends + group),      # not needed where columns are left out
                 weight.eq(weight + ((sweep.blocks + 1) << ahead.shift)), left.eq(left - (1 << ahead.shift)),
                 fresh.eq(0), reading.eq(left != 0),
             ]
