@@ -44,13 +44,13 @@ class LookAhead(Component):
         m = Module()
         cfg = self.cfg
         groups = [cfg.dot >> shift for shift in range(3) if cfg.dot >> shift]
-        zeros, ahead = Signal(cfg.vector_lanes, reset_less=True), Signal(_AHEAD)
+        zeros, behind = Signal(cfg.vector_lanes, reset_less=True), Signal(_AHEAD)
         read_whole, same, known = Signal(), Signal(), Signal()      # of the word read last: it was final; it has the next column too
         m.d.sync += zeros.eq(Array(self._columns(group) for group in groups)[self.cat])
         column = Array(self.place[exact_log2(group):] for group in groups)[self.cat]
         m.d.comb += [
-            ahead.eq(Mux(known, zeros >> 1 >> column, 0)),
-            self.shift.eq(Mux(ahead.all() & self.left[2:].any(), 2, ahead[0] & self.left[1:].any())),
+            behind.eq(Mux(known, zeros >> 1 >> column, 0)),
+            self.shift.eq(Mux(behind.all() & self.left[2:].any(), 2, behind[0] & self.left[1:].any())),
         ]
         after = Signal(len(self.place) + 1)                         # place of the column after it, or in the next word
         m.d.comb += after.eq(self.place + ((Const(cfg.dot) >> self.cat) << self.shift))
