@@ -1,6 +1,8 @@
 """The mutation tool: mutants are noticed by a bench, equivalent ones are recognised, a waived one is not counted."""
 
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib.wiring import Component, In, Out
 from heddle.datapath.reduction_tree import ReductionTree
 from heddle_verif.mutants import differs, make_mutants
 from heddle_verif.mutate import UNITS, describe, mutate_unit, waivers
@@ -16,6 +18,31 @@ def test_differs():
     assert [differs(lambda: ReductionTree(4, 1), command) for command in commands] == [True] * 3
     harmless = "mutate -mode none"
     assert differs(lambda: ReductionTree(4, 1), harmless) is False
+
+
+class Half(Component):
+    """A register for one of two bits; in a unit of its own, which has the other bit too."""
+
+    i: In(2)
+    o: Out(1)
+
+    def __init__(self, inner=True):
+        self.inner = inner
+        super().__init__()
+
+    def elaborate(self, platform):
+        m = Module()
+        if self.inner:
+            m.submodules.half = half = Half(False)
+            m.d.comb += [half.i.eq(self.i), self.o.eq(half.o)]
+        else:
+            m.d.sync += self.o.eq(self.i[0])
+        return m
+
+
+@pytest.mark.parametrize("bit, expected", [(0, True), (1, False)])
+def test_what_nothing_reads_is_equivalent(bit, expected):
+    assert differs(Half, f"mutate -mode inv -module mutated -cell half -port i -portbit {bit}") is expected
 
 
 def test_description():

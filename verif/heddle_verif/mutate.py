@@ -42,7 +42,8 @@ SLOWER, SLACK_S = 4, 30         # a mutant whose tests take longer than so many 
 class Target:
     """A unit, its benches and which modules of it are broken.
 
-    ``tests`` are benches with test filters, tried in this order: quick tests that notice much first, and each test once.
+    ``tests`` are benches with test filters, tried in this order: quick tests that notice much first, and each test once. Large units run on
+    Verilator: all tests of ``issue`` take 50 s there.
     """
 
     make: callable
@@ -60,14 +61,14 @@ UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
     "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
     "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
-    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue",
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue", simulator="verilator",
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
-    "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather",
+    "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather", simulator="verilator",
                      tests=(("thread", "every_place|dependent_operations|gather_cycles"),
                             ("thread", "random_operations|operation_cycles|start_and_stop|errors"))),
-    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access",
+    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
                                               "address_errors"))),
