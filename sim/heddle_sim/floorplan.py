@@ -20,6 +20,8 @@ MEMORIES = tuple((2 * index, f"EBR{index}") for index in range(4))
 LOGIC_COLUMNS = range(2, 125)
 LOGIC_ROWS = [row for row in range(2, 94) if row not in (10, 22, 34, 46, 58, 70, 82)]     # the others are those of blocks
 EMPTY_PERIOD = 3        # every third row of tiles stays empty
+TABLES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}     # that a cell takes
+FITS = 40_000           # of 83,640
 LANE_MULTIPLIERS, LANE_MEMORIES = 8, 6
 
 # (row, first of the two columns) of the multipliers of each lane, in an order in which neighbours add their sums.
@@ -39,8 +41,8 @@ def _sites(rows, columns, kinds):
 def place_blocks(netlist):
     """Give the multipliers and block RAMs of a netlist (see ``pack_multiplier_registers``) their sites; returns how many have one.
 
-    Nothing is placed unless it is a core of 16 lanes with 8 multipliers and 6 block RAMs each, at most 32 more block RAMs of shared
-    memory, and few others.
+    Nothing is placed unless it is a core of 16 lanes with 8 multipliers and 6 block RAMs each, and at most 32 more block RAMs of shared
+    memory. Of the others the first get the sites that are left beside those, and the rest is left to the placer.
     """
     cells = netlist["modules"]["top"]["cells"]
     lanes, others = {}, {"MULT18X18D": [], "DP16KD": []}
@@ -52,7 +54,7 @@ def place_blocks(netlist):
     shared = [name for name in others["DP16KD"] if "shared_memory" in name]
     rest = [name for name in others["DP16KD"] if "shared_memory" not in name]
     usual = {(LANE_MULTIPLIERS, LANE_MEMORIES)} == {(len(lane["MULT18X18D"]), len(lane["DP16KD"])) for lane in lanes.values()}
-    if not usual or len(lanes) != len(LANE_SITES) or len(shared) > 32 or len(rest) > 12 or len(others["MULT18X18D"]) > 4:
+    if not usual or len(lanes) != len(LANE_SITES) or len(shared) > 32:
         return 0
     # Block RAMs of the lanes in rows 10 and 34 in row 22, those beside shared memory in its row, those of row 58 in row 70.
     memories = {
@@ -74,8 +76,11 @@ def place_blocks(netlist):
 
 
 def keep_rows_empty(netlist):
-    """Fill every third row of tiles with look-up tables and flip-flops that are connected to nothing; returns how many rows."""
+    """Fill every third row of tiles with look-up tables and flip-flops that are connected to nothing, if the design fits the others well;
+    returns how many rows."""
     cells = netlist["modules"]["top"]["cells"]
+    if sum(TABLES.get(cell["type"], 0) for cell in cells.values()) > FITS:
+        return 0
     rows = LOGIC_ROWS[EMPTY_PERIOD - 1 :: EMPTY_PERIOD]
     pins = dict.fromkeys("ABCD", "input") | {"Z": "output"}
     for x, y, part, half in itertools.product(LOGIC_COLUMNS, rows, "ABCD", "01"):
