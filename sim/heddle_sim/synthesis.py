@@ -59,6 +59,8 @@ ROUTE_OPTIONS = [
     "--freq",
     "80",
 ]
+# Of a whole device. Weights times more than nextpnr does by itself: docs/area.md, The whole device.
+DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "20", "--placer-heap-critexp", "3"]
 FOLD = 16  # outputs that one register of the harness takes together
 
 
@@ -184,7 +186,7 @@ def _place_and_route(component, seed, time_limit_s):
         globalise_reset(netlist)
         copy_registers(netlist, LANE_PARTS)
         keep_rows_empty(netlist)
-        placer = ["--placer", "static"]
+        placer = DEVICE_PLACER
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
         (Path(folder) / "top.json").write_text(json.dumps(netlist))
         program = (

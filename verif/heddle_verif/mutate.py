@@ -66,7 +66,7 @@ UNITS = {
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather", simulator="verilator",
-                     tests=(("thread", "every_place|dependent_operations|gather_cycles"),
+                     tests=(("thread", "every_place|dependent_operations|gather_cycles|shared_words"),
                             ("thread", "random_operations|operation_cycles|start_and_stop|errors"))),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once"),

@@ -120,6 +120,24 @@ async def gather_cycles(dut):
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
+async def shared_words(dut):
+    """A group takes a cycle for each word that the bank with most of them has to read, whoever wants it."""
+    bench = ThreadBench(dut, Stalls())
+    await bench.start()
+    workload, cfg = Workload(bench), bench.cfg
+    for words in (2, 3, 2 * BANKS, 3 * BANKS) * 8:
+        chosen = bench.rng.integers(0, words, cfg.threads) * int(bench.rng.choice([1, 1, BANKS // 2]))
+        workload.set(8, chosen * BANK_BYTES)
+        await bench.idle()
+        bench.times["bank_read"].clear()
+        bench.issue(kind=ThreadKind.LOAD, access=Access.V4, space=Space.SHARED, dst=FIRST_FACTOR_REGISTER, a=8, guard=GUARD_ALWAYS)
+        await bench.idle()
+        groups = [set(chosen[first:first + bench.slots].tolist()) for first in range(0, cfg.threads, bench.slots)]
+        expected = sum(max(np.bincount([word % BANKS for word in group])) for group in groups)
+        assert len(set(bench.times["bank_read"])) == expected, (chosen.tolist(), expected)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
 async def operation_cycles(dut):
     """Cycles from one operation to the next, as docs/units/thread.md says."""
     bench = ThreadBench(dut, Stalls())

@@ -212,6 +212,7 @@ class ThreadBench(GlobalMemorySide):
     def _banks(self):
         read, granted = self._number("bank_read__request"), self._number("bank_read__grant")
         write, taken = self._number("bank_write__request"), self._number("bank_write__grant")
+        assert self._number("storing") == bool(write), "storing must say whether bank_write asks for a bank"
         shared = self.state.shared
         self.words.append([self.random.getrandbits(128) for _ in range(BANKS)])
         for b in range(BANKS):
