@@ -6,7 +6,6 @@ import json
 import pytest
 from heddle_sim.cli import main
 from heddle_sim.constant_inputs import fold_zero_inputs
-from heddle_sim.driver_copies import MOST, copy_drivers
 from heddle_sim.floorplan import keep_rows_empty, place_blocks
 from heddle_sim.global_reset import globalise_reset
 from heddle_sim.multiplier_registers import pack_multiplier_registers
@@ -164,7 +163,7 @@ def shared_register(readers, inverter=False):
     if inverter:
         cells["inverter"] = ("LUT4", {"A": 11, "Z": 12})
     cells |= {name: ("TRELLIS_FF", {"DI": 11 + inverter, "Q": 20 + number}) for number, name in enumerate(readers)}
-    return {"modules": {"top": {"ports": {}, "netnames": {"all": {"bits": [CLOCK, *range(10, 20 + len(readers))]}}, "cells": {
+    return {"modules": {"top": {"ports": {}, "netnames": {"all": {"bits": [CLOCK, *range(10, 60)]}}, "cells": {
         name: {"type": kind, "attributes": {}, "parameters": {}, "connections": {pin: [bit] for pin, bit in pins.items()},
                "port_directions": {pin: "output" if pin in "QZ" else "input" for pin in pins}} for name, (kind, pins) in cells.items()}}}}
 
@@ -192,28 +191,6 @@ def test_each_part_of_the_chip_has_its_own_copy(inverter):
 def test_registers_of_few_lanes_or_others_are_not_copied(readers):
     netlist = shared_register(readers)
     assert copy_registers(netlist, [[0, 1, 2], [3, 4], [5, 6, 7]]) == 0 and len(netlist["modules"]["top"]["cells"]) == len(readers) + 1
-
-
-@pytest.mark.parametrize("table", [False, True])
-@pytest.mark.parametrize("count, copies", [(MOST, 0), (MOST + 1, 1), (3 * MOST, 2), (3 * MOST + 1, 3)])
-def test_no_driver_has_more_sinks_than_allowed(count, copies, table):
-    names = [f"sink_{number}" for number in range(count)]
-    netlist = shared_register(names, table)
-    assert copy_drivers(netlist) == copies
-    cells = netlist["modules"]["top"]["cells"]
-    kind, output = ("LUT4", "Z") if table else ("TRELLIS_FF", "Q")
-    drivers = {cell["connections"][output][0]: cell for name, cell in cells.items() if not name.startswith("sink") and cell["type"] == kind}
-    assert len(drivers) == copies + 1
-    source = [cell["connections"]["A" if table else "DI"] for cell in drivers.values()]
-    assert all(pins == source[0] for pins in source)
-    found = [cells[name]["connections"]["DI"][0] for name in names]
-    assert found == sorted(found, key=found.index) and set(found) == set(drivers) and max(map(found.count, drivers)) <= MOST
-
-
-def test_a_driver_of_a_port_is_not_copied():
-    netlist = shared_register([f"sink_{number}" for number in range(MOST + 1)])
-    netlist["modules"]["top"]["ports"]["o"] = {"bits": [11]}
-    assert copy_drivers(netlist) == 0
 
 
 @pytest.mark.nightly
