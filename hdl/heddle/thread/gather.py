@@ -170,12 +170,8 @@ class Gather(Component):
         """Requests of the chosen threads to the banks; the result is the slots whose loads were granted in this cycle."""
         loads, stores = Signal(BANKS), Signal(BANKS)
         rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
-        denied, stores_denied = Signal(), Signal()
-        m.d.comb += [
-            stores_denied.eq((stores & ~self.bank_write.grant).any()),
-            denied.eq((loads & ~self.bank_read.grant).any() | stores_denied),
-            self._choose.eq(self._occupied & ~self.hold & ~denied),
-        ]
+        denied = (loads & ~self.bank_read.grant).any() | (stores & ~self.bank_write.grant).any()
+        m.d.comb += self._choose.eq(self._occupied & ~self.hold & ~denied)
         m.d.sync += [loads.eq(loads & ~self.bank_read.grant), stores.eq(stores & ~self.bank_write.grant)]
         all_chosen = []
         for bank in range(BANKS):
@@ -202,7 +198,7 @@ class Gather(Component):
         ]
         # What follows from the requests, known ahead.
         m.d.sync += [self.requesting.eq(Mux(self._choose, self._first.any(), denied)),
-                     self.storing.eq(Mux(self._choose, self._first.any() & self.store, stores_denied))]
+                     self.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~self.bank_write.grant).any()))]
         return loads & self.bank_read.grant
 
     def _write(self, m, rows, chosen):
