@@ -83,7 +83,7 @@ def keep_rows_empty(netlist):
         return 0
     rows = LOGIC_ROWS[EMPTY_PERIOD - 1 :: EMPTY_PERIOD]
     pins = dict.fromkeys("ABCD", "input") | {"Z": "output"}
-    for x, y, part, half in itertools.product(LOGIC_COLUMNS, rows, "ABCD", "01"):
+    for y, x, part, half in itertools.product(rows, LOGIC_COLUMNS, "ABCD", "01"):
         for kind, site, parameters, ports in (("LUT4", "K", {"INIT": "0" * 16}, pins), ("TRELLIS_FF", "FF", {}, {})):
             cells[f"empty_{x}_{y}_{part}{half}_{site}"] = {
                 "hide_name": 1, "type": kind, "parameters": parameters, "attributes": {"BEL": f"X{x}/Y{y}/SLICE{part}.{site}{half}"},
