@@ -44,7 +44,8 @@ class Drivers:
         self.cells[copied] = copy = cell | {
             "connections": {port: list(bits) for port, bits in cell["connections"].items()}, "attributes": dict(cell["attributes"])}
         copy["connections"][OUTPUTS[cell["type"]]] = [self._next]
-        self._module["netnames"][f"{copied} output"] = {"hide_name": 1, "bits": [self._next], "attributes": {}}
+        net = f"{copied[copied.index(name):]}_{OUTPUTS[cell['type']]}"
+        self._module["netnames"][net] = {"hide_name": 1, "bits": [self._next], "attributes": {}}
         for reader, port, index in readers:
             self.cells[reader]["connections"][port][index] = self._next
         self._next += 1
