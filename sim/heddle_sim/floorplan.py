@@ -7,8 +7,8 @@ in between that nothing may use spread the cells, and their wires are free for t
 """
 
 import itertools
+import re
 
-from .drivers import by_number
 from .register_copies import LANE
 
 __all__ = ["LANE_PARTS", "keep_rows_empty", "place_blocks"]
@@ -38,6 +38,11 @@ def _sites(rows, columns, kinds):
     return [f"X{COLUMNS[column] + offset}/Y{row}/{kind}" for row in rows for column in columns for offset, kind in kinds]
 
 
+def _number(name):
+    """Key that sorts names by their numbers."""
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
 def place_blocks(netlist):
     """Give the multipliers and block RAMs of a netlist (see ``pack_multiplier_registers``) their sites; returns how many have one.
 
@@ -46,7 +51,7 @@ def place_blocks(netlist):
     """
     cells = netlist["modules"]["top"]["cells"]
     lanes, others = {}, {"MULT18X18D": [], "DP16KD": []}
-    for name in sorted(cells, key=by_number):
+    for name in sorted(cells, key=_number):
         kind = cells[name]["type"]
         if kind in others:
             lane = LANE.search(name)

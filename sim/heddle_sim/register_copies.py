@@ -7,8 +7,6 @@ cycle; each copy only goes to the lanes around it.
 import re
 from collections import defaultdict
 
-from .drivers import OUTPUTS, Drivers
-
 __all__ = ["LANE", "copy_registers"]
 
 LANE = re.compile(r"\blanes\.lane_(\d+)\.")        # the tail of the engine for recurrent networks has lanes of its own
@@ -23,23 +21,40 @@ def copy_registers(netlist, places):
     their enables and resets, so that all copies always hold the same.
     """
     part = {lane: number for number, lanes in enumerate(places) for lane in lanes}
-    return sum(_copy_cells(Drivers(netlist), kind, part) for kind in OUTPUTS)
+    return sum(_copy_cells(netlist, kind, output, part) for kind, output in (("LUT4", "Z"), ("TRELLIS_FF", "Q")))
 
 
-def _copy_cells(drivers, kind, part):
-    added = 0
-    for name, readers in drivers.names(kind):
-        lanes = [LANE.search(reader) for reader, _, _ in readers]
+def _copy_cells(netlist, kind, output, part):
+    module = netlist["modules"]["top"]
+    cells = module["cells"]
+    readers = defaultdict(list)
+    for name, cell in cells.items():
+        for port, bits in cell["connections"].items():
+            if cell["port_directions"][port] == "input":
+                for index, bit in enumerate(bits):
+                    readers[bit].append((name, port, index))
+    outside = {bit for port in module["ports"].values() for bit in port["bits"]}
+    bits = [bit for net in module["netnames"].values() for bit in net["bits"] if isinstance(bit, int)]
+    following, added = max(bits) + 1, 0
+    for name in [name for name, cell in cells.items() if cell["type"] == kind]:
+        bit = cells[name]["connections"][output][0]
+        lanes = [LANE.search(reader) for reader, _, _ in readers[bit]]
         of_part = defaultdict(list)
-        if not all(lanes) or len({part[int(lane[1])] for lane in lanes}) < FEWEST:
+        if bit in outside or not all(lanes) or len({part[int(lane[1])] for lane in lanes}) < FEWEST:
             continue
-        for lane, reader in zip(lanes, readers):
+        for lane, reader in zip(lanes, readers[bit]):
             of_part[part[int(lane[1])]].append(reader)
         for number, group in list(of_part.items())[1:]:
+            copy = cells[name] | {"connections": {port: list(bits) for port, bits in cells[name]["connections"].items()},
+                                  "attributes": dict(cells[name]["attributes"])}
+            copy["connections"][output] = [following]
             # As if it were in the lane: a register in front of it then has its readers there.
-            drivers.copy(name, f"{LANE.search(group[0][0])[0]}{name}$copy_{number}", group)
-            added += 1
+            cells[f"{LANE.search(group[0][0])[0]}{name}$copy_{number}"] = copy
+            module["netnames"][f"{name}$copy_{number}_{output}"] = {"hide_name": 1, "bits": [following], "attributes": {}}
+            for reader, port, index in group:
+                cells[reader]["connections"][port][index] = following
+            following, added = following + 1, added + 1
         if kind == "LUT4":
             first = next(iter(of_part.values()))
-            drivers.cells[f"{LANE.search(first[0][0])[0]}{name}"] = drivers.cells.pop(name)
+            cells[f"{LANE.search(first[0][0])[0]}{name}"] = cells.pop(name)
     return added

@@ -93,16 +93,15 @@ class ColumnReader(Component):
             self.busy.eq(active),
         ]
         m.submodules.ahead = ahead = LookAhead(cfg)
-        word, group = [value.as_signed() for value in self.column], Signal(range(cfg.dot + 1))
+        word = [value.as_signed() for value in self.column]
         if cfg.rnn_differences:
-            word = self._differences(m, word, read, ahead.shift, place, moves, accepted)
+            word = self._differences(m, word, read, ahead.stride, place, moves, accepted)
         m.d.comb += [element.eq(value) for element, value in zip(column.elements, choose_group(cfg, word, place, sweep.cat))]
         m.d.comb += [
             ahead.begin.eq(accepted), ahead.read.eq(read), ahead.final.eq(finished),
             ahead.enable.eq(sweep.skip & ~self._first_differences()),
             ahead.zero.eq(Cat(value == 0 for value in word)), ahead.place.eq(element[:bits]), ahead.cat.eq(sweep.cat), ahead.left.eq(left),
             self.event_skipped.eq((skipped & moves) + Mux(read, (1 << ahead.shift) - 1, 0)),
-            group.eq(Const(cfg.dot) >> sweep.cat),
         ]
         with m.If(moves):
             m.d.sync += waiting.eq(0)
@@ -111,7 +110,7 @@ class ColumnReader(Component):
         with m.If(read):
             m.d.sync += [
                 waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
-                element.eq(element + (group << ahead.shift)), ends.eq(ends + group),      # not needed where columns are left out
+                element.eq(element + ahead.stride), ends.eq(ends + (Const(cfg.dot) >> sweep.cat)),  # not needed where columns are left out
                 weight.eq(weight + ((sweep.blocks + 1) << ahead.shift)), left.eq(left - (1 << ahead.shift)),
                 fresh.eq(0), reading.eq(left != 0),
             ]
@@ -139,13 +138,13 @@ class ColumnReader(Component):
         """All elements of the sweep are sent, those that are zero too."""
         return (self.sweep.fresh & self.sweep.difference) if self.cfg.rnn_differences else 0
 
-    def _differences(self, m, values, read, shift, place, moves, accepted):
+    def _differences(self, m, values, read, stride, place, moves, accepted):
         """The elements of the word, in sweeps of differences those."""
         cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
         m.submodules.differences = differences = Differences(cfg)
         sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         with m.If(read):
-            m.d.sync += sent.eq(sent + ((Const(cfg.dot) >> sweep.cat) << shift))
+            m.d.sync += sent.eq(sent + stride)
         with m.If(accepted):
             m.d.sync += sent.eq(self.i.payload.sent)
         m.d.comb += [

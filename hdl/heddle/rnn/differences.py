@@ -63,7 +63,7 @@ class Differences(Component):
             output, before = Signal(16, name=f"output_{lane}", reset_less=True), Signal(signed(16), name=f"before_{lane}")
             with m.If(self.read):
                 m.d.sync += output.eq(read.data)
-            mine = Array(self.place[exact_log2(group):] == lane // group for group in (cfg.dot >> shift for shift in range(3)) if group)
+            mine = Array(self.place[exact_log2(group):] == lane // group for group in (cfg.dot >> cat for cat in range(3)))
             m.d.comb += [
                 before.eq(Mux(self.fresh, 0, output)), sent.eq(self._beyond(m, lane, value - before)),
                 read.addr.eq(self.word), write.addr.eq(word), write.data.eq(before + sent), write.en.eq(self.take & mine[self.cat]),

@@ -29,8 +29,8 @@ class LookAhead(Component):
         The next column is read; the elements of its word will not change.
     place, cat, left : In
         Of the next column: its first element in its word, see ``choose_group``, and the columns behind it.
-    shift : Out(range(3))
-        The column after it that is read is 2 ** ``shift`` columns further.
+    shift, stride : Out
+        The column after it that is read is 2 ** ``shift`` columns further, and ``stride`` elements.
     """
 
     def __init__(self, cfg):
@@ -38,12 +38,13 @@ class LookAhead(Component):
         super().__init__({
             "begin": In(1), "enable": In(1), "zero": In(cfg.vector_lanes), "read": In(1), "final": In(1),
             "place": In(exact_log2(cfg.vector_lanes)), "cat": In(2), "left": In(COLUMNS_BITS), "shift": Out(range(3)),
+            "stride": Out(range(4 * cfg.dot + 1)),
         })
 
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        groups = [cfg.dot >> shift for shift in range(3) if cfg.dot >> shift]
+        groups = [cfg.dot >> cat for cat in range(3)]
         zeros, behind = Signal(cfg.vector_lanes, reset_less=True), Signal(_AHEAD)
         read_whole, same, known = Signal(), Signal(), Signal()      # of the word read last: it was final; it has the next column too
         m.d.sync += zeros.eq(Array(self._columns(group) for group in groups)[self.cat])
@@ -53,7 +54,7 @@ class LookAhead(Component):
             self.shift.eq(Mux(behind.all() & self.left[2:].any(), 2, behind[0] & self.left[1:].any())),
         ]
         after = Signal(len(self.place) + 1)                         # place of the column after it, or in the next word
-        m.d.comb += after.eq(self.place + ((Const(cfg.dot) >> self.cat) << self.shift))
+        m.d.comb += [self.stride.eq((Const(cfg.dot) >> self.cat) << self.shift), after.eq(self.place + self.stride)]
         with m.If(self.read):
             m.d.sync += [read_whole.eq(self.final), same.eq(~after[-1])]
         m.d.sync += known.eq(self.enable & read_whole & same & ~(self.read & after[-1]))
