@@ -36,7 +36,7 @@ def test_alu(simulator, seed):
 @pytest.mark.parametrize("cfg", UNITS)
 def test_unit(cfg, simulator, seed):
     result = run_bench(ThreadUnit(cfg), bench="heddle_verif.bench.thread", cfg=cfg, simulator=simulator, seed=seed)
-    assert result["tests"] == 17
+    assert result["tests"] == 20
 
 
 # -- the golden model -----------------------------------------------------------------------

@@ -67,9 +67,9 @@ UNITS = {
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather", simulator="verilator",
                      tests=(("thread", "every_place|dependent_operations|gather_cycles|shared_words"),
-                            ("thread", "random_operations|operation_cycles|start_and_stop|errors"))),
+                            ("thread", "random_operations|operation_cycles|start_and_stop|reset_under_way|errors"))),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
-                            tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once"),
+                            tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
                                               "address_errors"))),
 }

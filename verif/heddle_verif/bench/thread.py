@@ -7,6 +7,7 @@ from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
 from heddle.errors import ErrorCode
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.layouts import ThreadKind
+from heddle.thread.global_access import IN_FLIGHT
 
 from .thread_environment import MEMORY_BYTES, Stalls, ThreadBench
 from .thread_workload import STORES, Workload
@@ -17,6 +18,7 @@ PROFILES = {
     "registers": Stalls(registers=0.5, latency=(1, 3)),
     "all": Stalls(operations=0.4, registers=0.3, banks=0.3, requests=0.3, data=0.3, responses=0.4, latency=(1, 40)),
     "slow": Stalls(operations=0.1, registers=0.8, banks=0.8, requests=0.8, data=0.8, responses=0.9, latency=(1, 10)),
+    "asked": Stalls(operations=0.3, requests=0.2, latency=(1, 20), asked=True),
 }
 
 
@@ -257,6 +259,41 @@ async def errors_at_once(dut):
             bench.issue(kind=ThreadKind.LOAD, access=Access.U16, space=Space.SHARED, dst=40, a=9, pc=100 + number, guard=GUARD_ALWAYS)
     await bench.idle()
     assert sum(bench.errors.values()) == 8 * (cfg.threads + 8)
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def stores_in_flight(dut):
+    """Stores go on until as many wait for their answers as may, and none is lost."""
+    bench = ThreadBench(dut, Stalls(latency=(200, 200)))
+    await bench.start()
+    workload = Workload(bench)
+    workload.set(8, np.arange(bench.cfg.threads) * 4)
+    await bench.idle()
+    for number in range(2 + 2 * IN_FLIGHT // bench.cfg.threads):
+        bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.GLOBAL, c=40 + number, a=8, value=number * 4 * bench.cfg.threads,
+                    guard=GUARD_ALWAYS)
+    await bench.idle()
+    assert bench.most_stores == IN_FLIGHT
+
+
+@cocotb.test(timeout_time=1, timeout_unit="ms")
+async def reset_under_way(dut):
+    """A reset in the middle of operations forgets them, and the unit works as before."""
+    bench = ThreadBench(dut, PROFILES["all"])
+    await bench.start()
+    workload = Workload(bench)
+    for _ in range(12):
+        workload.prepare()
+        await bench.idle()
+        for _ in range(6):
+            workload.any()
+        await ClockCycles(dut.clk, bench.random.randrange(10, 200))
+        await bench.reset()
+    workload.prepare()
+    for _ in range(20):
+        workload.any()
+    await bench.idle()
+    assert bench.done >= 12 * 2
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

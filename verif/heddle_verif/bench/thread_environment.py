@@ -30,10 +30,11 @@ MEMORY_BYTES = 1 << 14
 
 
 class Stalls:
-    """Probabilities per cycle that a port does not move; ``latency`` of global memory in cycles."""
+    """Probabilities per cycle that a port does not move; ``latency`` of global memory in cycles. With ``asked`` global memory is ready
+    for a request only when there is one."""
 
-    def __init__(self, operations=0.0, registers=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1)):
-        self.operations, self.registers, self.banks = operations, registers, banks
+    def __init__(self, operations=0.0, registers=0.0, banks=0.0, requests=0.0, data=0.0, responses=0.0, latency=(1, 1), asked=False):
+        self.operations, self.registers, self.banks, self.asked = operations, registers, banks, asked
         self.requests, self.data, self.responses, self.latency = requests, data, responses, latency
 
 
@@ -60,27 +61,34 @@ class ThreadBench(GlobalMemorySide):
         self.layouts = {"read_request": read_request_layout(cfg, tag), "read_data": read_data_layout(cfg, tag),
                         "write_request": read_request_layout(cfg, tag), "write_data": write_data_layout(cfg),
                         "write_response": write_response_layout(tag)}
-        self.operations, self.accepted, self.under_way = deque(), 0, deque()
-        self.returned = [0] * cfg.threads       # what the lanes keep for a product register
-        self.operands = deque([None] * (cfg.register_read_latency - 1))     # registers that stand at the port after the next edges
+        self.task = None
+        self.cycle = self.done = self.moved = self.compared = 0
+        self.conflict_events = self.most_stores = 0
+        self.times = {"accept": [], "done": [], "bank_read": [], "bank_write": []}
+        self._forget()
+
+    def _forget(self):
+        """Nothing is under way."""
+        self.operations, self.under_way, self.accepted = deque(), deque(), self.done
+        self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
+        self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
         self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
         self.reads, self.read_beat = deque(), None
         self.write_requests, self.write_beats, self.responses, self.response = deque(), [], deque(), None
         self.errors, self.expected_errors = Counter(), Counter()
         self.held = {}
+        self.register_stalls = self.register_events = 0
         self.discarding = False
         self.busy = self.pending = True
-        self.cycle = self.done = self.moved = self.compared = self.register_stalls = self.register_events = 0
-        self.conflict_events = 0
-        self.times = {"accept": [], "done": [], "bank_read": [], "bank_write": []}
 
     def port(self, name):
         return getattr(self.dut, name)
 
     async def start(self):
         dut = self.dut
-        Clock(dut.clk, 10, unit="ns").start()
+        if self.task is None:
+            Clock(dut.clk, 10, unit="ns").start()
         for name in ("i_operation__valid", "start", "stop", "bank_read__grant", "bank_write__grant", "registers__read_grant",
                      "registers__write_grant",
                      "global_port__read_request__ready", "global_port__read_data__valid", "global_port__write_request__ready",
@@ -91,6 +99,14 @@ class ThreadBench(GlobalMemorySide):
             await RisingEdge(dut.clk)
         dut.rst.value = 0
         self.task = cocotb.start_soon(self._loop())
+
+    async def reset(self):
+        """Reset the unit and what stands around it, whatever they do; registers and memories keep what they have then."""
+        self.task.cancel()
+        self._forget()
+        await self.start()
+        self.golden = copy.deepcopy(self.state)
+        self.golden.start()
 
     def issue(self, **fields):
         """Queue an operation for the unit."""

@@ -20,9 +20,14 @@ class GlobalMemorySide:
             self.held[name] = payload
         return self.layouts[name].from_bits(payload) if valid and ready else None
 
+    def _request_ready(self, name):
+        stalls = self.stalls
+        return not (self._pause(stalls.requests) or (stalls.asked and not self.port(f"global_port__{name}__valid").value))
+
     def _beats(self, request):
         """Addresses of the beats; the end of memory answers with an error."""
         size = self.cfg.axi_bytes
+        assert not request.tag, "with several tags answers would have no order"
         assert request.address % size == 0, "a burst begins at a beat"
         assert request.beats_minus_one == 0 or (size < BANK_BYTES and request.address % BANK_BYTES == 0), "more than a vector"
         return [request.address + size * n for n in range(request.beats_minus_one + 1)]
@@ -42,7 +47,7 @@ class GlobalMemorySide:
                 value = int.from_bytes(memory[address:address + cfg.axi_bytes].tobytes(), "little")
                 self.reads.append((start, {"data": value, "tag": request.tag, "last": address == addresses[-1],
                                            "error": address >= len(memory)}))
-        dut.global_port__read_request__ready.value = not self._pause(stalls.requests)
+        dut.global_port__read_request__ready.value = self._request_ready("read_request")
         if self.read_beat is None and self.reads and self.reads[0][0] <= self.cycle and not self._pause(stalls.data):
             self.read_beat = self.reads[0][1]
             dut.global_port__read_data__payload.value = self.layouts["read_data"].const(self.read_beat).as_bits()
@@ -62,7 +67,8 @@ class GlobalMemorySide:
             count = request.beats_minus_one + 1
             beats, self.write_beats = self.write_beats[:count], self.write_beats[count:]
             self.responses.append((self.cycle + self.random.randint(*stalls.latency), request, beats))
-        dut.global_port__write_request__ready.value = not self._pause(stalls.requests)
+            self.most_stores = max(self.most_stores, len(self.responses) + (self.response is not None))
+        dut.global_port__write_request__ready.value = self._request_ready("write_request")
         dut.global_port__write_data__ready.value = not self._pause(stalls.data)
         if self.response is None and self.responses and self.responses[0][0] <= self.cycle and not self._pause(stalls.responses):
             _, request, beats = self.responses.popleft()
