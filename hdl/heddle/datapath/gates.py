@@ -1,8 +1,8 @@
-"""Selection by one-hot controls."""
+"""One-hot values: selection by them, and how many bits are set."""
 
 from amaranth.hdl import Mux
 
-__all__ = ["any_of", "select_one_hot"]
+__all__ = ["any_of", "at_most_one", "select_one_hot"]
 
 
 def any_of(values):
@@ -16,3 +16,8 @@ def any_of(values):
 def select_one_hot(controls, values):
     """The value whose control bit is set, zero when none is: AND-OR, half the LUTs of a tree of multiplexers."""
     return any_of(Mux(control, value, 0) for control, value in zip(controls, values, strict=True))
+
+
+def at_most_one(value):
+    """Whether no more than one bit of an unsigned value is set."""
+    return (value & (value - 1)) == 0

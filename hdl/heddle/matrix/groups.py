@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from ..datapath.gates import any_of
+from ..datapath.gates import any_of, at_most_one
 from .layouts import group_layout, walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b
 
@@ -69,7 +69,7 @@ class GroupWalk(Component):
             lanes_b.eq(one_hot_lanes_b(self.i.kb)),
             todo.eq(Mux(begun, left, self.i.fetched)),
             last_part.eq((part + slots > self.i.kb) if slots < 4 else 1),
-            complete.eq((self.i.fetched == 0) | ((later == 0) & last_part)),
+            complete.eq(self._complete(m, begun, todo, later, part, last_part)),
             self.hold.eq(self.valid & ~complete),
             self.offset_load.eq(self.valid & self.i.first & ~begun & self.advance),
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
@@ -110,6 +110,22 @@ class GroupWalk(Component):
                          "factor_word", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(self.i, name))
         return m
+
+    def _complete(self, m, begun, todo, later, part, last_part):
+        """Whether the group at hand is the last of its step. With one slot that is known a cycle ahead: what depends on it goes to
+        every register of the walk."""
+        if self.cfg.fetch_slots > 1:
+            return (self.i.fetched == 0) | ((later == 0) & last_part)
+        final = Signal(name="final", reset_less=True)       # of the groups behind the first one
+        with m.If(self.advance & self.valid):
+            m.d.sync += final.eq(Mux(last_part, at_most_one(later) & ((self.i.kb == 0) | self._one_word),
+                                     (later == 0) & (part + 1 == self.i.kb)))
+        return Mux(begun, final, self.i.single)
+
+    @property
+    def _one_word(self):
+        """With transposed B each column has one word."""
+        return self.i.transpose if self.cfg.transpose else 0
 
     def _columns(self, m, lanes_b, todo, later):
         """Which columns of the step the group has: for each column of the group, one hot, its position."""

@@ -39,6 +39,7 @@ def walked_layout(cfg):
         **_passed_on(cfg),
         "index": cfg.threads,                       # of the step, one hot: its product register minus ``product``
         "fetched": POSITIONS_A,                     # columns of the step; without any it only carries ``last``
+        **({"single": 1} if cfg.fetch_slots == 1 else {}),  # the step has one word at most
         "slice": 4,
         "word": cfg.word_index_bits,                # first word of the slice along k
         "first": 1,                                 # of the operation

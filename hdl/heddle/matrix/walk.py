@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..datapath.gates import any_of
+from ..datapath.gates import any_of, at_most_one
 from ..isa.layout import LoopOrder
 from ..layouts import matrix_operation_layout
 from .layouts import walked_layout
@@ -257,9 +257,16 @@ class StepWalk(Component):
             for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
                          "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
+            if self.cfg.fetch_slots == 1:
+                m.d.sync += output.single.eq(self._single(operation, walked["fetched"]) | empty | self.stop)
             with m.If(empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
             if self.cfg.transpose:
                 with m.If(operation.transpose):     # the base moves on instead
                     m.d.sync += output.word.eq(0)
         m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]
+
+    def _single(self, operation, fetched):
+        """Whether a step has one word at most: one column of one word along k, or none."""
+        one_word = (operation.kb == 0) | (operation.transpose if self.cfg.transpose else 0)
+        return (fetched == 0) | (at_most_one(fetched) & one_word)

@@ -32,8 +32,9 @@ class BeatReader(Component):
     A swizzled beat that lies in two rows is read row by row. A beat keeps requesting the banks that were not granted yet; the
     words wait in the lanes for the last of them. Lane j collects the units of banks b with b mod ``units_per_beat`` = j, before
     the exchange of swizzled rows; a beat is rotated into order when it is complete. With ``cfg.far_registers`` a beat of one unit stands
-    in a register with what it asks for: a cycle more. 5 cycles from the grant to ``o``; throughput
-    one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats are read ahead of the bus. Reset drops them all.
+    in a register with what it asks for, and whether it may be read is known ahead: a cycle more, and another one between two beats that
+    both report. 5 cycles from the grant to ``o``; throughput one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats
+    are read ahead of the bus. Reset drops them all.
 
     Parameters
     ----------
@@ -66,16 +67,15 @@ class BeatReader(Component):
 
     def elaborate(self, platform):
         m = Module()
-        valid, beat, wanted, split, ready = self._incoming(m)
+        full = Signal()
+        allowed, beat, wanted, split, ready = self._incoming(m, full)
         granted = Signal(BANKS)         # banks of this part of the beat that were granted in earlier cycles
         complete = Signal()
         written = Signal()              # ... and goes to the bus
-        allowed = Signal()
-        ahead, full = Signal(range(BEATS_AHEAD + 1)), Signal()
+        ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self._kept
         part_read = Signal()
         now = Signal(BANKS)
         m.d.comb += [
-            allowed.eq(valid & ~full & ~(beat.arrives & self.o_moved.valid)),
             self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
             now.eq(self.bank_read.request & self.bank_read.grant),
             part_read.eq(allowed & ((granted | now) == wanted)),
@@ -91,9 +91,9 @@ class BeatReader(Component):
             m.d.sync += self._second.eq(split)
         taken = self.o.valid & self.o.ready
         with m.If(written & ~taken):
-            m.d.sync += [ahead.eq(ahead + 1), full.eq(ahead == BEATS_AHEAD - 1)]
+            m.d.sync += [ahead.eq(ahead + 1), full.eq(ahead >= most - 1)]
         with m.If(taken & ~written):
-            m.d.sync += [ahead.eq(ahead - 1), full.eq(0)]
+            m.d.sync += [ahead.eq(ahead - 1), full.eq(ahead > most)]
 
         with m.If(complete & beat.arrives):
             m.d.sync += [
@@ -111,23 +111,33 @@ class BeatReader(Component):
         """Pointer bits below the block."""
         return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
 
-    def _incoming(self, m):
-        """The beat that is read, with its banks; the last value returned is to be driven: it is read."""
+    @property
+    def _kept(self):
+        """The beat stands in a register, and whether it may be read too, which then is known a cycle ahead."""
+        return self.cfg.far_registers and units_per_beat(self.cfg) == 1
+
+    def _incoming(self, m, full):
+        """Whether a beat may be read, the beat, with its banks; the last value returned is to be driven: it is read."""
         beat, ready = self.i.payload, self.i.ready
         wanted, split, rows = self._wanted(m, beat)
-        if not self.cfg.far_registers or units_per_beat(self.cfg) > 1:
+        allowed = Signal(name="allowed")
+        if not self._kept:
             m.d.comb += [port.eq(row) for port, row in zip(self.bank_read.row, rows)]
-            return self.i.valid, beat, wanted, split, ready
+            m.d.comb += allowed.eq(self.i.valid & ~full & ~(beat.arrives & self.o_moved.valid))
+            return allowed, beat, wanted, split, ready
         kept = Signal(beat_layout(self.cfg), name="kept_beat", reset_less=True)
         valid, ready, kept_wanted = Signal(name="kept_valid"), Signal(name="kept_ready"), Signal(BANKS, name="kept_wanted", reset_less=True)
         row, exchange = (Signal.like(value, name=f"kept_{name}", reset_less=True)
                          for name, value in (("row", rows[0]), ("exchange", self._exchange)))
         m.d.comb += self.i.ready.eq(~valid | ready)
+        m.d.sync += allowed.eq(valid & ~full & ~(kept.arrives & self.o_moved.valid))
         with m.If(self.i.ready):        # of one unit: no part of it is in the next row
+            # The beat that is kept may report in this cycle.
+            m.d.sync += allowed.eq(self.i.valid & ~full & ~(beat.arrives & (self.o_moved.valid | kept.arrives)))
             m.d.sync += [valid.eq(self.i.valid), kept.eq(beat), kept_wanted.eq(wanted), row.eq(rows[0]), exchange.eq(self._exchange)]
         m.d.comb += [port.eq(row) for port in self.bank_read.row]
         self._exchange = exchange
-        return valid, kept, kept_wanted, split, ready
+        return allowed, kept, kept_wanted, split, ready
 
     def _wanted(self, m, beat):
         """The banks of the beat, or of one of the two rows that a swizzled beat lies in, whether the other one follows, and
