@@ -9,10 +9,11 @@ from heddle_verif.bench.stream import make_unit
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("depth", [None, 2, 3, 9, 34], ids=lambda depth: f"queue{depth}" if depth else "buffer")
-def test_bench(depth, simulator, seed):
-    run_bench(make_unit(depth), bench="heddle_verif.bench.stream", simulator=simulator, seed=seed, parameters={"depth": depth},
-              name=f"queue_{depth}" if depth else "buffer")
+@pytest.mark.parametrize("depth, registered", [(None, True), (2, True), (3, True), (9, True), (34, True), (2, False), (5, False)])
+def test_bench(depth, registered, simulator, seed):
+    name = f"queue_{depth}" if depth else "buffer"
+    run_bench(make_unit(depth, registered), bench="heddle_verif.bench.stream", simulator=simulator, seed=seed,
+              parameters={"depth": depth, "registered": registered}, name=name if registered else f"{name}_unregistered")
 
 
 @pytest.mark.parametrize("depth", [1, 0, -3, 2.0, None])
@@ -21,9 +22,14 @@ def test_depth_message(depth):
         Queue(8, depth)
 
 
-@pytest.mark.parametrize("depth, latency", [(2, 1), (3, 2), (33, 2), (34, 3)])
-def test_latency(depth, latency):
-    assert Queue(8, depth).latency == latency
+def test_depth_message_without_a_register():
+    with pytest.raises(ValueError, match="^depth must be at most 32 without a register at the output, not 33"):
+        Queue(8, 33, registered=False)
+
+
+@pytest.mark.parametrize("depth, registered, latency", [(2, True, 1), (3, True, 2), (33, True, 2), (34, True, 3), (32, False, 1)])
+def test_latency(depth, registered, latency):
+    assert Queue(8, depth, registered).latency == latency
 
 
 LAYOUT = data.StructLayout({"last": 1, "value": 7})

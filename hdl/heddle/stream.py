@@ -69,18 +69,21 @@ class Queue(Component):
     """A first-in first-out queue of streams.
 
     Throughput 1 item a cycle, capacity exactly ``depth`` items: ``i.ready`` is ``level != depth``. All of ``o`` comes out of
-    registers, ``i.ready`` depends on registers only. Reset empties the queue; stored items have no reset.
+    registers, unless ``registered`` is false; ``i.ready`` depends on registers only. Reset empties the queue; stored items have no reset.
 
     Latency from ``i`` to ``o`` of an empty queue, and storage: 1 cycle and registers for ``depth`` 2; 2 cycles and distributed
     RAM of ``2**ceil_log2(depth - 1)`` rows while these are at most 32; else 3 cycles and a RAM with synchronous read of
-    ``2**ceil_log2(depth - 2)`` rows, which synthesis puts into block RAM when it is worth one.
+    ``2**ceil_log2(depth - 2)`` rows, which synthesis puts into block RAM when it is worth one. Not ``registered``: 1 cycle and distributed
+    RAM of ``2**ceil_log2(depth)`` rows, whose read stands between a register and ``o``; for a sink with a register of its own.
 
     Parameters
     ----------
     shape : ShapeLike
         Payload of both streams.
     depth : int
-        Capacity in items, at least 2.
+        Capacity in items, at least 2; at most 32 if not ``registered``.
+    registered : bool
+        Whether ``o`` comes out of registers.
 
     Members
     -------
@@ -92,14 +95,17 @@ class Queue(Component):
     Raises
     ------
     ValueError
-        When ``depth`` is not an integer of at least 2.
+        When ``depth`` is not such an integer.
     """
 
-    def __init__(self, shape, depth):
+    def __init__(self, shape, depth, registered=True):
         if not isinstance(depth, int) or depth < 2:
             raise ValueError(f"depth must be an integer of at least 2, not {depth!r}")
+        if not registered and depth > DISTRIBUTED_ROWS:
+            raise ValueError(f"depth must be at most {DISTRIBUTED_ROWS} without a register at the output, not {depth}")
         self.shape = shape
         self.depth = depth
+        self.registered = registered
         super().__init__({
             "i": In(stream.Signature(shape)),
             "o": Out(stream.Signature(shape)),
@@ -109,13 +115,13 @@ class Queue(Component):
     @property
     def latency(self):
         """Cycles from ``i`` to ``o`` when the queue is empty."""
-        if self.depth == 2:
+        if self.depth == 2 or not self.registered:
             return 1
         return 2 if 1 << ceil_log2(self.depth - 1) <= DISTRIBUTED_ROWS else 3
 
     def elaborate(self, platform):
         m = Module()
-        if self.latency == 1:
+        if self.registered and self.depth == 2:
             self._elaborate_registers(m)
         else:
             self._elaborate_memory(m)
@@ -134,7 +140,7 @@ class Queue(Component):
         rows = 1 << ceil_log2(limit)
         m.submodules.storage = storage = Memory(shape=self.shape, depth=rows, init=[])
         write = storage.write_port()
-        read = storage.read_port(domain="comb" if stages == 1 else "sync")
+        read = storage.read_port(domain="comb" if stages < 2 else "sync")
         stored, full, some = Signal(range(limit + 1)), Signal(), Signal()   # the last two follow from it, known ahead
         put = Signal()
         take = Signal()
@@ -150,6 +156,9 @@ class Queue(Component):
         with m.If(take & ~put):
             m.d.sync += [stored.eq(stored - 1), full.eq(0), some.eq(stored != 1)]
 
+        if not self.registered:
+            m.d.comb += [self.o.valid.eq(some), self.o.payload.eq(read.data), take.eq(some & self.o.ready), self.level.eq(stored)]
+            return
         valid = Signal()
         payload = Signal(self.shape, reset_less=True)
         free = Signal()

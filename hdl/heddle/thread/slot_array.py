@@ -50,8 +50,9 @@ class SlotArray(Component):
         Of the late results that are on their way; see ``SlotOperands``.
     narrows
         ``operation`` makes one register out of several.
-    entry, word, o
-        ``o`` is word ``word`` of ``entry`` (group and buffer) of the cycle before; see ``SlotResult``.
+    entry, entry_ahead, word, o
+        ``o`` is word ``word`` of ``entry`` (group and buffer) of the cycle before, which was ``entry_ahead`` before that; see
+        ``SlotResult``.
     """
 
     def __init__(self, cfg):
@@ -94,6 +95,7 @@ class SlotArray(Component):
             "a": Out(32).array(slots),
             "b": Out(32).array(slots),
             "entry": In(range(2 * cfg.thread_groups)),
+            "entry_ahead": In(range(2 * cfg.thread_groups)),
             "word": In(2),
             "o": Out(cfg.word_bits).array(slots),
         })
@@ -133,7 +135,8 @@ class SlotArray(Component):
                 enter.choose.eq(self.choose[slot]), enter.scale.eq(self.scale), enter.product.eq(self.product[slot % len(self.product)]),
                 enter.amount.eq(self.amount), enter.narrow_take.eq(self.narrow_take[slot]), enter.narrow_show.eq(self.narrow_show),
                 enter.narrow_unsigned.eq(self.narrow_unsigned), self.a[slot].eq(enter.a), self.b[slot].eq(enter.b),
-                leave.entry.eq(self.entry), leave.place.eq(self.word), self.o[slot].eq(leave.o),
+                leave.entry.eq(self.entry), leave.entry_ahead.eq(self.entry_ahead), leave.place.eq(self.word),
+                self.o[slot].eq(leave.o),
             ]
             m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]
         return m

@@ -157,6 +157,8 @@ class SlotResult(Component):
     store, store_words, store_entry
     form, entry, place, o
         ``form`` is that of the operation that is written.
+    entry_ahead
+        ``entry`` of the next cycle: its offset, which selects in four levels, comes out of a register.
     """
 
     def __init__(self, cfg):
@@ -173,6 +175,7 @@ class SlotResult(Component):
             "store_entry": In(range(2 * cfg.thread_groups)),
             "form": In(form_layout),
             "entry": In(range(2 * cfg.thread_groups)),
+            "entry_ahead": In(range(2 * cfg.thread_groups)),
             "place": In(2),
             "o": Out(cfg.word_bits),
         })
@@ -187,8 +190,10 @@ class SlotResult(Component):
                 m.d.sync += word.eq(0)
             words.append(word)
         value = any_of([*words, self.result.replicate(4)])
-        parts = [self._entries(m, f"words_{part}", self.store & self.store_words[part], value.word_select(part, 32)) for part in range(4)]
-        kept_offset = self._entries(m, "offsets", self.store, offset)
+        parts = [self._entries(m, f"words_{part}", self.store & self.store_words[part], value.word_select(part, 32), self.entry)
+                 for part in range(4)]
+        stored_offset, kept_offset = self._entries(m, "offsets", self.store, offset, self.entry_ahead), Signal(4, reset_less=True)
+        m.d.sync += kept_offset.eq(Mux(self.store & (self.store_entry == self.entry_ahead), offset, stored_offset))
         m.d.sync += offset.eq(self.offset)
         with m.If(~(self.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
@@ -197,11 +202,11 @@ class SlotResult(Component):
         m.d.sync += o.eq(self._extract(m, Cat(parts), kept_offset))
         return m
 
-    def _entries(self, m, name, enable, value):
+    def _entries(self, m, name, enable, value, entry):
         """A memory of one part of the entries; returns what it holds for ``entry``."""
         m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
-        m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(self.entry)]
+        m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
         return read.data
 
     def _extract(self, m, entry, offset):

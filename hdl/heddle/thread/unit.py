@@ -177,7 +177,7 @@ class ThreadUnit(Component):
             array.operation.eq(self._operation), array.group.eq(self._steps.group),
             array.keep_buffer.eq(self._late_operation.waiting_for_data), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
             array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
-            array.entry.eq(writer.entry), array.word.eq(writer.place),
+            array.entry.eq(writer.entry), array.entry_ahead.eq(writer.entry_ahead), array.word.eq(writer.place),
         ]
         m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data)]
         m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o)]

@@ -40,6 +40,8 @@ class ResultWriter(Component):
         the one that the lanes are writing.
     entry, place : Out
         Results that the slots give to the port in the next cycle: group and buffer, and the word that is lowest.
+    entry_ahead : Out
+        Combinational: ``entry`` of the next cycle, whenever results leave in that.
     return_lanes, write_product, write_register, write_grant, write_factor, write_word, write_parts, write_lanes
         See ``RegisterPort``.
     event_stalls : Out(1)
@@ -63,6 +65,7 @@ class ResultWriter(Component):
             "writing": Out(WORDS).array(2 if cfg.thread_overlap else 1),
             "destination": Out(REGISTER_BITS).array(2 if cfg.thread_overlap else 1),
             "entry": Out(range(2 * cfg.thread_groups)),
+            "entry_ahead": Out(range(2 * cfg.thread_groups)),
             "place": Out(2),
             "return_lanes": Out(cfg.threads),
             "write_product": Out(1),
@@ -83,7 +86,8 @@ class ResultWriter(Component):
         self._register = Signal(REGISTER_BITS, name="register_of_operation")
         self._run, self._last = Signal(name="run"), Signal(name="last")         # a group leaves the slots; the last one of its word
         self._settle = Signal(name="settle")
-        landed, group, buffer, same = Signal(), Signal(range(cfg.thread_groups)), Signal(), Signal()
+        landed, buffer, same = Signal(), Signal(), Signal()
+        group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 when an operation comes
         lanes, of_group = Signal(cfg.threads, reset_less=True), Signal(cfg.threads)
         after, asked = Signal(WORDS), Signal()
         m.d.comb += [
@@ -91,7 +95,8 @@ class ResultWriter(Component):
             self.pending.eq(self._valid & ~landed & self.landing),
             self._last.eq(self._run & (same | (group == cfg.thread_groups - 1))),
             self.writing[0].eq(Mux(self._valid, self._left, 0)), self.destination[0].eq(self._register),
-            self.entry.eq(Cat(group, buffer)),
+            next_group.eq(Mux(self._run, Mux(self._last, 0, group + 1), group)),
+            self.entry.eq(Cat(group, buffer)), self.entry_ahead.eq(Cat(next_group, Mux(self.ready, self.buffer, buffer))),
             of_group.eq(Cat((group == lane // slots) for lane in range(cfg.threads)) | same.replicate(cfg.threads)),
             self.event_stalls.eq(self.write_product & asked & ~self.write_grant),
         ]
@@ -106,11 +111,10 @@ class ResultWriter(Component):
             self._settle.eq(self._last & ~self._factor),
             self.write_product.eq(self._settle | (self.write_product & ~self.write_grant)),
         ]
-        with m.If(self._run):
-            m.d.sync += group.eq(Mux(self._last, 0, group + 1))
+        m.d.sync += group.eq(next_group)
         with m.If(self.take):
             m.d.sync += [self._valid.eq(1), self._left.eq(self.words), self._register.eq(self.register), lanes.eq(self.lanes),
-                         buffer.eq(self.buffer), landed.eq(0), group.eq(0)]
+                         buffer.eq(self.buffer), landed.eq(0)]
             if cfg.thread_overlap:
                 m.d.sync += same.eq(self.same)
         return m

@@ -26,7 +26,7 @@ from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatWriter", "LoadEngine"]
 
-BEATS_WAITING = 3       # the least with which a queue in distributed RAM takes one a cycle
+BEATS_WAITING = 2       # the least with which a queue takes one a cycle
 
 
 class BeatWriter(Component):
@@ -168,7 +168,7 @@ class LoadEngine(Component):
     Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
     ``i_burst`` to the request, none with ``cfg.tensors``; 3 from a beat to its bank request. Answers may come in any order of the tags,
     interleaved beat by beat. With ``cfg.far_registers`` a queue stands in front of the banks, so that a grant decides about no
-    more than the beat at the banks: 2 cycles more, and ``finish``, ``o_moved`` and ``o_failure`` come a cycle later.
+    more than the beat at the banks: a cycle more, and ``finish``, ``o_moved`` and ``o_failure`` come a cycle later.
     A bank conflict holds ``read_data``. Reset forgets all bursts (reset memory as well) [S1.1, docs/units/tmau.md].
 
     Parameters
@@ -259,7 +259,7 @@ class LoadEngine(Component):
             connect(m, writer.o_moved, flipped(self.o_moved))
             connect(m, writer.o_failure, flipped(self.o_failure))
             return Const(0)
-        m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING)
+        m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING, registered=False)     # the writer has registers
         m.submodules.moved = moved = Buffer(barrier_arrival_layout)
         link(m, located, beats.i)
         link(m, beats.o, writer.i)

@@ -221,6 +221,6 @@ async def latency(dut):
     beat_blocks = max(1, bench_config().axi_bytes // 16)
     bench, rates = await measured(dut, [LOAD], beat_blocks, 24, Stalls(latency=(2, 2)))
     assert bench.times["read_request"][0] - bench.times["operation"][0] == 5 - bench.cfg.tensors
-    assert bench.times["bank_write"][0] - bench.times["read_data"][0] == 3 + 2 * bench.cfg.far_registers
+    assert bench.times["bank_write"][0] - bench.times["read_data"][0] == 3 + bench.cfg.far_registers
     if bench.cfg.axi_bytes >= 16 and bench.cfg.axi_reads > 8:
         assert rates[0] >= (0.45 if bench.cfg.far_registers else 0.9), rates

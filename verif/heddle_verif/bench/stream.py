@@ -15,17 +15,17 @@ ITEMS = 400
 SHAPE = data.StructLayout({"signed": signed(5), "array": data.ArrayLayout(3, 3)})
 
 
-def make_unit(depth):
+def make_unit(depth, registered=True):
     """The design under test: a queue, or a buffer when ``depth`` is None."""
-    return Buffer(SHAPE) if depth is None else Queue(SHAPE, depth)
+    return Buffer(SHAPE) if depth is None else Queue(SHAPE, depth, registered)
 
 
 class StreamBench(Bench):
-    """``parameters``: ``depth`` (None for a buffer)."""
+    """``parameters``: ``depth`` (None for a buffer), ``registered``."""
 
     def __init__(self, dut):
         depth = bench_parameters()["depth"]
-        self.unit = make_unit(depth)
+        self.unit = make_unit(**bench_parameters())
         self.depth = depth or 2
         self.latency = 1 if depth is None else self.unit.latency
         super().__init__(dut, self.unit, idle_limit=300)

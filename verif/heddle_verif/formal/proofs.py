@@ -27,6 +27,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="queue_5", make=lambda: StreamSpec(5), says=_STREAM, bounded=6, cover=15, unbounded="pdr"),
     Proof(name="queue_5_block", make=lambda: StreamSpec(5, distributed_rows=2), says=_STREAM + "; synchronous read", bounded=6, cover=15,
           unbounded="pdr"),
+    Proof(name="queue_3_unregistered", make=lambda: StreamSpec(3, registered=False), says=_STREAM, bounded=6, cover=12, unbounded="pdr"),
     Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
     Proof(name="tokens_ahead", make=lambda: TokensSpec(4, ahead=True), says=_TOKENS + ", mm ahead of loads", bounded=4, cover=12,
           unbounded="pdr"),

@@ -14,9 +14,9 @@ __all__ = ["StreamSpec"]
 class _Queue(stream.Queue):
     """A queue whose read is synchronous from another number of rows on."""
 
-    def __init__(self, shape, depth, distributed_rows):
+    def __init__(self, shape, depth, distributed_rows, registered):
         self._distributed_rows = distributed_rows
-        super().__init__(shape, depth)
+        super().__init__(shape, depth, registered)
 
     def elaborate(self, platform):
         with mock.patch.object(stream, "DISTRIBUTED_ROWS", self._distributed_rows):
@@ -29,14 +29,15 @@ class StreamSpec(Component):
     Also: capacity and ``level`` are what the page says; a queue takes an item unless it is full.
     """
 
-    def __init__(self, depth, bits=2, distributed_rows=stream.DISTRIBUTED_ROWS):
-        self._depth, self._bits, self._distributed_rows = depth, bits, distributed_rows
+    def __init__(self, depth, bits=2, distributed_rows=stream.DISTRIBUTED_ROWS, registered=True):
+        self._depth, self._bits, self._distributed_rows, self._registered = depth, bits, distributed_rows, registered
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
         depth = self._depth or 2
-        m.submodules.dut = dut = _Queue(self._bits, depth, self._distributed_rows) if self._depth else stream.Buffer(self._bits)
+        m.submodules.dut = dut = (_Queue(self._bits, depth, self._distributed_rows, self._registered) if self._depth
+                                  else stream.Buffer(self._bits))
         any_stream(m, dut.i, "i")
         any_sink(m, dut.o, "o")
         inside = tracked_item(m, dut.i.valid & dut.i.ready, dut.o.valid & dut.o.ready, dut.i.payload, dut.o.payload, depth)
