@@ -151,10 +151,11 @@ class ResultWriter(Component):
 
     def _place(self, m, after, parts):
         """The word, or the chunk of ``dot`` bytes, whose turn it is, and what is left behind it; returns the number of the chunk."""
-        lowest, chunk = Signal(2), Signal(2 - exact_log2(parts))
+        lowest, chunk, next_left = Signal(2, reset_less=True), Signal(2 - exact_log2(parts)), Signal(WORDS)
+        m.d.comb += next_left.eq(Mux(self.ready, self.words, after))        # if an operation comes or not
         for number in reversed(range(WORDS)):
-            with m.If(self._left[number]):
-                m.d.comb += lowest.eq(number)
+            with m.If(next_left[number]):
+                m.d.sync += lowest.eq(number)
         m.d.comb += [
             chunk.eq(lowest[exact_log2(parts):]),
             self.place.eq(Mux(self._factor, Cat(C(0, exact_log2(parts)), chunk), lowest)),

@@ -2,7 +2,7 @@
 
 import itertools
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -69,12 +69,15 @@ class BeatReader(Component):
         m = Module()
         full = Signal()
         allowed, beat, wanted, split, ready = self._incoming(m, full)
-        granted = Signal(BANKS)         # banks of this part of the beat that were granted in earlier cycles
         complete = Signal()
         written = Signal()              # ... and goes to the bus
         ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self._kept
         part_read = Signal()
         now = Signal(BANKS)
+        granted = Const(0, BANKS)       # banks of this part of the beat granted in earlier cycles; a beat that is kept has one bank
+        if not self._kept:
+            granted = Signal(BANKS)
+            m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
         m.d.comb += [
             self.bank_read.request.eq(Mux(allowed, wanted & ~granted, 0)),
             now.eq(self.bank_read.request & self.bank_read.grant),
@@ -86,7 +89,6 @@ class BeatReader(Component):
         ]
         if self.cfg.tensors:
             m.d.comb += self.read.eq(Mux(complete, beat.ends, 0))
-        m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
         with m.If(part_read):
             m.d.sync += self._second.eq(split)
         taken = self.o.valid & self.o.ready

@@ -8,7 +8,9 @@ from ..constants import BANK_BYTES
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .swizzle import swizzle_bits
 
-__all__ = ["BeatRequester", "beat_layout"]
+__all__ = ["BEATS_WAITING", "BeatRequester", "beat_layout"]
+
+BEATS_WAITING = 2       # beats in front of the banks with ``cfg.far_registers``: the least with which a queue takes one a cycle
 
 
 def beat_layout(cfg):

@@ -16,6 +16,7 @@ from ..layouts import (
     read_request_layout,
 )
 from ..stream import Buffer, Queue, link
+from .beats import BEATS_WAITING
 from .burst_request import request_burst
 from .fill import FillBeats
 from .generator import burst_layout, unit_bytes, units_per_beat
@@ -25,8 +26,6 @@ from .slots import SlotRing
 from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatWriter", "LoadEngine"]
-
-BEATS_WAITING = 2       # the least with which a queue takes one a cycle
 
 
 class BeatWriter(Component):

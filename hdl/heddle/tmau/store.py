@@ -18,7 +18,7 @@ from ..layouts import (
 )
 from ..stream import Queue, link
 from .beat_reader import BeatReader
-from .beats import BeatRequester
+from .beats import BEATS_WAITING, BeatRequester, beat_layout
 from .burst_request import request_burst
 from .generator import burst_layout
 from .slots import SlotRing
@@ -32,7 +32,8 @@ class StoreEngine(Component):
     """Writes bursts of shared memory to global memory, up to ``cfg.axi_writes`` at a time.
 
     Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
-    ``i_burst`` to the request, none with ``cfg.tensors``. Bytes of partial first and last beats that do not belong to the transfer have
+    ``i_burst`` to the request, none with ``cfg.tensors``. With ``cfg.far_registers`` a queue stands in front of the banks, as in
+    ``LoadEngine``. Bytes of partial first and last beats that do not belong to the transfer have
     no strobe. Reset forgets all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
 
     Parameters
@@ -93,12 +94,20 @@ class StoreEngine(Component):
         if self.cfg.tensors:
             m.d.comb += self.read.eq(reader.read)
         link(m, bursts.o, requester.i)
-        link(m, requester.o, reader.i)
+        link(m, self._ahead(m, requester.o), reader.i)
         link(m, reader.o, self.write_data)
         link(m, reader.o_moved, self.o_moved)
         connect(m, reader.bank_read, flipped(self.bank_read))
         self._responses(m, slots, slots.take & outside)
         return m
+
+    def _ahead(self, m, beats):
+        """The beats for the reader, with ``far_registers`` through a queue: a grant then decides about the beat at the banks only."""
+        if not self.cfg.far_registers:
+            return beats
+        m.submodules.beats = queue = Queue(beat_layout(self.cfg), BEATS_WAITING, registered=False)
+        link(m, beats, queue.i)
+        return queue.o
 
     def _responses(self, m, slots, outside):
         """Free the slot of each response, its error first; and that of a burst that lies outside."""

@@ -73,6 +73,7 @@ class ThreadBench(GlobalMemorySide):
         self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
         self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
+        self.denied = False             # so was a request to a bank
         self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
         self.reads, self.read_beat = deque(), None
         self.write_requests, self.write_beats, self.responses, self.response = deque(), [], deque(), None
@@ -157,7 +158,9 @@ class ThreadBench(GlobalMemorySide):
             self.cycle += 1
             self.busy, self.pending = bool(dut.busy.value), bool(dut.writes_pending.value)
             self.register_events += int(dut.event_register_stalls.value)
-            self.conflict_events += int(dut.event_thread_bank_conflicts.value)
+            conflict = bool(dut.event_thread_bank_conflicts.value)
+            assert conflict or not self.denied, "a request was not granted a cycle before: that is a conflict"
+            self.conflict_events += conflict
             self._registers()
             self._banks()
             self._completions()
@@ -247,6 +250,7 @@ class ThreadBench(GlobalMemorySide):
                         shared[address + i] = value[i]
                 self.times["bank_write"].append(self.cycle)
         self.moved += bool(read & granted) + bool(write & taken)
+        self.denied = bool(read & ~granted | write & ~taken)
         for name in ("bank_read", "bank_write"):
             self.port(f"{name}__grant").value = sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS))
 
