@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..datapath.gates import any_of, at_most_one
 from .layouts import group_layout, walked_layout
-from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b
+from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b, one_word
 
 __all__ = ["GroupWalk"]
 
@@ -118,14 +118,9 @@ class GroupWalk(Component):
             return (self.i.fetched == 0) | ((later == 0) & last_part)
         final = Signal(name="final", reset_less=True)       # of the groups behind the first one
         with m.If(self.advance & self.valid):
-            m.d.sync += final.eq(Mux(last_part, at_most_one(later) & ((self.i.kb == 0) | self._one_word),
+            m.d.sync += final.eq(Mux(last_part, at_most_one(later) & one_word(self.cfg, self.i),
                                      (later == 0) & (part + 1 == self.i.kb)))
         return Mux(begun, final, self.i.single)
-
-    @property
-    def _one_word(self):
-        """With transposed B each column has one word."""
-        return self.i.transpose if self.cfg.transpose else 0
 
     def _columns(self, m, lanes_b, todo, later):
         """Which columns of the step the group has: for each column of the group, one hot, its position."""

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Cat
 
-__all__ = ["COLUMN_MODES", "POSITIONS_A", "column_modes", "column_place", "columns_together", "one_hot_lanes_b",
+__all__ = ["COLUMN_MODES", "POSITIONS_A", "column_modes", "column_place", "columns_together", "one_hot_lanes_b", "one_word",
            "position_steps", "slot_place"]
 
 POSITIONS_A = 4         # columns of a step at most
@@ -46,3 +46,8 @@ def slot_place(slots, lanes_b, slot):
 def one_hot_lanes_b(kb):
     """One hot: 1, 2 or 4 lanes along k, from field ``kb``."""
     return Cat(kb == 0, kb == 1, kb[1])
+
+
+def one_word(cfg, step):
+    """Whether each column of a step, or of an operation, has one word along k; with transposed B it does, merges or not."""
+    return (step.kb == 0) | (step.transpose if cfg.transpose else 0)

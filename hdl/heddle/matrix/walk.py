@@ -9,7 +9,7 @@ from ..datapath.gates import any_of, at_most_one
 from ..isa.layout import LoopOrder
 from ..layouts import matrix_operation_layout
 from .layouts import walked_layout
-from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, position_steps
+from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
 
 __all__ = ["StepWalk"]
 
@@ -268,5 +268,4 @@ class StepWalk(Component):
 
     def _single(self, operation, fetched):
         """Whether a step has one word at most: one column of one word along k, or none."""
-        one_word = (operation.kb == 0) | (operation.transpose if self.cfg.transpose else 0)
-        return (fetched == 0) | (at_most_one(fetched) & one_word)
+        return (fetched == 0) | (at_most_one(fetched) & one_word(self.cfg, operation))

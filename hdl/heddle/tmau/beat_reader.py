@@ -71,6 +71,7 @@ class BeatReader(Component):
         allowed, beat, wanted, split, ready = self._incoming(m, full)
         complete = Signal()
         written = Signal()              # ... and goes to the bus
+        # A beat may be granted in the cycle that decides about the next one.
         ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self._kept
         part_read = Signal()
         now = Signal(BANKS)
