@@ -135,11 +135,16 @@ def test_reset_goes_over_the_clock_network():
     design.cells["table"] = {"type": "LUT4", "connections": {"A": [RESET]}, "port_directions": {"A": "input"}}
     netlist = {"modules": {"top": {"cells": design.cells, "ports": {"rst": {"bits": [RESET]}},
                                    "netnames": {"all": {"bits": list(range(design.bits))}}}}}
-    before = [name for name, cell in design.cells.items() if cell["connections"].get("LSR") == [RESET]]
-    assert globalise_reset(netlist) == len(before) == 18
+    without = [cell for cell in design.cells.values() if cell["connections"].get("LSR") == ["0"]]
+    starts_at_one, has_another = without[:2]
+    starts_at_one["parameters"]["REGSET"], has_another["connections"]["LSR"] = "SET", [ENABLE]
+    flip_flops = [cell for cell in design.cells.values() if cell["type"] == "TRELLIS_FF"]
+    assert globalise_reset(netlist) == len(flip_flops) - 2 == 34
     buffer = design.cells["global_reset"]["connections"]
     assert buffer["CLKI"] == design.cells["table"]["connections"]["A"] == [RESET]
-    assert all(design.cells[name]["connections"]["LSR"] == buffer["CLKO"] for name in before)
+    assert starts_at_one["connections"]["LSR"] == ["0"] and has_another["connections"]["LSR"] == [ENABLE]
+    reset = [cell for cell in flip_flops if cell is not starts_at_one and cell is not has_another]
+    assert all(cell["connections"]["LSR"] == buffer["CLKO"] and cell["parameters"]["SRMODE"] == "LSR_OVER_CE" for cell in reset)
 
 
 def test_zeros_at_adders_become_part_of_their_tables():

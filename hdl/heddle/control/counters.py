@@ -37,7 +37,7 @@ class PerformanceCounters(Component):
     index, value
         ``value`` is the counter at ``index`` (order of ``heddle.registers.counter_addresses``), one cycle later.
     settled
-        ``value`` is exact: two rounds of additions have passed since ``enable`` was high.
+        ``value`` is exact: two rounds of additions and the registers in front of them have passed since ``enable`` was high.
     """
 
     def __init__(self, cores=1, absent=()):
@@ -55,6 +55,7 @@ class PerformanceCounters(Component):
         m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
         slot = Signal(range(self._slots))           # the counter whose turn it is
         slot_s1 = Signal.like(slot)
+        slot_s2 = Signal.like(slot)
         amounts_s1 = []                             # what each adds in its turn, zero in that of others
         lapped = Signal()                           # every word was written since ``clear``
         cycles_carry = Signal()
@@ -75,28 +76,30 @@ class PerformanceCounters(Component):
             with m.If(self.clear):
                 m.d.sync += recent.eq(0)
 
+        amount_s2 = Signal(max(map(len, amounts_s1)), reset_less=True)      # the counters stand all over a chip
         turn, host = totals.read_port(domain="comb"), totals.read_port(domain="comb")
         write = totals.write_port()
         total = Signal(33)
         m.d.sync += [
-            slot_s1.eq(slot),
+            slot_s1.eq(slot), slot_s2.eq(slot_s1), amount_s2.eq(any_of(amounts_s1)),
             self.value.eq(Mux(lapped, host.data, 0)),
         ]
-        with m.If(slot_s1 == self._slots - 1):
+        with m.If(slot_s2 == self._slots - 1):
             m.d.sync += lapped.eq(1)
         with m.If(self.clear):      # a new round, whose words replace what is in the memory
-            m.d.sync += [slot.eq(0), slot_s1.eq(0), lapped.eq(0)]
+            m.d.sync += [slot.eq(0), slot_s1.eq(0), slot_s2.eq(0), lapped.eq(0)]
         m.d.comb += [
-            host.addr.eq(self.index), turn.addr.eq(slot_s1),
-            total.eq(Mux(lapped, turn.data, 0) + any_of(amounts_s1)),
-            write.addr.eq(slot_s1), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
-            cycles_carry.eq(total[32] & (slot_s1 == self._names.index("cycles"))),
+            host.addr.eq(self.index), turn.addr.eq(slot_s2),
+            total.eq(Mux(lapped, turn.data, 0) + amount_s2),
+            write.addr.eq(slot_s2), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
+            cycles_carry.eq(total[32] & (slot_s2 == self._names.index("cycles"))),
         ]
 
-        waiting = Signal(range(2 * self._slots + 1))
+        settling = 2 * self._slots + 4              # two rounds, and the registers on the way
+        waiting = Signal(range(settling + 1))
         m.d.comb += self.settled.eq((waiting == 0) & ~self.enable)
         with m.If(self.enable | self.clear):
-            m.d.sync += waiting.eq(2 * self._slots)
+            m.d.sync += waiting.eq(settling)
         with m.Elif(waiting != 0):
             m.d.sync += waiting.eq(waiting - 1)
         return m

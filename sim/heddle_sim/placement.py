@@ -1,0 +1,130 @@
+"""Moves cells that nextpnr has placed far from those that they are connected to.
+
+Where tiles are full, its placer takes the next free site in the row, which may be half the chip away, and what it does afterwards
+moves cells by a few tiles only. A few hundred such cells make the longest paths.
+"""
+
+import numpy as np
+
+from .placed_group import PlacedGroup
+from .placed_sites import SLICES, PlacedSites, is_plain_table
+from .placed_timing import PlacedTiming
+
+__all__ = ["improve_placement"]
+
+SWEEPS = 40
+LONG = 0.85             # of the longest path: those above are looked at
+BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
+LEAST_NS = 0.15         # what a move has to gain
+ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
+WIRE_NS = 0.05          # that a path may be longer for a tile of wire less
+CHOICES = 8             # slices whose contents would be replaced
+TILES = 400             # that are tried, the best first
+
+
+def improve_placement(netlist, report=lambda text: None):
+    """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns how many moves were made.
+
+    Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
+    what is in another: each to the tile where the longest path through it is the shortest. Adders, memories and blocks stay.
+    """
+    cells = {name: cell for name, cell in netlist["modules"]["top"]["cells"].items() if not name.startswith("empty_")}
+    sites = PlacedSites(netlist["modules"]["top"]["cells"])
+    timing, moves = PlacedTiming(cells, sites.place), 0
+    for sweep in range(SWEEPS):
+        nets = timing.update()
+        longest = timing.arrival[nets[0]] + timing.remaining[nets[0]]
+        mover = _Mover(cells, sites, timing, LONG * longest)
+        made = sum(mover.move(name) for name in mover.on_long_paths(nets))
+        report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
+        moves += made
+        if not made:
+            break
+    return moves
+
+
+class _Mover:
+    """Moves cells on paths longer than ``limit``."""
+
+    def __init__(self, cells, sites, timing, limit):
+        self._cells, self._sites, self._timing, self._limit = cells, sites, timing, limit
+
+    def on_long_paths(self, nets):
+        """Cells at the ends of the nets (those with the longest paths first) that have paths longer than the limit, once each."""
+        found, timing = {}, self._timing
+        for net in nets:
+            longest = timing.arrival[net] + timing.remaining[net]
+            if longest < self._limit:
+                break
+            found[timing.drivers[net][0]] = None
+            for name, port in timing.readers[net]:
+                if timing.through(net, name, port) > longest - BESIDE_NS:
+                    found[name] = None
+        return found
+
+    def move(self, name):
+        """Move a cell with what it is tied to; returns whether that was worth it."""
+        place = self._sites.slice_of(name)
+        if place is None:
+            return False
+        return self._move_half(name, place) or self._swap_slices(place)
+
+    def _tiles(self, group, here, now):
+        """Where the longest path through a group is shorter than now, the best first: (cost, tile)."""
+        tiles = self._sites.tiles
+        longest = group.longest(tiles)
+        cost = np.maximum(longest, ENOUGH * self._limit) + WIRE_NS * (group.wires(tiles) - group.wires(here))
+        cost[longest > now - LEAST_NS] = np.inf
+        best = np.argsort(cost, kind="stable")[:TILES]
+        return [(cost[index], tuple(map(int, tiles[index]))) for index in best if cost[index] < np.inf]
+
+    def _move_half(self, name, place):
+        table, flip_flop = self._parts(name)
+        group, here = PlacedGroup(self._timing, [part for part in (table, flip_flop) if part]), np.array([place[0]])
+        now = group.longest(here)[0]
+        if not group.names or now < self._limit:
+            return False
+        for _, tile in self._tiles(group, here, now):
+            found = self._sites.find(tile, table, flip_flop)
+            if found:
+                for part in group.names:
+                    self._sites.move(part, tile, *found)
+                return True
+        return False
+
+    def _swap_slices(self, place):
+        names = self._sites.contents(*place)
+        if not names:
+            return False
+        group, here = PlacedGroup(self._timing, names), np.array([place[0]])
+        now = group.longest(here)[0]
+        if now < self._limit:
+            return False
+        found = []
+        for cost, tile in self._tiles(group, here, now):
+            for part in SLICES:
+                others = self._sites.contents(tile, part)
+                if others is None or not self._sites.swap_fits(place, (tile, part)):
+                    continue
+                replaced, there = PlacedGroup(self._timing, others), np.array([tile])
+                if replaced.longest(here)[0] <= now - LEAST_NS:
+                    cost += WIRE_NS * (replaced.wires(here) - replaced.wires(there))[0]
+                    found.append((cost, tile, part))
+            if len(found) >= CHOICES:
+                break
+        if found:
+            self._sites.swap(place, min(found)[1:])
+        return bool(found)
+
+    def _parts(self, name):
+        """The table and the flip-flop (or None) in one half of a slice that have to move together."""
+        cell = self._cells[name]
+        if is_plain_table(cell):
+            readers = {port: reader for net in cell["connections"].get("F", ()) for reader, port in self._timing.readers.get(net, ())}
+            return (None, None) if "F1" in readers else (name, readers.get("DI"))
+        if cell["type"] != "TRELLIS_FF":
+            return None, None
+        if not cell["connections"].get("DI"):
+            return None, name
+        table = self._timing.drivers.get(cell["connections"]["DI"][0], (None,))[0]
+        return self._parts(table) if table and is_plain_table(self._cells[table]) else (None, None)

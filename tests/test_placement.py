@@ -1,0 +1,185 @@
+"""Moves of cells between placing and routing."""
+
+from collections import defaultdict
+
+import pytest
+from heddle_sim.placed_sites import PlacedSites
+from heddle_sim.placed_timing import PlacedTiming, wire_delay
+from heddle_sim.placement import improve_placement
+
+OUTPUTS = {"F", "Q", "OFX", "FCO"}
+
+
+def cell(kind, site, parameters=None, **nets):
+    return {"type": kind, "parameters": parameters or {}, "attributes": {"NEXTPNR_BEL": site},
+            "connections": {port: [net] for port, net in nets.items()},
+            "port_directions": {port: "output" if port in OUTPUTS else "input" for port in nets}}
+
+
+def table(site, **nets):
+    return cell("TRELLIS_COMB", site, **nets)
+
+
+def register(site, **nets):
+    return cell("TRELLIS_FF", site, {"LSRMUX": "LSR"}, CLK=1, **nets)
+
+
+def filled(columns, rows):
+    """An unconnected table in each tile: so it is known that the tile has slices."""
+    return {f"filled_{x}_{y}": table(f"X{x}/Y{y}/SLICED.K1") for x in columns for y in rows}
+
+
+def given(cell):
+    """With a site that was given to the placer."""
+    cell["attributes"]["BEL_STRENGTH"] = f"{6:032b}"
+    return cell
+
+
+def stray():
+    """A table half the chip away from the registers before and behind it, which stay."""
+    return filled(range(2, 80), range(18, 23)) | {
+        "before": given(register("X10/Y20/SLICEA.FF0", M=9, Q=10)), "stray": table("X70/Y20/SLICEA.K0", A=10, F=11),
+        "behind": given(register("X14/Y20/SLICEA.FF0", M=11, Q=12)),
+        "reader": given(register("X15/Y20/SLICEA.FF0", M=12, Q=13))}
+
+
+def improve(cells):
+    before = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
+    moves = improve_placement({"modules": {"top": {"cells": cells}}})
+    after = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
+    assert len(set(after.values())) == len(after), "two cells in one place"
+    check_slices(cells)
+    return moves, {name for name in cells if before[name] != after[name]}
+
+
+def check_slices(cells):
+    """What the chip asks of the cells of a slice and of a tile, as its handbook and nextpnr have it."""
+    drivers = {net: name for name, of in cells.items() for port, (net,) in of["connections"].items() if port in OUTPUTS}
+    resets, controls = defaultdict(set), defaultdict(set)
+    for of in cells.values():
+        tile, _, place = of["attributes"]["NEXTPNR_BEL"].rpartition("/")
+        inside = [of["connections"][port][0] for port in ("DI", "F1") if port in of["connections"]]
+        assert all(cells[drivers[net]]["attributes"]["NEXTPNR_BEL"].startswith(f"{tile}/{place.split('.')[0]}.") for net in inside)
+        if of["type"] == "TRELLIS_FF":
+            resets[tile].add(str(of["connections"].get("LSR")))
+            controls[tile, place.split(".")[0]].add(str([of["connections"].get(port) for port in ("CE", "LSR", "CLK")]))
+    assert all(len(of_tile) == 1 for of_tile in (*resets.values(), *controls.values()))
+
+
+def test_a_stray_table_comes_back():
+    cells = stray()
+    assert improve(cells) == (1, {"stray"})
+    assert 8 <= PlacedSites(cells).place["stray"][0] <= 16
+
+
+def test_a_pair_moves_together():
+    cells = stray() | {"behind": register("X70/Y20/SLICEA.FF0", DI=11, Q=12)}
+    del cells["before"]
+    cells["memory"] = cell("DP16KD", "X12/Y22/EBR0") | {"connections": {"DOA0": [10]}, "port_directions": {"DOA0": "output"}}
+    assert improve(cells)[1] == {"stray", "behind"}
+    sites = [cells[name]["attributes"]["NEXTPNR_BEL"] for name in ("stray", "behind")]
+    assert sites[0].replace("K", "FF") == sites[1]
+
+
+def test_a_table_of_five_inputs_moves_with_its_slice():
+    cells = stray()
+    del cells["stray"]
+    cells |= {"low": table("X70/Y20/SLICEA.K0", A=10, F1=8, M=10, OFX=11), "high": table("X70/Y20/SLICEA.K1", A=10, F=8)}
+    assert {"low", "high"} <= improve(cells)[1]
+    assert 8 <= PlacedSites(cells).place["low"][0] <= 16
+
+
+def test_slices_change_places_where_no_site_is_free():
+    cells = {f"filled_{x}_{y}_{part}": register(f"X{x}/Y{y}/SLICE{part}.FF0", M=7, Q=1000 + 100 * x + 10 * y + number, LSR=30, CE=500 + x)
+             for x in range(2, 12) for y in (3, 4) for number, part in enumerate("ABCD")}
+    cells |= {"before": register("X2/Y3/SLICEA.FF0", M=9, Q=10, LSR=30), "stray": register("X11/Y4/SLICED.FF0", M=10, Q=11, CE=20, LSR=30),
+              "end": register("X2/Y3/SLICEB.FF0", M=11, Q=12, LSR=30)}
+    replaced = ("filled_2_3_A", "filled_2_3_B", "filled_11_4_D")
+    for name in replaced:
+        del cells[name]
+    moved = improve(cells)[1]
+    assert "stray" in moved and any(name.startswith("filled") for name in moved)
+    assert PlacedSites(cells).place["stray"][0] < 6
+
+
+def test_given_sites_stay():
+    cells = stray()
+    given(cells["stray"])
+    assert "stray" not in improve(cells)[1]
+
+
+def test_nothing_moves_where_nothing_is_gained():
+    cells = stray()
+    for name in ("before", "behind", "reader"):
+        del cells[name]["attributes"]["BEL_STRENGTH"]
+    for name, site in {"before": "A.FF0", "stray": "B.K0", "behind": "C.FF0", "reader": "D.FF0"}.items():
+        cells[name]["attributes"]["NEXTPNR_BEL"] = f"X12/Y20/SLICE{site}"
+    assert improve(cells) == (0, set())
+
+
+@pytest.mark.parametrize("kind", ["CCU2", "DPRAM"])
+def test_adders_and_memories_stay(kind):
+    cells = stray()
+    cells["stray"]["parameters"]["MODE"] = kind
+    assert "stray" not in improve(cells)[1]
+
+
+TILE = "X5/Y5/SLICE"
+FULL = {f"{part}{half}": table(f"{TILE}{part}.K{half}") for part in "ABCD" for half in (0, 1)}
+
+
+def found(present, table=None, flip_flop=None, moving=None):
+    cells = present | filled([6], [5]) | {"moving": moving} if moving else present | filled([6], [5])
+    return PlacedSites(cells).find((5, 5), table, flip_flop)
+
+
+def test_a_table_finds_the_half_that_is_left():
+    present = {name: of for name, of in FULL.items() if name != "C1"}
+    assert found(present, "t") == ("C", 1) and found(FULL, "t") is None
+    assert found(present | {"f": register(f"{TILE}C.FF1", DI=3)}, "t") is None, "its flip-flop is fed by another table"
+    assert found(present | {"f": register(f"{TILE}C.FF1", M=3)}, "t") == ("C", 1)
+    present["C0"]["parameters"] = {"MODE": "CCU2"}
+    assert found(present, "t") is None, "half of an adder takes both"
+    assert PlacedSites(present).find((40, 5), "t", None) is None, "no logic there"
+
+
+def test_flip_flops_of_a_slice_share_their_controls():
+    others = {f"{part}0": register(f"{TILE}{part}.FF0", M=3, CE=20, LSR=30) for part in "ABCD"}
+    others |= {f"{part}1": register(f"{TILE}{part}.FF1", M=3, CE=20, LSR=30) for part in "ABD"}
+    alike, other_enable = (register("X6/Y5/SLICEA.FF0", M=4, CE=enable, LSR=30) for enable in (20, 21))
+    assert found(others, None, "moving", alike) == ("C", 1) and found(others, None, "moving", other_enable) is None
+
+
+def test_a_tile_has_one_reset():
+    present = {"A": register(f"{TILE}A.FF0", M=3, LSR=30)}
+    alike, other = (register("X6/Y5/SLICEA.FF0", M=4, LSR=reset) for reset in (30, 31))
+    assert found(present, None, "moving", alike) == ("A", 1) and found(present, None, "moving", other) is None
+
+
+def test_slices_that_change_places_keep_one_reset_in_their_tiles():
+    def fits(beside):
+        cells = filled([6], [5]) | {"one": register(f"{TILE}A.FF0", M=3, LSR=30), "other": register("X6/Y5/SLICEA.FF0", M=4, LSR=31)}
+        return PlacedSites(cells | beside).swap_fits(((5, 5), "A"), ((6, 5), "A"))
+
+    assert fits({}) and fits({"beside": register(f"{TILE}B.FF0", M=5, LSR=31)})
+    assert not fits({"beside": register(f"{TILE}B.FF0", M=5, LSR=30)})
+
+
+def test_delays_add_up():
+    cells = stray()
+    timing = PlacedTiming(cells, PlacedSites(cells).place)
+    nets = timing.update()
+    assert nets[0] in (10, 11) and wire_delay((10, 20), (70, 20)) == pytest.approx(0.36 + 0.12 * 65)
+    assert timing.arrival[11] == pytest.approx(0.52 + wire_delay((10, 20), (70, 20)) + 0.24)
+    assert timing.remaining[10] == pytest.approx(wire_delay((10, 20), (70, 20)) + 0.24 + wire_delay((70, 20), (14, 20)))
+    assert timing.arrival[12] == pytest.approx(0.52)
+
+
+def test_the_two_tables_of_a_larger_one_are_no_loop():
+    """``F1`` and ``M`` lead to ``OFX`` only: the table whose ``F`` goes there may read what that makes."""
+    cells = {"low": table("X5/Y5/SLICEA.K0", A=10, F1=12, M=10, OFX=13), "high": table("X5/Y5/SLICEA.K1", A=10, FXA=13, F=12),
+             "start": register("X5/Y5/SLICEA.FF0", Q=10), "end": register("X5/Y5/SLICEB.FF0", M=13, Q=14)}
+    timing = PlacedTiming(cells, PlacedSites(cells).place)
+    timing.update()
+    near = wire_delay((5, 5), (5, 5))
+    assert timing.arrival[13] == pytest.approx(0.52 + near + 0.24 + 0.2)
