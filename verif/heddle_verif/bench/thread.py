@@ -113,12 +113,14 @@ async def gather_cycles(dut):
         workload.set(8, numbers * stride)
         await bench.idle()
         bench.times["bank_write"].clear()
+        before = bench.conflict_events
         if stride in (16, ROW_BYTES):
             bench.issue(kind=ThreadKind.STORE, access=Access.B32, space=Space.SHARED, c=12, a=8, guard=GUARD_ALWAYS)
             await bench.idle()
             cycles = sorted(set(bench.times["bank_write"]))     # two registers are read for a group
             expected = expected if cfg.shared_writes == BANKS else cfg.threads
             assert len(cycles) == expected and cycles[-1] - cycles[0] < max(expected, 2 * groups), (stride, cycles)
+            assert bench.conflict_events - before == expected - groups, (stride, bench.conflict_events - before)
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
@@ -132,11 +134,13 @@ async def shared_words(dut):
         workload.set(8, chosen * BANK_BYTES)
         await bench.idle()
         bench.times["bank_read"].clear()
+        before = bench.conflict_events
         bench.issue(kind=ThreadKind.LOAD, access=Access.V4, space=Space.SHARED, dst=FIRST_FACTOR_REGISTER, a=8, guard=GUARD_ALWAYS)
         await bench.idle()
         groups = [set(chosen[first:first + bench.slots].tolist()) for first in range(0, cfg.threads, bench.slots)]
         expected = sum(max(np.bincount([word % BANKS for word in group])) for group in groups)
         assert len(set(bench.times["bank_read"])) == expected, (chosen.tolist(), expected)
+        assert bench.conflict_events - before == expected - len(groups), chosen.tolist()
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
