@@ -24,9 +24,8 @@ TABLES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}     # that a cell takes
 FITS = 40_000           # of 83,640
 LANE_MULTIPLIERS, LANE_MEMORIES = 8, 6
 
-# (row, first of the two columns) of the multipliers of each lane, in an order in which neighbours add their sums, from the middle of the
-# chip to both sides: lane 0 gets the sum over all lanes.
-LANE_SITES = [(row, column) for columns in ((4, 2, 0), (7, 9, 11)) for column in columns for row in (34, 10, 58)
+# (row, first of the two columns) of the multipliers of each lane, in an order in which neighbours add their sums.
+LANE_SITES = [(row, column) for columns in ((0, 2, 4), (7, 9, 11)) for column in columns for row in (10, 34, 58)
               if row != 10 or column in (2, 4, 7, 9)]
 
 
@@ -64,9 +63,9 @@ def place_blocks(netlist):
         return 0
     # Block RAMs of the lanes in rows 10 and 34 in row 22, those beside shared memory in its row, those of row 58 in row 70.
     memories = {
-        (22, False): iter(_sites((22,), range(5, -1, -1), MEMORIES)), (22, True): iter(_sites((22,), range(7, 13), MEMORIES)),
-        (46, False): iter(_sites((46,), (1, 0), MEMORIES)), (46, True): iter(_sites((46,), (11, 12), MEMORIES)),
-        (70, False): iter(_sites((70,), range(4, -1, -1), MEMORIES)), (70, True): iter(_sites((70,), range(8, 13), MEMORIES)),
+        (22, False): iter(_sites((22,), range(6), MEMORIES)), (22, True): iter(_sites((22,), range(7, 13), MEMORIES)),
+        (46, False): iter(_sites((46,), (0, 1), MEMORIES)), (46, True): iter(_sites((46,), (11, 12), MEMORIES)),
+        (70, False): iter(_sites((70,), range(5), MEMORIES)), (70, True): iter(_sites((70,), range(8, 13), MEMORIES)),
     }
     placed = []
     for lane, (row, column) in zip(sorted(lanes), LANE_SITES):

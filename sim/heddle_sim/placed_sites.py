@@ -61,18 +61,6 @@ class PlacedSites:
         found = SITE.match(self._cells[name]["attributes"].get("NEXTPNR_BEL", ""))
         return (self.place[name], found[3]) if found and self.place[name] in self._free else None
 
-    def sites_of(self, names):
-        """Sites of tables and flip-flops, for ``restore``."""
-        return {name: self._cells[name]["attributes"]["NEXTPNR_BEL"] for name in names}
-
-    def restore(self, sites):
-        """Put tables and flip-flops back where they were."""
-        for name in sites:
-            del self._at[self._cells[name]["attributes"]["NEXTPNR_BEL"]]
-        for name, site in sites.items():
-            column, row, part, kind, half = SITE.match(site).groups()
-            self._put(name, (int(column), int(row)), part, kind + half)
-
     def contents(self, tile, part):
         """Names of the cells of a slice; None where they are tied to others: adders, memories, tables of more than five inputs."""
         if tile not in self._free or self._at.get(self._site(tile, part, "RAMW")):

@@ -48,7 +48,7 @@ class PlacedTiming:
     Attributes
     ----------
     drivers, readers : dict
-        Cell and port that drives each net, cells and ports that read it; without clocks, nets like them, and pins, which no period limits.
+        Cell and port that drives each net, cells and ports that read it; without clocks and nets like them.
     inputs, outputs : dict
         Of each cell: ports and the nets that they read or drive.
     arcs : dict
@@ -73,8 +73,7 @@ class PlacedTiming:
                         readers[net].append((name, port))
         self.readers = {net: of_net for net, of_net in readers.items() if net in self.drivers and len(of_net) <= SPREAD}
         for net in list(self.drivers):
-            if net not in self.readers or cells[self.drivers[net][0]]["type"] == "TRELLIS_IO":
-                self.readers.pop(net, None)
+            if net not in self.readers:
                 del self.drivers[net]
             else:
                 name, port = self.drivers[net]
@@ -105,10 +104,6 @@ class PlacedTiming:
         delays = [(table_delay(port, output), self.remaining[net]) for output, net in self.outputs[name]]
         return max((delay + rest for delay, rest in delays if delay is not None), default=0.0)
 
-    def longest(self, net):
-        """Nanoseconds of the longest path through a net, at the last ``update``."""
-        return self.arrival[net] + self.remaining[net]
-
     def through(self, net, name, port):
         """Of the longest path through a net to one of its readers."""
         return self.arrival[net] + self._wire(net, name, port) + self.behind(name, port)
@@ -125,7 +120,7 @@ class PlacedTiming:
                                      for port, source, delay in self.arcs[net]), default=self.start(name))
         for net in reversed(self.order):
             self.remaining[net] = max(self._wire(net, name, port) + self.behind(name, port) for name, port in self.readers[net])
-        return sorted(self.drivers, key=self.longest, reverse=True)
+        return sorted(self.drivers, key=lambda net: -self.arrival[net] - self.remaining[net])
 
     def _wire(self, net, name, port):
         return 0.0 if port in INSIDE else wire_delay(self.tile(self.drivers[net][0]), self.tile(name))

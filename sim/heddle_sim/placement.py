@@ -12,40 +12,35 @@ from .placed_timing import PlacedTiming
 
 __all__ = ["improve_placement"]
 
-PATIENCE = 4            # sweeps that may bring no shorter longest path
+SWEEPS = 40
 LONG = 0.85             # of the longest path: those above are looked at
 BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
-WIRE_NS = 0.1           # that a path may be longer for a tile of wire less
+WIRE_NS = 0.05          # that a path may be longer for a tile of wire less
 CHOICES = 8             # slices whose contents would be replaced
 TILES = 400             # that are tried, the best first
 
 
 def improve_placement(netlist, report=lambda text: None):
-    """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns how many cells have another one.
+    """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns how many moves were made.
 
     Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
-    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Wires decide
-    whether the router gets through. Adders, memories and blocks stay. ``report`` gets a line for each sweep over the longest paths.
+    what is in another: each to the tile where the longest path through it is the shortest. Adders, memories and blocks stay.
     """
     cells = {name: cell for name, cell in netlist["modules"]["top"]["cells"].items() if not name.startswith("empty_")}
     sites = PlacedSites(netlist["modules"]["top"]["cells"])
-    timing = PlacedTiming(cells, sites.place)
-    movable = [name for name in cells if sites.slice_of(name)]
-    first = best_sites = sites.sites_of(movable)
-    best, useless, made = float("inf"), 0, 1
-    while made and useless < PATIENCE:
+    timing, moves = PlacedTiming(cells, sites.place), 0
+    for sweep in range(SWEEPS):
         nets = timing.update()
-        longest = timing.longest(nets[0])
-        useless += 1
-        if longest < best:
-            best, best_sites, useless = longest, sites.sites_of(movable), 0
+        longest = timing.arrival[nets[0]] + timing.remaining[nets[0]]
         mover = _Mover(cells, sites, timing, LONG * longest)
         made = sum(mover.move(name) for name in mover.on_long_paths(nets))
-        report(f"{longest:.2f} ns, {made} moves")
-    sites.restore(best_sites)
-    return sum(site != first[name] for name, site in best_sites.items())
+        report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
+        moves += made
+        if not made:
+            break
+    return moves
 
 
 class _Mover:
@@ -58,7 +53,7 @@ class _Mover:
         """Cells at the ends of the nets (those with the longest paths first) that have paths longer than the limit, once each."""
         found, timing = {}, self._timing
         for net in nets:
-            longest = timing.longest(net)
+            longest = timing.arrival[net] + timing.remaining[net]
             if longest < self._limit:
                 break
             found[timing.drivers[net][0]] = None
