@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import numpy as np
 
-__all__ = ["INSIDE", "PlacedTiming", "wire_delay", "wire_delays"]
+__all__ = ["INSIDE", "WIRE_NS", "PlacedTiming", "wire_delay", "wire_delays"]
 
 SPREAD = 1500           # readers of a net that has a network of its own: clock, reset
 NEAR = 5                # tiles in a direction that cost twice as much as those behind
@@ -104,6 +104,10 @@ class PlacedTiming:
         delays = [(table_delay(port, output), self.remaining[net]) for output, net in self.outputs[name]]
         return max((delay + rest for delay, rest in delays if delay is not None), default=0.0)
 
+    def longest(self, net):
+        """Nanoseconds of the longest path through a net, at the last ``update``."""
+        return self.arrival[net] + self.remaining[net]
+
     def through(self, net, name, port):
         """Of the longest path through a net to one of its readers."""
         return self.arrival[net] + self._wire(net, name, port) + self.behind(name, port)
@@ -120,7 +124,7 @@ class PlacedTiming:
                                      for port, source, delay in self.arcs[net]), default=self.start(name))
         for net in reversed(self.order):
             self.remaining[net] = max(self._wire(net, name, port) + self.behind(name, port) for name, port in self.readers[net])
-        return sorted(self.drivers, key=lambda net: -self.arrival[net] - self.remaining[net])
+        return sorted(self.drivers, key=self.longest, reverse=True)
 
     def _wire(self, net, name, port):
         return 0.0 if port in INSIDE else wire_delay(self.tile(self.drivers[net][0]), self.tile(name))

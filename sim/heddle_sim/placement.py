@@ -17,7 +17,7 @@ LONG = 0.85             # of the longest path: those above are looked at
 BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
-WIRE_NS = 0.05          # that a path may be longer for a tile of wire less
+LONGER_NS = 0.05        # that a path may be longer for a tile of wire less
 CHOICES = 8             # slices whose contents would be replaced
 TILES = 400             # that are tried, the best first
 
@@ -26,14 +26,15 @@ def improve_placement(netlist, report=lambda text: None):
     """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns how many moves were made.
 
     Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
-    what is in another: each to the tile where the longest path through it is the shortest. Adders, memories and blocks stay.
+    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Adders, memories
+    and blocks stay.
     """
-    cells = {name: cell for name, cell in netlist["modules"]["top"]["cells"].items() if not name.startswith("empty_")}
-    sites = PlacedSites(netlist["modules"]["top"]["cells"])
+    cells = netlist["modules"]["top"]["cells"]
+    sites = PlacedSites(cells)
     timing, moves = PlacedTiming(cells, sites.place), 0
     for sweep in range(SWEEPS):
         nets = timing.update()
-        longest = timing.arrival[nets[0]] + timing.remaining[nets[0]]
+        longest = timing.longest(nets[0])
         mover = _Mover(cells, sites, timing, LONG * longest)
         made = sum(mover.move(name) for name in mover.on_long_paths(nets))
         report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
@@ -53,7 +54,7 @@ class _Mover:
         """Cells at the ends of the nets (those with the longest paths first) that have paths longer than the limit, once each."""
         found, timing = {}, self._timing
         for net in nets:
-            longest = timing.arrival[net] + timing.remaining[net]
+            longest = timing.longest(net)
             if longest < self._limit:
                 break
             found[timing.drivers[net][0]] = None
@@ -73,7 +74,7 @@ class _Mover:
         """Where the longest path through a group is shorter than now, the best first: (cost, tile)."""
         tiles = self._sites.tiles
         longest = group.longest(tiles)
-        cost = np.maximum(longest, ENOUGH * self._limit) + WIRE_NS * (group.wires(tiles) - group.wires(here))
+        cost = np.maximum(longest, ENOUGH * self._limit) + LONGER_NS * (group.wires(tiles) - group.wires(here))
         cost[longest > now - LEAST_NS] = np.inf
         best = np.argsort(cost, kind="stable")[:TILES]
         return [(cost[index], tuple(map(int, tiles[index]))) for index in best if cost[index] < np.inf]
@@ -108,7 +109,7 @@ class _Mover:
                     continue
                 replaced, there = PlacedGroup(self._timing, others), np.array([tile])
                 if replaced.longest(here)[0] <= now - LEAST_NS:
-                    cost += WIRE_NS * (replaced.wires(here) - replaced.wires(there))[0]
+                    cost += LONGER_NS * (replaced.wires(here) - replaced.wires(there))[0]
                     found.append((cost, tile, part))
             if len(found) >= CHOICES:
                 break
