@@ -7,6 +7,7 @@ from heddle.errors import ErrorCode
 from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.layouts import ThreadKind, thread_operation_layout
 from heddle.thread.alu import Alu
+from heddle.thread.gather import Gather
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
 from heddle_sim.harness import run_bench
@@ -31,6 +32,12 @@ UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
 def test_alu(simulator, seed):
     result = run_bench(Alu(), bench="heddle_verif.bench.alu", simulator=simulator, seed=seed)
     assert result["tests"] == 23
+
+
+@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(NARROW.replace(name="far_pair", far_registers=True), id="far_pair")])
+def test_gather(cfg, simulator, seed):
+    result = run_bench(Gather(cfg), bench="heddle_verif.bench.gather", cfg=cfg, simulator=simulator, seed=seed)
+    assert result["tests"] == 14
 
 
 @pytest.mark.parametrize("cfg", UNITS)

@@ -24,6 +24,7 @@ from heddle.datapath.lane import Lane
 from heddle.datapath.reduction_tree import ReductionTree
 from heddle.front.tokens import Tokens
 from heddle.front.unit import FrontEnd
+from heddle.thread.gather import Gather
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.build_cache import build_directory
 from heddle_sim.harness import BenchFailure, run_bench
@@ -65,9 +66,9 @@ UNITS = {
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
-    "gather": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*gather", simulator="verilator",
-                     tests=(("thread", "every_place|dependent_operations|gather_cycles|shared_words"),
-                            ("thread", "random_operations|operation_cycles|start_and_stop|reset_under_way|errors"))),
+    "gather": Target(make=lambda: Gather(TINY), configuration=TINY,
+                     tests=(("gather", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("gather", "offer=0.3|reset_under_way"),
+                            ("gather", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"

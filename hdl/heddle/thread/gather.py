@@ -23,8 +23,8 @@ class Gather(Component):
     store: as many as threads store to one bank). Requests wait for their grants bank by bank; the next threads are chosen when
     all are granted.
 
-    Latency without stalls: group taken, requests one cycle later on the ports, ``ready`` for the next group in the same cycle;
-    data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With ``cfg.far_registers`` a
+    Latency without stalls: requests on the ports two cycles after the group was taken, ``ready`` for the next group in the cycle
+    between; data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With ``cfg.far_registers`` a
     buffer comes first: a cycle more, and ``ready`` does not depend on the grants.
 
     Members
