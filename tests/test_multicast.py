@@ -138,10 +138,11 @@ def test_random_copies(cores, backend, seed):
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("part", range(3))
 @pytest.mark.parametrize("cores", CONFIGS)
-def test_random_copies_long(cores, seed):
-    rng = np.random.default_rng(seed + 1)
-    for _ in range(60):
+def test_random_copies_long(cores, part, seed):
+    rng = np.random.default_rng([seed, part])
+    for _ in range(20):
         with make(cores, "verilator", rng) as device:
             for _ in range(20):
                 check(device, rng, int(rng.integers(1, 16)))

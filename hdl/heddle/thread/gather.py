@@ -24,8 +24,8 @@ class Gather(Component):
     all are granted.
 
     Latency without stalls: requests on the ports two cycles after the group was taken, ``ready`` for the next group in the cycle
-    between; data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With ``cfg.far_registers`` a
-    buffer comes first: a cycle more, and ``ready`` does not depend on the grants.
+    between; data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With
+    ``cfg.far_registers`` a buffer comes first: a cycle more, and ``ready`` does not depend on the grants.
 
     Members
     -------
