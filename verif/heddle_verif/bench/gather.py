@@ -11,11 +11,12 @@ from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.layout import ACCESS_BYTES, Access
 from heddle.layouts import SHARED_READ_LATENCY
 from heddle.thread.gather import placement_layout
-from heddle_sim.golden.bank_access import gather_cycles
+from heddle_sim.golden.bank_access import banks_of, gather_cycles
 from heddle_sim.harness import bench_config
 
+from .thread_workload import STORES
+
 WORD_BYTES = 4
-STORES = [Access.B32, Access.V2, Access.V4, Access.U16, Access.U8]
 
 
 @dataclass
@@ -82,12 +83,13 @@ class Model:
         far = self.cfg.far_registers
         arriving = self.entered[0] if self.entered else None if far else offered
         returning, group = self.flying[0]
+        requesting = bool(self.loads or self.stores)
         outputs = {
             "ready": buffer_ready if far else room, "occupied": self.group is not None or bool(self.entered),
-            "requesting": bool(self.loads or self.stores), "storing": bool(self.stores),
-            "in_flight": bool(self.loads or self.stores or any(slots for slots, _ in self.flying)),
+            "requesting": requesting, "storing": bool(self.stores),
+            "in_flight": requesting or any(slots for slots, _ in self.flying),
             "event_conflicts": denied or (choose and bool(left)),
-            "loads": dict(self.loads), "stores": dict(self.stores), "returning": dict(returning), "return_group": group,
+            "loads": self.loads, "stores": self.stores, "returning": returning, "return_group": group,
         }
         self.flying.append((granted, self.asking_group))
         self.asking = {slot: place for slot, place in self.asking.items() if slot not in granted}
@@ -100,7 +102,7 @@ class Model:
         if far and offered and buffer_ready:
             self.entered.append(offered)
         if arriving and room:
-            self.group, self.waiting = arriving, list(arriving.waiting)
+            self.group, self.waiting = arriving, arriving.waiting
         return outputs
 
     def _request(self, operation, first, served):
@@ -120,7 +122,7 @@ class Model:
 
 
 def bank(address):
-    return address // BANK_BYTES % BANKS
+    return int(banks_of(address))
 
 
 class GatherBench:
@@ -137,7 +139,7 @@ class GatherBench:
         if not self.cycles:
             Clock(self.dut.clk, 10, unit="ns").start()
         self.model = Model(self.cfg)
-        self.offered, self.taken = None, False
+        self.offered = None
         self._drive(None, False, False, set(), set())
         self.dut.rst.value = 1
         await RisingEdge(self.dut.clk)
@@ -151,9 +153,8 @@ class GatherBench:
         return Operation(store, access, deque(self.group(access) for _ in range(self.random.randint(1, 5))))
 
     def group(self, access):
-        size, rows = ACCESS_BYTES[access], self.cfg.shared_rows
-        pick = self.random.random
-        style, few = self.random.randrange(5), [self.random.randrange(rows) for _ in range(2)]
+        size = ACCESS_BYTES[access]
+        style, few = self.random.randrange(5), [self.random.randrange(self.cfg.shared_rows) for _ in range(2)]
         steps = {0: BANK_BYTES, 1: ROW_BYTES, 2: size}      # a word each, all of one bank, neighbours
         start = self.random.randrange(self.cfg.shared_bytes)
         address = []
@@ -163,7 +164,7 @@ class GatherBench:
                 place = self.random.choice(few) * ROW_BYTES + place % ROW_BYTES
             address.append(place % self.cfg.shared_bytes // size * size)
         active = self.random.choice([0.0, 0.2, 0.5, 0.9, 1.0])
-        waiting = [slot for slot in range(self.slots) if pick() < active] if active else [self.random.randrange(self.slots)]
+        waiting = [slot for slot in range(self.slots) if self.random.random() < active] if active else [self.random.randrange(self.slots)]
         return Group(self.random.randrange(self.cfg.thread_groups), waiting, address,
                      [self.random.getrandbits(32) for _ in range(self.slots)],
                      self.random.randrange(max(1, size // WORD_BYTES)))
@@ -217,7 +218,7 @@ class GatherBench:
 
     # -- the run --------------------------------------------------------------------------------
 
-    async def step(self, operation, offered=None, drop=False):
+    async def step(self, operation, offered, drop):
         """A cycle; says whether the group was taken."""
         hold = self.random.random() < self.hold
         reads, writes = ({b for b in range(BANKS) if self.random.random() < self.grant} for _ in range(2))
