@@ -28,7 +28,7 @@ class Accesses(Component):
     """Checks the addresses of a group, then loads or stores in the banks of shared memory or, thread by thread, in global memory.
 
     With ``cfg.late_address_checks`` the result of the check comes a cycle later: a step of shared memory is then taken back, one of global
-    memory takes a cycle more.
+    memory takes a cycle more, the one behind that in which memory takes a request.
 
     Members
     -------
@@ -166,13 +166,15 @@ class Accesses(Component):
     def _global(self, m, access, address):
         """Returns whether the thread that has its turn is done with."""
         step, operation, taken, active = self.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
-        checked = Signal(name="checked", init=1)
+        may, goes = ~self.hold, access.ready
         if self.cfg.late_address_checks:
-            m.d.sync += checked.eq(self.valid & ~self.taken)
+            # While the addresses are checked. Nothing else is asked of global memory, so that what is free stays free.
+            may = goes = Signal(name="checked")
+            m.d.sync += may.eq(self.valid & ~self.taken & ~self.hold & access.ready)
         m.d.comb += [
             active.eq(step.active.bit_select(step.slot, 1)),
-            access.valid.eq(self.valid & (operation.space == Space.GLOBAL) & checked & ~self.stopped & active & ~self.hold),
-            taken.eq(self.valid & (~active | (access.valid & access.ready))),
+            access.valid.eq(self.valid & (operation.space == Space.GLOBAL) & ~self.stopped & active & may),
+            taken.eq(self.valid & (~active | (access.valid & goes))),
             access.address.eq(address), access.data.eq(select_one_hot(1 << step.slot, self.data)),
             access.group.eq(step.group), access.slot.eq(step.slot), access.word.eq(step.word), access.last_word.eq(step.last_word),
             access.store.eq(operation.kind == ThreadKind.STORE), access.access.eq(operation.access), access.pc.eq(operation.pc),

@@ -208,12 +208,16 @@ class ThreadUnit(Component):
     def _compute(self, m):
         """Results of comparisons; those of the other functions go back to the lanes in _results."""
         predicates = self._predicates
-        m.d.comb += [
+        # With far registers a cycle later, in which the operation leaves: the next one then finds them.
+        domain = m.d.sync if self.cfg.registered_alu else m.d.comb
+        domain += [
             predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
             predicates.write_predicate.eq(self._operation.dst),
             predicates.write_group.eq(self._slot_step.group),
             predicates.write_slots.eq(self._slot_step.active),
             predicates.write_value.eq(self._array.compare_result),
+        ]
+        m.d.comb += [
             self._step_taken.eq(Mux(self._accesses & ~self._memory.stopped, self._memory.taken, self._step_valid & self._late.ready)),
         ]
 
