@@ -17,13 +17,13 @@ LONG = 0.85             # of the longest path: those above are looked at
 BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
-LONGER_NS = 0.05        # that a path may be longer for a tile of wire less
+LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
 CHOICES = 8             # slices whose contents would be replaced
 TILES = 400             # that are tried, the best first
 
 
 def improve_placement(netlist, report=lambda text: None):
-    """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns how many moves were made.
+    """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns the nanoseconds of the longest path.
 
     Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
     what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Adders, memories
@@ -31,17 +31,16 @@ def improve_placement(netlist, report=lambda text: None):
     """
     cells = netlist["modules"]["top"]["cells"]
     sites = PlacedSites(cells)
-    timing, moves = PlacedTiming(cells, sites.place), 0
+    timing = PlacedTiming(cells, sites.place)
     for sweep in range(SWEEPS):
         nets = timing.update()
         longest = timing.longest(nets[0])
         mover = _Mover(cells, sites, timing, LONG * longest)
         made = sum(mover.move(name) for name in mover.on_long_paths(nets))
         report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
-        moves += made
         if not made:
             break
-    return moves
+    return timing.longest(timing.update()[0])
 
 
 class _Mover:

