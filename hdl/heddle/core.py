@@ -147,9 +147,6 @@ class Core(Component):
         if self.cfg.far_registers:      # before the first instruction gets there
             start, stop = Signal(name="start_units"), Signal(name="stop_units")
             m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
-            taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
-            before, copying = copying | taken, Signal(name="copying")
-            m.d.sync += copying.eq(before)
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]

@@ -24,7 +24,7 @@ OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router
 DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "20", "--placer-heap-critexp", "3"]
 # The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
 # with one within so many passes.
-DEVICE_CLOCKS = (1.0, 0.95, 0.9, 0.85)
+DEVICE_CLOCKS = (1.06, 1.0, 0.94, 0.88)
 DEVICE_PASSES = 150
 # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, where there is more to get past.
 DEVICE_SETTINGS = {"router2/bbMargin/x": "6", "router2/bbMargin/y": "6"}
@@ -50,7 +50,7 @@ def place_and_route(netlist, seed, time_limit_s=1800):
             _run_nextpnr(folder, "top.json", seed, ["--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
             placed = json.loads((folder / "placed.json").read_text())
             longest = improve_placement(placed)
-            report = _route_device(folder, placed, [round(1000 / longest * clock, 2) for clock in DEVICE_CLOCKS], seed, time_limit_s)
+            report = _route_device(folder, placed, [round(1000 / longest * clock) for clock in DEVICE_CLOCKS], seed, time_limit_s)
         else:
             report = _run_nextpnr(folder, "top.json", seed, [], time_limit_s)
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]

@@ -80,7 +80,7 @@ class PinHarness(Component):
         return m
 
 
-def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=2, time_limit_s=1800, progress=None):
+def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800, progress=None):
     """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``pnr``, with it also
     ``critical_path``).
 

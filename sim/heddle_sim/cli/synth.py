@@ -20,7 +20,7 @@ def add_arguments(parser):
     parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
                         "sum is a little more than the whole")
     parser.add_argument("--pnr", action="store_true", help="place and route too")
-    parser.add_argument("--seed", type=int, default=2, help="of placement (default 2: of 1 and 2 the better one for small)")
+    parser.add_argument("--seed", type=int, default=1, help="of placement (default 1)")
     parser.add_argument("--time-limit", type=float, default=1800, metavar="SECONDS", help="of each tool (default 1800)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     add_json(parser)
