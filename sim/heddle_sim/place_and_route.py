@@ -43,37 +43,38 @@ def place_and_route(netlist, seed, time_limit_s=1800):
         globalise_reset(netlist)
         copy_registers(netlist, LANE_PARTS)
         keep_rows_empty(netlist)
+    seeded = ["--seed", str(seed)]          # the router goes on from where the placer ended
     with tempfile.TemporaryDirectory(prefix="heddle-route-") as folder:
         folder = Path(folder)
         (folder / "top.json").write_text(json.dumps(netlist))
         if whole:
-            _run_nextpnr(folder, "top.json", seed, ["--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
+            _run_nextpnr(folder, "top.json", [*seeded, "--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
             placed = json.loads((folder / "placed.json").read_text())
             longest = improve_placement(placed)
-            report = _route_device(folder, placed, [round(1000 / longest * clock) for clock in DEVICE_CLOCKS], seed, time_limit_s)
+            report = _route_device(folder, placed, [round(1000 / longest * clock) for clock in DEVICE_CLOCKS], time_limit_s)
         else:
-            report = _run_nextpnr(folder, "top.json", seed, [], time_limit_s)
+            report = _run_nextpnr(folder, "top.json", seeded, time_limit_s)
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
     return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
             "critical_path": [_step(step) for path in paths[:1] for step in path]}
 
 
-def _route_device(folder, placed, clocks_mhz, seed, time_limit_s):
+def _route_device(folder, placed, clocks_mhz, time_limit_s):
     """The report of the first clock that the router gets through with, or of a run without one."""
     settings = placed["modules"]["top"]["settings"]         # they hold against those of the command line
     settings.update(DEVICE_SETTINGS)
     for clock in clocks_mhz:
         settings["target_freq"] = f"{clock * 1e6:.6f}"
         (folder / "placed.json").write_text(json.dumps(placed))
-        report = _run_nextpnr(folder, "placed.json", seed, ["--no-pack", "--no-place", "--tmg-ripup"], time_limit_s, DEVICE_PASSES)
+        report = _run_nextpnr(folder, "placed.json", ["--no-pack", "--no-place", "--tmg-ripup"], time_limit_s, DEVICE_PASSES)
         if report:
             return report
-    return _run_nextpnr(folder, "placed.json", seed, ["--no-pack", "--no-place"], time_limit_s)
+    return _run_nextpnr(folder, "placed.json", ["--no-pack", "--no-place"], time_limit_s)
 
 
-def _run_nextpnr(folder, netlist, seed, options, time_limit_s, passes=None):
+def _run_nextpnr(folder, netlist, options, time_limit_s, passes=None):
     """The report of a run on a netlist of a folder; None when the router takes more than ``passes``."""
-    options = ["--json", netlist, "--report", "report.json", "--seed", str(seed), *OPTIONS, *options]
+    options = ["--json", netlist, "--report", "report.json", *OPTIONS, *options]
     report, lines, late = folder / "report.json", [], threading.Event()
     report.unlink(missing_ok=True)
     process = subprocess.Popen([sys.executable, "-c", PROGRAM, *options], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .placed_timing import INSIDE, WIRE_NS, wire_delays
+from .placed_timing import INSIDE, SLICE_NS, wire_delays
 
 __all__ = ["PlacedGroup"]
 
@@ -56,7 +56,7 @@ class PlacedGroup:
         timing = self._timing
         arcs = timing.arcs[net]
         outside = _Ends((tile, arrival + delay) for _, source, delay in arcs if source not in nets for tile, arrival in [self._end(source)])
-        inside = [(source, delay + (0.0 if port in INSIDE else WIRE_NS)) for port, source, delay in arcs if source in nets]
+        inside = [(source, delay + (0.0 if port in INSIDE else SLICE_NS)) for port, source, delay in arcs if source in nets]
         return outside, inside, timing.start(timing.drivers[net][0]) if not arcs else 0.0
 
     def _readers(self, net):
@@ -64,7 +64,7 @@ class PlacedGroup:
         timing, readers = self._timing, self._timing.readers[net]
         outside = _Ends((timing.tile(name), timing.behind(name, port)) for name, port in readers
                         if name not in self.names and port not in INSIDE)
-        inside = (0.0 if port in INSIDE else WIRE_NS for name, port in readers if name in self.names and not timing.passes(name, port))
+        inside = (0.0 if port in INSIDE else SLICE_NS for name, port in readers if name in self.names and not timing.passes(name, port))
         return outside, max(inside, default=0.0)
 
     def wires(self, tiles):

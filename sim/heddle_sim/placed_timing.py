@@ -4,12 +4,13 @@ from collections import defaultdict
 
 import numpy as np
 
-__all__ = ["INSIDE", "WIRE_NS", "PlacedTiming", "wire_delay", "wire_delays"]
+__all__ = ["INSIDE", "SLICE_NS", "PlacedTiming", "wire_delay", "wire_delays"]
 
 SPREAD = 1500           # readers of a net that has a network of its own: clock, reset
 # Of a wire to the same tile, and of a tile more: medians of what is routed, for the slowest grade (nextpnr's own estimate counts 0.36 and
 # 0.12, 0.24 for the first five: longer than wires are that go straight, shorter than those between neighbours).
 WIRE_NS, TILE_NS = 0.85, 0.07
+SLICE_NS = 0.36         # of a wire from a slice to itself, as nextpnr estimates it
 TABLE_NS = 0.24
 START_NS = {"TRELLIS_FF": 0.52, "DP16KD": 5.7, "MULT18X18D": 1.0}
 # Inputs of tables that are written by a clock, and inputs that a wire inside the slice leads to.
@@ -19,7 +20,7 @@ INSIDE = {"FCI", "FXA", "FXB", "F1", "DI", "DI0", "DI1", "WD", "WAD0", "WAD1", "
 
 def wire_delay(start, end):
     """Nanoseconds from a tile to another one."""
-    return WIRE_NS + TILE_NS * (abs(start[0] - end[0]) + abs(start[1] - end[1]))
+    return WIRE_NS + TILE_NS * abs(start[0] - end[0]) + TILE_NS * abs(start[1] - end[1])
 
 
 def wire_delays(tiles, ends):
