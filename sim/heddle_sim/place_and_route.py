@@ -30,7 +30,7 @@ DEVICE_PASSES = 150
 DEVICE_SETTINGS = {"router2/bbMargin/x": "6", "router2/bbMargin/y": "6"}
 
 
-def place_and_route(netlist, seed, time_limit_s=1800):
+def place_and_route(netlist, seed, time_limit_s):
     """Place and route a netlist of Yosys (its top module is changed): ``fmax_mhz`` and the ``critical_path``, a line for each step.
 
     A whole device (``place_blocks``) gets a floorplan, and its router a clock to keep.
@@ -84,15 +84,15 @@ def _run_nextpnr(folder, netlist, options, time_limit_s, passes=None):
         late.set()
         process.kill()
 
-    clock = threading.Timer(time_limit_s, stop)
-    clock.start()
+    timer = threading.Timer(time_limit_s, stop)
+    timer.start()
     try:
         for line in process.stdout:
             lines.append(line.rstrip())
             if passes and f" iter={passes} " in line:
                 return None
     finally:
-        clock.cancel()
+        timer.cancel()
         process.kill()
         process.wait()
     if late.is_set():

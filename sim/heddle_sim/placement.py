@@ -39,7 +39,7 @@ def improve_placement(netlist, report=lambda text: None):
         made = sum(mover.move(name) for name in mover.on_long_paths(nets))
         report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
         if not made:
-            break
+            return longest
     return timing.longest(timing.update()[0])
 
 

@@ -86,11 +86,11 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800
 
     Raises ``YosysError`` when a tool fails or takes longer than ``time_limit_s``.
     """
-    progress = progress or Progress()
+    progress, device = progress or Progress(), unit == DEVICE
     progress.stage(f"synthesise {unit} ({cfg.name})")
     row = (
         {"unit": unit, "target": target, "seed": seed}
-        | count_cells(make_unit(unit, cfg), target, time_limit_s, device=unit == DEVICE)
+        | count_cells(make_unit(unit, cfg), target, time_limit_s, device=device)
         | {"fmax_mhz": None}
     )
     progress.step()
@@ -99,7 +99,7 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=1, time_limit_s=1800
             raise YosysError(f"target must be ecp5 to place and route, not {target}")
         progress.stage(f"place and route {unit}")
         harness = PinHarness(make_unit(unit, cfg))
-        netlist = json.loads(_run(harness, target, [], "top.json", time_limit_s, device=unit == DEVICE))
+        netlist = json.loads(_run(harness, target, [], "top.json", time_limit_s, device=device))
         row |= place_and_route(netlist, seed, time_limit_s)
         progress.step()
     return row
@@ -147,14 +147,18 @@ def _counts(cells, target):
 
 def _run(component, target, commands, output, time_limit_s, *, flatten=True, device=False):
     """The file ``output`` that the commands of the target and ``commands`` write."""
-    rtlil, ways = emit_rtlil(component, "top"), TARGETS[target]
-    ways = [ways[name] for name in FLOWS if name in ways and (device or name != "device")]
-    for number, way in enumerate(ways, 1):
+    rtlil, flow = emit_rtlil(component, "top"), TARGETS[target]
+
+    def run(way):
         if not flatten:
             way = [command.replace(" -flatten", "").replace("synth_ecp5", "synth_ecp5 -noflatten") for command in way]
+        return run_yosys(rtlil, [*way, *commands], outputs=[output], timeout_s=time_limit_s)[output]
+
+    *others, last = [flow[name] for name in FLOWS if name in flow and (device or name != "device")]
+    for way in others:
         try:
-            return run_yosys(rtlil, [*way, *commands], outputs=[output], timeout_s=time_limit_s)[output]
+            return run(way)
         except YosysError as error:
-            if number == len(ways) or "ERROR: Assert" not in str(error):
+            if "ERROR: Assert" not in str(error):
                 raise
-    raise AssertionError("a target has a way")
+    return run(last)
