@@ -22,7 +22,7 @@ UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
          pytest.param(NARROW, id="narrow", marks=pytest.mark.verilator_nightly),
          pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single",
                       marks=pytest.mark.verilator_nightly),
-         pytest.param(NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, far_registers=True), id="far",
+         pytest.param(NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True), id="far",
                       marks=pytest.mark.verilator_nightly),
          pytest.param(MIDDLE, id="middle", marks=pytest.mark.nightly),
          pytest.param(WIDE, id="wide", marks=pytest.mark.verilator_nightly)]

@@ -96,7 +96,10 @@ class Core(Component):
                 front.groups_pending.eq(copy.groups_pending), front.groups_unread.eq(copy.groups_unread),
             ]
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
-            connect(m, source.o_error, flipped(sink))
+            if source is front and cfg.far_registers:
+                m.d.sync += [sink.valid.eq(source.o_error.valid), sink.payload.eq(source.o_error.payload)]
+            else:
+                connect(m, source.o_error, flipped(sink))
         engine = self._recurrent(m, front, thread, matrix) if cfg.rnn else None
         if not cfg.rnn:
             connect(m, thread.registers, matrix.registers)
@@ -106,6 +109,8 @@ class Core(Component):
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
         for requester, port in zip((*writers, *([engine.bank_write] if engine else [])), shared.write):
             connect(m, requester, port)
+        if cfg.banks_known_ahead:
+            m.d.comb += thread.bank_ahead.eq(matrix.bank_ahead)
         if cfg.shared_writes == 1 and cfg.far_registers:
             m.d.comb += [asks.eq(source) for asks, source in zip(shared.asks, (
                 thread.storing, copy.bank_write.request.any(), *([engine.bank_write.request.any()] if engine else [])))]
@@ -143,10 +148,15 @@ class Core(Component):
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
-        start, stop = self.start, self.stop
+        start, stop, pending = self.start, self.stop, thread.writes_pending
         if self.cfg.far_registers:      # before the first instruction gets there
             start, stop = Signal(name="start_units"), Signal(name="stop_units")
             m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
+            pending = Signal(name="stores_pending")
+            m.d.sync += pending.eq(thread.writes_pending | thread.busy)     # a store under way is not pending yet
+            taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
+            before, copying = copying | taken, Signal(name="copying")
+            m.d.sync += copying.eq(before)
         for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
@@ -162,7 +172,7 @@ class Core(Component):
             thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(stop), copy.stop.eq(stop), rows.stop.eq(stop),
             front.lane_mask.eq(thread.lane_mask), front.thread_done.eq(thread.done), front.matrix_done.eq(matrix.done),
             front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copying),
-            front.writes_pending.eq(thread.writes_pending),
+            front.writes_pending.eq(pending),
             barriers.clear.eq(start), barriers.expect.valid.eq(front.expect),
             barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
             barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),

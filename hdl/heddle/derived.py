@@ -132,6 +132,16 @@ class DerivedParameters:
         return self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES and not self.rnn
 
     @property
+    def banks_known_ahead(self):
+        """The fetch of B says a cycle ahead which bank it asks for: the thread unit knows then which of its requests wait."""
+        return self.far_registers and self.single_reads and self.shared_writes == 1
+
+    @property
+    def asks_in_pauses(self):
+        """The fetch of B asks for its banks in a pause too, takes nothing and asks again: a pause, of one cycle, concerns no one else."""
+        return self.far_registers and not self.issue_ahead
+
+    @property
     def registered_alu(self):
         """The ALUs of the thread unit give their results a cycle later."""
         return self.far_registers and not self.thread_overlap

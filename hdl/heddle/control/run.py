@@ -82,11 +82,12 @@ class RunControl(Component):
         m.d.sync += self.start.eq(0)
         with m.If(self.doorbell & ~self.running & ~self.start & ~self.stuck):
             m.d.sync += [
-                self.start.eq(1), self.done.eq(0), self.failed.eq(0), self.error.eq(0), self.error_core.eq(0), elapsed.eq(0), late.eq(0),
-                grace.eq(0), settle.eq(0), self.stop.eq(0),
+                self.start.eq(1), self.done.eq(0), self.failed.eq(0),
             ]
         with m.If(self.start):
-            m.d.sync += self.running.eq(1)
+            m.d.sync += [
+                self.running.eq(1), self.error.eq(0), self.error_core.eq(0), elapsed.eq(0), late.eq(0), grace.eq(0), settle.eq(0),
+            ]
         return m
 
     def _note_error(self, m, arrived, late):

@@ -53,6 +53,8 @@ class Fetch(Component):
         Ask for no bank in this cycle: no step will follow from it.
     bank : Out(BankReadPort(cfg))
         Never asks for more than one bank with one slot.
+    bank_ahead : Out(BANKS)
+        With ``cfg.banks_known_ahead``, combinational: the bank that is asked for in the next cycle, unless that is a pause.
     step : Out(step_layout(cfg))
     word : Out(signed(element_bits)).array(fetch_slots, dot)
         Bytes of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``. The bytes of 16-bit elements
@@ -88,7 +90,7 @@ class Fetch(Component):
             "pending": Out(1),
             "conflict": Out(1),
             "o_error": Out(ErrorStream()),
-        })
+        } | ({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -121,11 +123,13 @@ class Fetch(Component):
             address.advance.eq(advance),
             address.valid.eq(groups.o_valid),
             address.i.eq(groups.o),
-            self.conflict.eq(~schedule.advance & ~(self.pause & schedule.o.bank.any())),
         ]
         m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
         granted, remaining = self._ask(m, schedule.o)
-        m.d.comb += schedule.o_ready.eq(~remaining)
+        paused = self.pause & ((~self.bank.request | self.bank.grant).all() if self.cfg.asks_in_pauses else schedule.o.bank.any())
+        m.d.comb += [schedule.o_ready.eq(~remaining), self.conflict.eq(~schedule.advance & ~paused)]
+        if self.cfg.banks_known_ahead:
+            m.d.comb += self.bank_ahead.eq(schedule.bank_ahead)
         on_their_way, ending = self._read(m, schedule.o, granted, remaining, picker)
         asked = Signal()
         m.d.comb += asked.eq(schedule.pending | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
@@ -145,9 +149,9 @@ class Fetch(Component):
         remaining = Signal()
         m.d.comb += [
             asked.eq(request.bank),
-            self.bank.request.eq(Mux(self.pause, 0, asked)),
-            granted.eq(self.bank.request & self.bank.grant),
-            remaining.eq((asked & ~granted).any()),
+            self.bank.request.eq(asked if self.cfg.asks_in_pauses else Mux(self.pause, 0, asked)),
+            granted.eq(Mux(self.pause, 0, asked & self.bank.grant)),
+            remaining.eq(self.pause | (asked & ~self.bank.grant).any() if self.cfg.asks_in_pauses else (asked & ~granted).any()),
         ]
         if self.cfg.fetch_slots > 1:
             taken = Signal(BANKS)

@@ -31,6 +31,8 @@ class WordSchedule(Component):
     o_ready : In(1)
     pending : Out(1)
         Words are on their way, ``i`` included, ``o`` not included; low with one slot.
+    bank_ahead : Out(BANKS)
+        Combinational: ``o.bank`` of the next cycle.
     """
 
     def __init__(self, cfg):
@@ -41,6 +43,7 @@ class WordSchedule(Component):
             "o": Out(word_request_layout(cfg)),
             "o_ready": In(1),
             "pending": Out(1),
+            "bank_ahead": Out(BANKS),
         })
 
     def elaborate(self, platform):
@@ -124,6 +127,9 @@ class WordSchedule(Component):
         lanes = range(cfg.threads)
         active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
         receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)
+        banks = Cat(any_of(leader[slot] & one_hot[slot][bank] for slot in range(cfg.fetch_slots)) for bank in range(BANKS))
+        m.d.comb += self.bank_ahead.eq(Mux(self.o_ready, banks, request.bank))
+        m.d.sync += request.bank.eq(self.bank_ahead)
         with m.If(self.o_ready):
             for slot in range(cfg.fetch_slots):
                 m.d.sync += [
@@ -131,8 +137,6 @@ class WordSchedule(Component):
                     request.slots[slot].bank.eq(one_hot[slot]),
                     request.slots[slot].chunk.eq(group.words[slot]),
                 ]
-            m.d.sync += request.bank.eq(Cat(
-                any_of(leader[slot] & one_hot[slot][bank] for slot in range(cfg.fetch_slots)) for bank in range(BANKS)))
             for bank, row in enumerate(request.rows):
                 if cfg.fetch_slots == 1:
                     m.d.sync += row.eq(words[0][1])

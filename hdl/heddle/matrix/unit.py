@@ -43,6 +43,8 @@ class MatrixUnit(Component):
     registers : In(RegisterPort(cfg))
         The thread unit's access to the lanes.
     bank : Out(BankReadPort(cfg))
+    bank_ahead : Out(BANKS)
+        With ``cfg.banks_known_ahead``: see ``Fetch``.
     hold : In(1)
         With ``issue_ahead``: no word of B is read and no step begins.
     stop : In(1)
@@ -80,6 +82,7 @@ class MatrixUnit(Component):
             "event_matrix_bank_conflicts": Out(1),
             "event_matrix_bubbles": Out(1),
             **(engine_members(cfg) if cfg.rnn else {}),
+            **({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}),
         })
 
     def elaborate(self, platform):
@@ -108,6 +111,8 @@ class MatrixUnit(Component):
             m.d.comb += [element.eq(value) for element, value in zip(taken, word)]
         if self.cfg.rnn:
             self._engine(m, lanes)
+        if self.cfg.banks_known_ahead:
+            m.d.comb += self.bank_ahead.eq(fetch.bank_ahead)
         self._state(m, queue)
         self._events(m, fetch)
         return m
@@ -136,7 +141,7 @@ class MatrixUnit(Component):
         started = Signal()          # a step has entered the lanes since the fetch was last idle
         m.d.sync += [
             conflict.eq(fetch.conflict),
-            blocks.eq(sum(fetch.bank.request[bank] & fetch.bank.grant[bank] for bank in range(BANKS))),
+            blocks.eq(sum(fetch.bank.request[bank] & fetch.bank.grant[bank] & ~fetch.pause for bank in range(BANKS))),
             bubble.eq(started & fetch.pending & ~fetch.step.step & ~fetch.arrival),
             started.eq(fetch.pending & (started | fetch.step.step)),
         ]

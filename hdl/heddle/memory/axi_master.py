@@ -1,6 +1,6 @@
 """AXI4 master: the last step on the way to global memory."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -135,10 +135,13 @@ class AxiMaster(Component):
     def _outstanding(self, m, name, requests, answers, last):
         """Whether requests are without their last answer; more than fit the counter are never under way."""
         count = Signal(PENDING_BITS, name=f"{name}_outstanding")
-        begun = requests.valid & requests.ready
-        ended = answers.valid & answers.ready & last
+        begun, ended, before = requests.valid & requests.ready, answers.valid & answers.ready & last, Const(0)
+        if self.cfg.far_registers:
+            before, after = (Signal(name=f"{name}_{what}") for what in ("begun", "ended"))
+            m.d.sync += [before.eq(begun), after.eq(ended)]
+            begun, ended = before, after
         with m.If(begun & ~ended):
             m.d.sync += count.eq(count + 1)
         with m.If(ended & ~begun):
             m.d.sync += count.eq(count - 1)
-        return count != 0
+        return (count != 0) | before

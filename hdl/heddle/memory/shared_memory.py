@@ -11,6 +11,8 @@ from .shared_bank import SharedBank
 
 __all__ = ["SharedMemory"]
 
+FIRST_READERS = 2       # that go before the first write port, with ``cfg.banks_known_ahead``
+
 
 class SharedMemory(Component):
     """Eight banks of ``cfg.shared_rows`` words of 16 bytes, each read once and written once a cycle.
@@ -26,7 +28,9 @@ class SharedMemory(Component):
 
     With ``cfg.shared_writes`` 1 there is one bus for the words that are written: a port asks for one bank at a time, with row, data and
     mask on the lines of bank 0, and only the requesting write port with the lowest index is granted. With ``cfg.far_registers`` rows are
-    compared for each write port on its own, before the bus; with ``cfg.single_reads`` a read port has one row, on the lines of bank 0 too.
+    compared for each write port on its own, before the bus. With ``cfg.banks_known_ahead`` a read port has one row, on the lines of bank 0
+    too, and a bank that is read is not written, whatever the row: the first two read ports go first, then the first write port, then the
+    others.
 
     Parameters
     ----------
@@ -60,12 +64,13 @@ class SharedMemory(Component):
         m = Module()
         banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
         writes = self._one_write(m) if self._common else self.write
-        several = not (self._ahead and self.cfg.single_reads)       # rows of a reader
+        ordered = self.cfg.banks_known_ahead
         for index in range(BANKS):
             bank = banks.instantiate(m, f"bank_{index}")
-            for outer, inner in zip(self.read, bank.read):
+            for number, (outer, inner) in enumerate(zip(self.read, bank.read)):
+                waits = self.write[0].request[index] if ordered and number >= FIRST_READERS else 0
                 m.d.comb += [
-                    inner.request.eq(outer.request[index]), inner.row.eq(outer.row[index if several else 0]),
+                    inner.request.eq(outer.request[index] & ~waits), inner.row.eq(outer.row[0 if ordered else index]),
                     outer.grant[index].eq(inner.grant), outer.data[index].eq(bank.data),
                 ]
             for outer, inner in zip(writes, bank.write):
@@ -98,17 +103,21 @@ class SharedMemory(Component):
             blocked = Signal(name=f"blocked_{number}")
             # One that asks in vain has the same row a cycle later: a write that waits for it needs no grant to be known.
             m.d.comb += [
-                blocked.eq(Cat(self._same_row(port, reader) for reader in self.read).any()),
+                blocked.eq(Cat(self._meet(port, reader) for reader in self._before(number)).any()),
                 port.grant.eq(port.request & (~taken & ~blocked).replicate(BANKS)),
             ]
             granted.append(port.grant)
             taken = taken | self._asks[number]
         m.d.comb += bus.request.eq(any_of(granted))
 
-    def _same_row(self, port, reader):
-        """Whether a reader asks for the bank and the row that a write port asks for."""
-        if self.cfg.single_reads:
-            return (port.request & reader.request).any() & (port.row[0] == reader.row[0])
+    def _before(self, number):
+        """The readers that a write port waits for."""
+        return self.read[:FIRST_READERS] if self.cfg.banks_known_ahead and not number else self.read
+
+    def _meet(self, port, reader):
+        """Whether a reader asks for the bank that a write port asks for, and for the same row unless all of the bank waits."""
+        if self.cfg.banks_known_ahead:
+            return (port.request & reader.request).any()
         return Cat(asks & asked & (port.row[0] == row) for asks, asked, row in zip(port.request, reader.request, reader.row)).any()
 
     def _of_first(self, values):

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import BANK_BYTES
+from ..constants import BANK_BYTES, BANKS
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Space
@@ -60,7 +60,7 @@ class Accesses(Component):
         Slots for which data have come, their group, and where they stand: in the banks or in ``other``.
     write_error, write_error_pc, write_error_address, writes_pending
         See ``GlobalAccess``.
-    event_conflicts : Out(1)
+    bank_ahead, event_conflicts
         See ``Gather``.
     """
 
@@ -90,7 +90,7 @@ class Accesses(Component):
             "take_other": Out(slots),
             "write_error": Out(1), "write_error_pc": Out(PC_BITS), "write_error_address": Out(32), "writes_pending": Out(1),
             "event_conflicts": Out(1),
-        })
+        } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -99,6 +99,8 @@ class Accesses(Component):
         connect(m, gather.bank_read, flipped(self.bank_read))
         connect(m, gather.bank_write, flipped(self.bank_write))
         connect(m, one.port, flipped(self.port))
+        if self.cfg.banks_known_ahead:
+            m.d.comb += gather.bank_ahead.eq(self.bank_ahead)
         address = self._check(m, one)
         self._shared(m, gather)
         taken = self._global(m, one, address)
@@ -166,14 +168,15 @@ class Accesses(Component):
     def _global(self, m, access, address):
         """Returns whether the thread that has its turn is done with."""
         step, operation, taken, active = self.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
-        may, goes = ~self.hold, access.ready
+        goes, wants = access.ready, self.valid & (operation.space == Space.GLOBAL) & active & ~self.hold
         if self.cfg.late_address_checks:
-            # While the addresses are checked. Nothing else is asked of global memory, so that what is free stays free.
-            may = goes = Signal(name="checked")
-            m.d.sync += may.eq(self.valid & ~self.taken & ~self.hold & access.ready)
+            # While the addresses are checked. Nothing else is asked of global memory, so that what is free stays free, and the step stays.
+            goes = Signal(name="checked")
+            m.d.sync += goes.eq(wants & ~self.taken & access.ready)
+            wants = goes
         m.d.comb += [
             active.eq(step.active.bit_select(step.slot, 1)),
-            access.valid.eq(self.valid & (operation.space == Space.GLOBAL) & ~self.stopped & active & may),
+            access.valid.eq(wants & ~self.stopped),
             taken.eq(self.valid & (~active | (access.valid & goes))),
             access.address.eq(address), access.data.eq(select_one_hot(1 << step.slot, self.data)),
             access.group.eq(step.group), access.slot.eq(step.slot), access.word.eq(step.word), access.last_word.eq(step.last_word),

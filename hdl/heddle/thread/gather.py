@@ -25,7 +25,8 @@ class Gather(Component):
 
     Latency without stalls: requests on the ports two cycles after the group was taken, ``ready`` for the next group in the cycle
     between; data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With
-    ``cfg.far_registers`` a buffer comes first: a cycle more, and ``ready`` does not depend on the grants.
+    ``cfg.far_registers`` a buffer comes first: a cycle more, and ``ready`` does not depend on the grants. With ``cfg.banks_known_ahead``
+    nothing does: whether a request has to wait is known when it is made.
 
     Members
     -------
@@ -43,6 +44,8 @@ class Gather(Component):
         32-bit words behind ``address`` (stores of vectors come word by word).
     group, store, access
         ``store`` and ``access`` stay while ``occupied`` or ``in_flight``.
+    bank_ahead : In(BANKS)
+        With ``cfg.banks_known_ahead``: banks that grant nothing in the next cycle; all others do.
     return_slots, return_group, return_place
         The slots whose data stand at ``bank_read.data`` in this cycle, and where (no bank for other slots).
     occupied, requesting, storing, in_flight
@@ -75,7 +78,7 @@ class Gather(Component):
             "storing": Out(1),
             "in_flight": Out(1),
             "event_conflicts": Out(1),
-        } | ({"drop": In(1)} if cfg.late_address_checks else {}))
+        } | ({"drop": In(1)} if cfg.late_address_checks else {}) | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -170,9 +173,13 @@ class Gather(Component):
         """Requests of the chosen threads to the banks; the result is the slots whose loads were granted in this cycle."""
         loads, stores = Signal(BANKS), Signal(BANKS)
         rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
-        denied = (loads & ~self.bank_read.grant).any() | (stores & ~self.bank_write.grant).any()
+        may_load, may_store, denied = self.bank_read.grant, self.bank_write.grant, Signal(name="denied")
+        if self.cfg.banks_known_ahead:      # one request at a time
+            may_load = may_store = ~denied.replicate(BANKS)
+        else:
+            m.d.comb += denied.eq((loads & ~may_load).any() | (stores & ~may_store).any())
         m.d.comb += self._choose.eq(self._occupied & ~self.hold & ~denied)
-        m.d.sync += [loads.eq(loads & ~self.bank_read.grant), stores.eq(stores & ~self.bank_write.grant)]
+        m.d.sync += [loads.eq(loads & ~may_load), stores.eq(stores & ~may_store)]
         all_chosen = []
         for bank in range(BANKS):
             chosen = Signal(self.slots, name=f"chosen_{bank}")
@@ -191,6 +198,9 @@ class Gather(Component):
                     rows[bank].eq(of_chosen([address[7:] for address in self._address])),
                 ]
             m.d.comb += self.bank_read.row[bank].eq(rows[bank])
+        if self.cfg.banks_known_ahead:
+            asked = Mux(self._choose, Cat(chosen.any() for chosen in all_chosen), Mux(denied, loads | stores, 0))
+            m.d.sync += denied.eq((asked & self.bank_ahead).any())
         self._write(m, rows, all_chosen)
         m.d.comb += [
             self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
@@ -198,8 +208,8 @@ class Gather(Component):
         ]
         # What follows from the requests, known ahead.
         m.d.sync += [self.requesting.eq(Mux(self._choose, self._first.any(), denied)),
-                     self.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~self.bank_write.grant).any()))]
-        return loads & self.bank_read.grant
+                     self.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~may_store).any()))]
+        return loads & may_load
 
     def _write(self, m, rows, chosen):
         """Rows, data and masks of stores; with one bus the same for all banks."""

@@ -26,7 +26,8 @@ class GlobalAccess(Component):
     Members
     -------
     valid, ready
-        A thread (load) or a word (store) is taken when both are high.
+        A thread (load) or a word (store) is taken when both are high. With ``cfg.late_address_checks`` it is taken when ``valid`` is high,
+        in the cycle after one with ``ready`` in which nothing was taken.
     address, group, slot
         Naturally aligned byte address of the thread, and which thread it is.
     data, word, last_word
@@ -88,6 +89,9 @@ class GlobalAccess(Component):
         m.d.comb += self.ready.eq(Mux(self.store, store_ready, load_ready))
         return m
 
+    def _may_take(self, free):
+        return 1 if self.cfg.late_address_checks else free
+
     def _beat_address(self):
         low = self.cfg.axi_bytes.bit_length() - 1
         return Cat(C(0, low), self.address[low:self.cfg.axi_address_bits])
@@ -102,7 +106,7 @@ class GlobalAccess(Component):
         take = Signal()
         m.d.comb += [
             free.eq((~request.valid | request.ready) & loads.i.ready & ~self.writes_pending),
-            take.eq(self.valid & ~self.store & free),
+            take.eq(self.valid & ~self.store & self._may_take(free)),
             loads.i.valid.eq(take),
             loads.i.payload.address.eq(self.address), loads.i.payload.group.eq(self.group),
             loads.i.payload.slot.eq(self.slot),
@@ -148,7 +152,7 @@ class GlobalAccess(Component):
         take = Signal()
         m.d.comb += [
             free.eq((~request.valid | request.ready) & (~sending | (written.ready & ~more)) & stores.i.ready),
-            take.eq(self.valid & self.store & free),
+            take.eq(self.valid & self.store & self._may_take(free)),
             stores.i.valid.eq(take & self.last_word),
             stores.i.payload.address.eq(self.address), stores.i.payload.pc.eq(self.pc),
             written.valid.eq(sending),

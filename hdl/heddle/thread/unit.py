@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import PREDICATES
+from ..constants import BANKS, PREDICATES
 from ..datapath.gates import select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Access, AluFunction
@@ -43,6 +43,8 @@ class ThreadUnit(Component):
         Operations; ``cfg.thread_queue`` of them wait in the unit. Register numbers must exist and be aligned.
     registers, bank_read, bank_write, global_port
         To the lanes, shared memory and global memory. A register write must be visible to reads granted in later cycles.
+    bank_ahead : In(BANKS)
+        With ``cfg.banks_known_ahead``: banks of shared memory that grant nothing in the next cycle.
     predicates, lane_mask
         predicates[p][t] is predicate p of thread t.
     start : In(1)
@@ -81,7 +83,7 @@ class ThreadUnit(Component):
             "event_thread_bank_conflicts": Out(1),
             "event_multiply_stalls": Out(1),
             "event_thread_shared_cycles": Out(1),
-        })
+        } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -99,6 +101,8 @@ class ThreadUnit(Component):
         connect(m, self._memory.bank_read, flipped(self.bank_read))
         connect(m, self._memory.bank_write, flipped(self.bank_write))
         connect(m, self._memory.port, flipped(self.global_port))
+        if cfg.banks_known_ahead:
+            m.d.comb += self._memory.bank_ahead.eq(self.bank_ahead)
 
         self._declare()
         self._kind(m)

@@ -88,12 +88,13 @@ class ResultWriter(Component):
         self._settle = Signal(name="settle")
         landed, buffer, same = Signal(), Signal(), Signal()
         group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 when an operation comes
+        last_group = Signal(init=cfg.thread_groups == 1)        # known ahead: ``entry`` has many readers
         lanes, of_group = Signal(cfg.threads, reset_less=True), Signal(cfg.threads)
         after, asked = Signal(WORDS), Signal()
         m.d.comb += [
             self._factor.eq(self._register >= FIRST_FACTOR_REGISTER),
             self.pending.eq(self._valid & ~landed & self.landing),
-            self._last.eq(self._run & (same | (group == cfg.thread_groups - 1))),
+            self._last.eq(self._run & (same | last_group)),
             self.writing[0].eq(Mux(self._valid, self._left, 0)), self.destination[0].eq(self._register),
             next_group.eq(Mux(self._run, Mux(self._last, 0, group + 1), group)),
             self.entry.eq(Cat(group, buffer)), self.entry_ahead.eq(Cat(next_group, Mux(self.ready, self.buffer, buffer))),
@@ -111,7 +112,7 @@ class ResultWriter(Component):
             self._settle.eq(self._last & ~self._factor),
             self.write_product.eq(self._settle | (self.write_product & ~self.write_grant)),
         ]
-        m.d.sync += group.eq(next_group)
+        m.d.sync += [group.eq(next_group), last_group.eq(next_group == cfg.thread_groups - 1)]
         with m.If(self.take):
             m.d.sync += [self._valid.eq(1), self._left.eq(self.words), self._register.eq(self.register), lanes.eq(self.lanes),
                          buffer.eq(self.buffer), landed.eq(0)]

@@ -140,9 +140,11 @@ class GatherBench:
             Clock(self.dut.clk, 10, unit="ns").start()
         self.model = Model(self.cfg)
         self.offered = None
+        self.free = set()           # with banks_known_ahead: banks that grant in this cycle
         self._drive(None, False, False, set(), set())
         self.dut.rst.value = 1
-        await RisingEdge(self.dut.clk)
+        for _ in range(2):          # registers without reset see what was granted before
+            await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
 
     # -- what is asked --------------------------------------------------------------------------
@@ -222,6 +224,10 @@ class GatherBench:
         """A cycle; says whether the group was taken."""
         hold = self.random.random() < self.hold
         reads, writes = ({b for b in range(BANKS) if self.random.random() < self.grant} for _ in range(2))
+        if self.cfg.banks_known_ahead:
+            self.dut.bank_ahead.value = sum(1 << b for b in range(BANKS) if b not in reads)
+            reads, self.free = self.free, reads
+            writes = reads
         self.offered = offered
         self._drive(operation, hold, drop, reads, writes)
         await RisingEdge(self.dut.clk)

@@ -48,7 +48,9 @@ class MatrixBench:
         self.accepted = self.completed = self.cycle = self.compared = 0
         self.accepted_at = self.done_at = 0
         self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = self.held = 0
-        self.blocks = self.blocks_expected = 0
+        self.blocks = self.blocks_expected = self.paused = 0
+        self.asked = 0, []      # banks in the cycle before, and what was read there
+        self.told = 0           # banks for this cycle
         self.next_access = lambda: None
 
     # -- small helpers ----------------------------------------------------------------------
@@ -141,7 +143,7 @@ class MatrixBench:
 
     def finish(self):
         assert self.completed and self.compared and not self.in_flight
-        self.dut._log.info(f"{self.completed} operations, {self.steps} steps, {self.bubbles} bubbles, {self.refused} "
+        self.dut._log.info(f"{self.completed} operations, {self.steps} steps, {self.bubbles} bubbles, {self.paused} pauses, {self.refused} "
                            f"refused accesses, {self.compared} comparisons in {self.cycle} cycles")
 
     # -- the loop ---------------------------------------------------------------------------
@@ -183,18 +185,36 @@ class MatrixBench:
         if self.cfg.issue_ahead:
             assert not (self.dut.hold.value and request), "a bank is asked for with hold"
             self.held += bool(self.dut.hold.value) and bool(self.in_flight)
-        words = [None] * BANKS
+        if self.cfg.banks_known_ahead:
+            assert request == self.told, f"{request:#x} is asked for, {self.told:#x} was told"
+            self.told = int(self.dut.bank_ahead.value)
+        words, read = [None] * BANKS, []
         for bank in range(BANKS):
             if request & grant & 1 << bank:
                 row = int(getattr(self.dut, f"bank__row__{bank}").value)
                 start = row * ROW_BYTES + bank * BANK_BYTES
                 words[bank] = int.from_bytes(self.shared[start:start + BANK_BYTES].tobytes(), "little")
-                self.reads.append(start)
+                read.append(start)
         self.expected_conflicts += bool(request & ~grant)
         self.data.append(words)
-        self.blocks += int(self.dut.event_matrix_blocks.value)
+        blocks = int(self.dut.event_matrix_blocks.value)
+        self.blocks += blocks
+        if self.cfg.asks_in_pauses:
+            self._sample_pause(request, read, blocks)
+        else:
+            self.reads += read
         steps, bubbles, conflicts = self.signals("event_matrix_steps", "event_matrix_bubbles", "event_matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
+
+    def _sample_pause(self, request, read, blocks):
+        """What was read in the cycle before counts, unless that was a pause: then nothing was taken, and it is asked for again."""
+        before, read_before = self.asked
+        if read_before and not blocks:
+            assert request == before, f"banks {before:#x} were asked for in a pause, then {request:#x}"
+            self.paused += 1
+        else:
+            self.reads += read_before
+        self.asked = request, read
 
     def _groups_of_pieces(self, pieces):
         """Rows that are fetched together; rows of 16-bit elements count twice where several come in a cycle."""

@@ -7,6 +7,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS
 from heddle.layouts import SHARED_READ_LATENCY
+from heddle.memory.shared_memory import FIRST_READERS
 from heddle_sim.harness import bench_config, bench_parameters
 
 WORD_BITS = 8 * BANK_BYTES
@@ -22,8 +23,8 @@ class SharedMemoryBench:
         self.rows = rows or cfg.shared_rows
         self.words = [[0] * cfg.shared_rows for _ in range(BANKS)]
         self.kinds = {"read": bench_parameters()["readers"], "write": bench_parameters()["writers"]}
-        # Whether a port asks for one bank at a time, with its row on the lines of bank 0.
-        self.single = {"write": cfg.shared_writes == 1, "read": cfg.shared_writes == 1 and cfg.far_registers and cfg.single_reads}
+        # Whether a port asks for one bank at a time, with its row on the lines of bank 0. With such read ports a bank is read or written.
+        self.single = {"write": cfg.shared_writes == 1, "read": cfg.banks_known_ahead}
         # (kind, port, bank) -> what is requested
         self.requests = {}
         self.in_flight = []         # per cycle: bank -> word that was read
@@ -63,8 +64,13 @@ class SharedMemoryBench:
         """Bank to port of the accesses that the rules grant in this cycle."""
         winners = {}
         for kind, ports in self.kinds.items():
-            winners[kind] = {b: min(port for port in range(ports) if (kind, port, b) in self.requests)
-                             for b in range(BANKS) if any((kind, port, b) in self.requests for port in range(ports))}
+            winners[kind] = {}
+            for b in range(BANKS):
+                asking = [port for port in range(ports) if (kind, port, b) in self.requests]
+                if self.single["read"] and kind == "read" and ("write", 0, b) in self.requests:
+                    asking = [port for port in asking if port < FIRST_READERS]
+                if asking:
+                    winners[kind][b] = min(asking)
         if bench_config().shared_writes == 1:       # one port is granted, and those behind it wait in all banks
             first = min((port for kind, port, _ in self.requests if kind == "write"), default=0)
             winners["write"] = {b: port for b, port in winners["write"].items() if port == first}
@@ -72,7 +78,9 @@ class SharedMemoryBench:
             readers = [reader for reader in range(self.kinds["read"]) if ("read", reader, b) in self.requests]
             if not bench_config().far_registers:        # else a port that is not granted counts too
                 readers = readers[:1]
-            if any(self.requests["read", reader, b][0] == self.requests["write", port, b][0] for reader in readers):
+            if self.single["read"] and not port:
+                readers = [reader for reader in readers if reader < FIRST_READERS]
+            if any(self.single["read"] or self.requests["read", reader, b][0] == self.requests["write", port, b][0] for reader in readers):
                 del winners["write"][b]
                 self.collided += 1
         for kind, ports in self.kinds.items():

@@ -64,6 +64,7 @@ class ThreadBench(GlobalMemorySide):
         self.task = None
         self.cycle = self.done = self.moved = self.compared = 0
         self.conflict_events = self.most_stores = 0
+        self.told = (1 << BANKS) - 1        # with banks_known_ahead: banks that grant in the next cycle
         self.times = {"accept": [], "done": [], "bank_read": [], "bank_write": []}
         self._forget()
 
@@ -91,7 +92,7 @@ class ThreadBench(GlobalMemorySide):
         if self.task is None:
             Clock(dut.clk, 10, unit="ns").start()
         for name in ("i_operation__valid", "start", "stop", "bank_read__grant", "bank_write__grant", "registers__read_grant",
-                     "registers__write_grant",
+                     "registers__write_grant", *["bank_ahead"] * self.cfg.banks_known_ahead,
                      "global_port__read_request__ready", "global_port__read_data__valid", "global_port__write_request__ready",
                      "global_port__write_data__ready", "global_port__write_response__valid"):
             self.port(name).value = 0
@@ -251,8 +252,12 @@ class ThreadBench(GlobalMemorySide):
                 self.times["bank_write"].append(self.cycle)
         self.moved += bool(read & granted) + bool(write & taken)
         self.denied = bool(read & ~granted | write & ~taken)
-        for name in ("bank_read", "bank_write"):
-            self.port(f"{name}__grant").value = sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS))
+        grants = [sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS)) for _ in range(2)]
+        if self.cfg.banks_known_ahead:      # those of the next cycle have been told
+            self.port("bank_ahead").value = grants[0] ^ ((1 << BANKS) - 1)
+            grants, self.told = [self.told] * 2, grants[0]
+        for name, granted in zip(("bank_read", "bank_write"), grants):
+            self.port(f"{name}__grant").value = granted
 
     def _completions(self):
         dut = self.dut
