@@ -7,7 +7,7 @@ path that limits it. Without it fmax_mhz is null. Units that others have publish
 from heddle.units import make_unit
 
 from ..peers import peers
-from ..synthesis import TARGETS, count_parts, synthesise
+from ..synthesis import SEED, TARGETS, count_parts, synthesise
 from .common import add_config, add_json, configuration, print_rows, progress_for
 
 __all__ = ["add_arguments", "execute"]
@@ -20,7 +20,7 @@ def add_arguments(parser):
     parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
                         "sum is a little more than the whole")
     parser.add_argument("--pnr", action="store_true", help="place and route too")
-    parser.add_argument("--seed", type=int, default=1, help="of placement (default 1)")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of placement (default {SEED})")
     parser.add_argument("--time-limit", type=float, default=1800, metavar="SECONDS", help="of each tool (default 1800)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     add_json(parser)
