@@ -20,13 +20,15 @@ CONFIGS = {
     "plain": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False),
     "far": PLAIN.replace(dot=8, thread_slots=1, fetch_words=1, mm16=False, transpose=False, far_registers=True, issue_ahead=False,
                          shared_writes=1),
+    "far_slots": TINY.replace(far_registers=True, issue_ahead=False),
     "threads16": PLAIN.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=16, mm16=False),
 }
 
 
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
                                               for name in ("plain", "far")),
-                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("dot8", "dot16", "threads16"))])
+                                    *(pytest.param(name, marks=pytest.mark.nightly)
+                                      for name in ("dot8", "dot16", "far_slots", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"

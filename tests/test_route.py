@@ -199,7 +199,7 @@ def test_registers_of_few_lanes_or_others_are_not_copied(readers):
 
 
 @pytest.mark.nightly
-@pytest.mark.timeout(2700)
+@pytest.mark.timeout(5400)
 def test_whole_device_routes(capsys):
     assert main(["synth", "--config", "small", "--target", "ecp5", "--pnr", "--json", "--quiet"]) == 0
     row, = json.loads(capsys.readouterr().out)["rows"]
