@@ -58,6 +58,10 @@ class Target:
 
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
+# With banks_known_ahead.
+AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
+GATHER_TESTS = (("gather", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("gather", "offer=0.3|reset_under_way"),
+                ("gather", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
 UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
     "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
@@ -66,9 +70,8 @@ UNITS = {
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
-    "gather": Target(make=lambda: Gather(TINY), configuration=TINY,
-                     tests=(("gather", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("gather", "offer=0.3|reset_under_way"),
-                            ("gather", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))),
+    "gather": Target(make=lambda: Gather(TINY), configuration=TINY, tests=GATHER_TESTS),
+    "gather_ahead": Target(make=lambda: Gather(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
