@@ -16,6 +16,7 @@ from heddle import load_config
 from heddle.emit import emit_verilog
 from heddle.once import Once
 from heddle.stream import Queue, link
+from heddle.tmau.requests import RequestCheck
 from heddle.top import Top
 from heddle.yosys import YosysError, run_yosys
 from heddle_sim.harness import run_bench
@@ -79,13 +80,18 @@ class Lanes(Component):
         return m
 
 
-def test_text_is_stable():
-    program = "import test_emit, hashlib; print(hashlib.sha256(test_emit.emit_verilog(test_emit.Lanes()).encode()).hexdigest())"
+def of_enumerations():
+    return RequestCheck(load_config("tiny"))
+
+
+@pytest.mark.parametrize("make", [Lanes, of_enumerations])
+def test_text_is_stable(make):
+    program = f"import test_emit, hashlib; print(hashlib.sha256(test_emit.emit_verilog(test_emit.{make.__name__}()).encode()).hexdigest())"
     path = os.pathsep.join([os.path.dirname(__file__), *filter(None, sys.path)])
     for hash_seed in ("1", "77"):
         said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True,
                               env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed}).stdout
-        assert said.strip() == hashlib.sha256(emit_verilog(Lanes()).encode()).hexdigest()
+        assert said.strip() == hashlib.sha256(emit_verilog(make()).encode()).hexdigest()
 
 
 def test_modules_exist_once():

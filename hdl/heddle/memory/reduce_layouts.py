@@ -1,10 +1,10 @@
 """What the reduction unit is told to do, decoded once for all words of a beat."""
 
-from amaranth.hdl import Cat
 from amaranth.lib import data
 
 from ..isa.layout import Reduction
 from ..tmau.descriptor import FORMAT_BYTES, TensorFormat
+from ..tmau.reducible import is_one_of
 
 __all__ = ["WORD_BITS", "float_control_layout", "float_controls", "integer_control_layout", "integer_controls"]
 
@@ -25,15 +25,11 @@ float_control_layout = data.StructLayout({
 })
 
 
-def _is_one_of(value, members):
-    return Cat(value == member for member in members).any()
-
-
 def integer_controls(reduction, format):
     """Fields of ``integer_control_layout`` of a reduction of integers."""
     return {
-        "wide": _is_one_of(format, [kind for kind, size in FORMAT_BYTES.items() if 8 * size == WORD_BITS]),
-        "signed": _is_one_of(format, [TensorFormat.S32, TensorFormat.S64]),
+        "wide": is_one_of(format, [kind for kind, size in FORMAT_BYTES.items() if 8 * size == WORD_BITS]),
+        "signed": is_one_of(format, [TensorFormat.S32, TensorFormat.S64]),
         **{name: reduction == Reduction[name.removeprefix("bit_").upper()]
            for name, _ in integer_control_layout if name not in ("wide", "signed")},
     }
@@ -42,7 +38,7 @@ def integer_controls(reduction, format):
 def float_controls(reduction, format):
     """Fields of ``float_control_layout`` of a reduction of floating-point numbers."""
     return {
-        "single": _is_one_of(format, [TensorFormat.F32, TensorFormat.F32_FTZ]),
+        "single": is_one_of(format, [TensorFormat.F32, TensorFormat.F32_FTZ]),
         "half": format == TensorFormat.F16,
         "order": reduction != Reduction.ADD,
         "max": reduction == Reduction.MAX,

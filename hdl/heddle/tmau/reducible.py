@@ -20,8 +20,8 @@ def reducible_formats(cfg):
 
 
 def is_one_of(value, members):
-    """``value`` is one of the members of an enumeration."""
-    return Cat(Value.cast(value) == member.value for member in members).any()
+    """``value`` is one of the members of an enumeration; a set of them gives the same hardware in every process."""
+    return Cat(Value.cast(value) == number for number in sorted(member.value for member in members)).any()
 
 
 def undefined_reduction(m, reduction, format):
