@@ -149,11 +149,13 @@ class Core(Component):
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.start, self.stop, thread.writes_pending
-        if self.cfg.far_registers:      # before the first instruction gets there
+        if self.cfg.far_registers:
+            # ``start`` comes before the first instruction. What is under way is known at once: a store that is not pending yet keeps the
+            # thread unit busy, and a copy counts when it is taken.
             start, stop = Signal(name="start_units"), Signal(name="stop_units")
             m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
             pending = Signal(name="stores_pending")
-            m.d.sync += pending.eq(thread.writes_pending | thread.busy)     # a store under way is not pending yet
+            m.d.sync += pending.eq(thread.writes_pending | thread.busy)
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)

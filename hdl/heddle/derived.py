@@ -127,14 +127,12 @@ class DerivedParameters:
         return self.far_registers and not self.thread_overlap
 
     @property
-    def single_reads(self):
-        """Nothing that reads shared memory asks for more than one bank at a time."""
-        return self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES and not self.rnn
-
-    @property
     def banks_known_ahead(self):
-        """The fetch of B says a cycle ahead which bank it asks for: the thread unit knows then which of its requests wait."""
-        return self.far_registers and self.single_reads and self.shared_writes == 1
+        """The fetch of B says a cycle ahead which bank it asks for: the thread unit knows then which of its requests wait. Where nothing
+        that reads or writes shared memory asks for more than one bank at a time."""
+        single_reads = (self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES
+                        and not self.rnn)
+        return self.far_registers and single_reads and self.shared_writes == 1
 
     @property
     def asks_in_pauses(self):

@@ -29,8 +29,8 @@ DEVICE_PASSES = 150
 DEVICE_SETTINGS = {
     # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, to get past other wires.
     "router2/bbMargin/x": "6", "router2/bbMargin/y": "6",
-    # The way that is left counts so many times its estimate, which is near twice what it takes: above one half the search stops at the
-    # first way it finds, not at a short one. nextpnr's own is 1.25.
+    # What is left of a way counts so many times its estimate, which is near twice what routed wires take: with much more than one half the
+    # first way that is found is seldom a short one, and the search ends with it. nextpnr's own is 1.25.
     "router2/estimateWeight": "0.6",
 }
 
@@ -100,9 +100,9 @@ def _run_nextpnr(folder, netlist, options, time_limit_s, passes=None):
         timer.cancel()
         process.kill()
         process.wait()
-    if late.is_set() and passes:
-        return None
     if late.is_set():
+        if passes:
+            return None
         raise YosysError(f"nextpnr must end within {time_limit_s} s")
     if process.returncode or not report.is_file():
         raise YosysError("nextpnr failed: " + "\n".join(lines[-8:]))

@@ -50,11 +50,12 @@ class Fetch(Component):
     offset_read, offset_number, offset_grant, offset_load, offset
         See ``LaneArray``.
     pause : In(1)
-        Ask for no bank in this cycle: no step will follow from it.
+        No step will follow from this cycle: no bank is asked for, or with ``cfg.asks_in_pauses`` none is taken, and everything stays.
     bank : Out(BankReadPort(cfg))
         Never asks for more than one bank with one slot.
     bank_ahead : Out(BANKS)
-        With ``cfg.banks_known_ahead``, combinational: the bank that is asked for in the next cycle, unless that is a pause.
+        With ``cfg.banks_known_ahead``, combinational: the bank that is asked for in the next cycle (with ``cfg.issue_ahead`` unless that
+        is a pause).
     step : Out(step_layout(cfg))
     word : Out(signed(element_bits)).array(fetch_slots, dot)
         Bytes of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``. The bytes of 16-bit elements

@@ -133,7 +133,8 @@ class AxiMaster(Component):
         link(m, buffer.o, self.i.write_response)
 
     def _outstanding(self, m, name, requests, answers, last):
-        """Whether requests are without their last answer; more than fit the counter are never under way."""
+        """Whether requests are without their last answer; more than fit the counter are never under way. With ``far_registers`` they are
+        counted a cycle later, and that cycle counts too."""
         count = Signal(PENDING_BITS, name=f"{name}_outstanding")
         begun, ended, before = requests.valid & requests.ready, answers.valid & answers.ready & last, Const(0)
         if self.cfg.far_registers:

@@ -23,8 +23,9 @@ class SharedMemoryBench:
         self.rows = rows or cfg.shared_rows
         self.words = [[0] * cfg.shared_rows for _ in range(BANKS)]
         self.kinds = {"read": bench_parameters()["readers"], "write": bench_parameters()["writers"]}
-        # Whether a port asks for one bank at a time, with its row on the lines of bank 0. With such read ports a bank is read or written.
-        self.single = {"write": cfg.shared_writes == 1, "read": cfg.banks_known_ahead}
+        self.ordered = cfg.banks_known_ahead    # reads and writes have one order, and a bank is read or written
+        # Whether a port asks for one bank at a time, with its row on the lines of bank 0.
+        self.single = {"write": cfg.shared_writes == 1, "read": self.ordered}
         # (kind, port, bank) -> what is requested
         self.requests = {}
         self.in_flight = []         # per cycle: bank -> word that was read
@@ -67,7 +68,7 @@ class SharedMemoryBench:
             winners[kind] = {}
             for b in range(BANKS):
                 asking = [port for port in range(ports) if (kind, port, b) in self.requests]
-                if self.single["read"] and kind == "read" and ("write", 0, b) in self.requests:
+                if self.ordered and kind == "read" and ("write", 0, b) in self.requests:
                     asking = [port for port in asking if port < FIRST_READERS]
                 if asking:
                     winners[kind][b] = min(asking)
@@ -78,9 +79,9 @@ class SharedMemoryBench:
             readers = [reader for reader in range(self.kinds["read"]) if ("read", reader, b) in self.requests]
             if not bench_config().far_registers:        # else a port that is not granted counts too
                 readers = readers[:1]
-            if self.single["read"] and not port:
+            if self.ordered and not port:
                 readers = [reader for reader in readers if reader < FIRST_READERS]
-            if any(self.single["read"] or self.requests["read", reader, b][0] == self.requests["write", port, b][0] for reader in readers):
+            if any(self.ordered or self.requests["read", reader, b][0] == self.requests["write", port, b][0] for reader in readers):
                 del winners["write"][b]
                 self.collided += 1
         for kind, ports in self.kinds.items():
