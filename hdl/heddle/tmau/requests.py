@@ -5,7 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
-from ..datapath.gates import select_one_hot
+from ..datapath.gates import any_of, select_one_hot
 from ..errors import ErrorCode
 from ..isa.layout import Reduction, Space, Swizzle
 from ..layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
@@ -62,7 +62,8 @@ class RequestCheck(Component):
        behind the memory (as 32 bits).
 
     A prefetch has neither space nor shared address, swizzle or reduction. Latency 1 cycle, throughput one operation a cycle while its
-    stream takes it. While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
+    stream takes it; with ``cfg.far_registers`` 2 cycles, and one operation every other cycle: what becomes of it goes through registers.
+    While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
 
     Parameters
     ----------
@@ -104,26 +105,46 @@ class RequestCheck(Component):
         first, second, ranges = self._addresses(m)
         failed = self._verdict(m, operation, first, second, ranges, is_move, prefetches)
 
-        moves = ranges["some"] & ~failed & ~self.stop
-        taken = Signal()
         ways = [(self.o_load, is_load), (self.o_store, ~is_load & ~is_move)]
         if self.cfg.copy_within:
             ways.append((self.o_move, is_move))
             self._move(m, self.o_move.payload, operation, first, second)
-        sent = select_one_hot([way for _, way in ways], [port.ready for port, _ in ways])
-        m.d.comb += [port.valid.eq(valid & moves & way) for port, way in ways]
-        m.d.comb += [
-            self.o_failure.valid.eq(valid & failed & ~self.stop),
-            taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_failure.ready, ~ranges["some"] | sent))),
-            self.completed.eq(taken & ~moves),
-            self.busy.eq(valid),
-            self.i_operation.ready.eq(~valid | taken),
-        ]
+        (self._act_later if self.cfg.far_registers else self._act)(m, valid, failed, ranges["some"], ways)
+        m.d.comb += self.busy.eq(valid)
         for transfers in (self.o_load, self.o_store):
             self._transfer(m, transfers.payload, operation, first, second, prefetches)
         with m.If(self.i_operation.ready):
             m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
         return m
+
+    def _act(self, m, valid, failed, some, ways):
+        """Send the operation on, report its error or drop it: in the cycle in which that is found."""
+        moves = some & ~failed & ~self.stop
+        taken = Signal()
+        sent = select_one_hot([way for _, way in ways], [port.ready for port, _ in ways])
+        m.d.comb += [port.valid.eq(valid & moves & way) for port, way in ways]
+        m.d.comb += [
+            self.o_failure.valid.eq(valid & failed & ~self.stop),
+            taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_failure.ready, ~some | sent))),
+            self.completed.eq(taken & ~moves),
+            self.i_operation.ready.eq(~valid | taken),
+        ]
+
+    def _act_later(self, m, valid, failed, some, ways):
+        """The same a cycle later: out of registers, of which at most one is set, and none before the operation was looked at."""
+        decided = [(port, failed if port is self.o_failure else some & ~failed & way) for port, way in ((self.o_failure, None), *ways)]
+        leaves, nothing = Signal(), Signal(name="moves_nothing")
+        chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
+        m.d.comb += leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen, decided)))
+        with m.If(self.i_operation.ready):
+            m.d.sync += [way.eq(0) for way in (nothing, *chosen)]
+        with m.Else():
+            m.d.sync += [nothing.eq(~some & ~failed), *(way.eq(condition) for way, (_, condition) in zip(chosen, decided))]
+        m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided)]
+        m.d.comb += [
+            self.i_operation.ready.eq(~valid | leaves),
+            self.completed.eq(valid & (self.stop | nothing | (chosen[0] & self.o_failure.ready))),
+        ]
 
     def _kinds(self, operation):
         """Whether an operation goes to the loads, whether it is a copy within a memory, and a prefetch; constants where there is none."""

@@ -44,9 +44,9 @@ class CopyUnit(Component):
 
     Loads and stores go on at the same time, each in the order of issue. Several operations, up to ``cfg.axi_reads`` read and
     ``cfg.axi_writes`` write bursts, are under way together. Throughput: one beat of ``cfg.axi_bytes`` a cycle in each direction, without
-    bubbles between bursts and operations while memory and banks keep up; one operation a cycle. 5 cycles from ``i_operation`` to the first
-    read request on ``global_port``. A load tells its barrier the bytes of each beat once they are written, a store those of each burst once
-    they are read.
+    bubbles between bursts and operations while memory and banks keep up; one operation a cycle, with ``cfg.far_registers`` every other
+    cycle. 5 cycles (6 with ``cfg.far_registers``) from ``i_operation`` to the first read request on ``global_port``. A load tells its
+    barrier the bytes of each beat once they are written, a store those of each burst once they are read.
 
     Errors: those of ``RequestCheck``, before anything moves; AXI_READ for each beat and AXI_WRITE for each burst that memory
     answers with an error, operand = address of the burst. A beat with an error is not written to shared memory but counts at its

@@ -1,5 +1,7 @@
 """Bench of the copy unit against its golden model."""
 
+import itertools
+
 import cocotb
 from cocotb.triggers import RisingEdge
 from heddle.isa.layout import Reduction, Space, Swizzle
@@ -216,11 +218,13 @@ async def throughput(dut, directions, blocks):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def latency(dut):
-    """5 cycles (4 with tensors) from an operation to its request, 3 (5 with far registers) from a beat to its bank; operations of one beat
-    keep the bus busy (with far registers, where they come every other cycle, half of it)."""
+    """5 cycles (4 with tensors; one more with far registers) from an operation to its request, 3 (4 with far registers) from a beat to its
+    bank; operations of one beat keep the bus busy (with far registers, where they come every other cycle, half of it)."""
     beat_blocks = max(1, bench_config().axi_bytes // 16)
     bench, rates = await measured(dut, [LOAD], beat_blocks, 24, Stalls(latency=(2, 2)))
-    assert bench.times["read_request"][0] - bench.times["operation"][0] == 5 - bench.cfg.tensors
+    assert bench.times["read_request"][0] - bench.times["operation"][0] == 5 - bench.cfg.tensors + bench.cfg.far_registers
+    accepted = bench.times["operation"]
+    assert {after - before for before, after in itertools.pairwise(accepted[:8])} == {1 + bench.cfg.far_registers}, accepted
     assert bench.times["bank_write"][0] - bench.times["read_data"][0] == 3 + bench.cfg.far_registers
     if bench.cfg.axi_bytes >= 16 and bench.cfg.axi_reads > 8:
         assert rates[0] >= (0.45 if bench.cfg.far_registers else 0.9), rates
