@@ -149,11 +149,16 @@ class Core(Component):
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.start, self.stop, thread.writes_pending
+        matrix_stop = stop
         if self.cfg.far_registers:
             # ``start`` comes before the first instruction. What is under way is known at once: a store that is not pending yet keeps the
             # thread unit busy, and a copy counts when it is taken.
             start, stop = Signal(name="start_units"), Signal(name="stop_units")
             m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
+            # The matrix unit may stop later than the others, and as much later be free to go on: the run is not over while it is busy, and
+            # the first ``mm`` of the next run comes several cycles after its start.
+            matrix_stop = Signal(name="stop_matrix")
+            m.d.sync += matrix_stop.eq(stop)
             pending = Signal(name="stores_pending")
             m.d.sync += pending.eq(thread.writes_pending | thread.busy)
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
@@ -171,7 +176,7 @@ class Core(Component):
         if self.cfg.issue_ahead:
             m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
-            thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(stop), copy.stop.eq(stop), rows.stop.eq(stop),
+            thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(matrix_stop), copy.stop.eq(stop), rows.stop.eq(stop),
             front.lane_mask.eq(thread.lane_mask), front.thread_done.eq(thread.done), front.matrix_done.eq(matrix.done),
             front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copying),
             front.writes_pending.eq(pending),
