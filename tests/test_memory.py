@@ -28,8 +28,9 @@ def test_shared_memory_parameters(ports):
         SharedMemory(load_config("tiny"), **ports)
 
 
-def test_barriers(simulator, seed):
-    cfg = load_config("tiny")
+@pytest.mark.parametrize("far", [False, True])
+def test_barriers(far, simulator, seed):
+    cfg = load_config("tiny").replace(far_registers=far)
     run_bench(Barriers(cfg), bench="heddle_verif.bench.barriers", cfg=cfg, simulator=simulator, seed=seed)
 
 

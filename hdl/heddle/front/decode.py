@@ -34,7 +34,7 @@ _DECODED = {
     "for_thread": 1,
     "for_matrix": 1,
     "for_copy": 1,
-    "writes_uniform": 1,        # uniform registers or segments
+    "writes_uniform": 1,        # uniform registers or segments; with far registers also uniform predicates
     "at_once": 1,               # takes one cycle in issue
     "target_exists": 1,         # ``imm`` is the number of an instruction of the memory
     "legal": 1,                 # no check failed
@@ -83,7 +83,7 @@ class Decode(Component):
     -------
     i, o : streams of ``fetched_layout`` and ``decoded_layout``
     hold
-        Take nothing: the instruction that executes now writes uniform registers or segments.
+        Take nothing: the instruction that executes now writes uniform registers or segments (or predicates, see ``Issue``).
     write, write_index
         Uniform register that is written in this cycle: an instruction that has its number in a field that is read at once is not taken.
     flush
@@ -138,7 +138,7 @@ class Decode(Component):
                 decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
                 decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
                 decoded.for_copy.eq(copies | many),
-                decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
+                decoded.writes_uniform.eq(_one_of(word.opcode, (*_UNIFORM_WRITERS, *[Opcode.UNIFORM_COMPARE] * self.cfg.far_registers))),
                 decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
                 decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
                 decoded.legal.eq(~fetched.past_end & (checks.code == ErrorCode.NONE)),

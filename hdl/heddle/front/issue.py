@@ -23,8 +23,10 @@ class Issue(Component):
 
     Control and uniform instructions take one cycle; operations of the thread and the matrix unit go to the gate (``gate.py``), which
     holds one until its register tokens are free, copies to their unit; ``wait`` and its like stay until what they wait for has
-    happened, and a cycle more. A failed check or trap is reported at ``o_error`` and ends the program. Instructions behind an operation
-    at the gate, other than operations, execute while it waits.
+    happened, and a cycle more. With ``cfg.far_registers`` a ``barrier.wait`` takes a cycle more, as the state of a barrier comes a cycle
+    after its number, and so does a comparison of uniform registers, whose predicate is written out of registers. A failed check or trap is
+    reported at ``o_error`` and ends the program. Instructions behind an operation at the gate, other than operations, execute while it
+    waits.
 
     Members
     -------
@@ -36,7 +38,7 @@ class Issue(Component):
     flush
         Instructions behind this one are void (a branch is taken, or the program has ended).
     hold
-        The instruction writes uniform registers or segments: the next one must not read them yet.
+        The instruction writes uniform registers, segments or (a cycle later) uniform predicates: the next one must not read them yet.
     active, ended
         A program runs; it has ended by ``halt`` or by an error of its own.
     o_thread, o_matrix, o_copy, o_tensor
@@ -67,6 +69,8 @@ class Issue(Component):
         self._guarded_before = Signal()     # it held a cycle before: enough for a copy of blocks, which is here before it is valid
         self._passes = Signal()             # what a ``wait`` or ``barrier.wait`` waits for has happened a cycle before
         self._fail = Signal()               # it raises an error
+        self._known = Signal()              # with far registers: the state of the barrier is that of this ``barrier.wait``
+        self._compared = Signal()           # with far registers: a comparison was executed a cycle before
         instruction, word = self.i.payload, self.i.payload.word
 
         always = Cat(self._uniform_predicates, 1)
@@ -88,6 +92,8 @@ class Issue(Component):
                                    | self._tensor_leaves(instruction))
         m.d.sync += [self._guarded_before.eq(self._guarded), self._passes.eq(0)]
         self._values(m, instruction, word)
+        if self.cfg.far_registers:
+            self._later(m)
         with m.If(~instruction.legal):
             m.d.comb += self._fail.eq(self.i.valid)
         with m.If(self._execute):
@@ -138,6 +144,13 @@ class Issue(Component):
             self.barrier.eq(word.a), self.expect_bytes.eq(instruction.b_value), self.target.eq(word.imm),
         ]
 
+    def _later(self, m):
+        """What takes a cycle more with far registers: the predicate of a comparison, and the state of a barrier."""
+        result = Signal(name="compare_result", reset_less=True)
+        m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), self._known.eq(0)]
+        with m.If(self._compared):
+            m.d.sync += self._uniform_predicates.bit_select(self.uniform_index, 1).eq(result)
+
     # -- control ----------------------------------------------------------------------------
 
     def _control(self, m, word):
@@ -179,6 +192,9 @@ class Issue(Component):
         """A wait of more than ``wait_timeout`` cycles is an error."""
         left, over, waits = Signal(32), Signal(), Signal()
         m.d.comb += waits.eq(self._execute & instruction.waits & self._guarded & ~self._passes)
+        if self.cfg.far_registers:      # the cycle in which its barrier is looked up is none
+            with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~self._known):
+                m.d.comb += waits.eq(0)
         m.d.sync += [left.eq(Mux(waits, left - 1, self.wait_timeout)), over.eq(waits & (left == 1))]
         with m.If(waits & over):
             m.d.comb += [
@@ -210,8 +226,11 @@ class Issue(Component):
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
                 m.d.sync += self.uniform_write.eq(self._guarded)
             with m.Case(Opcode.UNIFORM_COMPARE):
-                with m.If(self._guarded):
-                    m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
+                if self.cfg.far_registers:
+                    m.d.sync += self._compared.eq(self._guarded)
+                else:
+                    with m.If(self._guarded):
+                        m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
 
     # -- barriers ---------------------------------------------------------------------------
 
@@ -230,10 +249,11 @@ class Issue(Component):
             with m.Case(Opcode.BARRIER_EXPECT):
                 m.d.comb += self.expect.eq(self._guarded)
             with m.Case(Opcode.BARRIER_WAIT):
-                m.d.sync += [
-                    self._passes.eq(~self._passes & (~self._guarded | self.barrier_complete | settled)),
-                    never.eq(self._guarded & ~self.barrier_complete),
-                ]
+                passes = ~self._guarded | self.barrier_complete | settled
+                if self.cfg.far_registers:      # in its first cycle it sees the barrier of the instruction before
+                    passes = ~self._guarded | (self._known & (self.barrier_complete | settled))
+                    m.d.sync += self._known.eq(~self._passes)
+                m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barrier_complete)]
                 m.d.comb += self._fail.eq(self._passes & never)
                 with m.If(self.barrier_overrun):
                     m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_OVERRUN)

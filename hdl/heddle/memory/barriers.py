@@ -17,9 +17,10 @@ class Barriers(Component):
     """``BARRIERS`` (16) counts of pending bytes: bytes to expect minus bytes that arrived, signed, modulo 2^32.
 
     ``expect`` and ``arrive`` each take effect once a cycle, also together and on the same barrier. ``complete`` and ``overrun``
-    are combinational: they describe barrier ``index`` with everything that was applied in earlier cycles. Nothing is
-    ever held back. Reset and ``clear`` (which wins over ``expect`` and ``arrive`` of its cycle) set all counts to zero, so every barrier
-    is complete [S1.13, docs/units/shared_memory.md].
+    are combinational: they describe barrier ``index`` with everything that was applied in earlier cycles. With ``cfg.far_registers`` they
+    are registers: they describe what ``index`` was, and what had been applied, a cycle before. Nothing is ever held back. Reset and
+    ``clear`` (which wins over ``expect`` and ``arrive`` of its cycle) set all counts to zero, so every barrier is complete
+    [S1.13, docs/units/shared_memory.md].
 
     Area: four distributed memories of 16 x 32 bits and 32 registers.
 
@@ -57,11 +58,9 @@ class Barriers(Component):
         expected = self._total(m, "expected", self.expect.valid, self.expect.barrier, self.expect.bytes)
         arrived = self._total(m, "arrived", self.arrive.valid, self.arrive.payload.barrier, self.arrive.payload.bytes)
         pending = Signal(COUNT_BITS)
-        m.d.comb += [
-            pending.eq(expected - arrived),
-            self.complete.eq(pending == 0),
-            self.overrun.eq(pending[-1]),
-        ]
+        m.d.comb += pending.eq(expected - arrived)
+        domain = m.d.sync if self.cfg.far_registers else m.d.comb
+        domain += [self.complete.eq(pending == 0), self.overrun.eq(pending[-1])]
         return m
 
     def _total(self, m, name, valid, barrier, count):

@@ -244,6 +244,8 @@ class FrontBench(Bench):
             if self.barriers == "random":       # a barrier completes before the front end gives up
                 zeros = 0 if zeros == 5 or self.rng.random() < 0.3 else zeros + 1
                 dut.barrier_complete.value = int(zeros == 0)
+            elif isinstance(self.barriers, frozenset):      # those that are complete: the answer comes a cycle after the number
+                dut.barrier_complete.value = int(int(dut.barrier.value) in self.barriers)
             else:
                 dut.barrier_complete.value = int(self.barriers == "complete")
 
