@@ -27,11 +27,12 @@ def test_unit(name, simulator, seed):
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
     run_bench(CopyUnit(cfg), bench="heddle_verif.bench.copy", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
 
-
+FAR = CONFIGS["tiny"].replace(far_registers=True, issue_ahead=False)
 WITHIN = {
     "narrow": CONFIGS["tiny"].replace(tensors=False),
     "wide": CONFIGS["base"].without_level2(shared_memory_kib=8),
     "stores": CONFIGS["small"].replace(l2_kib=4, reductions=True),
+    "far": FAR.replace(tensors=False),
 }
 
 
@@ -49,9 +50,12 @@ def test_within_long(name, simulator, seed):
               parameters={"rounds": 4}, timeout_s=800)
 
 
-@pytest.mark.parametrize("name", ["tiny", pytest.param("large", marks=pytest.mark.verilator_nightly)])
+SYSTEMS = {"tiny": CONFIGS["tiny"], "large": CONFIGS["large"], "far": FAR}
+
+
+@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("large", "far"))])
 def test_system(name, simulator, seed):
-    cfg = CONFIGS[name]
+    cfg = SYSTEMS[name]
     run_bench(CopySystem(cfg), bench="heddle_verif.bench.copy_system", cfg=cfg, simulator=simulator, seed=seed)
 
 

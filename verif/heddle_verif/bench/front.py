@@ -325,6 +325,9 @@ async def wait_limits(dut):
             assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(ErrorCode.WAIT_TIMEOUT, 3, operand)]
             bench.scoreboards, bench.copies_may_end = kept, True
             await bench.drain()
+    dut.wait_timeout.value, bench.barriers = 1, "complete"
+    await bench.load(assemble("barrier.wait b1\nbarrier.wait b1\nbarrier.wait b2\nhalt", bench.cfg))
+    assert (await bench.run()).ok
     dut.wait_timeout.value, bench.copies_may_end, bench.barriers = 200, True, "random"
     if bench.cfg.tensors:
         dut.groups_pending.value, dut.groups_unread.value = 0, 0
