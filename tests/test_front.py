@@ -16,6 +16,13 @@ def test_unit(name, simulator, seed):
 
 
 @pytest.mark.verilator_nightly
+def test_barriers_in_turn(simulator, seed):
+    cfg = CONFIGS["small"]
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_barriers", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 1
+
+
+@pytest.mark.verilator_nightly
 def test_recurrent(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_recurrent", cfg=cfg, simulator=simulator, seed=seed)

@@ -23,10 +23,9 @@ class Issue(Component):
 
     Control and uniform instructions take one cycle; operations of the thread and the matrix unit go to the gate (``gate.py``), which
     holds one until its register tokens are free, copies to their unit; ``wait`` and its like stay until what they wait for has
-    happened, and a cycle more. With ``cfg.far_registers`` a ``barrier.wait`` takes a cycle more, as the state of a barrier comes a cycle
-    after its number, and so does a comparison of uniform registers, whose predicate is written out of registers. A failed check or trap is
-    reported at ``o_error`` and ends the program. Instructions behind an operation at the gate, other than operations, execute while it
-    waits.
+    happened, and a cycle more. With ``cfg.far_registers`` a ``barrier.wait`` and a comparison of uniform registers take a cycle more each.
+    A failed check or trap is reported at ``o_error`` and ends the program. Instructions behind an operation at the gate, other than
+    operations, execute while it waits.
 
     Members
     -------
@@ -69,8 +68,6 @@ class Issue(Component):
         self._guarded_before = Signal()     # it held a cycle before: enough for a copy of blocks, which is here before it is valid
         self._passes = Signal()             # what a ``wait`` or ``barrier.wait`` waits for has happened a cycle before
         self._fail = Signal()               # it raises an error
-        self._known = Signal()              # with far registers: the state of the barrier is that of this ``barrier.wait``
-        self._compared = Signal()           # with far registers: a comparison was executed a cycle before
         instruction, word = self.i.payload, self.i.payload.word
 
         always = Cat(self._uniform_predicates, 1)
@@ -93,7 +90,7 @@ class Issue(Component):
         m.d.sync += [self._guarded_before.eq(self._guarded), self._passes.eq(0)]
         self._values(m, instruction, word)
         if self.cfg.far_registers:
-            self._later(m)
+            self._later(m, word)
         with m.If(~instruction.legal):
             m.d.comb += self._fail.eq(self.i.valid)
         with m.If(self._execute):
@@ -144,10 +141,11 @@ class Issue(Component):
             self.barrier.eq(word.a), self.expect_bytes.eq(instruction.b_value), self.target.eq(word.imm),
         ]
 
-    def _later(self, m):
-        """What takes a cycle more with far registers: the predicate of a comparison, and the state of a barrier."""
-        result = Signal(name="compare_result", reset_less=True)
-        m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), self._known.eq(0)]
+    def _later(self, m, word):
+        """A cycle later: the predicate of a comparison, and the state of a barrier, known when its ``barrier.wait`` was here before."""
+        self._known, self._compared, result = Signal(name="known"), Signal(name="compared"), Signal(name="compare_result", reset_less=True)
+        waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
+        m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), self._known.eq(waits)]
         with m.If(self._compared):
             m.d.sync += self._uniform_predicates.bit_select(self.uniform_index, 1).eq(result)
 
@@ -252,7 +250,6 @@ class Issue(Component):
                 passes = ~self._guarded | self.barrier_complete | settled
                 if self.cfg.far_registers:      # in its first cycle it sees the barrier of the instruction before
                     passes = ~self._guarded | (self._known & (self.barrier_complete | settled))
-                    m.d.sync += self._known.eq(~self._passes)
                 m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barrier_complete)]
                 m.d.comb += self._fail.eq(self._passes & never)
                 with m.If(self.barrier_overrun):

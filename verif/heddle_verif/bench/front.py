@@ -237,39 +237,6 @@ async def barriers(dut):
     bench.end(thread=3, copy=2, expect=150)
 
 
-@cocotb.test(timeout_time=1, timeout_unit="ms")
-async def barriers_in_turn(dut):
-    """With far registers the state of a barrier comes a cycle after its number: no ``barrier.wait`` goes by that of another one."""
-    bench = await prepared(dut, "none", 0.5)
-    if not bench.cfg.far_registers:
-        return
-    bench.copies_may_end = False
-    for _ in range(10):
-        order = [int(index) for index in bench.rng.permutation(16)]
-        complete, others = order[:8], order[8:]
-        guarded = "" if bench.rng.integers(2) else "@up0 "      # false: its state does not matter
-        lead = [f"barrier.wait b{index}\n{guarded}barrier.wait b{complete[0] if not guarded else others[1]}" for index in complete]
-        await bench.load(assemble("\n".join(["copy_block.shared.global ur0, ur1, 1", *lead, f"barrier.wait b{others[0]}", "halt"]),
-                                  bench.cfg))
-        bench.barriers = frozenset(complete)
-        bench.expect()
-        await bench.doorbell()
-        await bench.cycles(120)
-        assert len(bench.instruction_cycles) == 17, "all but the last must leave"
-        assert dut.event_barrier_stalls.value
-        bench.barriers = frozenset(complete + others[:1])
-        await bench.until_ended(10)
-        assert not bench.errors
-    bench.copies_may_end, bench.barriers = True, frozenset(complete)
-    await bench.drain()
-    program = [f"barrier.wait b{index}" for index in (*complete, others[0], complete[0])]
-    await bench.load(assemble("\n".join([*program, "halt"]), bench.cfg))
-    await bench.doorbell()
-    await bench.until_ended(100)
-    assert [(error["code"], error["pc"]) for error in bench.errors] == [(ErrorCode.BARRIER_UNDERRUN, 8)]
-    bench.end(copy=10)
-
-
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def masks(dut):
     """A mask of no core, or of one that does not exist, is an error before the copy is offered; others may still send to a barrier."""
@@ -325,14 +292,12 @@ async def wait_limits(dut):
             assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(ErrorCode.WAIT_TIMEOUT, 3, operand)]
             bench.scoreboards, bench.copies_may_end = kept, True
             await bench.drain()
-    dut.wait_timeout.value, bench.barriers = 1, "complete"
-    await bench.load(assemble("barrier.wait b1\nbarrier.wait b1\nbarrier.wait b2\nhalt", bench.cfg))
-    assert (await bench.run()).ok
-    dut.wait_timeout.value, bench.copies_may_end, bench.barriers = 200, True, "random"
     if bench.cfg.tensors:
         dut.groups_pending.value, dut.groups_unread.value = 0, 0
-    await bench.load(assemble("\n".join([*(text for text, _ in waits * 20), "halt"]), bench.cfg))
-    assert (await bench.run()).ok
+    for limit, barriers, lines in ((1, "complete", ["barrier.wait b1"] * 3), (200, "random", [text for text, _ in waits * 20])):
+        dut.wait_timeout.value, bench.copies_may_end, bench.barriers = limit, True, barriers
+        await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
+        assert (await bench.run()).ok
     bench.end()
 
 
@@ -369,8 +334,7 @@ class _Everything:
 async def throughput(dut):
     """Cycles from one instruction to the next."""
     bench = await prepared(dut, "none", 0.9)
-    bench.barriers = "complete"
-    hops = [f"hop{index}: bra hop{index + 1}" for index in range(20)]
+    bench.barriers, hops = "complete", [f"hop{index}: bra hop{index + 1}" for index in range(20)]
     cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1 + bench.cfg.far_registers),
              "uadd": (["uadd ur1, ur2, 1"] * 30, 2),
              "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, 3),
