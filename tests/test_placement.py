@@ -1,13 +1,15 @@
 """Moves of cells between placing and routing."""
 
+import re
 from collections import defaultdict
 
 import pytest
 from heddle_sim.placed_sites import PlacedSites
 from heddle_sim.placed_timing import PlacedTiming, wire_delay
-from heddle_sim.placement import improve_placement
+from heddle_sim.placement import GOAL, improve_placement
 
-OUTPUTS = {"F", "Q", "OFX", "FCO"}
+SITE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])")
+OUTPUTS = {"F", "Q", "OFX", "FCO", "WADO0"}
 
 
 def cell(kind, site, parameters=None, **nets):
@@ -46,12 +48,12 @@ def stray():
 def improve(cells):
     before = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
     sweeps = []
-    longest = improve_placement({"modules": {"top": {"cells": cells}}}, sweeps.append)
+    reached = improve_placement({"modules": {"top": {"cells": cells}}}, sweeps.append)
     after = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
     assert len(set(after.values())) == len(after), "two cells in one place"
     check_slices(cells)
-    timing = PlacedTiming(cells, PlacedSites(cells).place)
-    assert longest == timing.longest(timing.update()[0])
+    check_bonds(cells, before)
+    assert reached == longest(cells)
     moves = sum(int(sweep.split()[-2]) for sweep in sweeps)
     return moves, {name for name in cells if before[name] != after[name]}
 
@@ -68,6 +70,24 @@ def check_slices(cells):
             resets[tile].add(str(of["connections"].get("LSR")))
             controls[tile, place.split(".")[0]].add(str([of["connections"].get(port) for port in ("CE", "LSR", "CLK")]))
     assert all(len(of_tile) == 1 for of_tile in (*resets.values(), *controls.values()))
+
+
+def check_bonds(cells, before):
+    """Wires from slice to slice and from tile to tile lead where they led."""
+    drivers = {net: name for name, of in cells.items() for port, (net,) in of["connections"].items() if port in OUTPUTS}
+    for name, of in cells.items():
+        for port in ("FCI", "FXA", "FXB"):
+            for net in of["connections"].get(port, ()):
+                was, now = ([SITE.match(sites[one]).groups() for one in (drivers[net], name)]
+                            for sites in (before, {one: at["attributes"]["NEXTPNR_BEL"] for one, at in cells.items()}))
+                assert [slices for *_, slices in was] == [slices for *_, slices in now]
+                assert all(int(one[axis]) - int(other[axis]) == int(first[axis]) - int(second[axis])
+                           for (one, other), (first, second) in [(was, now)] for axis in range(2))
+
+
+def longest(cells):
+    timing = PlacedTiming(cells, PlacedSites(cells).place)
+    return timing.longest(timing.update()[0])
 
 
 def test_a_stray_table_comes_back():
@@ -91,6 +111,57 @@ def test_a_table_of_five_inputs_moves_with_its_slice():
     cells |= {"low": table("X70/Y20/SLICEA.K0", A=10, F1=8, M=10, OFX=11), "high": table("X70/Y20/SLICEA.K1", A=10, F=8)}
     assert {"low", "high"} <= improve(cells)[1]
     assert 8 <= PlacedSites(cells).place["low"][0] <= 16
+
+
+def test_tables_come_back_together():
+    """One of them alone would gain nothing: the wire is as long before it as behind it."""
+    cells = stray() | {"second": table("X70/Y20/SLICEB.K0", A=15, F=11), "stray": table("X70/Y20/SLICEA.K0", A=10, F=15)}
+    before = longest(cells)
+    assert {"stray", "second"} <= improve(cells)[1]
+    assert longest(cells) <= GOAL * before
+
+
+def adder():
+    """A stray one of two bits a tile, with the register of its last bit and another one beside it."""
+    cells = stray()
+    del cells["stray"]
+    return cells | {
+        "low": cell("TRELLIS_COMB", "X70/Y20/SLICED.K1", {"MODE": "CCU2"}, A=10, FCO=20),
+        "high": cell("TRELLIS_COMB", "X71/Y20/SLICEA.K0", {"MODE": "CCU2"}, FCI=20, F=11),
+        "beside": register("X71/Y20/SLICEC.FF0", M=21, Q=22)}
+
+
+def test_an_adder_comes_back_as_it_is():
+    cells = adder()
+    del cells["filled_70_20"]
+    before = longest(cells)
+    assert {"low", "high", "beside"} <= improve(cells)[1]
+    assert longest(cells) <= GOAL * before
+
+
+def test_an_adder_stays_with_what_has_to_stay():
+    cells = adder()
+    del cells["filled_70_20"]
+    given(cells["beside"])
+    assert not {"low", "high", "beside"} & improve(cells)[1]
+
+
+def test_a_memory_comes_back_with_its_tile():
+    cells = stray()
+    del cells["stray"]
+    cells |= {"write": cell("TRELLIS_RAMW", "X70/Y20/SLICEC.RAMW", A0=10, WADO0=24),
+              "word": cell("TRELLIS_COMB", "X70/Y20/SLICEA.K0", {"MODE": "DPRAM"}, A=10, WAD0=24, F=11)}
+    before = longest(cells)
+    assert {"write", "word"} <= improve(cells)[1]
+    assert longest(cells) <= GOAL * before
+    sites = [SITE.match(cells[name]["attributes"]["NEXTPNR_BEL"]).groups() for name in ("write", "word")]
+    assert sites[0][:2] == sites[1][:2] and [site[2] for site in sites] == ["C", "A"]
+
+
+def test_what_never_changes_takes_no_time():
+    cells = stray() | {"always": table("X2/Y18/SLICEA.K0", F=25), "behind": given(register("X14/Y20/SLICEA.FF0", M=11, CE=25, Q=12))}
+    timing = PlacedTiming(cells, PlacedSites(cells).place)
+    assert 25 not in timing.update()
 
 
 def test_slices_change_places_where_no_site_is_free():
@@ -119,13 +190,6 @@ def test_nothing_moves_where_nothing_is_gained():
     for name, site in {"before": "A.FF0", "stray": "B.K0", "behind": "C.FF0", "reader": "D.FF0"}.items():
         cells[name]["attributes"]["NEXTPNR_BEL"] = f"X12/Y20/SLICE{site}"
     assert improve(cells) == (0, set())
-
-
-@pytest.mark.parametrize("kind", ["CCU2", "DPRAM"])
-def test_adders_and_memories_stay(kind):
-    cells = stray()
-    cells["stray"]["parameters"]["MODE"] = kind
-    assert "stray" not in improve(cells)[1]
 
 
 TILE = "X5/Y5/SLICE"

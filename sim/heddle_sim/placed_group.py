@@ -52,20 +52,23 @@ class PlacedGroup:
         return self._timing.tile(driver), self._timing.arrival[net]
 
     def _arcs(self, net, nets):
-        """Ends in front of the driver of a net, and what leads to it from inside the group: (net, nanoseconds)."""
+        """Ends in front of the driver of a net, what leads to it from inside the group (net, nanoseconds), and nanoseconds without wire."""
         timing = self._timing
         arcs = timing.arcs[net]
-        outside = _Ends((tile, arrival + delay) for _, source, delay in arcs if source not in nets for tile, arrival in [self._end(source)])
+        outside = _Ends((tile, arrival + delay) for port, source, delay in arcs if source not in nets and port not in INSIDE
+                        for tile, arrival in [self._end(source)])
         inside = [(source, delay + (0.0 if port in INSIDE else SLICE_NS)) for port, source, delay in arcs if source in nets]
-        return outside, inside, timing.start(timing.drivers[net][0]) if not arcs else 0.0
+        beside = [timing.arrival[source] + delay for port, source, delay in arcs if source not in nets and port in INSIDE]
+        return outside, inside, max(beside, default=0.0 if arcs else timing.start(timing.drivers[net][0]))
 
     def _readers(self, net):
-        """Ends behind a net, and the wire to a register inside the group."""
+        """Ends behind a net, and nanoseconds behind it without a wire, or to a register inside the group."""
         timing, readers = self._timing, self._timing.readers[net]
         outside = _Ends((timing.tile(name), timing.behind(name, port)) for name, port in readers
                         if name not in self.names and port not in INSIDE)
-        inside = (0.0 if port in INSIDE else SLICE_NS for name, port in readers if name in self.names and not timing.passes(name, port))
-        return outside, max(inside, default=0.0)
+        inside = [0.0 if port in INSIDE else SLICE_NS for name, port in readers if name in self.names and not timing.passes(name, port)]
+        beside = [timing.behind(name, port) for name, port in readers if name not in self.names and port in INSIDE]
+        return outside, max(inside + beside, default=0.0)
 
     def wires(self, tiles):
         """Tiles of wire in each tile of an array, but for nets with many readers."""

@@ -1,6 +1,7 @@
 """Sites of an ECP5's logic tiles: who is where, and what may move where."""
 
 import re
+from collections import defaultdict
 
 import numpy as np
 
@@ -9,7 +10,9 @@ __all__ = ["SLICES", "PlacedSites", "is_plain_table"]
 SITE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])\.(K|FF|RAMW)(\d?)$")
 TILE = re.compile(r"X(\d+)/Y(\d+)/")
 SLICES, HALVES, KINDS = "ABCD", (0, 1), ("K0", "K1", "FF0", "FF1")
+ALL_KINDS = (*KINDS, "RAMW")
 GIVEN = 6               # strength of a site that was given
+BINDING = ("FCI", "FCO", "FXA", "FXB", "OFX")   # ports whose wires lead to the slice beside
 CONTROLS = ("CEMUX", "LSRMUX", "SRMODE", "CLKMUX", "GSR")
 
 
@@ -55,6 +58,10 @@ class PlacedSites:
         self._tied = {name for name, cell in cells.items()
                       if cell["parameters"].get("MODE", "LOGIC") != "LOGIC" or not wide.isdisjoint(
                           net for port in ("FXA", "FXB", "OFX") for net in cell["connections"].get(port, ()))}
+        self._bound = defaultdict(list)         # cells of each net that binds slices to each other
+        for name in self._tied:
+            for net in self._binding(name):
+                self._bound[net].append(name)
 
     def slice_of(self, name):
         """Tile and letter of the slice of a table or flip-flop; None for what stands elsewhere or has to stay."""
@@ -68,6 +75,38 @@ class PlacedSites:
         names = [name for kind in KINDS if (name := self._at.get(self._site(tile, part, kind)))]
         return None if self._tied.intersection(names) else names
 
+    def bound_tiles(self, tile):
+        """Tiles whose contents only move together with that of a tile: adders and large tables take several. None where one has to stay."""
+        found, left = set(), [tile]
+        while left:
+            if (one := left.pop()) in found:
+                continue
+            if one not in self._free:
+                return None
+            found.add(one)
+            for name in self._tied.intersection(self.names([one])):
+                left += [self.place[other] for net in self._binding(name) for other in self._bound[net]]
+        return tuple(sorted(found))
+
+    def names(self, tiles):
+        """Cells of some tiles."""
+        return [name for tile in tiles for part in SLICES for kind in ALL_KINDS if (name := self._at.get(self._site(tile, part, kind)))]
+
+    def exchange_fits(self, tiles, columns, rows):
+        """Whether what is in tiles may change places with what is so many columns and rows further."""
+        there = {(tile[0] + columns, tile[1] + rows) for tile in tiles}
+        return self._free.issuperset(there) and there.isdisjoint(tiles) and all(
+            there.issuperset(self.bound_tiles(tile) or [None]) for tile in there)
+
+    def exchange(self, tiles, columns, rows):
+        """Let what is in tiles change places with what is so many columns and rows further."""
+        for column, row in tiles:
+            for part in SLICES:
+                self.swap(((column, row), part), ((column + columns, row + rows), part))
+
+    def _binding(self, name):
+        return (net for port in BINDING for net in self._cells[name]["connections"].get(port, ()))
+
     def swap_fits(self, one, other):
         """Whether the tiles of two slices, (tile, letter) each, keep one reset each if what is in them changes places."""
         return one[0] == other[0] or all(
@@ -76,7 +115,7 @@ class PlacedSites:
 
     def swap(self, one, other):
         """Let what is in two slices, (tile, letter) each, change places."""
-        moves = [(name, there, kind) for here, there in ((one, other), (other, one)) for kind in KINDS
+        moves = [(name, there, kind) for here, there in ((one, other), (other, one)) for kind in ALL_KINDS
                  if (name := self._at.pop(self._site(*here, kind), None))]
         for name, (tile, part), kind in moves:
             self._put(name, tile, part, kind)

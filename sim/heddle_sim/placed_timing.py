@@ -70,7 +70,8 @@ class PlacedTiming:
                         self.drivers[net] = name, port
                     else:
                         readers[net].append((name, port))
-        self.readers = {net: of_net for net, of_net in readers.items() if net in self.drivers and len(of_net) <= SPREAD}
+        self.readers = {net: of_net for net, of_net in readers.items()
+                        if net in self.drivers and len(of_net) <= SPREAD and not self._constant(self.drivers[net][0])}
         for net in list(self.drivers):
             if net not in self.readers:
                 del self.drivers[net]
@@ -87,6 +88,12 @@ class PlacedTiming:
             self.arcs[net] = [arc for arc in arcs if arc[2] is not None]
         self.order = {net: number for number, net in enumerate(self._sort())}
         self.arrival, self.remaining = dict.fromkeys(self.drivers, 0.0), dict.fromkeys(self.drivers, 0.0)
+
+    def _constant(self, name):
+        """Whether a table reads nothing."""
+        cell = self._cells[name]
+        return cell["type"] == "TRELLIS_COMB" and "input" not in (
+            direction for port, direction in cell["port_directions"].items() if cell["connections"].get(port))
 
     def passes(self, name, port):
         """Whether a path goes on behind an input."""
@@ -109,7 +116,7 @@ class PlacedTiming:
 
     def through(self, net, name, port):
         """Of the longest path through a net to one of its readers."""
-        return self.arrival[net] + self._wire(net, name, port) + self.behind(name, port)
+        return self.arrival[net] + self.wire(net, name, port) + self.behind(name, port)
 
     def tile(self, name):
         """Of a cell; pins stand in no tile."""
@@ -119,13 +126,14 @@ class PlacedTiming:
         """Compute ``arrival`` and ``remaining`` anew, and return the nets, that with the longest path first."""
         for net in self.order:
             name, _ = self.drivers[net]
-            self.arrival[net] = max((self.arrival[source] + self._wire(source, name, port) + delay
+            self.arrival[net] = max((self.arrival[source] + self.wire(source, name, port) + delay
                                      for port, source, delay in self.arcs[net]), default=self.start(name))
         for net in reversed(self.order):
-            self.remaining[net] = max(self._wire(net, name, port) + self.behind(name, port) for name, port in self.readers[net])
+            self.remaining[net] = max(self.wire(net, name, port) + self.behind(name, port) for name, port in self.readers[net])
         return sorted(self.drivers, key=self.longest, reverse=True)
 
-    def _wire(self, net, name, port):
+    def wire(self, net, name, port):
+        """Nanoseconds of a wire from the driver of a net to one of its readers."""
         return 0.0 if port in INSIDE else wire_delay(self.tile(self.drivers[net][0]), self.tile(name))
 
     def _sort(self):

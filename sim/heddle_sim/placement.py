@@ -7,10 +7,12 @@ moves cells by a few tiles only. A few hundred such cells make the longest paths
 import numpy as np
 
 from .placed_group import PlacedGroup
-from .placed_sites import SLICES, PlacedSites, is_plain_table
+from .placed_sites import SLICES, PlacedSites
 from .placed_timing import PlacedTiming
+from .placed_units import PlacedUnits, half_of
+from .placement_program import PlacementProgram
 
-__all__ = ["improve_placement"]
+__all__ = ["GOAL", "improve_placement"]
 
 SWEEPS = 40
 LONG = 0.85             # of the longest path: those above are looked at
@@ -18,6 +20,11 @@ BESIDE_NS = 1.0         # readers on paths of a net that are at most so much sho
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
+PROGRAMS = 3
+SWEEPS_BETWEEN = 8
+GOAL = 0.82             # of the longest path: paths above are late
+BELOW = 0.98            # of that goal: cells on paths above move
+FARTHEST = 25           # tiles
 CHOICES = 8             # slices whose contents would be replaced
 TILES = 400             # that are tried, the best first
 
@@ -26,21 +33,52 @@ def improve_placement(netlist, report=lambda text: None):
     """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns the nanoseconds of the longest path.
 
     Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
-    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Adders, memories
-    and blocks stay.
+    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Then a linear program
+    says where the cells of all long paths should stand together, with adders, memories and tables of more inputs, which move as they are;
+    each goes to the nearest room, and what found none where it should moves alone once more.
     """
     cells = netlist["modules"]["top"]["cells"]
     sites = PlacedSites(cells)
     timing = PlacedTiming(cells, sites.place)
-    for sweep in range(SWEEPS):
+    longest = _sweep(cells, sites, timing, SWEEPS, report)
+    goal = GOAL * longest
+    for _ in range(PROGRAMS):
+        moved = _move_together(cells, sites, timing, goal)
+        nets = timing.update()
+        report(f"program: {timing.longest(nets[0]):.2f} ns, {moved} moves")
+        longest = _sweep(cells, sites, timing, SWEEPS_BETWEEN, report, goal)
+    return longest
+
+
+def _sweep(cells, sites, timing, sweeps, report, least=0.0):
+    """Move single cells on the longest paths, and on those longer than ``least``; returns the nanoseconds of the longest one."""
+    for sweep in range(sweeps):
         nets = timing.update()
         longest = timing.longest(nets[0])
-        mover = _Mover(cells, sites, timing, LONG * longest)
+        mover = _Mover(cells, sites, timing, max(least, LONG * longest))
         made = sum(mover.move(name) for name in mover.on_long_paths(nets))
         report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
         if not made:
             return longest
     return timing.longest(timing.update()[0])
+
+
+def _move_together(cells, sites, timing, goal):
+    """Move the cells of all paths that are longer than ``goal``, or nearly, as a linear program has it; returns the number of moves."""
+    known, units, unit_of = PlacedUnits(cells, sites, timing), [], {}
+    for net in timing.update():
+        if timing.longest(net) < BELOW * goal:
+            break
+        late = [name for name, port in timing.readers[net] if timing.through(net, name, port) >= BELOW * goal]
+        for name in (timing.drivers[net][0], *late):
+            if name not in unit_of and (unit := known.of(name)) is not None:
+                unit_of.update(dict.fromkeys(unit.names, len(units)))
+                units.append(unit)
+    moves = PlacementProgram(timing, unit_of, goal).solve(FARTHEST) if units else None
+    if moves is None:
+        return 0
+    # Those of the longest paths choose first; what was in the way of one may have moved before it.
+    return sum(known.of(unit.names[0]) == unit and known.move(unit, *by, goal) for unit, by in zip(units, moves))
 
 
 class _Mover:
@@ -79,7 +117,7 @@ class _Mover:
         return [(cost[index], tuple(map(int, tiles[index]))) for index in best if cost[index] < np.inf]
 
     def _move_half(self, name, place):
-        table, flip_flop = self._parts(name)
+        table, flip_flop = half_of(self._cells, self._timing, name)
         group, here = PlacedGroup(self._timing, [part for part in (table, flip_flop) if part]), np.array([place[0]])
         now = group.longest(here)[0]
         if not group.names or now < self._limit:
@@ -115,16 +153,3 @@ class _Mover:
         if found:
             self._sites.swap(place, min(found)[1:])
         return bool(found)
-
-    def _parts(self, name):
-        """The table and the flip-flop (or None) in one half of a slice that have to move together."""
-        cell = self._cells[name]
-        if is_plain_table(cell):
-            readers = {port: reader for net in cell["connections"].get("F", ()) for reader, port in self._timing.readers.get(net, ())}
-            return (None, None) if "F1" in readers else (name, readers.get("DI"))
-        if cell["type"] != "TRELLIS_FF":
-            return None, None
-        if not cell["connections"].get("DI"):
-            return None, name
-        table = self._timing.drivers.get(cell["connections"]["DI"][0], (None,))[0]
-        return self._parts(table) if table and is_plain_table(self._cells[table]) else (None, None)
