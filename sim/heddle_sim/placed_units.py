@@ -10,6 +10,7 @@ from .placed_sites import SLICES, is_plain_table
 __all__ = ["PlacedUnits", "half_of"]
 
 NEAREST = 150           # tiles that are tried
+WIRES = 10              # tiles of wire that may be more for a slice, or a tile, in whose place another one comes
 
 
 def half_of(cells, timing, name):
@@ -58,7 +59,7 @@ class PlacedUnits:
     def move(self, unit, columns, rows, limit):
         """Move a unit by about so many columns and rows, to the nearest room; returns whether there was any on the way.
 
-        Whole slices and tiles take the place of others, on which there is then no path longer than ``limit``.
+        Whole slices and tiles take the place of others, on which there is then no path longer than ``limit``, and little more wire.
         """
         now = self._sites.place[unit.names[0]]
         tiles = self._sites.tiles
@@ -97,5 +98,8 @@ class PlacedUnits:
         return True
 
     def _stays_short(self, names, tile, limit):
-        """Whether no path through cells that move to a tile is then longer than ``limit``."""
-        return not names or PlacedGroup(self._timing, names).longest(np.array([tile]))[0] <= limit
+        """Whether no path through cells that move to a tile is then longer than ``limit``, nor their wires much longer."""
+        if not names:
+            return True
+        group, here, there = PlacedGroup(self._timing, names), np.array([self._sites.place[names[0]]]), np.array([tile])
+        return group.longest(there)[0] <= limit and (group.wires(there) - group.wires(here))[0] <= WIRES

@@ -14,15 +14,14 @@ from .placement_program import PlacementProgram
 
 __all__ = ["GOAL", "improve_placement"]
 
-SWEEPS = 40
+SWEEPS = 6
 LONG = 0.85             # of the longest path: those above are looked at
 BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
-PROGRAMS = 3
-SWEEPS_BETWEEN = 8
-GOAL = 0.82             # of the longest path: paths above are late
+SWEEPS_BEHIND = 5
+GOAL = 0.9              # of the longest path: paths above are late
 BELOW = 0.98            # of that goal: cells on paths above move
 FARTHEST = 25           # tiles
 CHOICES = 8             # slices whose contents would be replaced
@@ -42,12 +41,9 @@ def improve_placement(netlist, report=lambda text: None):
     timing = PlacedTiming(cells, sites.place)
     longest = _sweep(cells, sites, timing, SWEEPS, report)
     goal = GOAL * longest
-    for _ in range(PROGRAMS):
-        moved = _move_together(cells, sites, timing, goal)
-        nets = timing.update()
-        report(f"program: {timing.longest(nets[0]):.2f} ns, {moved} moves")
-        longest = _sweep(cells, sites, timing, SWEEPS_BETWEEN, report, goal)
-    return longest
+    moved = _move_together(cells, sites, timing, goal)
+    report(f"program: {timing.longest(timing.update()[0]):.2f} ns, {moved} moves")
+    return _sweep(cells, sites, timing, SWEEPS_BEHIND, report, goal)
 
 
 def _sweep(cells, sites, timing, sweeps, report, least=0.0):

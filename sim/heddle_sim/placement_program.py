@@ -8,8 +8,8 @@ from .placed_timing import INSIDE, SLICE_NS, TILE_NS, WIRE_NS
 
 __all__ = ["PlacementProgram"]
 
-WIRE_COST = 0.002       # of a tile of wire, and of a tile that a unit moves, beside a nanosecond by which an end is late
-MOVE_COST = 0.002
+WIRE_COST = 0.01        # of a tile of wire, beside a nanosecond by which an end is late: the router has to find room for the wires
+MOVE_COST = 0.002       # of a tile that a unit moves
 TIME_LIMIT_S = 300
 
 
