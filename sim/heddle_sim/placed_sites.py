@@ -9,8 +9,7 @@ __all__ = ["SLICES", "PlacedSites", "is_plain_table"]
 
 SITE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])\.(K|FF|RAMW)(\d?)$")
 TILE = re.compile(r"X(\d+)/Y(\d+)/")
-SLICES, HALVES, KINDS = "ABCD", (0, 1), ("K0", "K1", "FF0", "FF1")
-ALL_KINDS = (*KINDS, "RAMW")
+SLICES, HALVES, KINDS = "ABCD", (0, 1), ("K0", "K1", "FF0", "FF1", "RAMW")
 GIVEN = 6               # strength of a site that was given
 BINDING = ("FCI", "FCO", "FXA", "FXB", "OFX")   # ports whose wires lead to the slice beside
 CONTROLS = ("CEMUX", "LSRMUX", "SRMODE", "CLKMUX", "GSR")
@@ -56,7 +55,7 @@ class PlacedSites:
         self.tiles = np.array(sorted(self._free))
         wide = {net for cell in cells.values() for port in ("FXA", "FXB") for net in cell["connections"].get(port, ())}
         self._tied = {name for name, cell in cells.items()
-                      if cell["parameters"].get("MODE", "LOGIC") != "LOGIC" or not wide.isdisjoint(
+                      if cell["type"] == "TRELLIS_RAMW" or cell["parameters"].get("MODE", "LOGIC") != "LOGIC" or not wide.isdisjoint(
                           net for port in ("FXA", "FXB", "OFX") for net in cell["connections"].get(port, ()))}
         self._bound = defaultdict(list)         # cells of each net that binds slices to each other
         for name in self._tied:
@@ -70,9 +69,9 @@ class PlacedSites:
 
     def contents(self, tile, part):
         """Names of the cells of a slice; None where they are tied to others: adders, memories, tables of more than five inputs."""
-        if tile not in self._free or self._at.get(self._site(tile, part, "RAMW")):
+        if tile not in self._free:
             return None
-        names = [name for kind in KINDS if (name := self._at.get(self._site(tile, part, kind)))]
+        names = self._in_slice(tile, part)
         return None if self._tied.intersection(names) else names
 
     def bound_tiles(self, tile):
@@ -90,7 +89,10 @@ class PlacedSites:
 
     def names(self, tiles):
         """Cells of some tiles."""
-        return [name for tile in tiles for part in SLICES for kind in ALL_KINDS if (name := self._at.get(self._site(tile, part, kind)))]
+        return [name for tile in tiles for part in SLICES for name in self._in_slice(tile, part)]
+
+    def _in_slice(self, tile, part):
+        return [name for kind in KINDS if (name := self._at.get(self._site(tile, part, kind)))]
 
     def exchange_fits(self, tiles, columns, rows):
         """Whether what is in tiles may change places with what is so many columns and rows further."""
@@ -115,15 +117,21 @@ class PlacedSites:
 
     def swap(self, one, other):
         """Let what is in two slices, (tile, letter) each, change places."""
-        moves = [(name, there, kind) for here, there in ((one, other), (other, one)) for kind in ALL_KINDS
+        moves = [(name, there, kind) for here, there in ((one, other), (other, one)) for kind in KINDS
                  if (name := self._at.pop(self._site(*here, kind), None))]
         for name, (tile, part), kind in moves:
             self._put(name, tile, part, kind)
 
-    def move(self, name, tile, part, half):
-        """Put a table or flip-flop into a half of a slice."""
-        del self._at[self._cells[name]["attributes"]["NEXTPNR_BEL"]]
-        self._put(name, tile, part, f"{'FF' if self._cells[name]['type'] == 'TRELLIS_FF' else 'K'}{half}")
+    def move(self, tile, table, flip_flop):
+        """Put a table, a flip-flop or both (either may be None) into the half that ``find`` finds; returns whether there is one."""
+        room = self.find(tile, table, flip_flop)
+        if room:
+            part, half = room
+            for name, kind in ((table, "K"), (flip_flop, "FF")):
+                if name:
+                    del self._at[self._cells[name]["attributes"]["NEXTPNR_BEL"]]
+                    self._put(name, tile, part, f"{kind}{half}")
+        return bool(room)
 
     def _put(self, name, tile, part, kind):
         self._cells[name]["attributes"]["NEXTPNR_BEL"] = site = self._site(tile, part, kind)

@@ -1,4 +1,4 @@
-"""Cells of a placed netlist that move together: halves of slices, and slices that belong together."""
+"""Cells of a placed netlist that move together: halves of slices, slices, and tiles."""
 
 from dataclasses import dataclass
 
@@ -73,11 +73,7 @@ class PlacedUnits:
         return False
 
     def _put_half(self, unit, now, tile, limit):
-        room = self._sites.find(tile, *unit.half)
-        if room:
-            for name in unit.names:
-                self._sites.move(name, tile, *room)
-        return bool(room)
+        return self._sites.move(tile, *unit.half)
 
     def _put_slice(self, unit, now, tile, limit):
         for part in SLICES:

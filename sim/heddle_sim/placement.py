@@ -14,13 +14,12 @@ from .placement_program import PlacementProgram
 
 __all__ = ["GOAL", "improve_placement"]
 
-SWEEPS = 6
+SWEEPS, SWEEPS_BEHIND = 6, 5    # of moves of single cells: before the program, and behind it
 LONG = 0.85             # of the longest path: those above are looked at
 BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
-SWEEPS_BEHIND = 5
 GOAL = 0.9              # of the longest path: paths above are late
 BELOW = 0.98            # of that goal: cells on paths above move
 FARTHEST = 25           # tiles
@@ -42,7 +41,7 @@ def improve_placement(netlist, report=lambda text: None):
     longest = _sweep(cells, sites, timing, SWEEPS, report)
     goal = GOAL * longest
     moved = _move_together(cells, sites, timing, goal)
-    report(f"program: {timing.longest(timing.update()[0]):.2f} ns, {moved} moves")
+    report(f"program: {moved} moves")
     return _sweep(cells, sites, timing, SWEEPS_BEHIND, report, goal)
 
 
@@ -118,13 +117,7 @@ class _Mover:
         now = group.longest(here)[0]
         if not group.names or now < self._limit:
             return False
-        for _, tile in self._tiles(group, here, now):
-            found = self._sites.find(tile, table, flip_flop)
-            if found:
-                for part in group.names:
-                    self._sites.move(part, tile, *found)
-                return True
-        return False
+        return any(self._sites.move(tile, table, flip_flop) for _, tile in self._tiles(group, here, now))
 
     def _swap_slices(self, place):
         names = self._sites.contents(*place)

@@ -76,8 +76,8 @@ class PlacementProgram:
         for net, variable in self._arrival.items():
             if not timing.arcs[net]:
                 self._at_most([(variable, -1.0)], -timing.start(timing.drivers[net][0]))
-        for net, (name, _) in timing.drivers.items():
-            if net in self._arrival or name in units or any(reader in units for reader, _ in timing.readers[net]):
+        for net in timing.drivers:
+            if net in self._arrival or any(reader in units for reader, _ in timing.readers[net]):
                 for reader, port in timing.readers[net]:
                     self._wire(net, reader, port)
         matrix = coo_array((self._values, (self._rows, self._columns)), shape=(len(self._limits), len(self._costs))).tocsr()
@@ -90,12 +90,10 @@ class PlacementProgram:
         """What has to come in time behind the wire from the driver of a net to one of its readers."""
         timing, driver = self._timing, self._timing.drivers[net][0]
         one, other = self._unit_of.get(driver), self._unit_of.get(name)
-        if port in INSIDE or (one == other and one is None):
-            terms, delay = [], timing.wire(net, name, port)
-        elif one == other:
-            terms, delay = [], SLICE_NS
-        else:
+        if one != other and port not in INSIDE:
             terms, delay = self._distance(driver, name), WIRE_NS
+        else:
+            terms, delay = [], timing.wire(net, name, port) if one is None or port in INSIDE else SLICE_NS
         if net in self._arrival:
             terms.append((self._arrival[net], 1.0))
         else:
