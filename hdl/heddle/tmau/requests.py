@@ -109,7 +109,7 @@ class RequestCheck(Component):
         if self.cfg.copy_within:
             ways.append((self.o_move, is_move))
             self._move(m, self.o_move.payload, operation, first, second)
-        (self._act_later if self.cfg.far_registers else self._act)(m, valid, failed, ranges["some"], ways)
+        self._act(m, valid, failed, ranges["some"], ways)
         m.d.comb += self.busy.eq(valid)
         for transfers in (self.o_load, self.o_store):
             self._transfer(m, transfers.payload, operation, first, second, prefetches)
@@ -118,28 +118,20 @@ class RequestCheck(Component):
         return m
 
     def _act(self, m, valid, failed, some, ways):
-        """Send the operation on, report its error or drop it: in the cycle in which that is found."""
-        moves = some & ~failed & ~self.stop
-        taken = Signal()
-        sent = select_one_hot([way for _, way in ways], [port.ready for port, _ in ways])
-        m.d.comb += [port.valid.eq(valid & moves & way) for port, way in ways]
-        m.d.comb += [
-            self.o_failure.valid.eq(valid & failed & ~self.stop),
-            taken.eq(valid & Mux(self.stop, 1, Mux(failed, self.o_failure.ready, ~some | sent))),
-            self.completed.eq(taken & ~moves),
-            self.i_operation.ready.eq(~valid | taken),
-        ]
-
-    def _act_later(self, m, valid, failed, some, ways):
-        """The same a cycle later: out of registers, of which at most one is set, and none before the operation was looked at."""
-        decided = [(port, failed if port is self.o_failure else some & ~failed & way) for port, way in ((self.o_failure, None), *ways)]
+        """Report the error of the operation, send it on or drop it. With far registers a cycle later: out of registers, of which at most
+        one is set, and none before the operation was looked at."""
+        decided = [(self.o_failure, failed), *((port, some & ~failed & way) for port, way in ways)]
         leaves, nothing = Signal(), Signal(name="moves_nothing")
         chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
         m.d.comb += leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen, decided)))
-        with m.If(self.i_operation.ready):
-            m.d.sync += [way.eq(0) for way in (nothing, *chosen)]
-        with m.Else():
-            m.d.sync += [nothing.eq(~some & ~failed), *(way.eq(condition) for way, (_, condition) in zip(chosen, decided))]
+        outcomes = [(nothing, ~some & ~failed), *((way, condition) for way, (_, condition) in zip(chosen, decided))]
+        if self.cfg.far_registers:
+            with m.If(self.i_operation.ready):
+                m.d.sync += [outcome.eq(0) for outcome, _ in outcomes]
+            with m.Else():
+                m.d.sync += [outcome.eq(condition) for outcome, condition in outcomes]
+        else:
+            m.d.comb += [outcome.eq(valid & condition) for outcome, condition in outcomes]
         m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided)]
         m.d.comb += [
             self.i_operation.ready.eq(~valid | leaves),
