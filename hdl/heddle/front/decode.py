@@ -34,7 +34,7 @@ _DECODED = {
     "for_thread": 1,
     "for_matrix": 1,
     "for_copy": 1,
-    "writes_uniform": 1,        # uniform registers or segments; with far registers also uniform predicates
+    "writes_uniform": 1,        # uniform registers or segments
     "at_once": 1,               # takes one cycle in issue
     "target_exists": 1,         # ``imm`` is the number of an instruction of the memory
     "legal": 1,                 # no check failed
@@ -77,13 +77,15 @@ def _granules(first, last):
 
 class Decode(Component):
     """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three, ``copy_tensor`` in as
-    many as it has dimensions, to several cores at least two and one more; registered output.
+    many as it has dimensions, to several cores at least two and one more; registered output. With ``cfg.far_registers`` at most one every
+    other cycle: none is taken in the cycle in which the one before leaves, nor in the first one in which it is offered, in which
+    registers and checks are read.
 
     Members
     -------
     i, o : streams of ``fetched_layout`` and ``decoded_layout``
     hold
-        Take nothing: the instruction that executes now writes uniform registers or segments (or predicates, see ``Issue``).
+        Take nothing: the instruction that executes now writes uniform registers or segments.
     write, write_index
         Uniform register that is written in this cycle: an instruction that has its number in a field that is read at once is not taken.
     flush
@@ -113,22 +115,25 @@ class Decode(Component):
         copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
         alone = self._alone(word, tensor)
         goes_on = (copies | many | tensor) & ~alone
-        take, load, stale = Signal(), Signal(), Signal()
+        take, load = Signal(), Signal()
         self._at_mask = Signal()        # the next cycle is that of the mask
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
             self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
-            # The data registers load whatever stands there, taken or not: fewer terms behind ``o.ready``, which comes late.
-            load.eq((cycle == 0) & (~self.o.valid | self.o.ready)),
-            self.i.ready.eq(load & ~self.hold & ~stale),
+            # The data registers load whatever stands there, taken or not: fewer terms behind ``o.ready``, which comes late. With far
+            # registers nothing but ``o.valid`` hangs on it.
+            load.eq((cycle == 0) & (~self.o.valid | (0 if self.cfg.far_registers else self.o.ready))),
+            self.i.ready.eq(load & self._known(m, word, alone)),
             take.eq(self.i.valid & self.i.ready),
-            stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index)
-                                   | (alone & (word.dst[:6] == self.write_index)))),
         ]
         # Outside the condition below: what is loaded does not depend on when.
         token = self._token(m, word)
-        control, a_value, b_value = self._operands(m, word, many | tensor)
-        code, field = self._error(m, word, fetched.past_end, checks)
+        read = {"a": self.a, "b": self.b, "segment": self.segment, "code": checks.code, "field": checks.field}
+        if self.cfg.far_registers:
+            read = {name: self._before(m, name, value) for name, value in read.items()}
+        control, a_value, b_value = self._operands(m, word, many | tensor, **{name: read[name] for name in ("a", "b", "segment")})
+        failed = read["code"]
+        code, field = self._error(m, word, fetched.past_end, failed, read["field"])
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
@@ -138,14 +143,14 @@ class Decode(Component):
                 decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
                 decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
                 decoded.for_copy.eq(copies | many),
-                decoded.writes_uniform.eq(_one_of(word.opcode, (*_UNIFORM_WRITERS, *[Opcode.UNIFORM_COMPARE] * self.cfg.far_registers))),
+                decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
                 decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
                 decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
-                decoded.legal.eq(~fetched.past_end & (checks.code == ErrorCode.NONE)),
+                decoded.legal.eq(~fetched.past_end & (failed == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
                 decoded.rows.eq(1),
-                decoded.segment.eq(self.segment),
+                decoded.segment.eq(read["segment"]),
                 decoded.token.eq(token),
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
@@ -165,6 +170,25 @@ class Decode(Component):
             m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
         return m
 
+    def _known(self, m, word, alone):
+        """Whether what the instruction reads is known, so that it may be taken: nothing that it reads is written in this cycle. With far
+        registers that comes out of registers a cycle later, and so does what is read."""
+        stale = Signal(name="stale")
+        m.d.comb += stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index)
+                                           | (alone & (word.dst[:6] == self.write_index))))
+        if not self.cfg.far_registers:
+            return ~self.hold & ~stale
+        # A uniform register is written a cycle behind its instruction, so that ``stale`` is known when ``hold`` no longer holds.
+        known = Signal(name="known")
+        m.d.sync += known.eq(self.i.valid & ~self.i.ready & ~self.hold & ~stale)
+        return known
+
+    def _before(self, m, name, value):
+        """What stood there a cycle before."""
+        register = Signal(value.shape(), name=f"read_{name}", reset_less=True)
+        m.d.sync += register.eq(value)
+        return register
+
     def _single(self, opcode):
         """A copy of one row of blocks, or a prefetch of one that has an effect."""
         return _one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * self.cfg.prefetches))
@@ -179,26 +203,28 @@ class Decode(Component):
         alone = tensor & (word.modifiers.copy.rank_minus_one == 0)
         return alone & ~word.modifiers.copy.multicast if self.cfg.multicast else alone
 
-    def _operands(self, m, word, from_uniform):
+    def _operands(self, m, word, from_uniform, a, b, segment):
         """Controls of the ALU and its operands, or what takes their place in other instructions; b is a uniform register for those of
-        ``from_uniform``."""
+        ``from_uniform``. ``a``, ``b``, ``segment``: what was read."""
         m.submodules.alu_decode = alu = AluDecode()
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
         addressed = _one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
         uniform = ~special & ~addressed & (from_uniform | (word.b_source == OperandSource.UNIFORM))
-        address = self.segment.base + (word.imm << self.segment.element_shift)[:32]
+        address = segment.base + (word.imm << segment.element_shift)[:32]
         m.d.comb += [
             alu.function.eq(Mux(uniform_special, AluFunction.MOV, word.modifiers.alu.function)),
             alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
         # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
-        a_value = Mux(word.opcode == Opcode.MATRIX, self.b, self.a) if self.cfg.transpose else self.a
+        a_value = Mux(word.opcode == Opcode.MATRIX, b, a) if self.cfg.transpose else a
         without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
-        b_value = select_one_hot((addressed, special, uniform, ~(addressed | special | uniform)),
-                                 (address, self._special(m, word), self.b, word.imm))
-        return alu.control, Mux(without_a, 0, a_value), b_value
+        chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform), without_a)
+        if self.cfg.far_registers:
+            chosen = self._before(m, "chosen", chosen)
+        b_value = select_one_hot(chosen[:4], (address, self._special(m, word), b, word.imm))
+        return alu.control, Mux(chosen[4], 0, a_value), b_value
 
     def _special(self, m, word):
         """The value of the special register; that of the threads' own number is not known here."""
@@ -212,13 +238,14 @@ class Decode(Component):
                     m.d.comb += value.eq(number)
         return value
 
-    def _error(self, m, word, past_end, checks):
-        """Code and field of the error of an instruction, or of the one that a legal instruction raises in issue, if any."""
+    def _error(self, m, word, past_end, failed, failed_field):
+        """Code and field of the error of an instruction (``failed``, NONE for a legal one), or of the one that a legal instruction raises
+        in issue, if any."""
         code, field = Signal(ErrorCode), Signal(FailedField)
         with m.If(past_end):
             m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(FailedField.past_end)]
-        with m.Elif(checks.code != ErrorCode.NONE):
-            m.d.comb += [code.eq(checks.code), field.eq(checks.field)]
+        with m.Elif(failed != ErrorCode.NONE):
+            m.d.comb += [code.eq(failed), field.eq(failed_field)]
         with m.Elif(word.opcode == Opcode.TRAP):
             m.d.comb += [code.eq(ErrorCode.TRAP), field.eq(FailedField.imm)]
         with m.Elif(word.opcode == Opcode.BRANCH):

@@ -23,7 +23,7 @@ class Issue(Component):
 
     Control and uniform instructions take one cycle; operations of the thread and the matrix unit go to the gate (``gate.py``), which
     holds one until its register tokens are free, copies to their unit; ``wait`` and its like stay until what they wait for has
-    happened, and a cycle more. With ``cfg.far_registers`` a ``barrier.wait`` and a comparison of uniform registers take a cycle more each.
+    happened, and a cycle more. With ``cfg.far_registers`` a ``barrier.wait`` takes two cycles more, a comparison of uniform registers one.
     A failed check or trap is reported at ``o_error`` and ends the program. Instructions behind an operation at the gate, other than
     operations, execute while it waits.
 
@@ -37,7 +37,7 @@ class Issue(Component):
     flush
         Instructions behind this one are void (a branch is taken, or the program has ended).
     hold
-        The instruction writes uniform registers, segments or (a cycle later) uniform predicates: the next one must not read them yet.
+        The instruction writes uniform registers or segments: the next one must not read them yet.
     active, ended
         A program runs; it has ended by ``halt`` or by an error of its own.
     o_thread, o_matrix, o_copy, o_tensor
@@ -142,10 +142,11 @@ class Issue(Component):
         ]
 
     def _later(self, m, word):
-        """A cycle later: the predicate of a comparison, and the state of a barrier, known when its ``barrier.wait`` was here before."""
+        """A cycle later: the predicate of a comparison; two cycles later: the state of a barrier."""
         self._known, self._compared, result = Signal(name="known"), Signal(name="compared"), Signal(name="compare_result", reset_less=True)
         waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
-        m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), self._known.eq(waits)]
+        waited = Signal(name="waited")
+        m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), waited.eq(waits), self._known.eq(waits & waited)]
         with m.If(self._compared):
             m.d.sync += self._uniform_predicates.bit_select(self.uniform_index, 1).eq(result)
 
@@ -190,7 +191,7 @@ class Issue(Component):
         """A wait of more than ``wait_timeout`` cycles is an error."""
         left, over, waits = Signal(32), Signal(), Signal()
         m.d.comb += waits.eq(self._execute & instruction.waits & self._guarded & ~self._passes)
-        if self.cfg.far_registers:      # the cycle in which its barrier is looked up is none
+        if self.cfg.far_registers:      # those in which its barrier is looked up are none
             with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~self._known):
                 m.d.comb += waits.eq(0)
         m.d.sync += [left.eq(Mux(waits, left - 1, self.wait_timeout)), over.eq(waits & (left == 1))]
@@ -248,7 +249,7 @@ class Issue(Component):
                 m.d.comb += self.expect.eq(self._guarded)
             with m.Case(Opcode.BARRIER_WAIT):
                 passes = ~self._guarded | self.barrier_complete | settled
-                if self.cfg.far_registers:      # in its first cycle it sees the barrier of the instruction before
+                if self.cfg.far_registers:      # in its first cycles it sees the barrier of an instruction before
                     passes = ~self._guarded | (self._known & (self.barrier_complete | settled))
                 m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barrier_complete)]
                 m.d.comb += self._fail.eq(self._passes & never)

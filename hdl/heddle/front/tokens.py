@@ -21,11 +21,12 @@ class _InFlight(Component):
     An instruction with the product granules of the youngest group joins that group when ``merge`` is set: a group is released
     when its last instruction is done.
 
-    Groups stay where they are and two one-hot pointers go round; a free group holds no granule, so that the union is an OR.
+    Groups stay where they are and two one-hot pointers go round; a free group holds no granule, so that the union is an OR. With ``ahead``
+    none is added in the two cycles after one was, so that whether the youngest group takes another comes out of a register.
     """
 
-    def __init__(self, depth, merge, count_bits=5):
-        self._depth, self._merge, self._count_bits = depth, merge, count_bits
+    def __init__(self, depth, merge, ahead=False, count_bits=5):
+        self._depth, self._merge, self._ahead, self._count_bits = depth, merge, ahead, count_bits
         super().__init__({
             "add": In(1), "token": In(token_layout), "flag": In(1), "done": In(1), "clear": In(1),
             "held": Out(token_layout),      # union over all groups
@@ -33,7 +34,10 @@ class _InFlight(Component):
             "full": Out(1),                 # ``token`` finds no place
             "tight": Out(1),                # there are not two free places
             "empty": Out(1),
-        })
+        } | ({
+            "product": Out(TOKEN_GRANULES),     # of the youngest group
+            "same": In(1),                      # ``token`` has these
+        } if merge else {}))
 
     def elaborate(self, platform):
         m = Module()
@@ -53,18 +57,19 @@ class _InFlight(Component):
         for name in ("product", "factor"):
             m.d.comb += self.held[name].eq(any_of(entry.token[name] for entry in groups))
         if self._merge:
-            product = Signal(TOKEN_GRANULES, reset_less=True)      # of the youngest group
-            full_count = Cat(entry.count.all() for entry in groups)
-            m.d.comb += joins.eq((used & ~full_count & youngest).any() & (product == self.token.product))
+            full_count, joinable = Cat(entry.count.all() for entry in groups), Signal()
+            if not self._ahead:
+                m.d.comb += joinable.eq((used & ~full_count & youngest).any())
+            m.d.comb += joins.eq(joinable & self.same)
             with m.If(self.add):
-                m.d.sync += product.eq(self.token.product)
+                m.d.sync += self.product.eq(self.token.product)
         with m.If(self.add & ~joins):
             m.d.sync += youngest.eq(following)
 
-        released = Signal(depth)
+        released, shrunk = Signal(depth), Signal(depth)
         for index, entry in enumerate(groups):
             opens, grows, shrinks = self.add & ~joins & following[index], self.add & joins & youngest[index], self.done & oldest[index]
-            m.d.comb += released[index].eq(shrinks & ~grows & (entry.count == 1))
+            m.d.comb += [released[index].eq(shrinks & ~grows & (entry.count == 1)), shrunk[index].eq(shrinks)]
             with m.If(opens | grows):
                 m.d.sync += [
                     entry.token.product.eq(self.token.product),
@@ -80,6 +85,8 @@ class _InFlight(Component):
                 m.d.sync += entry.count.eq(entry.count + 1)
             with m.Elif(shrinks & ~grows):
                 m.d.sync += entry.count.eq(entry.count - 1)
+        if self._merge and self._ahead:     # of the next cycle
+            m.d.sync += joinable.eq((used & youngest & ~released & (shrunk | ~full_count)).any() & ~self.clear)
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
         with m.If(self.clear):
@@ -133,7 +140,7 @@ class Tokens(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.thread = thread = _InFlight(self.cfg.thread_queue + 2, merge=False, count_bits=1)
-        m.submodules.matrix = matrix = _InFlight(4, merge=True)
+        m.submodules.matrix = matrix = _InFlight(4, merge=True, ahead=self.cfg.far_registers)
         # Of the instruction that waits.
         token = Signal(token_layout, reset_less=True)
         for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
@@ -145,6 +152,12 @@ class Tokens(Component):
                 unit.done.eq(done),
                 unit.clear.eq(self.clear),
             ]
+
+        if self.cfg.far_registers:      # none is added when one is taken, so that the youngest group stays the same until this one is
+            with m.If(self.open):
+                m.d.sync += matrix.same.eq(matrix.product == self.token.product)
+        else:
+            m.d.comb += matrix.same.eq(matrix.product == token.product)
 
         def refused(token, for_matrix, no_thread_place, no_matrix_place, excepted=0):
             """The instruction meets what is held by the other unit, or its own has no place."""

@@ -21,8 +21,8 @@ _ISSUE_OUTPUTS = ("active", "ended", "tokens_empty", "expect", "barrier", "expec
 
 
 class FrontEnd(Component):
-    """Runs the program: up to one instruction a cycle, three cycles more after a taken branch, one after an instruction that writes
-    uniform registers or segments (with ``cfg.far_registers`` also after one that writes a uniform predicate).
+    """Runs the program: up to one instruction a cycle, with ``cfg.far_registers`` one every other cycle, three cycles more after a taken
+    branch, one after an instruction that writes uniform registers or segments.
 
     Members
     -------

@@ -1,4 +1,5 @@
-"""Bench of the barriers: both status bits in every cycle against plain integers, with far registers those of the cycle before."""
+"""Bench of the barriers: both status bits in every cycle against plain integers, with far registers those of two cycles before, what
+is counted a cycle later."""
 
 import random
 
@@ -31,7 +32,8 @@ async def random_counts(dut, barriers):
     pending = [0] * BARRIERS
     seen = {"complete": 0, "overrun": 0, "open": 0}
     # Most byte counts balance, so that all three states are met.
-    backlog, before = [], None
+    backlog, earlier, far = [], [0] * BARRIERS, bench_config().far_registers
+    shown = [None] * 2 * far        # what the unit is still to show
     for _ in range(1500):
         expect = arrive = None
         clear = rng.random() < 0.01
@@ -56,12 +58,14 @@ async def random_counts(dut, barriers):
         dut.clear.value = clear
         dut.index.value = index
         await RisingEdge(dut.clk)
-        value = pending[index] & 0xFFFF_FFFF
+        value = (earlier if far else pending)[index] & 0xFFFF_FFFF
         complete, overrun = value == 0, bool(value >> 31)
         state = "complete" if complete else "overrun" if overrun else "open"
         seen[state] += 1
-        shown, before = before if bench_config().far_registers else (complete, overrun), (complete, overrun)
-        assert shown is None or (bool(dut.complete.value), bool(dut.overrun.value)) == shown, (index, pending[index])
+        shown.append((complete, overrun))
+        now = shown.pop(0)
+        assert now is None or (bool(dut.complete.value), bool(dut.overrun.value)) == now, (index, pending[index])
+        earlier = list(pending)
         if expect:
             pending[expect[0]] += expect[1]
         if arrive:
@@ -75,7 +79,7 @@ async def random_counts(dut, barriers):
 async def same_cycle(dut):
     """Bytes that arrive in the cycle in which they are expected leave the barrier complete, every cycle."""
     await reset(dut)
-    for _ in range(bench_config().far_registers):
+    for _ in range(2 * bench_config().far_registers):
         await RisingEdge(dut.clk)
     for barrier in range(BARRIERS):
         dut.index.value = barrier

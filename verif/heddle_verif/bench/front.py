@@ -335,12 +335,13 @@ async def throughput(dut):
     """Cycles from one instruction to the next."""
     bench = await prepared(dut, "none", 0.9)
     bench.barriers, hops = "complete", [f"hop{index}: bra hop{index + 1}" for index in range(20)]
-    cases = {"nop": (["nop"] * 60, 1), "mov r1, ur2": (["mov r1, ur2"] * 3, 1 + bench.cfg.far_registers),
-             "uadd": (["uadd ur1, ur2, 1"] * 30, 2),
-             "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, 3),
-             "barrier.wait": (["barrier.wait b1"] * 10, 2 + bench.cfg.far_registers),
-             "usetp": (["usetp.eq up1, ur1, 1"] * 30, 1 + bench.cfg.far_registers), "bra": ([*hops, "hop20: nop"], 4)}
-    for name, (lines, cycles) in cases.items():
+    # Cycles without and with far registers.
+    cases = {"nop": (["nop"] * 60, 1, 2), "mov r1, ur2": (["mov r1, ur2"] * 3, 1, 2), "uadd": (["uadd ur1, ur2, 1"] * 30, 2, 3),
+             "uadd of the uadd before": (["uadd ur1, ur1, 1"] * 30, 3, 4), "segment": (["segment.shared.b8.d1 ur1, 0"] * 5, 2, 3),
+             "barrier.wait": (["barrier.wait b1"] * 10, 2, 5), "usetp": (["usetp.eq up1, ur1, 1"] * 30, 1, 2),
+             "bra": ([*hops, "hop20: nop"], 4, 5)}
+    for name, (lines, near, far) in cases.items():
+        cycles = far if bench.cfg.far_registers else near
         await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
         await bench.run()
         times = bench.instruction_cycles

@@ -1,4 +1,4 @@
-"""Bench of the front end's barriers with far registers: their state comes a cycle after their number."""
+"""Bench of the front end's barriers with far registers: their state comes two cycles after their number."""
 
 import cocotb
 from heddle.errors import ErrorCode

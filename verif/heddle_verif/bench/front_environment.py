@@ -220,7 +220,7 @@ class FrontBench(Bench):
         return sum(1 << unit.value for unit, is_busy in busy.items() if is_busy)
 
     async def _units(self):
-        dut, zeros = self.dut, 0
+        dut, zeros, named = self.dut, 0, [0]
         while True:
             await RisingEdge(dut.clk)
             self._observe()
@@ -244,8 +244,9 @@ class FrontBench(Bench):
             if self.barriers == "random":       # a barrier completes before the front end gives up
                 zeros = 0 if zeros == 5 or self.rng.random() < 0.3 else zeros + 1
                 dut.barrier_complete.value = int(zeros == 0)
-            elif isinstance(self.barriers, frozenset):      # those that are complete: the answer comes a cycle after the number
-                dut.barrier_complete.value = int(int(dut.barrier.value) in self.barriers)
+            elif isinstance(self.barriers, frozenset):      # those that are complete: the answer comes two cycles after the number
+                named.append(int(dut.barrier.value))
+                dut.barrier_complete.value = int(named.pop(0) in self.barriers)
             else:
                 dut.barrier_complete.value = int(self.barriers == "complete")
 

@@ -16,18 +16,19 @@ class TokensSpec(Component):
     while a thread instruction that writes predicates is in flight; the empty flags are exact; what has waited a cycle with nothing in
     flight is free.
     With ``ahead`` an ``mm`` may be free while such a thread instruction is in flight, if its lanes alone need the granule and no other
-    ``mm`` is in flight; ``matrix_hold`` stands until the granule is free.
+    ``mm`` is in flight; ``matrix_hold`` stands until the granule is free. With ``far`` the gate is open a cycle after an instruction
+    was added.
     Environment: instructions are taken when the gate is open, added when free only and complete in order, at most ``in_flight`` of a
     unit are under way; two granules of each kind are used (the others are treated alike, bit by bit).
     """
 
-    def __init__(self, in_flight, ahead=False):
-        self._in_flight_limit, self._ahead = in_flight, ahead
+    def __init__(self, in_flight, ahead=False, far=False):
+        self._in_flight_limit, self._ahead, self._far = in_flight, ahead, far
         super().__init__({})
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = Tokens(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead))
+        m.submodules.dut = dut = Tokens(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead, far_registers=self._far))
         limit = self._in_flight_limit
         granule, is_factor = Signal(), Signal()
         m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
@@ -69,12 +70,12 @@ class TokensSpec(Component):
                 m.d.comb += Assert(~(uses & matrix["holds"]))
         m.d.comb += [
             Assert(~(thread["holds"] & matrix["holds"]) | hold),
-            Assert(dut.waiting == waiting), Assert(dut.open == (~waiting | dut.add)), Assert(dut.free | ~alone),
+            Assert(dut.waiting == waiting), Assert(dut.open == (~waiting | (0 if self._far else dut.add))), Assert(dut.free | ~alone),
             Assert(dut.thread_empty == ((thread["count"] == 0) & ~(waiting & ~for_matrix))),
             Assert(dut.matrix_empty == ((matrix["count"] == 0) & ~(waiting & for_matrix))),
             Cover(waiting & uses & thread["holds"] & for_matrix & ~dut.free),
             Cover(waiting & uses & matrix["holds"] & ~for_matrix & ~dut.free),
-            Cover(dut.add & dut.take),
+            *([] if self._far else [Cover(dut.add & dut.take)]),
             Cover((matrix["count"] == limit - 1) & (thread["count"] == 2)),
         ]
         return m
