@@ -9,6 +9,7 @@ from heddle.tmau.slots import SlotRing
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import CopyOperation, burst_ranges, check_copy, copy_block
 from heddle_sim.harness import run_bench
+from heddle_verif.bench import replay_queue
 from heddle_verif.bench.copy_system import CopySystem
 
 CONFIGS = {
@@ -26,6 +27,20 @@ def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
     run_bench(CopyUnit(cfg), bench="heddle_verif.bench.copy", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("depth", [2, 4, 8])
+def test_replay_queue(depth, simulator, seed):
+    run_bench(replay_queue.make_unit(depth), bench="heddle_verif.bench.replay_queue", simulator=simulator, seed=seed,
+              parameters={"depth": depth}, name=f"replay_queue_{depth}")
+
+
+@pytest.mark.parametrize("depth", [0, 1, 3, 4.0])
+def test_replay_queue_depth_message(depth):
+    with pytest.raises(ValueError, match="^depth must be a power of two of at least 2, not "):
+        replay_queue.make_unit(depth)
+
 
 FAR = CONFIGS["tiny"].replace(far_registers=True, issue_ahead=False)
 WITHIN = {

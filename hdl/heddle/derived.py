@@ -140,6 +140,17 @@ class DerivedParameters:
         return self.far_registers and not self.issue_ahead
 
     @property
+    def words_voided(self):
+        """That a word of B has an error is told beside it, not instead of it: it comes too late for who wants to know the bank ahead."""
+        return self.banks_known_ahead and not self.transpose
+
+    @property
+    def single_bank_beats(self):
+        """A beat of the bus lies in one bank, and what its grant decides is known late: it waits or comes again without a register of its
+        own that hangs on the grant."""
+        return self.far_registers and self.axi_data_bits <= 8 * BANK_BYTES
+
+    @property
     def registered_alu(self):
         """The ALUs of the thread unit give their results a cycle later."""
         return self.far_registers and not self.thread_overlap

@@ -139,7 +139,11 @@ class GroupAddress(Component):
         registered = self.cfg.fetch_slots > 1
         with m.If(self.advance) if registered else nullcontext():
             domain = m.d.sync if registered else m.d.comb
-            self._output(domain, output, group, live & ~ignored & ~wrong, valid & group.last)
+            correct = used = live & ~ignored & ~wrong
+            if self.cfg.words_voided:
+                used = live & ~ignored
+                domain += output.void.eq(wrong)
+            self._output(domain, output, group, correct, used, valid & group.last)
 
     def _wrong(self, m, group):
         """Whether a word has an error; code and address of the first one. The words of a column follow each other."""
@@ -184,7 +188,8 @@ class GroupAddress(Component):
             (last[limit:].any(), ErrorCode.OUT_OF_RANGE, last),
         ]
 
-    def _output(self, domain, output, group, correct, last):
+    def _output(self, domain, output, group, correct, asked, last):
+        """``correct``: a step may follow; ``asked``: banks are asked for its words."""
         cfg = self.cfg
         domain += [output.step.eq(correct & group.complete), output.last.eq(last)]
         for slot in range(cfg.fetch_slots):
@@ -201,7 +206,7 @@ class GroupAddress(Component):
             else:
                 first = any_of(Mux(mode, address, 0) for mode, address, _ in words)
                 address = first + any_of(Mux(mode, word, 0) for mode, _, word in words)
-            domain += [output.used[slot].eq(correct & any_of(used)), output.words[slot].eq(address)]
+            domain += [output.used[slot].eq(asked & any_of(used)), output.words[slot].eq(address)]
         if cfg.transpose:
             domain += [
                 output.transpose.eq(group.transpose), output.pitch.eq(group.pitch[PIECE_BITS:]),

@@ -115,6 +115,7 @@ def slots_layout(cfg):
     """Checked words, each in its slot, that come with the same cycle if their banks allow it; or one step with transposed B."""
     return data.StructLayout({
         "used": cfg.fetch_slots,
+        **({"void": 1} if cfg.words_voided else {}),    # the word has an error and is not read
         "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address / dot
         "step": 1,
         "last": 1,

@@ -32,7 +32,7 @@ class WordSchedule(Component):
     pending : Out(1)
         Words are on their way, ``i`` included, ``o`` not included; low with one slot.
     bank_ahead : Out(BANKS)
-        Combinational: ``o.bank`` of the next cycle.
+        Combinational: ``o.bank`` of the next cycle, with ``cfg.words_voided`` also that of a word that will not be asked for.
     """
 
     def __init__(self, cfg):
@@ -50,7 +50,7 @@ class WordSchedule(Component):
         m = Module()
         slots = self.cfg.fetch_slots
         if slots == 1:
-            group, served, leader = self.i, self.i.used, self.i.used
+            group, served, leader = self.i, self.i.used & ~(self.i.void if self.cfg.words_voided else 0), self.i.used
             m.d.comb += self.advance.eq(self.o_ready)
         else:
             group, served, leader = self._rounds(m, slots)
@@ -130,6 +130,9 @@ class WordSchedule(Component):
         banks = Cat(any_of(leader[slot] & one_hot[slot][bank] for slot in range(cfg.fetch_slots)) for bank in range(BANKS))
         m.d.comb += self.bank_ahead.eq(Mux(self.o_ready, banks, request.bank))
         m.d.sync += request.bank.eq(self.bank_ahead)
+        if cfg.words_voided:
+            with m.If(self.o_ready & group.void):
+                m.d.sync += request.bank.eq(0)
         with m.If(self.o_ready):
             for slot in range(cfg.fetch_slots):
                 m.d.sync += [

@@ -72,11 +72,11 @@ class BeatReader(Component):
         complete = Signal()
         written = Signal()              # ... and goes to the bus
         # A beat may be granted in the cycle that decides about the next one.
-        ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self._kept
+        ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self.cfg.single_bank_beats
         part_read = Signal()
         now = Signal(BANKS)
         granted = Const(0, BANKS)       # banks of this part of the beat granted in earlier cycles; a beat that is kept has one bank
-        if not self._kept:
+        if not self.cfg.single_bank_beats:
             granted = Signal(BANKS)
             m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
         m.d.comb += [
@@ -114,17 +114,12 @@ class BeatReader(Component):
         """Pointer bits below the block."""
         return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
 
-    @property
-    def _kept(self):
-        """The beat stands in a register, and whether it may be read too, which then is known a cycle ahead."""
-        return self.cfg.far_registers and units_per_beat(self.cfg) == 1
-
     def _incoming(self, m, full):
         """Whether a beat may be read, the beat, with its banks; the last value returned is to be driven: it is read."""
         beat, ready = self.i.payload, self.i.ready
         wanted, split, rows = self._wanted(m, beat)
         allowed = Signal(name="allowed")
-        if not self._kept:
+        if not self.cfg.single_bank_beats:
             m.d.comb += [port.eq(row) for port, row in zip(self.bank_read.row, rows)]
             m.d.comb += allowed.eq(self.i.valid & ~full & ~(beat.arrives & self.o_moved.valid))
             return allowed, beat, wanted, split, ready

@@ -22,10 +22,13 @@ from .fill import FillBeats
 from .generator import burst_layout, unit_bytes, units_per_beat
 from .located import BeatLocator, located_beat_layout
 from .multicast import MulticastShare, multicast_beat_layout
+from .replay_queue import ReplayQueue
 from .slots import SlotRing
 from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatWriter", "LoadEngine"]
+
+BEATS_UNDER_WAY = 4     # in the queue of the writer: the least with which it takes one a cycle
 
 
 class BeatWriter(Component):
@@ -34,7 +37,8 @@ class BeatWriter(Component):
     Latency from ``i`` to the bank request 1 cycle; throughput one beat a cycle while the banks are granted and ``o_moved`` is taken.
     A beat waits until all its banks were granted, each bank being requested until then. A swizzled beat in two rows is written row by
     row, in two cycles. Beats with ``error`` are not written; their bytes count all the same, so that nobody waits for ever. Reset drops
-    the beat.
+    the beat. With ``cfg.single_bank_beats`` a queue comes first, out of which a beat goes to the banks every cycle, and once more two
+    cycles later if it was not granted: no register of a beat hangs on a grant.
 
     Parameters
     ----------
@@ -43,7 +47,7 @@ class BeatWriter(Component):
     Members
     -------
     i : In(stream.Signature(located_beat_layout(cfg)))
-        ``ready`` depends on the grants combinationally.
+        ``ready`` depends on the grants combinationally, with ``cfg.single_bank_beats`` on nothing.
     bank_write : Out(BankWritePort(cfg))
         Registered.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
@@ -77,18 +81,15 @@ class BeatWriter(Component):
         request = Signal(BANKS)
         denied = Signal(BANKS)
         written = Signal()
-        free = Signal()
         leaves = Signal()
+        free = self._incoming(m, valid, leaves)
         self._parts(m)
         m.d.comb += [
             self.bank_write.request.eq(request),
             denied.eq(request & ~self.bank_write.grant),
-            self.busy.eq(valid),
             self.event_conflict.eq(denied.any()),
             written.eq(valid & ~denied.any()),
             leaves.eq(written & (~beat.has_barrier | self.o_moved.ready)),
-            free.eq(~valid | leaves),
-            self.i.ready.eq(free & ~self._split),
             self.o_moved.valid.eq(written & beat.has_barrier),
             self.o_moved.payload.barrier.eq(beat.barrier),
             self.o_moved.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
@@ -100,25 +101,44 @@ class BeatWriter(Component):
             self.finish.eq(leaves & beat.last),
             self.finish_index.eq(beat.tag),
         ]
+        reported_only = Const(0)        # a beat that comes again has been written, but its bytes found no place
+        if self.cfg.single_bank_beats:
+            reported_only = Signal(name="reported_only")
+            m.d.sync += reported_only.eq(written & ~leaves)
         behind = Signal(name="behind", reset_less=True)     # the units of a swizzled beat lie in the row behind that of its first one
         requested, only_next = self._place(m, beat, behind)
         with m.If(free):
             m.d.sync += [
-                valid.eq(self.i.valid),
-                beat.eq(self.i.payload),
+                valid.eq(self._beat.valid),
+                beat.eq(self._beat.payload),
                 beat.valid_units.eq(self._units),
-                request.eq(Mux(self.i.valid & ~self.i.payload.error, requested, 0)),
+                request.eq(Mux(self._beat.valid & ~self._beat.payload.error & ~reported_only, requested, 0)),
             ]
-            m.d.sync += [self._second.eq(self._split), beat.last.eq(self.i.payload.last & ~self._split), behind.eq(only_next)]
+            m.d.sync += [self._second.eq(self._split), beat.last.eq(self._beat.payload.last & ~self._split), behind.eq(only_next)]
         with m.Else():
             m.d.sync += request.eq(denied)
+        if self.cfg.single_bank_beats:
+            with m.If(valid & ~leaves):
+                m.d.sync += [valid.eq(0), request.eq(0)]
         return m
+
+    def _incoming(self, m, valid, leaves):
+        """Sets ``_beat``, the stream of beats for the register, and returns whether that takes one."""
+        self._split = Signal(name="split")              # another part of the beat follows
+        if not self.cfg.single_bank_beats:
+            self._beat, free = self.i, Signal(name="free")
+            m.d.comb += [free.eq(~valid | leaves), self.i.ready.eq(free & ~self._split), self.busy.eq(valid)]
+            return free
+        m.submodules.queue = queue = ReplayQueue(located_beat_layout(self.cfg), BEATS_UNDER_WAY)
+        connect(m, flipped(self.i), queue.i)
+        m.d.comb += [queue.done.eq(leaves), queue.again.eq(valid & ~leaves), self.busy.eq(~queue.empty)]
+        self._beat = queue.o
+        return Const(1)
 
     def _parts(self, m):
         """The units of the incoming beat that are written together: all, or those of a row of a swizzled beat."""
-        units, incoming = units_per_beat(self.cfg), self.i.payload
+        units, incoming = units_per_beat(self.cfg), self._beat.payload
         self._units = Signal(units, name="part_units")
-        self._split = Signal(name="split")              # another part follows
         self._second = Signal(name="second")            # this is the second part
         halves = exact_log2(BANK_BYTES // unit_bytes(self.cfg))
         first_bank = incoming.pointer[halves:][:exact_log2(BANKS)]
@@ -126,7 +146,7 @@ class BeatWriter(Component):
         here, behind = incoming.valid_units & in_row, incoming.valid_units & ~in_row
         divided = incoming.swizzle.any() & ~incoming.error & here.any() & behind.any()
         m.d.comb += [
-            self._split.eq(self.i.valid & divided & ~self._second),
+            self._split.eq(self._beat.valid & divided & ~self._second),
             self._units.eq(Mux(divided, Mux(self._second, behind, here), incoming.valid_units)),
         ]
 
@@ -135,7 +155,7 @@ class BeatWriter(Component):
         whether its units are all in the next row."""
         units = units_per_beat(self.cfg)
         halves = exact_log2(BANK_BYTES // unit_bytes(self.cfg))     # pointer bits below the block
-        incoming = self.i.payload
+        incoming = self._beat.payload
         spread = Signal(BANKS + units - 1)
         m.d.comb += spread.eq(self._units << incoming.pointer[halves:][:exact_log2(BANKS)])
         incoming_row = incoming.pointer[halves + exact_log2(BANKS):]
@@ -258,14 +278,19 @@ class LoadEngine(Component):
             connect(m, writer.o_moved, flipped(self.o_moved))
             connect(m, writer.o_failure, flipped(self.o_failure))
             return Const(0)
-        m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING, registered=False)     # the writer has registers
         m.submodules.moved = moved = Buffer(barrier_arrival_layout)
-        link(m, located, beats.i)
-        link(m, beats.o, writer.i)
+        waiting = writer.busy
+        if self.cfg.single_bank_beats:
+            connect(m, located, writer.i)
+        else:
+            m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING, registered=False)  # the writer has registers
+            link(m, located, beats.i)
+            link(m, beats.o, writer.i)
+            waiting = beats.level != 0
         link(m, writer.o_moved, moved.i)
         link(m, moved.o, self.o_moved)
         m.d.sync += [self.o_failure.valid.eq(writer.o_failure.valid), self.o_failure.payload.eq(writer.o_failure.payload)]
-        return (beats.level != 0) | moved.o.valid | self.o_failure.valid
+        return waiting | moved.o.valid | self.o_failure.valid
 
     def _share(self, m, located, slots, writer):
         """Beats for this core, its own and those of others; and whether some of others are under way."""
