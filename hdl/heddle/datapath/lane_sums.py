@@ -1,6 +1,6 @@
 """Sums over neighbouring lanes: the levels of the reduction tree above the lanes' roots."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from .gates import any_of
@@ -40,7 +40,7 @@ class LaneSums(Component):
     scaled : In(1)
         With ``scales`` only.
     total : In(1)
-        In the cycle of the result: ``first`` is the sum over all quads, of which only one may differ from zero.
+        In the cycle between: ``first`` is the sum over all quads, of which only one may differ from zero.
     o : Out(signed(group_sum_bits(width))).array(threads // 2)
     first : Out(signed(group_sum_bits(width)))
         For lane 0: like ``o[0]``, or the sum over all lanes.
@@ -80,12 +80,15 @@ class LaneSums(Component):
         plain = ~self.scaled if self.scales else 1
         kept = registers("pair_kept", pairs, pair_bits, self.pairs & plain)
         totals = registers("quad", quads, quad_bits, self.quads & plain)
+        # For lane 0 once more, in a register of their own: it is on the other side of the chip.
+        others = [any_of(quads[1:])] if len(quads) > 1 else []
+        rest = registers("rest", others, quad_bits, self.quads & self.total & plain)
         if self.scales:         # a register for each weight: all but one are zero
-            for weighted, name, values, holds in ((kept, "pair", pairs, self.pairs), (totals, "quad", quads, self.quads)):
+            for weighted, name, values, holds in ((kept, "pair", pairs, self.pairs), (totals, "quad", quads, self.quads),
+                                                  (rest, "rest", others, self.quads & self.total)):
                 scaled = registers(f"{name}_scaled", values, 24, holds & self.scaled)
                 weighted[:] = [value | Cat(Const(0, 8), more).as_signed() for value, more in zip(weighted, scaled)]
         sums = [value | totals[j // 2] if totals else value for j, value in enumerate(kept)]
         m.d.comb += [output.eq(value) for output, value in zip(self.o, sums)]
-        others = any_of(totals[1:]) if len(totals) > 1 else 0
-        m.d.comb += self.first.eq(sums[0] | Mux(self.total, others, 0))
+        m.d.comb += self.first.eq(any_of([sums[0], *rest]))
         return m

@@ -16,10 +16,10 @@ class StepControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
     With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed``, ``wide`` and
-    ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``own``, ``scaled`` and
-    ``write_next`` 4 + D, ``receive``, ``total``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The product
-    file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded when
-    they belong to the same register. With ``cfg.thread_overlap`` a sum that the next cycle replaces is not written, so that the thread
+    ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``total``, ``own``,
+    ``scaled`` and ``write_next`` 4 + D, ``receive``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The
+    product file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded
+    when they belong to the same register. With ``cfg.thread_overlap`` a sum that the next cycle replaces is not written, so that the thread
     unit may write.
 
     A step of the engine for recurrent networks is active in all lanes, with signed weights, and joins the others ``GROUP_LEVELS`` cycles
@@ -112,7 +112,7 @@ class StepControl(Component):
         own = Signal()
         pairs = delayed(self.i.pairs & self.i.step, read + 1, "pairs")
         quads = delayed(self.i.quads & self.i.step, read + 1, "quads")
-        total = delayed(self.i.total, read + 2, "total", reset_less=True)
+        total = delayed(self.i.total, read + 1, "total", reset_less=True)
         cleared, counts = receivers[read], step[read] & ~(pairs[read] | quads[read])
         if self.cfg.rnn:
             cleared, counts = cleared | engine[read].replicate(self.cfg.threads), counts & ~engine[read]
@@ -126,7 +126,7 @@ class StepControl(Component):
             self.pairs.eq(pairs[read + 1]),
             self.quads.eq(quads[read + 1]),
             self.own.eq(own),
-            self.total.eq(total[read + 2]),
+            self.total.eq(total[read + 1]),
             self.receive.eq(receivers[read + 2]),
             *written,
             self.write_register.eq(product[read + 2]),

@@ -13,10 +13,10 @@ LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE
 class LateOperation(Component):
     """Says when the operation in the slots may compute although results of the one in the writer are on their way.
 
-    Results of the ALU wait until these have arrived. With ``cfg.thread_overlap`` late results do not: they come so late that they meet no
-    data of loads that are granted, and those of the same function come in order. What belongs to late results on their way is
-    kept here until the next ones, so that another operation may come into the slots. Without, the slots keep an operation until they
-    have all its late results.
+    Results of the ALU wait until these have arrived (with ``cfg.late_address_checks`` a cycle more). With ``cfg.thread_overlap`` late
+    results do not: they come so late that they meet no data of loads that are granted, and those of the same function come in order. What
+    belongs to late results on their way is kept here until the next ones, so that another operation may come into the slots. Without, the
+    slots keep an operation until they have all its late results.
 
     Members
     -------
@@ -38,6 +38,8 @@ class LateOperation(Component):
         A step that computes may go into the slots.
     waiting_for_data : Out(1)
         Data of a load of the operation in the writer are on their way: others must not be loaded.
+    keep_buffer : Out(1)
+        They go where they went, not to the half of the operation in the slots.
     keep_control : Out(1)
         Late results on their way need the controls of the ALUs.
     landing : Out(1)
@@ -65,6 +67,7 @@ class LateOperation(Component):
             "o_amount": Out(5),
             "may_compute": Out(1),
             "waiting_for_data": Out(1),
+            "keep_buffer": Out(1),
             "keep_control": Out(1),
             "landing": Out(1),
             "landing_buffer": Out(1),
@@ -75,8 +78,13 @@ class LateOperation(Component):
         now, kept = ((self.function, self.unsigned, self.amount), (self.o_function, self.o_unsigned, self.o_amount))
         if not self.cfg.thread_overlap:
             m.d.comb += [output.eq(value) for output, value in zip(kept, now)]
+            pending = self.pending
+            if self.cfg.late_address_checks:    # an operation comes into the slots two cycles behind the one before
+                pending = Signal(name="was_pending")
+                m.d.sync += pending.eq(self.pending)
             m.d.comb += [
-                self.may_compute.eq(~self.pending), self.waiting_for_data.eq(self.pending), self.landing.eq(self.data_landing),
+                self.may_compute.eq(~pending), self.waiting_for_data.eq(pending), self.landing.eq(self.data_landing),
+                self.keep_buffer.eq(pending | self.pending),
             ]
             return m
         late, written, alike = Signal(), Signal(), Signal()      # operation in the slots, in the writer; as those on their way
@@ -85,7 +93,7 @@ class LateOperation(Component):
             alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
             self.may_compute.eq(Mux(late, (alike | ~self.late_busy) & ~(self.waiting_for_data & self.requesting),
                                     ~self.late_busy & ~self.pending)),
-            self.waiting_for_data.eq(self.pending & ~written),
+            self.waiting_for_data.eq(self.pending & ~written), self.keep_buffer.eq(self.waiting_for_data),
             self.keep_control.eq(self.late_busy),
             self.landing.eq(Mux(written, self.late_landing, self.data_landing)),
         ]

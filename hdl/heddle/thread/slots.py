@@ -143,7 +143,8 @@ class SlotResult(Component):
 
     ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8 to 32 bits at the thread's offset,
     extended, in all words; of 8-byte vectors the half at the offset, of 16-byte vectors everything. Its lowest word is number
-    ``place`` of these, the others follow the lowest multiple of ``dot`` bytes.
+    ``place`` of these, the others follow the lowest multiple of ``dot`` bytes. With ``cfg.lane_registers`` the entry has come out of its
+    memories into registers in that cycle, and ``o`` is combinational from there: the lanes have a register for it.
 
     Members
     -------
@@ -158,7 +159,7 @@ class SlotResult(Component):
     form, entry, place, o
         ``form`` is that of the operation that is written.
     entry_ahead
-        ``entry`` of the next cycle: its offset, which selects in four levels, comes out of a register.
+        ``entry`` of the next cycle: its offset, which selects in four levels, comes out of a register. Not with ``cfg.lane_registers``.
     """
 
     def __init__(self, cfg):
@@ -192,15 +193,25 @@ class SlotResult(Component):
         value = any_of([*words, self.result.replicate(4)])
         parts = [self._entries(m, f"words_{part}", self.store & self.store_words[part], value.word_select(part, 32), self.entry)
                  for part in range(4)]
-        stored_offset, kept_offset = self._entries(m, "offsets", self.store, offset, self.entry_ahead), Signal(4, reset_less=True)
-        m.d.sync += kept_offset.eq(Mux(self.store & (self.store_entry == self.entry_ahead), offset, stored_offset))
         m.d.sync += offset.eq(self.offset)
         with m.If(~(self.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
+        if self.cfg.lane_registers:
+            self._late_output(m, Cat(parts), self._entries(m, "offsets", self.store, offset, self.entry))
+            return m
+        stored_offset, kept_offset = self._entries(m, "offsets", self.store, offset, self.entry_ahead), Signal(4, reset_less=True)
+        m.d.sync += kept_offset.eq(Mux(self.store & (self.store_entry == self.entry_ahead), offset, stored_offset))
         o = Signal(self.cfg.word_bits, reset_less=True)
         m.d.comb += self.o.eq(o)
-        m.d.sync += o.eq(self._extract(m, Cat(parts), kept_offset))
+        m.d.sync += o.eq(self._extract(m, Cat(parts), self._selection(kept_offset), self.form))
         return m
+
+    def _late_output(self, m, entry, offset):
+        """``o`` out of registers of what it is made of."""
+        values = {"entry": entry, "selection": self._selection(offset), "form": self.form}
+        kept = {name: Signal(value.shape(), name=f"kept_{name}", reset_less=True) for name, value in values.items()}
+        m.d.sync += [kept[name].eq(value) for name, value in values.items()]
+        m.d.comb += self.o.eq(self._extract(m, **kept))
 
     def _entries(self, m, name, enable, value, entry):
         """A memory of one part of the entries; returns what it holds for ``entry``."""
@@ -209,26 +220,30 @@ class SlotResult(Component):
         m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
         return read.data
 
-    def _extract(self, m, entry, offset):
-        form, parts = self.form, self.cfg.numbers_per_word
+    def _selection(self, offset):
+        """Byte, half, word and pair of words of an entry."""
+        form, place = self.form, self.place
+        return Cat(offset[:2], Mux(form.vector, place[0], offset[2]), Mux(form.four, place[1], offset[3]))
+
+    def _extract(self, m, entry, selection, form):
+        parts = self.cfg.numbers_per_word
         pair, number = Signal(64), Signal(32)
         m.d.comb += [
-            pair.eq(Mux(Mux(form.four, self.place[1], offset[3]), entry[64:], entry[:64])),
-            number.eq(self._number(m, Mux(Mux(form.vector, self.place[0], offset[2]), pair[32:], pair[:32]), offset)),
+            pair.eq(Mux(selection[3], entry[64:], entry[:64])),
+            number.eq(self._number(m, Mux(selection[2], pair[32:], pair[:32]), selection, form)),
         ]
         low = Cat(number, Mux(form.vector, pair[32:], number))
         return Cat(low, Mux(form.four, entry[64:], low))[:32 * parts]
 
-    def _number(self, m, word, offset):
-        """The 8-, 16- or 32-bit number at the offset in a word, extended.
+    def _number(self, m, word, selection, form):
+        """The 8-, 16- or 32-bit number at a place in a word, extended.
 
         Aligned offsets have zeros in the bits that wider accesses do not use, so they need no multiplexer of their own.
         """
-        form = self.form
         half, byte, sign = Signal(16), Signal(8), Signal()
         m.d.comb += [
-            half.eq(Mux(offset[1], word[16:], word[:16])),
-            byte.eq(Mux(offset[0], half[8:], half[:8])),
+            half.eq(Mux(selection[1], word[16:], word[:16])),
+            byte.eq(Mux(selection[0], half[8:], half[:8])),
             sign.eq(form.signed & Mux(form.byte, byte[7], half[15])),
         ]
         return Cat(byte, Mux(form.byte, sign.replicate(8), half[8:]), Mux(form.narrow, sign.replicate(16), word[16:]))

@@ -179,7 +179,7 @@ class ThreadUnit(Component):
         port, array, reader, writer = self.registers, self._array, self._entrance, self._writer
         m.d.comb += [
             array.operation.eq(self._operation), array.group.eq(self._steps.group),
-            array.keep_buffer.eq(self._late_operation.waiting_for_data), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
+            array.keep_buffer.eq(self._late_operation.keep_buffer), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
             array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
             array.entry.eq(writer.entry), array.entry_ahead.eq(writer.entry_ahead), array.word.eq(writer.place),
         ]

@@ -154,6 +154,7 @@ class ResultWriter(Component):
         """The word, or the chunk of ``dot`` bytes, whose turn it is, and what is left behind it; returns the number of the chunk."""
         lowest, chunk, next_left = Signal(2, reset_less=True), Signal(2 - exact_log2(parts)), Signal(WORDS)
         m.d.comb += next_left.eq(Mux(self.ready, self.words, after))        # if an operation comes or not
+        m.d.sync += lowest.eq(0)
         for number in reversed(range(WORDS)):
             with m.If(next_left[number]):
                 m.d.sync += lowest.eq(number)
