@@ -10,12 +10,12 @@ from ..registers import ADDRESS_BITS, CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERR
 
 __all__ = ["ControlRegisters"]
 
-
 class ControlRegisters(Component):
     """Registers of ``heddle.registers.REGISTERS``; a read answers one cycle after its address, a read of a counter after the end of a
     run waits (``read_wait``) until the counters have settled.
 
-    Unknown addresses read zero and ignore writes. Program and uniform registers are written only while no program runs.
+    Unknown addresses read zero and ignore writes. Program and uniform registers are written only while no program runs. With
+    ``cfg.far_registers`` a write takes effect a cycle later, still before a read that begins when it was answered.
     """
 
     def __init__(self, cfg):
@@ -34,36 +34,44 @@ class ControlRegisters(Component):
 
     def elaborate(self, platform):
         m = Module()
+        self._accept(m)
         self._writes(m)
         self._program(m)
         self._reads(m)
         return m
 
-    def _selected(self, name):
-        return self.write & (self.write_address == REGISTERS[name][0])
+    def _accept(self, m):
+        """The data of a write, its uniform register, and what it is for."""
+        addresses = {name: self.write_address == address for name, (address, access, _) in REGISTERS.items() if access != "ro"}
+        addresses["uniform"] = self.write_address[8:] == UNIFORM_WINDOW >> 8
+        self._selected = {name: Signal(name=f"selects_{name}") for name in addresses}
+        self._data, self._index = Signal(32, name="written_data", reset_less=True), Signal(6, name="written_index", reset_less=True)
+        domain = m.d.sync if self.cfg.far_registers else m.d.comb
+        domain += [self._data.eq(self.write_data), self._index.eq(self.write_address[2:])]
+        domain += [self._selected[name].eq(self.write & meant) for name, meant in addresses.items()]
 
     def _writes(self, m):
         enable, pending = Signal(), Signal()
         self._interrupt_enable, self._interrupt_pending = enable, pending
-        with m.If(self._selected("entry")):
-            m.d.sync += self.entry.eq(self.write_data)
-        with m.If(self._selected("timeout")):
-            m.d.sync += self.timeout.eq(self.write_data)
+        with m.If(self._selected["entry"]):
+            m.d.sync += self.entry.eq(self._data)
+        with m.If(self._selected["timeout"]):
+            m.d.sync += self.timeout.eq(self._data)
         if self.cfg.wait_timeout:
-            with m.If(self._selected("wait_timeout")):
-                m.d.sync += self.wait_timeout.eq(self.write_data)
-        with m.If(self._selected("interrupt")):
-            m.d.sync += enable.eq(self.write_data[INTERRUPT["enable"]])
-            with m.If(self.write_data[INTERRUPT["pending"]]):
+            with m.If(self._selected["wait_timeout"]):
+                m.d.sync += self.wait_timeout.eq(self._data)
+        with m.If(self._selected["interrupt"]):
+            m.d.sync += enable.eq(self._data[INTERRUPT["enable"]])
+            with m.If(self._data[INTERRUPT["pending"]]):
                 m.d.sync += pending.eq(0)
         with m.If(self.finished):
             m.d.sync += pending.eq(1)
         m.d.sync += self.interrupt.eq(enable & pending)
         m.d.comb += [
-            self.doorbell.eq(self._selected("control") & self.write_data[CONTROL["start"]]),
-            self.uniform_write.eq(self.write & ~self.running & (self.write_address[8:] == UNIFORM_WINDOW >> 8)),
-            self.uniform_index.eq(self.write_address[2:]),
-            self.uniform_data.eq(self.write_data),
+            self.doorbell.eq(self._selected["control"] & self._data[CONTROL["start"]]),
+            self.uniform_write.eq(self._selected["uniform"] & ~self.running),
+            self.uniform_index.eq(self._index),
+            self.uniform_data.eq(self._data),
         ]
 
     def _program(self, m):
@@ -71,16 +79,16 @@ class ControlRegisters(Component):
         address = Signal(self.cfg.program_counter_bits)
         words = Signal(96)
         count = Signal(2)
-        with m.If(self._selected("program_address")):
-            m.d.sync += [address.eq(self.write_data), count.eq(0)]
-        with m.If(self._selected("program_data")):
-            m.d.sync += [words.eq(Cat(words[32:], self.write_data)), count.eq(count + 1)]
+        with m.If(self._selected["program_address"]):
+            m.d.sync += [address.eq(self._data), count.eq(0)]
+        with m.If(self._selected["program_data"]):
+            m.d.sync += [words.eq(Cat(words[32:], self._data)), count.eq(count + 1)]
             with m.If(count == 3):
                 m.d.sync += address.eq(address + 1)
         m.d.comb += [
-            self.o_program.valid.eq(self._selected("program_data") & (count == 3) & ~self.running),
+            self.o_program.valid.eq(self._selected["program_data"] & (count == 3) & ~self.running),
             self.o_program.payload.address.eq(address),
-            self.o_program.payload.word.eq(Cat(words, self.write_data)),
+            self.o_program.payload.word.eq(Cat(words, self._data)),
         ]
 
     def _reads(self, m):
