@@ -6,9 +6,10 @@ from collections import defaultdict
 import pytest
 from heddle_sim.placed_sites import PlacedSites
 from heddle_sim.placed_timing import PlacedTiming, wire_delay
-from heddle_sim.placement import GOAL, improve_placement
+from heddle_sim.placement import improve_placement
 
 SITE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])")
+GOAL = 0.9          # of the longest path
 OUTPUTS = {"F", "Q", "OFX", "FCO", "WADO0"}
 
 
@@ -48,7 +49,7 @@ def stray():
 def improve(cells):
     before = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
     sweeps = []
-    reached = improve_placement({"modules": {"top": {"cells": cells}}}, sweeps.append)
+    reached = improve_placement({"modules": {"top": {"cells": cells}}}, sweeps.append, [GOAL * longest(cells)])
     after = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
     assert len(set(after.values())) == len(after), "two cells in one place"
     check_slices(cells)

@@ -23,7 +23,7 @@ TARGETS = {
         "again": ["scratchpad -set abc9.D 5000", "synth_ecp5 -top top -run begin:map_luts", "clean -purge", "opt -full",
                   "synth_ecp5 -top top -run map_luts: -json top.json"],
         # A whole device, whose wires are long: 1.3 ns each, and as much more delay below which area is saved.
-        "device": ["scratchpad -set abc9.D 12000", "scratchpad -copy abc9.script.flow3mfs abc9.script",
+        "device": ["scratchpad -set abc9.D 10200", "scratchpad -copy abc9.script.flow3mfs abc9.script",
                    "synth_ecp5 -top top -run begin:map_luts", "techmap -map +/lattice/latches_map.v", "abc9 -W 1300", "clean",
                    "synth_ecp5 -top top -run map_cells: -json top.json"],
         "lut": {"LUT4": 1},
