@@ -32,9 +32,10 @@ def improve_placement(netlist, report=lambda text: None, goals_ns=GOALS_NS):
     """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns the nanoseconds of the longest path.
 
     Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
-    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Then linear programs, one
-    after the other, say where the cells of all long paths should stand together, with adders, memories and tables of more inputs, which move
-    as they are; each goes to the nearest room, and what found none where it should moves alone once more.
+    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Then linear
+    programs, one for each of ``goals_ns``, say where the cells of all long paths should stand together, with adders, memories and
+    tables of more inputs, which move as they are; each goes to the nearest room, and what found none where it should moves alone once
+    more.
     """
     cells = netlist["modules"]["top"]["cells"]
     sites = PlacedSites(cells)

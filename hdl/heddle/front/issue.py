@@ -190,10 +190,9 @@ class Issue(Component):
     def _limit(self, m, instruction, word):
         """A wait of more than ``wait_timeout`` cycles is an error."""
         left, over, waits = Signal(32), Signal(), Signal()
-        m.d.comb += waits.eq(self._execute & instruction.waits & self._guarded & ~self._passes)
-        if self.cfg.far_registers:      # those in which its barrier is looked up are none
-            with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~self._known):
-                m.d.comb += waits.eq(0)
+        # Cycles in which its barrier is looked up are none.
+        looks = (word.opcode == Opcode.BARRIER_WAIT) & ~self._known if self.cfg.far_registers else Const(0)
+        m.d.comb += waits.eq(self._execute & instruction.waits & self._guarded & ~self._passes & ~looks)
         m.d.sync += [left.eq(Mux(waits, left - 1, self.wait_timeout)), over.eq(waits & (left == 1))]
         with m.If(waits & over):
             m.d.comb += [
