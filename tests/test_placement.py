@@ -244,6 +244,15 @@ def test_delays_add_up():
     assert timing.arrival[12] == pytest.approx(0.52)
 
 
+def test_paths_do_not_begin_at_pins():
+    cells = stray() | {"reset": cell("TRELLIS_IO", "X0/Y0/PIOA", O=30) | {"port_directions": {"O": "output"}},
+                       "table": table("X70/Y20/SLICEB.K0", A=30, F=31), "held": register("X2/Y2/SLICEA.FF0", M=31, Q=32)}
+    timing = PlacedTiming(cells, PlacedSites(cells).place)
+    timing.update()
+    assert 30 not in timing.drivers
+    assert timing.longest(31) == pytest.approx(0.24 + wire_delay((70, 20), (2, 2)))
+
+
 def test_the_two_tables_of_a_larger_one_are_no_loop():
     """``F1`` and ``M`` lead to ``OFX`` only: the table whose ``F`` goes there may read what that makes."""
     cells = {"low": table("X5/Y5/SLICEA.K0", A=10, F1=12, M=10, OFX=13), "high": table("X5/Y5/SLICEA.K1", A=10, FXA=13, F=12),

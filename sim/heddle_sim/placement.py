@@ -15,13 +15,13 @@ from .placement_program import PlacementProgram
 __all__ = ["improve_placement"]
 
 SWEEPS, SWEEPS_BEHIND = 6, 5    # of moves of single cells: before the programs, and behind each
-LONG = 0.85             # of the longest path: those above are looked at
+LONG, ENOUGH_NS = 0.85, 12.0    # paths are looked at above that share of the longest one, and above so many nanoseconds
 BESIDE_NS = 1.0         # readers on paths of a net that are at most so much shorter than its longest one
 LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
 # Paths above are late: of the clock that is aimed at, and a little less, as not all find room. A share of the longest path at least.
-GOALS_NS, LEAST_GOAL = (12.5, 12.1), 0.75
+GOALS_NS, LEAST_GOAL = (12.4, 12.1), 0.75
 BELOW = 0.98            # of that goal: cells on paths above move
 FARTHEST = 25           # tiles
 CHOICES = 8             # slices whose contents would be replaced
@@ -40,7 +40,7 @@ def improve_placement(netlist, report=lambda text: None, goals_ns=GOALS_NS):
     cells = netlist["modules"]["top"]["cells"]
     sites = PlacedSites(cells)
     timing = PlacedTiming(cells, sites.place)
-    longest = _sweep(cells, sites, timing, SWEEPS, report)
+    longest = _sweep(cells, sites, timing, SWEEPS, report, min(ENOUGH_NS, *goals_ns))
     for goal in goals_ns:
         goal = max(goal, LEAST_GOAL * longest)
         moved = _move_together(cells, sites, timing, goal)
