@@ -4,6 +4,7 @@ import re
 from collections import defaultdict
 
 import pytest
+from heddle_sim.placed_copies import copy_drivers
 from heddle_sim.placed_sites import PlacedSites
 from heddle_sim.placed_timing import PlacedTiming, wire_delay
 from heddle_sim.placement import improve_placement
@@ -49,7 +50,7 @@ def stray():
 def improve(cells):
     before = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
     sweeps = []
-    reached = improve_placement({"modules": {"top": {"cells": cells}}}, sweeps.append, [GOAL * longest(cells)])
+    reached = improve_placement({"modules": {"top": {"cells": cells, "netnames": {}}}}, sweeps.append, [GOAL * longest(cells)])
     after = {name: of["attributes"]["NEXTPNR_BEL"] for name, of in cells.items()}
     assert len(set(after.values())) == len(after), "two cells in one place"
     check_slices(cells)
@@ -244,15 +245,6 @@ def test_delays_add_up():
     assert timing.arrival[12] == pytest.approx(0.52)
 
 
-def test_paths_do_not_begin_at_pins():
-    cells = stray() | {"reset": cell("TRELLIS_IO", "X0/Y0/PIOA", O=30) | {"port_directions": {"O": "output"}},
-                       "table": table("X70/Y20/SLICEB.K0", A=30, F=31), "held": register("X2/Y2/SLICEA.FF0", M=31, Q=32)}
-    timing = PlacedTiming(cells, PlacedSites(cells).place)
-    timing.update()
-    assert 30 not in timing.drivers
-    assert timing.longest(31) == pytest.approx(0.24 + wire_delay((70, 20), (2, 2)))
-
-
 def test_the_two_tables_of_a_larger_one_are_no_loop():
     """``F1`` and ``M`` lead to ``OFX`` only: the table whose ``F`` goes there may read what that makes."""
     cells = {"low": table("X5/Y5/SLICEA.K0", A=10, F1=12, M=10, OFX=13), "high": table("X5/Y5/SLICEA.K1", A=10, FXA=13, F=12),
@@ -261,3 +253,59 @@ def test_the_two_tables_of_a_larger_one_are_no_loop():
     timing.update()
     near = wire_delay((5, 5), (5, 5))
     assert timing.arrival[13] == pytest.approx(0.52 + near + 0.24 + 0.2)
+
+
+def large_net(**driver):
+    """A table or flip-flop in the middle, with fifty registers on either side of the chip that it enables, two in each slice, and a path
+    of 14 ns."""
+    cells = filled(range(2, 121), (20, 21)) | {"start": register("X60/Y20/SLICEA.FF0", Q=10)} | (
+        driver or {"driver": table("X60/Y20/SLICEB.K0", A=10, F=11)})
+    cells |= {"late": table("X118/Y20/SLICEA.K0", A=11, F=98), "behind": register("X2/Y20/SLICEA.FF0", M=98, Q=99)}
+    for number in range(100):
+        tile, half = (4 if number < 50 else 100) + number % 50 // 8, number % 2
+        cells[f"end_{number}"] = register(f"X{tile}/Y20/SLICE{'ABCD'[number % 8 // 2]}.FF{half}", M=12, CE=11, Q=100 + number)
+        cells[f"end_{number}"]["parameters"]["CEMUX"] = "CE"
+    return cells
+
+
+@pytest.mark.parametrize("driver", [{}, {"before": table("X60/Y20/SLICEB.K0", A=10, F=9),
+                                         "driver": register("X60/Y20/SLICEB.FF0", DI=9, Q=11)}], ids=["table", "register"])
+def test_drivers_of_large_nets_get_copies(driver):
+    cells = large_net(**driver)
+    module = {"cells": cells, "netnames": {"all": {"bits": list(range(200))}}}
+    sites = PlacedSites(cells)
+    timing = PlacedTiming(cells, sites.place)
+    timing.update()
+    original, nets = dict(cells), {f"end_{number}": cells[f"end_{number}"]["connections"]["CE"][0] for number in range(100)}
+    added = copy_drivers(module, sites, timing, 8.0)
+    assert added >= 2 and set(nets.values()) == {11}
+    copies = {name for name in cells if name not in original}
+    assert len(copies) == added
+    output = "Q" if driver else "F"
+    drivers = {cells[name]["connections"][output][0]: name for name in (*copies, "driver")}
+    assert len(drivers) == added + 1 and all(any(net in of["bits"] for of in module["netnames"].values()) for net in drivers)
+    readers = defaultdict(set)
+    for name in nets:
+        readers[drivers[cells[name]["connections"]["CE"][0]]].add(PlacedSites(cells).place[name])
+    assert set(readers) == set(drivers.values()), "each has readers"
+    for name, tiles in readers.items():
+        assert max(column for column, _ in tiles) - min(column for column, _ in tiles) < 10
+        if name != "driver":
+            inputs = {port: bits for port, bits in cells[name]["connections"].items() if port not in (output, "M", "DI")}
+            expected = {port: bits for port, bits in cells["driver"]["connections"].items() if port not in (output, "M", "DI")}
+            assert inputs == expected and cells[name]["parameters"].get("SD", "0 ") == "0 "
+            assert cells[name]["connections"].get("M") == cells["driver"]["connections"].get("DI")
+            assert min(abs(sites.place[name][0] - column) for column, _ in tiles) < 5
+    for name in nets:       # one enable in a slice
+        site = cells[name]["attributes"]["NEXTPNR_BEL"]
+        beside = [other for other in nets if cells[other]["attributes"]["NEXTPNR_BEL"][:-1] == site[:-1]]
+        assert len({cells[other]["connections"]["CE"][0] for other in beside}) == 1
+    check_slices(cells)
+
+
+def test_small_nets_and_short_paths_get_no_copies():
+    for over, cells in ((0.0, stray()), (50.0, large_net())):
+        sites = PlacedSites(cells)
+        timing = PlacedTiming(cells, sites.place)
+        timing.update()
+        assert copy_drivers({"cells": cells, "netnames": {"all": {"bits": list(range(200))}}}, sites, timing, over) == 0

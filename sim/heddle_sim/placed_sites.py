@@ -126,12 +126,24 @@ class PlacedSites:
         """Put a table, a flip-flop or both (either may be None) into the half that ``find`` finds; returns whether there is one."""
         room = self.find(tile, table, flip_flop)
         if room:
-            part, half = room
-            for name, kind in ((table, "K"), (flip_flop, "FF")):
+            for name in (table, flip_flop):
                 if name:
                     del self._at[self._cells[name]["attributes"]["NEXTPNR_BEL"]]
-                    self._put(name, tile, part, f"{kind}{half}")
+            self._put_half(tile, room, table, flip_flop)
         return bool(room)
+
+    def add(self, tile, table, flip_flop):
+        """The same for a table or flip-flop that stood nowhere."""
+        room = self.find(tile, table, flip_flop)
+        if room:
+            self._put_half(tile, room, table, flip_flop)
+        return bool(room)
+
+    def _put_half(self, tile, room, table, flip_flop):
+        part, half = room
+        for name, kind in ((table, "K"), (flip_flop, "FF")):
+            if name:
+                self._put(name, tile, part, f"{kind}{half}")
 
     def _put(self, name, tile, part, kind):
         self._cells[name]["attributes"]["NEXTPNR_BEL"] = site = self._site(tile, part, kind)

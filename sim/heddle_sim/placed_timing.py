@@ -71,7 +71,7 @@ class PlacedTiming:
                     else:
                         readers[net].append((name, port))
         self.readers = {net: of_net for net, of_net in readers.items()
-                        if net in self.drivers and len(of_net) <= SPREAD and not self._untimed(self.drivers[net][0])}
+                        if net in self.drivers and len(of_net) <= SPREAD and not self._constant(self.drivers[net][0])}
         for net in list(self.drivers):
             if net not in self.readers:
                 del self.drivers[net]
@@ -89,11 +89,9 @@ class PlacedTiming:
         self.order = {net: number for number, net in enumerate(self._sort())}
         self.arrival, self.remaining = dict.fromkeys(self.drivers, 0.0), dict.fromkeys(self.drivers, 0.0)
 
-    def _untimed(self, name):
-        """Whether no path begins at a cell: a pin, which no clock is behind (the reset), or a table that reads nothing."""
+    def _constant(self, name):
+        """Whether a table reads nothing."""
         cell = self._cells[name]
-        if cell["type"] == "TRELLIS_IO":
-            return True
         return cell["type"] == "TRELLIS_COMB" and "input" not in (
             direction for port, direction in cell["port_directions"].items() if cell["connections"].get(port))
 

@@ -6,6 +6,7 @@ moves cells by a few tiles only. A few hundred such cells make the longest paths
 
 import numpy as np
 
+from .placed_copies import copy_drivers
 from .placed_group import PlacedGroup
 from .placed_sites import SLICES, PlacedSites
 from .placed_timing import PlacedTiming
@@ -22,6 +23,7 @@ ENOUGH = 0.9            # of the length of paths that are looked at: shorter one
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
 # Paths above are late: of the clock that is aimed at, and a little less, as not all find room. A share of the longest path at least.
 GOALS_NS, LEAST_GOAL = (12.4, 12.1), 0.75
+COPIED_NS = 9.5         # paths above are looked at for drivers that may be copied: what their wires take beyond the estimate is not counted
 BELOW = 0.98            # of that goal: cells on paths above move
 FARTHEST = 25           # tiles
 CHOICES = 8             # slices whose contents would be replaced
@@ -35,12 +37,15 @@ def improve_placement(netlist, report=lambda text: None, goals_ns=GOALS_NS):
     what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Then linear
     programs, one for each of ``goals_ns``, say where the cells of all long paths should stand together, with adders, memories and
     tables of more inputs, which move as they are; each goes to the nearest room, and what found none where it should moves alone once
-    more.
+    more. Before that, drivers of large nets get copies beside their readers (``placed_copies.py``).
     """
-    cells = netlist["modules"]["top"]["cells"]
+    module = netlist["modules"]["top"]
+    cells = module["cells"]
     sites = PlacedSites(cells)
     timing = PlacedTiming(cells, sites.place)
     longest = _sweep(cells, sites, timing, SWEEPS, report, min(ENOUGH_NS, *goals_ns))
+    report(f"{copy_drivers(module, sites, timing, COPIED_NS)} copies")
+    timing = PlacedTiming(cells, sites.place)
     for goal in goals_ns:
         goal = max(goal, LEAST_GOAL * longest)
         moved = _move_together(cells, sites, timing, goal)
