@@ -121,7 +121,7 @@ class SystemBench(Bench):
 
     async def wait(self, barrier, limit=20_000):
         self.dut.index.value = barrier
-        for _ in range(self.cfg.far_registers):     # until then it shows the barrier before
+        for _ in range(3 * self.cfg.far_registers):     # until then it shows the barrier before, or the count before ``expect``
             await RisingEdge(self.dut.clk)
         for _ in range(limit):
             await RisingEdge(self.dut.clk)

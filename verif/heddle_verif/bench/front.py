@@ -344,8 +344,7 @@ async def throughput(dut):
         cycles = far if bench.cfg.far_registers else near
         await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
         await bench.run()
-        times = bench.instruction_cycles
-        assert len(times) == len(lines) + 1
-        steps = {after - before for before, after in itertools.pairwise(times[:-1])}
+        assert len(bench.instruction_cycles) == len(lines) + 1
+        steps = {after - before for before, after in itertools.pairwise(bench.instruction_cycles[:-1])}
         assert steps == {cycles}, f"{name}: an instruction must take {cycles} cycles, not {steps}"
     bench.end(thread=3)
