@@ -44,7 +44,7 @@ class TokensSpec(Component):
                 waiting.eq(dut.take & ~dut.clear), for_matrix.eq(dut.for_matrix), writes.eq(dut.writes_predicate),
                 uses.eq(Mux(is_factor, dut.token.factor.bit_select(granule, 1), dut.token.product.bit_select(granule, 1))),
             ]
-        with m.Elif(dut.clear):
+        with m.Elif(dut.clear | dut.add):       # with far registers the gate is not open when one is added
             m.d.sync += waiting.eq(0)
         units = {}
         for name, mine, done in (("thread", ~for_matrix, dut.thread_done), ("matrix", for_matrix, dut.matrix_done)):
