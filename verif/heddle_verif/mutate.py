@@ -29,6 +29,7 @@ from heddle.thread.unit import ThreadUnit
 from heddle_sim.build_cache import build_directory
 from heddle_sim.harness import BenchFailure, run_bench
 
+from .bench import replay_queue
 from .mutants import SELECT, differs, make_mutants
 
 __all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "waivers"]
@@ -70,6 +71,7 @@ UNITS = {
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
+    "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
     "gather": Target(make=lambda: Gather(TINY), configuration=TINY, tests=GATHER_TESTS),
     "gather_ahead": Target(make=lambda: Gather(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
