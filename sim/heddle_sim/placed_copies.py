@@ -60,8 +60,9 @@ def _may_be_copied(cell, output):
 
 
 def _copied(cell, output, bit):
-    """A cell like another one, with an output of its own; a flip-flop reads its input from outside of its slice."""
+    """A cell like another one, with an output of its own and no site; a flip-flop reads its input from outside of its slice."""
     copy = cell | {name: dict(cell[name]) for name in ("parameters", "attributes", "port_directions")}
+    del copy["attributes"]["NEXTPNR_BEL"]
     copy["connections"] = {port: list(bits) for port, bits in cell["connections"].items()} | {output: [bit]}
     if cell["type"] == "TRELLIS_FF" and "DI" in copy["connections"]:
         copy["connections"]["M"] = copy["connections"].pop("DI")
@@ -111,7 +112,7 @@ def _place(sites, cells, name, cell, point, fits):
     table, flip_flop = (name, None) if cell["type"] == "TRELLIS_COMB" else (None, name)
     for index in np.argsort(np.abs(sites.tiles - point).sum(axis=1), kind="stable")[:TILES]:
         tile = tuple(map(int, sites.tiles[index]))
-        if fits(tile) and sites.add(tile, table, flip_flop):
+        if fits(tile) and sites.move(tile, table, flip_flop):
             return True
     del cells[name]
     return False

@@ -123,27 +123,16 @@ class PlacedSites:
             self._put(name, tile, part, kind)
 
     def move(self, tile, table, flip_flop):
-        """Put a table, a flip-flop or both (either may be None) into the half that ``find`` finds; returns whether there is one."""
+        """Put a table, a flip-flop or both (either may be None) into the half that ``find`` finds; returns whether there is one. They may
+        have stood nowhere before."""
         room = self.find(tile, table, flip_flop)
         if room:
-            for name in (table, flip_flop):
+            part, half = room
+            for name, kind in ((table, "K"), (flip_flop, "FF")):
                 if name:
-                    del self._at[self._cells[name]["attributes"]["NEXTPNR_BEL"]]
-            self._put_half(tile, room, table, flip_flop)
+                    self._at.pop(self._cells[name]["attributes"].get("NEXTPNR_BEL"), None)
+                    self._put(name, tile, part, f"{kind}{half}")
         return bool(room)
-
-    def add(self, tile, table, flip_flop):
-        """The same for a table or flip-flop that stood nowhere."""
-        room = self.find(tile, table, flip_flop)
-        if room:
-            self._put_half(tile, room, table, flip_flop)
-        return bool(room)
-
-    def _put_half(self, tile, room, table, flip_flop):
-        part, half = room
-        for name, kind in ((table, "K"), (flip_flop, "FF")):
-            if name:
-                self._put(name, tile, part, f"{kind}{half}")
 
     def _put(self, name, tile, part, kind):
         self._cells[name]["attributes"]["NEXTPNR_BEL"] = site = self._site(tile, part, kind)

@@ -10,6 +10,7 @@ from ..registers import ADDRESS_BITS, CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERR
 
 __all__ = ["ControlRegisters"]
 
+
 class ControlRegisters(Component):
     """Registers of ``heddle.registers.REGISTERS``; a read answers one cycle after its address, a read of a counter after the end of a
     run waits (``read_wait``) until the counters have settled.

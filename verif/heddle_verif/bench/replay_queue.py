@@ -24,8 +24,12 @@ class ReplayBench(Bench):
     def __init__(self, dut):
         self.unit = make_unit(**bench_parameters())
         super().__init__(dut, self.unit, idle_limit=300)
-        self.items, self.shown, self.over, self.full, self.offered = [], 0, 0, False, None
+        self.forget()
         self.seen = dict.fromkeys(("again", "full", "empty"), 0)
+
+    def forget(self):
+        """The queue is empty."""
+        self.items, self.shown, self.over, self.full, self.offered = [], 0, 0, False, None
 
     async def cycle_of(self, offer, refuse):
         """One cycle: an item is offered with probability ``offer``, the one that was shown comes again with probability ``refuse``."""
@@ -89,7 +93,7 @@ async def reset_empties(dut):
         await bench.cycle_of(1, 1)
     dut.i__valid.value, dut.done.value, dut.again.value = 0, 0, 0
     await bench.reset()
-    bench.items, bench.shown, bench.over, bench.full, bench.offered = [], 0, 0, False, None
+    bench.forget()
     for _ in range(20):
         await bench.cycle_of(0.5, 0.5)
     bench.finish()
