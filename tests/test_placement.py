@@ -11,7 +11,7 @@ from heddle_sim.placement import improve_placement
 
 SITE = re.compile(r"X(\d+)/Y(\d+)/SLICE([A-D])")
 GOAL = 0.9          # of the longest path
-OUTPUTS = {"F", "Q", "OFX", "FCO", "WADO0"}
+OUTPUTS = {"F", "Q", "OFX", "FCO", "WADO0", "DOA0"}
 
 
 def cell(kind, site, parameters=None, **nets):

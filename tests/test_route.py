@@ -6,7 +6,7 @@ import json
 import pytest
 from heddle_sim.cli import main
 from heddle_sim.constant_inputs import fold_zero_inputs
-from heddle_sim.floorplan import keep_rows_empty, place_blocks
+from heddle_sim.floorplan import keep_rows_empty, open_rows, place_blocks
 from heddle_sim.global_reset import globalise_reset
 from heddle_sim.multiplier_registers import pack_multiplier_registers
 from heddle_sim.register_copies import copy_registers
@@ -122,12 +122,14 @@ def test_other_shapes_are_left_to_the_placer(shape):
 def test_empty_rows_lie_between_those_of_blocks():
     netlist = blocks()
     place_blocks(netlist)
-    assert keep_rows_empty(netlist) == 28
     cells = netlist["modules"]["top"]["cells"]
+    before = dict(cells)
+    assert keep_rows_empty(netlist) == 28
     filled = [cell["attributes"]["BEL"] for name, cell in cells.items() if name.startswith("empty_")]
     assert len(set(filled)) == len(filled) == 28 * 123 * 16
     rows = {int(site.split("/")[1][1:]) for site in filled}
     assert not rows & {10, 22, 34, 46, 58, 70, 82} and all(row + 1 not in rows for row in rows)
+    assert open_rows(netlist) == sorted(rows) and cells == before
 
 
 def test_reset_goes_over_the_clock_network():

@@ -11,7 +11,7 @@ import re
 
 from .register_copies import LANE
 
-__all__ = ["LANE_PARTS", "keep_rows_empty", "place_blocks"]
+__all__ = ["LANE_PARTS", "keep_rows_empty", "open_rows", "place_blocks"]
 
 COLUMNS = (4, 13, 22, 31, 40, 49, 58, 69, 78, 87, 96, 105, 114)       # of blocks of four multipliers or block RAMs
 MIDDLE = 6
@@ -21,6 +21,7 @@ LOGIC_COLUMNS = range(2, 125)
 LOGIC_ROWS = [row for row in range(2, 94) if row not in (10, 22, 34, 46, 58, 70, 82)]     # the others are those of blocks
 EMPTY_PERIOD = 3        # every third row of tiles stays empty
 TABLES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}     # that a cell takes
+EMPTY = "empty_"        # begin the names of what keeps them so
 FITS = 40_000           # of 83,640
 LANE_MULTIPLIERS, LANE_MEMORIES = 8, 6
 
@@ -90,8 +91,17 @@ def keep_rows_empty(netlist):
     pins = dict.fromkeys("ABCD", "input") | {"Z": "output"}
     for y, x, part, half in itertools.product(rows, LOGIC_COLUMNS, "ABCD", "01"):
         for kind, site, parameters, ports in (("LUT4", "K", {"INIT": "0" * 16}, pins), ("TRELLIS_FF", "FF", {}, {})):
-            cells[f"empty_{x}_{y}_{part}{half}_{site}"] = {
+            cells[f"{EMPTY}{x}_{y}_{part}{half}_{site}"] = {
                 "hide_name": 1, "type": kind, "parameters": parameters, "attributes": {"BEL": f"X{x}/Y{y}/SLICE{part}.{site}{half}"},
                 "port_directions": ports, "connections": {pin: [] for pin in ports},
             }
     return len(rows)
+
+
+def open_rows(netlist):
+    """Take what ``keep_rows_empty`` filled rows with out of a netlist; returns these rows."""
+    cells, rows = netlist["modules"]["top"]["cells"], set()
+    for name in [name for name in cells if name.startswith(EMPTY)]:
+        rows.add(int(name.split("_")[2]))
+        del cells[name]
+    return sorted(rows)

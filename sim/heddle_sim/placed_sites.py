@@ -34,6 +34,8 @@ def _controls(cell):
 class PlacedSites:
     """Where the cells of a placed netlist stand. Nothing moves out of or into tiles with cells whose sites were given to the placer.
 
+    ``rows``: of tiles to move into beside those in which cells stand.
+
     Attributes
     ----------
     place : dict
@@ -42,7 +44,7 @@ class PlacedSites:
         Columns and rows of the tiles that may be moved into.
     """
 
-    def __init__(self, cells):
+    def __init__(self, cells, rows=()):
         self._cells, self.place, self._at, free, kept = cells, {}, {}, set(), set()
         for name, cell in cells.items():
             found = TILE.match(site := cell["attributes"].get("NEXTPNR_BEL", ""))
@@ -51,7 +53,7 @@ class PlacedSites:
                 self._at[site] = name
                 if SITE.match(site):
                     (kept if int(cell["attributes"].get("BEL_STRENGTH", "0"), 2) >= GIVEN else free).add(tile)
-        self._free = {(column, row) for column in {tile[0] for tile in free} for row in {tile[1] for tile in free}} - kept
+        self._free = {(column, row) for column in {tile[0] for tile in free} for row in {*rows, *(tile[1] for tile in free)}} - kept
         self.tiles = np.array(sorted(self._free))
         wide = {net for cell in cells.values() for port in ("FXA", "FXB") for net in cell["connections"].get(port, ())}
         self._tied = {name for name, cell in cells.items()

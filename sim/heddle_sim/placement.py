@@ -6,11 +6,13 @@ moves cells by a few tiles only. A few hundred such cells make the longest paths
 
 import numpy as np
 
+from .floorplan import open_rows
 from .placed_copies import copy_drivers
 from .placed_group import PlacedGroup
 from .placed_sites import SLICES, PlacedSites
 from .placed_timing import PlacedTiming
 from .placed_units import PlacedUnits, half_of
+from .placed_wires import PlacedWires
 from .placement_program import PlacementProgram
 
 __all__ = ["improve_placement"]
@@ -22,7 +24,9 @@ LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
 # Paths above are late: of the clock that is aimed at, and a little less, as not all find room. A share of the longest path at least.
-GOALS_NS, LEAST_GOAL = (12.4, 12.1), 0.75
+GOALS_NS, LEAST_GOAL = (12.2, 11.8, 11.5, 11.2, 11.0, 11.0, 10.8), 0.75
+SHORT_NS = 11.4         # paths may get as long for less wire; after a program so much less than its goal:
+BELOW_GOAL_NS = 0.3
 COPIED_NS = 9.5         # paths above are looked at for drivers that may be copied: what their wires take beyond the estimate is not counted
 BELOW = 0.98            # of that goal: cells on paths above move
 FARTHEST = 25           # tiles
@@ -34,28 +38,41 @@ def improve_placement(netlist, report=lambda text: None, goals_ns=GOALS_NS):
     """Change the sites of a netlist that nextpnr wrote (``--write``) in place; returns the nanoseconds of the longest path.
 
     Look-up tables, flip-flops, and pairs of both in one half of a slice move to free sites, or what is in a slice changes places with
-    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Then linear
-    programs, one for each of ``goals_ns``, say where the cells of all long paths should stand together, with adders, memories and
-    tables of more inputs, which move as they are; each goes to the nearest room, and what found none where it should moves alone once
-    more. Before that, drivers of large nets get copies beside their readers (``placed_copies.py``).
+    what is in another: each to a tile where the longest path through it is short and its wires are not much longer. Then drivers of
+    large nets get copies beside their readers (``placed_copies.py``), and linear programs, one for each of ``goals_ns``, say where the
+    cells of all long paths should stand together, with adders, memories and tables of more inputs, which move as they are; each goes to
+    the nearest room, and what found none where it should moves alone once more. In between all that can moves to where its wires are
+    shorter (``placed_wires.py``), rows that were kept empty included.
     """
     module = netlist["modules"]["top"]
     cells = module["cells"]
-    sites = PlacedSites(cells)
+    sites = PlacedSites(cells, open_rows(netlist))
     timing = PlacedTiming(cells, sites.place)
-    longest = _sweep(cells, sites, timing, SWEEPS, report, min(ENOUGH_NS, *goals_ns))
+    _shorten_wires(cells, sites, timing, SHORT_NS, report)
+    _sweep(cells, sites, timing, SWEEPS, report, min(ENOUGH_NS, *goals_ns))
     report(f"{copy_drivers(module, sites, timing, COPIED_NS)} copies")
     timing = PlacedTiming(cells, sites.place)
+    longest = _shorten_wires(cells, sites, timing, SHORT_NS, report)
     for goal in goals_ns:
         goal = max(goal, LEAST_GOAL * longest)
         moved = _move_together(cells, sites, timing, goal)
         report(f"program for {goal:.2f} ns: {moved} moves")
-        longest = _sweep(cells, sites, timing, SWEEPS_BEHIND, report, goal)
+        _sweep(cells, sites, timing, SWEEPS_BEHIND, report, goal)
+        longest = _shorten_wires(cells, sites, timing, min(goal - BELOW_GOAL_NS, SHORT_NS), report)
+    return longest
+
+
+def _shorten_wires(cells, sites, timing, limit, report):
+    """Move cells to where their wires are shorter; returns the nanoseconds of the longest path."""
+    timing.update()
+    moved = PlacedWires(cells, sites, timing).shorten(limit)
+    longest = timing.longest(timing.update()[0])
+    report(f"wires: {longest:.2f} ns, {moved} moves")
     return longest
 
 
 def _sweep(cells, sites, timing, sweeps, report, least=0.0):
-    """Move single cells on the longest paths, and on those longer than ``least``; returns the nanoseconds of the longest one."""
+    """Move single cells on the longest paths, and on those longer than ``least``."""
     for sweep in range(sweeps):
         nets = timing.update()
         longest = timing.longest(nets[0])
@@ -63,8 +80,7 @@ def _sweep(cells, sites, timing, sweeps, report, least=0.0):
         made = sum(mover.move(name) for name in mover.on_long_paths(nets))
         report(f"sweep {sweep}: {longest:.2f} ns, {made} moves")
         if not made:
-            return longest
-    return timing.longest(timing.update()[0])
+            return
 
 
 def _move_together(cells, sites, timing, goal):
