@@ -24,7 +24,7 @@ OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router
 DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "10", "--placer-heap-critexp", "2"]
 # The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
 # with one within so many passes, and in time.
-DEVICE_CLOCKS = (0.95, 0.91, 0.87, 0.83)
+DEVICE_CLOCKS = (0.98, 0.97, 0.93, 0.88)
 DEVICE_PASSES = 150
 DEVICE_SETTINGS = {
     # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, to get past other wires.
