@@ -47,12 +47,21 @@ def test_a_slice_goes_where_one_is_empty():
     assert moved == {"low", "high"} and 10 <= place["low"][0] <= 14
 
 
-def test_an_adder_goes_where_tiles_are_empty():
+def test_an_adder_stays():
     cells = adder()
     del cells["filled_70_20"], cells["filled_71_20"]
-    assert not shorten(cells)[0], "in each tile there is something"
+    assert not shorten(cells, rows=[24])[0]
+
+
+def test_rows_that_were_empty_take_cells():
+    """Every site of the others is taken near where a table should stand."""
+    cells = stray() | {f"taken_{x}_{y}_{part}{half}": table(f"X{x}/Y{y}/SLICE{part}.K{half}") for x in range(2, 40) for y in range(18, 23)
+                       for part in "ABCD" for half in (0, 1)}
+    for name in [name for name in cells if name.startswith("filled") and int(name.split("_")[1]) < 40]:
+        del cells[name]
+    assert not shorten(cells)[0]
     moved, place = shorten(cells, rows=[24])
-    assert moved == {"low", "high", "beside"} and place["low"][1] == 24 and 8 <= place["low"][0] <= 16
+    assert moved == {"stray"} and place["stray"][1] == 24 and 8 <= place["stray"][0] <= 16
 
 
 def test_paths_do_not_become_late():

@@ -73,27 +73,15 @@ class PlacedUnits:
         return False
 
     def has_room(self, unit, tile):
-        """Whether a unit may move to a tile without moving anything else."""
-        if unit.half:
-            return self._sites.find(tile, *unit.half) is not None
-        if unit.slice:
-            return self._empty_slice(unit, tile) is not None
-        by = self._by(unit, tile)
-        return self._sites.exchange_fits(unit.tiles, *by) and not self._sites.names(
-            [(column + by[0], row + by[1]) for column, row in unit.tiles])
+        """Whether half a slice, or a slice, may move to a tile without moving anything else."""
+        return (self._sites.find(tile, *unit.half) if unit.half else self._empty_slice(unit, tile)) is not None
 
     def put(self, unit, tile):
-        """Move a unit to a tile that has room for it."""
+        """Move half a slice, or a slice, to a tile that has room for it."""
         if unit.half:
             self._sites.move(tile, *unit.half)
-        elif unit.slice:
-            self._sites.swap(unit.slice, (tile, self._empty_slice(unit, tile)))
         else:
-            self._sites.exchange(unit.tiles, *self._by(unit, tile))
-
-    def _by(self, unit, tile):
-        column, row = self._sites.place[unit.names[0]]
-        return tile[0] - column, tile[1] - row
+            self._sites.swap(unit.slice, (tile, self._empty_slice(unit, tile)))
 
     def _empty_slice(self, unit, tile):
         """Letter of a slice of a tile with nothing in it that a slice may move to; None without one."""

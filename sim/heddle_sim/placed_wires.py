@@ -18,8 +18,8 @@ MOST_ENDS = 200         # of a net whose wire is looked at: one end more of such
 FARTHEST = 8            # tiles from the middle of what a unit is connected to
 TRIED = 150             # tiles, the best first
 LEAST_TILES = 1.0       # that a move has to gain
-INPUTS = 16             # of a tile (of 32 and those of its flip-flops) from which on it is full
-INPUT_TILES = 0.6       # of wire that an input less in a full tile is worth
+INPUTS = 22             # of a tile (of 32 and those of its flip-flops) from which on it is full
+INPUT_TILES = 0.5       # of wire that an input less in a full tile is worth
 SHARE = 0.6             # of the time that is left on a path that a move may take
 NEAR = 0.01             # of a tile of wire, for a tile that a unit moves: of equal tiles the nearest
 
@@ -41,7 +41,7 @@ class PlacedWires:
         self._around = np.stack(np.meshgrid(middle, middle), axis=-1).reshape(-1, 2)
 
     def shorten(self, limit):
-        """Move units once each: where wires take fewer tiles, and out of tiles with many inputs; returns how many moved.
+        """Move halves of slices and slices once each: where wires take fewer tiles, and out of tiles with many inputs; returns how many.
 
         Paths through them get longer only below ``limit`` nanoseconds, by a share of what they have left until there, as other
         cells on them move too. ``update`` of the timing has to be called before and afterwards.
@@ -50,7 +50,7 @@ class PlacedWires:
         self._count(self._inputs, 1)
         moved, seen = 0, set()
         for name in self._nets:
-            if name not in seen and (unit := self._units.of(name)) is not None:
+            if name not in seen and (unit := self._units.of(name)) is not None and not unit.tiles:
                 seen.update(unit.names)
                 moved += self._shorten(unit, limit)
         return moved
@@ -67,7 +67,7 @@ class PlacedWires:
         boxes = self._boxes(unit)
         if not len(boxes):
             return False
-        inputs = 0 if unit.tiles else sum(self._inputs[name] for name in unit.names)
+        inputs = sum(self._inputs[name] for name in unit.names)
         now = self._cost(boxes, inputs, here, here)[0]
         middle = np.median(boxes.reshape(-1, 2, 2), axis=(0, 1)).astype(int)
         if now - _away(boxes, middle[None])[0] < LEAST_TILES:
