@@ -4,7 +4,7 @@ import re
 from collections import defaultdict
 
 import pytest
-from heddle_sim.placed_copies import copy_drivers
+from heddle_sim.placed_copies import copy_drivers, count_copies
 from heddle_sim.placed_sites import PlacedSites
 from heddle_sim.placed_timing import PlacedTiming, wire_delay
 from heddle_sim.placement import improve_placement
@@ -280,7 +280,7 @@ def test_drivers_of_large_nets_get_copies(driver):
     added = copy_drivers(module, sites, timing, 8.0)
     assert added >= 2 and set(nets.values()) == {11}
     copies = {name for name in cells if name not in original}
-    assert len(copies) == added
+    assert len(copies) == added and count_copies(cells) == {"lut": 0, "ff": 0} | {"ff" if driver else "lut": added}
     output = "Q" if driver else "F"
     drivers = {cells[name]["connections"][output][0]: name for name in (*copies, "driver")}
     assert len(drivers) == added + 1 and all(any(net in of["bits"] for of in module["netnames"].values()) for net in drivers)

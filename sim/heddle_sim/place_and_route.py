@@ -13,6 +13,7 @@ from .constant_inputs import fold_zero_inputs
 from .floorplan import LANE_PARTS, keep_rows_empty, place_blocks
 from .global_reset import globalise_reset
 from .multiplier_registers import pack_multiplier_registers
+from .placed_copies import count_copies
 from .placement import improve_placement
 from .register_copies import copy_registers
 
@@ -38,7 +39,8 @@ DEVICE_SETTINGS = {
 def place_and_route(netlist, seed, time_limit_s):
     """Place and route a netlist of Yosys (its top module is changed): ``fmax_mhz`` and the ``critical_path``, a line for each step.
 
-    A whole device (``place_blocks``) gets a floorplan, and its router a clock to keep.
+    A whole device (``place_blocks``) gets a floorplan, and its router a clock to keep; ``copies`` counts the tables and flip-flops that
+    were added when it was placed.
     Raises ``YosysError`` when nextpnr fails, or takes longer than ``time_limit_s`` to place or to route without a clock to keep.
     """
     pack_multiplier_registers(netlist)
@@ -56,12 +58,13 @@ def place_and_route(netlist, seed, time_limit_s):
             _run_nextpnr(folder, "top.json", [*seeded, "--no-route", "--write", "placed.json", *DEVICE_PLACER], time_limit_s)
             placed = json.loads((folder / "placed.json").read_text())
             longest = improve_placement(placed)
+            added = {"copies": count_copies(placed["modules"]["top"]["cells"])}
             report = _route_device(folder, placed, [round(1000 / longest * clock) for clock in DEVICE_CLOCKS], time_limit_s)
         else:
-            report = _run_nextpnr(folder, "top.json", seeded, time_limit_s)
+            report, added = _run_nextpnr(folder, "top.json", seeded, time_limit_s), {}
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
     return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
-            "critical_path": [_step(step) for path in paths[:1] for step in path]}
+            "critical_path": [_step(step) for path in paths[:1] for step in path]} | added
 
 
 def _route_device(folder, placed, clocks_mhz, time_limit_s):

@@ -11,8 +11,9 @@ import numpy as np
 from .placed_sites import is_plain_table
 from .placed_timing import INSIDE, wire_delay
 
-__all__ = ["copy_drivers"]
+__all__ = ["copy_drivers", "count_copies"]
 
+COPY = "$part_"         # in the names of copies
 MANY, PART = 40, 24     # readers: of a net that gets copies, of each copy at most
 UNEVEN = 0.2            # share by which a half may be larger than the other, where there is a gap
 TILES = 300             # that are looked at for room, the nearest first
@@ -37,7 +38,7 @@ def copy_drivers(module, sites, timing, over):
         parts = _split(outside, timing)
         parts.sort(key=lambda part: np.abs(_nearest(part[1], tile) - tile).sum())
         for names, places in parts[1:]:         # the nearest stay
-            name = f"{driver}$part_{following}"
+            name = f"{driver}{COPY}{following}"
             copy = _copied(cell, output, following)
             if not _place(sites, module["cells"], name, copy, _nearest(places, tile),
                           lambda where, copy=copy: _in_time(timing, copy, where, over)):
@@ -52,6 +53,12 @@ def copy_drivers(module, sites, timing, over):
                 bits[bits.index(net)] = following
             following, added = following + 1, added + 1
     return added
+
+
+def count_copies(cells):
+    """Copies among the cells of a netlist: tables and flip-flops."""
+    kinds = [cell["type"] for name, cell in cells.items() if COPY in name]
+    return {"lut": kinds.count("TRELLIS_COMB"), "ff": kinds.count("TRELLIS_FF")}
 
 
 def _may_be_copied(cell, output):

@@ -81,7 +81,7 @@ class PinHarness(Component):
         return m
 
 
-def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=SEED, time_limit_s=1800, progress=None):
+def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=SEED, time_limit_s=3600, progress=None):
     """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``pnr``, with it also
     ``critical_path``).
 

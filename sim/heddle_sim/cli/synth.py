@@ -21,7 +21,7 @@ def add_arguments(parser):
                         "sum is a little more than the whole")
     parser.add_argument("--pnr", action="store_true", help="place and route too")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of placement (default {SEED})")
-    parser.add_argument("--time-limit", type=float, default=1800, metavar="SECONDS", help="of each tool (default 1800)")
+    parser.add_argument("--time-limit", type=float, default=3600, metavar="SECONDS", help="of each tool (default 3600)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     add_json(parser)
 
