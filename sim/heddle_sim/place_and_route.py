@@ -25,7 +25,7 @@ OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router
 DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "10", "--placer-heap-critexp", "2"]
 # The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
 # with one within so many passes, and in time.
-DEVICE_CLOCKS = (0.98, 0.97, 0.93, 0.88)
+DEVICE_CLOCKS = (0.94, 0.92, 0.88, 0.84)
 DEVICE_PASSES = 150
 DEVICE_SETTINGS = {
     # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, to get past other wires.
@@ -59,7 +59,7 @@ def place_and_route(netlist, seed, time_limit_s):
             placed = json.loads((folder / "placed.json").read_text())
             longest = improve_placement(placed)
             added = {"copies": count_copies(placed["modules"]["top"]["cells"])}
-            report = _route_device(folder, placed, [round(1000 / longest * clock) for clock in DEVICE_CLOCKS], time_limit_s)
+            report = _route_device(folder, placed, [round(1000 / longest * clock, 1) for clock in DEVICE_CLOCKS], time_limit_s)
         else:
             report, added = _run_nextpnr(folder, "top.json", seeded, time_limit_s), {}
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]

@@ -1,7 +1,8 @@
 """Copies of the drivers of large nets on long paths, once it is known where their readers stand.
 
-Wires of a net take the longer the more readers it has (``placed_timing.py``), so each part of the readers gets a driver of its own, beside
-them.
+The router joins one reader after the other to the nearest wire of its net, whatever way that wire has come: behind 64 readers the last ones
+are 1.4 ns later than their distance says, behind 128 1.9 ns (means of what is routed, on long paths). Each part of the readers gets
+a driver of its own, beside them.
 """
 
 from collections import defaultdict
@@ -14,7 +15,7 @@ from .placed_timing import INSIDE, wire_delay
 __all__ = ["copy_drivers", "count_copies"]
 
 COPY = "$part_"         # in the names of copies
-MANY, PART = 40, 24     # readers: of a net that gets copies, of each copy at most
+MANY, PART = 64, 40     # readers: of a net that gets copies, of each copy at most
 UNEVEN = 0.2            # share by which a half may be larger than the other, where there is a gap
 TILES = 300             # that are looked at for room, the nearest first
 

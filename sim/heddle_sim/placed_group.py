@@ -49,7 +49,7 @@ class PlacedGroup:
 
     def _end(self, net):
         driver = self._timing.drivers[net][0]
-        return self._timing.tile(driver), self._timing.arrival[net] + self._timing.spread[net]
+        return self._timing.tile(driver), self._timing.arrival[net]
 
     def _arcs(self, net, nets):
         """Ends in front of the driver of a net, what leads to it from inside the group (net, nanoseconds), and nanoseconds without wire."""
@@ -64,7 +64,7 @@ class PlacedGroup:
     def _readers(self, net):
         """Ends behind a net, and nanoseconds behind it without a wire, or to a register inside the group."""
         timing, readers = self._timing, self._timing.readers[net]
-        outside = _Ends((timing.tile(name), timing.spread[net] + timing.behind(name, port)) for name, port in readers
+        outside = _Ends((timing.tile(name), timing.behind(name, port)) for name, port in readers
                         if name not in self.names and port not in INSIDE)
         inside = [0.0 if port in INSIDE else SLICE_NS for name, port in readers if name in self.names and not timing.passes(name, port)]
         beside = [timing.behind(name, port) for name, port in readers if name not in self.names and port in INSIDE]

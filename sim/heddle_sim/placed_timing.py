@@ -10,9 +10,6 @@ SPREAD = 1500           # readers of a net that has a network of its own: clock,
 # Of a wire to the same tile, and of a tile more: medians of what is routed, for the slowest grade (nextpnr's own estimate counts 0.36 and
 # 0.12, 0.24 for the first five: longer than wires are that go straight, shorter than those between neighbours).
 WIRE_NS, TILE_NS = 0.85, 0.07
-# The router joins one reader after the other to the nearest wire of its net, whatever way that has come: up to so many readers wires take
-# what their distance says, with twice as many so much longer (from routed wires of long paths).
-FEW, DOUBLING_NS = 16, 0.45
 SLICE_NS = 0.36         # of a wire from a slice to itself, as nextpnr estimates it
 TABLE_NS = 0.24
 START_NS = {"TRELLIS_FF": 0.52, "DP16KD": 5.7, "MULT18X18D": 1.0}
@@ -55,8 +52,6 @@ class PlacedTiming:
         Of each cell: ports and the nets that they read or drive.
     arcs : dict
         Of each net: inputs of its driver that a path leads through, with the nets that they read and the nanoseconds to its output.
-    spread : dict
-        Of each net: nanoseconds that its wires take beside their distance, because of its readers.
     order : dict
         Number of each net, larger than those of the nets that lead to it.
     arrival, remaining : dict
@@ -83,7 +78,6 @@ class PlacedTiming:
             else:
                 name, port = self.drivers[net]
                 self.outputs[name].append((port, net))
-        self.spread = {net: self._spread(net) for net in self.readers}
         self.inputs = defaultdict(list)
         for net, of_net in self.readers.items():
             for name, port in of_net:
@@ -100,10 +94,6 @@ class PlacedTiming:
         cell = self._cells[name]
         return cell["type"] == "TRELLIS_COMB" and "input" not in (
             direction for port, direction in cell["port_directions"].items() if cell["connections"].get(port))
-
-    def _spread(self, net):
-        pin = self._cells[self.drivers[net][0]]["type"] == "TRELLIS_IO"         # whose paths no clock has to keep
-        return 0.0 if pin else DOUBLING_NS * max(0.0, np.log2(len(self.readers[net]) / FEW))
 
     def passes(self, name, port):
         """Whether a path goes on behind an input."""
@@ -144,7 +134,7 @@ class PlacedTiming:
 
     def wire(self, net, name, port):
         """Nanoseconds of a wire from the driver of a net to one of its readers."""
-        return 0.0 if port in INSIDE else self.spread[net] + wire_delay(self.tile(self.drivers[net][0]), self.tile(name))
+        return 0.0 if port in INSIDE else wire_delay(self.tile(self.drivers[net][0]), self.tile(name))
 
     def _sort(self):
         """Nets, each behind those that lead to it through tables; loops are cut where they are met."""

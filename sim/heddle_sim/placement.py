@@ -24,10 +24,10 @@ LEAST_NS = 0.15         # what a move has to gain
 ENOUGH = 0.9            # of the length of paths that are looked at: shorter ones are as good
 LONGER_NS = 0.02        # that a path may be longer for a tile of wire less
 # Paths above are late: of the clock that is aimed at, and a little less, as not all find room. A share of the longest path at least.
-GOALS_NS, LEAST_GOAL = (12.4, 12.0, 11.7, 11.4, 11.2, 11.0), 0.75
+GOALS_NS, LEAST_GOAL = (12.2, 11.8, 11.5, 11.2, 11.0), 0.75
 SHORT_NS = 11.4         # paths may get as long for less wire; after a program so much less than its goal:
 BELOW_GOAL_NS = 0.3
-COPIED_NS = 9.5         # paths above are looked at for drivers that may be copied: moves later make others shorter
+COPIED_NS = 9.5         # paths above are looked at for drivers that may be copied: what their wires take beyond the estimate is not counted
 BELOW = 0.98            # of that goal: cells on paths above move
 FARTHEST = 25           # tiles
 CHOICES = 8             # slices whose contents would be replaced

@@ -91,7 +91,7 @@ class PlacementProgram:
         timing, driver = self._timing, self._timing.drivers[net][0]
         one, other = self._unit_of.get(driver), self._unit_of.get(name)
         if one != other and port not in INSIDE:
-            terms, delay = self._distance(driver, name), WIRE_NS + timing.spread[net]
+            terms, delay = self._distance(driver, name), WIRE_NS
         else:
             terms, delay = [], timing.wire(net, name, port) if one is None or port in INSIDE else SLICE_NS
         if net in self._arrival:
