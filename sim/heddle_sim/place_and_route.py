@@ -26,7 +26,7 @@ DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "10", "--plac
 # The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
 # with one within so many passes, and in time.
 DEVICE_CLOCKS = (0.93, 0.91, 0.87, 0.83)
-DEVICE_PASSES = 400
+DEVICE_PASSES = 150
 DEVICE_SETTINGS = {
     # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, to get past other wires.
     "router2/bbMargin/x": "6", "router2/bbMargin/y": "6",
