@@ -19,7 +19,7 @@ MULTIPLIERS = tuple((offset, f"MULT18_{offset}") for offset in (0, 1, 4, 5))
 MEMORIES = tuple((2 * index, f"EBR{index}") for index in range(4))
 LOGIC_COLUMNS = range(2, 125)
 LOGIC_ROWS = [row for row in range(2, 94) if row not in (10, 22, 34, 46, 58, 70, 82)]     # the others are those of blocks
-EMPTY_PERIOD = 3        # every third row of tiles stays empty
+EMPTY_ROWS = LOGIC_ROWS[2::3]       # of tiles, while placing
 TABLES = {"LUT4": 1, "CCU2C": 2, "TRELLIS_DPR16X4": 6}     # that a cell takes
 EMPTY = "empty_"        # begin the names of what keeps them so
 FITS = 40_000           # of 83,640
@@ -87,21 +87,20 @@ def keep_rows_empty(netlist):
     cells = netlist["modules"]["top"]["cells"]
     if sum(TABLES.get(cell["type"], 0) for cell in cells.values()) > FITS:
         return 0
-    rows = LOGIC_ROWS[EMPTY_PERIOD - 1 :: EMPTY_PERIOD]
     pins = dict.fromkeys("ABCD", "input") | {"Z": "output"}
-    for y, x, part, half in itertools.product(rows, LOGIC_COLUMNS, "ABCD", "01"):
+    for y, x, part, half in itertools.product(EMPTY_ROWS, LOGIC_COLUMNS, "ABCD", "01"):
         for kind, site, parameters, ports in (("LUT4", "K", {"INIT": "0" * 16}, pins), ("TRELLIS_FF", "FF", {}, {})):
             cells[f"{EMPTY}{x}_{y}_{part}{half}_{site}"] = {
                 "hide_name": 1, "type": kind, "parameters": parameters, "attributes": {"BEL": f"X{x}/Y{y}/SLICE{part}.{site}{half}"},
                 "port_directions": ports, "connections": {pin: [] for pin in ports},
             }
-    return len(rows)
+    return len(EMPTY_ROWS)
 
 
 def open_rows(netlist):
     """Take what ``keep_rows_empty`` filled rows with out of a netlist; returns these rows."""
-    cells, rows = netlist["modules"]["top"]["cells"], set()
-    for name in [name for name in cells if name.startswith(EMPTY)]:
-        rows.add(int(name.split("_")[2]))
+    cells = netlist["modules"]["top"]["cells"]
+    filled = [name for name in cells if name.startswith(EMPTY)]
+    for name in filled:
         del cells[name]
-    return sorted(rows)
+    return EMPTY_ROWS if filled else []

@@ -48,24 +48,25 @@ def improve_placement(netlist, report=lambda text: None, goals_ns=GOALS_NS):
     cells = module["cells"]
     sites = PlacedSites(cells, open_rows(netlist))
     timing = PlacedTiming(cells, sites.place)
-    _shorten_wires(cells, sites, timing, SHORT_NS, report)
+    _shorten(PlacedWires(cells, sites, timing), timing, SHORT_NS, report)
     _sweep(cells, sites, timing, SWEEPS, report, min(ENOUGH_NS, *goals_ns))
     report(f"{copy_drivers(module, sites, timing, COPIED_NS)} copies")
     timing = PlacedTiming(cells, sites.place)
-    longest = _shorten_wires(cells, sites, timing, SHORT_NS, report)
+    wires = PlacedWires(cells, sites, timing)
+    longest = _shorten(wires, timing, SHORT_NS, report)
     for goal in goals_ns:
         goal = max(goal, LEAST_GOAL * longest)
         moved = _move_together(cells, sites, timing, goal)
         report(f"program for {goal:.2f} ns: {moved} moves")
         _sweep(cells, sites, timing, SWEEPS_BEHIND, report, goal)
-        longest = _shorten_wires(cells, sites, timing, min(goal - BELOW_GOAL_NS, SHORT_NS), report)
+        longest = _shorten(wires, timing, min(goal - BELOW_GOAL_NS, SHORT_NS), report)
     return longest
 
 
-def _shorten_wires(cells, sites, timing, limit, report):
+def _shorten(wires, timing, limit, report):
     """Move cells to where their wires are shorter; returns the nanoseconds of the longest path."""
     timing.update()
-    moved = PlacedWires(cells, sites, timing).shorten(limit)
+    moved = wires.shorten(limit)
     longest = timing.longest(timing.update()[0])
     report(f"wires: {longest:.2f} ns, {moved} moves")
     return longest
