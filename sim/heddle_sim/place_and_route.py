@@ -19,7 +19,7 @@ __all__ = ["place_and_route"]
 DEVICE_PLACER = ["--placer", "heap", "--placer-heap-timingweight", "10", "--placer-heap-critexp", "2"]
 # The router goes on until all paths keep a clock: so many times that of the longest placed path, one after the other, until it gets through
 # with one within so many passes, and in time.
-DEVICE_CLOCKS = (0.93, 0.91, 0.87, 0.83)
+DEVICE_CLOCKS = (0.94, 0.92, 0.88, 0.84)
 DEVICE_PASSES = 150
 DEVICE_SETTINGS = {
     # Tiles by which a wire may leave the rectangle around the ends of its net: more than the three of nextpnr, to get past other wires.
@@ -57,33 +57,22 @@ def place_and_route(netlist, seed, time_limit_s):
         else:
             report, added = run_nextpnr(folder, "top.json", seeded, time_limit_s), {}
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
-    return {"fmax_mhz": _clock(report), "critical_path": [_step(step) for path in paths[:1] for step in path]} | added
+    return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
+            "critical_path": [_step(step) for path in paths[:1] for step in path]} | added
 
 
 def _route_device(folder, placed, clocks_mhz, time_limit_s):
     """The report of the first clock that the router gets through with, or of a run without one."""
-    for clock in clocks_mhz:
-        report = _route(folder, placed, clock, time_limit_s)
-        if report:
-            # Once more from where it ended: by now it is known how many wires hang on each switch, which makes some paths late.
-            again = _route(folder, json.loads((folder / "routed.json").read_text()), clock, time_limit_s)
-            return max((report, again or report), key=_clock)
-    return _route(folder, placed, None, time_limit_s)
-
-
-def _route(folder, placed, clock_mhz, time_limit_s):
-    """The report of the router on a placed netlist, perhaps with wires, and ``routed.json``; None where it does not get through with a clock."""
     place_again(placed)
-    # What stands in a netlist holds against the command line.
-    placed["modules"]["top"]["settings"] |= DEVICE_SETTINGS | {"router/tmg_ripup": "1" if clock_mhz else "0"}
-    if clock_mhz:
-        placed["modules"]["top"]["settings"]["target_freq"] = f"{clock_mhz * 1e6:.6f}"
-    (folder / "placed.json").write_text(json.dumps(placed))
-    return run_nextpnr(folder, "placed.json", ["--no-pack", "--write", "routed.json"], time_limit_s, DEVICE_PASSES if clock_mhz else None)
-
-
-def _clock(report):
-    return min(clock["achieved"] for clock in report["fmax"].values())
+    settings = placed["modules"]["top"]["settings"]         # they hold against those of the command line
+    settings.update(DEVICE_SETTINGS)
+    for clock in clocks_mhz:
+        settings["target_freq"] = f"{clock * 1e6:.6f}"
+        (folder / "placed.json").write_text(json.dumps(placed))
+        report = run_nextpnr(folder, "placed.json", ["--no-pack", "--tmg-ripup"], time_limit_s, DEVICE_PASSES)
+        if report:
+            return report
+    return run_nextpnr(folder, "placed.json", ["--no-pack"], time_limit_s)
 
 
 def _step(step):
