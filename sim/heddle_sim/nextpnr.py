@@ -49,10 +49,10 @@ def run_nextpnr(folder, netlist, options, time_limit_s, passes=None):
 
 
 def place_again(netlist):
-    """Have nextpnr place each cell of a placed netlist (its top module is changed) again where it stands, before it routes with ``--no-pack``.
+    """Have nextpnr place each cell of a placed netlist again where it stands, before it routes (``--no-pack``); the netlist is changed.
 
     nextpnr puts the cells of a netlist that it reads on their sites before it knows what they are, and decides then which inputs of tables
-    its router may exchange: those of adders and distributed RAM too, which do not compute the same then. Cells that it places itself it knows,
+    its router may exchange: those of adders and distributed RAM too, which do not compute the same then. What it places itself it knows,
     and it checks each site by its own rules.
     """
     module = netlist["modules"]["top"]
