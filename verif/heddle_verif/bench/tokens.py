@@ -1,6 +1,7 @@
 """Bench of the register tokens against lists in Python."""
 
 import functools
+import itertools
 import operator
 
 import cocotb
@@ -74,29 +75,54 @@ class Model:
             self.matrix.pop(0)
 
 
-@cocotb.test(timeout_time=600, timeout_unit="us")
-@cocotb.parametrize(finish=[0.6, 0.2, 0.02], same=[0.0, 0.7, 0.97])
-async def random_instructions(dut, finish, same):
-    """Instructions are taken and added whenever they may be; ``same``: how often an instruction has the granules of the one before."""
-    bench = Bench(dut, Tokens(bench_config()))
-    await bench.start()
-    rng, model, seen = bench.rng, Model(bench.cfg), dict.fromkeys(("joined", "refused", "full", "both", "at once", "ahead"), 0)
+def few_granules(rng, same, turns):
+    """Instructions of up to two granules. ``same``: how often one has the granules of the one before; ``turns``: how often it is for the
+    other unit."""
 
     def granules():
         return sum(1 << bit for bit in set(rng.integers(0, TOKEN_GRANULES, int(rng.integers(0, 3))).tolist()))
 
     token, for_matrix = {"product": granules(), "factor": granules()}, False
-    for _ in range(CYCLES):
+    while True:
         if rng.random() >= same:
             token = {"product": granules(), "factor": granules()}
         elif rng.random() < 0.3:
             token = token | {"factor": granules()}
-        if rng.random() < (0.5 if finish > 0.1 else 0.15):       # several of one unit take all of its places
+        if rng.random() < turns:
             for_matrix = not for_matrix
+        yield token, for_matrix
+
+
+def many_granules(rng):
+    """Instructions of many granules, out of those that the other unit leaves alone for a while, so that one too many is seen at once."""
+    for index in itertools.count():
+        if index % 100 == 0:
+            of_matrix = {name: int(rng.integers(1 << TOKEN_GRANULES)) for name in ("product", "factor")}
+        for_matrix = bool(rng.random() < 0.5)
+        mine = {name: granules if for_matrix else ~granules for name, granules in of_matrix.items()}
+        yield {name: int(rng.integers(1 << TOKEN_GRANULES)) & granules for name, granules in mine.items()}, for_matrix
+
+
+def long_groups(rng):
+    """Many ``mm`` with the same granules, and seldom an instruction of threads, without any."""
+    for index in itertools.count():
+        product = 1 << (index // 100 % TOKEN_GRANULES)
+        for_matrix = bool(rng.random() < 0.95)
+        yield {"product": product if for_matrix else 0, "factor": 0}, for_matrix
+
+
+async def exercise(dut, instructions, finish, flagged=0.1):
+    """Instructions are taken and added whenever they may be, and end with the probabilities ``finish`` (of threads, of the matrix unit) a
+    cycle. Returns the bench and how often what happened."""
+    bench = Bench(dut, Tokens(bench_config()))
+    await bench.start()
+    rng, model = bench.rng, Model(bench.cfg)
+    seen = dict.fromkeys(("joined", "limit", "refused", "full", "both", "at once", "ahead"), 0)
+    for token, for_matrix in itertools.islice(instructions(rng), CYCLES):
         lanes_only = (1 << TOKEN_GRANULES) - 1 if rng.random() < 0.5 else int(rng.integers(1 << TOKEN_GRANULES))
-        item = token, for_matrix, int(rng.random() < 0.1), lanes_only
+        item = token, for_matrix, int(rng.random() < flagged), lanes_only
         clear = int(rng.random() < 0.002)
-        ends = {False: bool(model.thread) and rng.random() < finish, True: bool(model.matrix) and rng.random() < finish}
+        ends = {False: bool(model.thread) and rng.random() < finish[0], True: bool(model.matrix) and rng.random() < finish[1]}
         add = int(model.is_free and rng.random() < 0.9)
         is_open = not model.waits or bool(add and not bench.cfg.far_registers)
         take = int(is_open and rng.random() < 0.9)
@@ -132,6 +158,7 @@ async def random_instructions(dut, finish, same):
             model.is_free = stays_free
         if added:
             model.add(*added[:3])
+            seen["limit"] += added[1] and model.matrix[-1][2] == GROUP_LIMIT
         for matrix, over in ends.items():
             if over:
                 model.done(matrix)
@@ -140,9 +167,29 @@ async def random_instructions(dut, finish, same):
             model.matrix.clear()
             model.waits, model.is_free = None, False
     bench.finish()
+    return bench, seen
+
+
+@cocotb.test(timeout_time=600, timeout_unit="us")
+@cocotb.parametrize(finish=[0.6, 0.2, 0.02], same=[0.0, 0.7, 0.97])
+async def random_instructions(dut, finish, same):
+    turns = 0.5 if finish > 0.1 else 0.15       # several of one unit take all of its places
+    bench, seen = await exercise(dut, lambda rng: few_granules(rng, same, turns), (finish, finish))
     assert seen["refused"] > 50
     assert seen["at once"] > 50 or bench.cfg.far_registers
-    assert seen["ahead"] > 20 or not model.ahead or finish < 0.5, seen
+    assert seen["ahead"] > 20 or not bench.cfg.issue_ahead or finish < 0.5, seen
     assert seen["joined"] > 20 or same == 0, seen
     assert seen["full"] > 20 or finish > 0.1, seen
     assert seen["both"] > 20 or finish < 0.1, seen
+
+
+@cocotb.test(timeout_time=600, timeout_unit="us")
+async def every_granule(dut):
+    _, seen = await exercise(dut, many_granules, (0.4, 0.4))
+    assert seen["refused"] > 200 and seen["both"] > 20, seen
+
+
+@cocotb.test(timeout_time=600, timeout_unit="us")
+async def full_groups(dut):
+    _, seen = await exercise(dut, long_groups, (0.6, 0.15), flagged=0)
+    assert seen["limit"] > 20, seen
