@@ -43,8 +43,8 @@ def make_mutants(make, count, seed=1, modules="*"):
                                       f"{modules} t:$meminit_v2 %d"],
                        outputs=["mutants.txt"])["mutants.txt"]
     commands = [line for line in listed.splitlines() if line.startswith("mutate ") and SELECT in line]
-    with _sources():
-        text = emit_verilog(make(), _TOP, changes=["opt_clean", *commands])
+    with _sources():        # what is broken at the output of a register takes its first value away, which nothing else sets without a reset
+        text = emit_verilog(make(), _TOP, changes=["opt_clean", *commands, "zinit -all"])
     return commands, text + _wrapper(text, width)
 
 

@@ -277,7 +277,7 @@ async def wait_limits(dut):
     if bench.cfg.tensors:
         waits += [("wait_group 5", 5), ("wait_group.read 0x12345", 0x12345), ("commit_group", 0)]
         dut.groups_pending.value, dut.groups_unread.value, dut.rows_busy.value = 8, 8, 0
-    for limit in (1, 2, 10, 100):
+    for limit in (1, 2, 10, 100, 330):
         for text, operand in waits:
             if operand == 0x12345:      # has no time to wait
                 continue
