@@ -286,9 +286,9 @@ async def wait_limits(dut):
             await bench.load(assemble(f"copy_block.shared.global ur0, ur1, 1\n@up0 {text}\nnop\n{text}\nmov r1, 1\nhalt", bench.cfg))
             bench.scoreboards, kept = {unit: _Everything() for unit in bench.scoreboards}, bench.scoreboards
             await bench.doorbell()
-            began = bench.cycle
+            began, bench.waited_for_copies = bench.cycle, 0
             await bench.until_ended(limit + 60)
-            assert limit <= bench.cycle - began <= limit + 30
+            assert limit <= bench.cycle - began <= limit + 30 and limit <= bench.waited_for_copies + 2
             assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(ErrorCode.WAIT_TIMEOUT, 3, operand)]
             bench.scoreboards, bench.copies_may_end = kept, True
             await bench.drain()

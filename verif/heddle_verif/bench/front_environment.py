@@ -127,7 +127,7 @@ class FrontBench(Bench):
             dut.peers_settled.value = 1
         if cfg.tensors:
             dut.rows_busy.value = dut.groups_pending.value = dut.groups_unread.value = 0
-        self.barriers = "random"
+        self.barriers, self.waited_for_copies = "random", 0
         self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in self.units]
         self._shown = [dut.event_instructions, dut.event_token_stalls, dut.event_queue_stalls, dut.event_barrier_stalls,
                        dut.waiting_thread, dut.waiting_copy]
@@ -166,6 +166,7 @@ class FrontBench(Bench):
             self.scoreboards["invalidate"].observe(int(dut.invalidate_address.value))
         refused = [_signal_of(unit) for unit, valid, ready in self._offers if valid.value and not ready.value]
         leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
+        self.waited_for_copies += copy
         assert queue == bool(refused), "a queue stall is an operation that its unit does not take"
         assert leaves + barrier + ("copy" in refused) <= 1, "an instruction leaves, or there is one reason why not"
         assert tokens + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is at the gate"
