@@ -1,6 +1,6 @@
 """Synthesise for an FPGA and count what it takes.
 
-With --pnr, nextpnr places and routes the design as well (a unit: minutes; all of small: over half an hour); the row then has the clock
+With --pnr, nextpnr places and routes the design as well (a unit: minutes; all of small: about half an hour); the row then has the clock
 frequency that it reached and the path that limits it. Without it fmax_mhz is null. Units that others have published figures
 of have those in ``peers``.
 """
