@@ -241,8 +241,17 @@ def test_bench_gather(capsys):
 def test_bench_copy(capsys):
     """On the hardware: tests/test_tensor_rtl.py."""
     found = rows(capsys, "bench", "copy", "--quick", *GOLDEN)["rows"]
-    assert all(row["checked"] and row["beats_per_cycle"] is row["start_cycles"] is row["aim"] is None for row in found)
-    assert {(row["direction"], row["mode"]) for row in found} == {(way, mode) for way in ("load", "store") for mode in ("tile", "im2col")}
+    assert all(row["checked"] and row["beats_per_cycle"] is row.get("start_cycles") is None for row in found)
+    ways = {(way, mode) for way in ("load", "store") for mode in ("tile", "im2col")}
+    assert {(row["direction"], row["mode"]) for row in found} == ways | {("global_global", "block")}
+
+
+@pytest.mark.parametrize("what", ["copy", "conv"])
+def test_bench_of_configuration_without_tensors(capsys, what):
+    """No preset is measured with parameters that it does not have."""
+    code, _, err = call(capsys, "bench", what, "--config", "small", "--simulator", "golden")
+    assert code == 2
+    assert err.endswith(f"--config must be one with tensors for bench {what} (base, large, quad, small_all, tiny), not small\n")
 
 
 def test_bench_conv(capsys):

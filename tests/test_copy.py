@@ -55,7 +55,7 @@ WITHIN = {
 def test_within(simulator, seed):
     """Copies within a memory, reductions."""
     run_bench(CopyUnit(WITHIN["narrow"]), bench="heddle_verif.bench.copy_within", cfg=WITHIN["narrow"], simulator=simulator, seed=seed,
-              parameters={"rounds": 1}, test_filter="random_mix/profile=3|memory_errors|rejected|stopping")
+              parameters={"rounds": 1}, test_filter="random_mix/profile=3|memory_errors|rejected|stopping|pace")
 
 
 @pytest.mark.nightly

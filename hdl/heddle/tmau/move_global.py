@@ -9,15 +9,27 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, MAX_BURST_BYTES
 from ..errors import ErrorCode
 from ..layouts import GlobalPort, barrier_arrival_layout, error_layout
+from ..stream import Queue
 from .generator import BURST_BLOCKS, unit_bytes, units_per_beat
 from .reducible import reduction_members
 from .requests import BLOCK_BITS, move_layout
 
-__all__ = ["GlobalMover"]
+__all__ = ["GlobalMover", "parts_buffered"]
+
+
+def parts_buffered(cfg):
+    """Parts between their read request and their last written beat: enough that a latency of 64 cycles leaves half of the bus in use."""
+    return max(4, cfg.axi_bytes // 4)
+
+
+def _part_layout(cfg):
+    """A part of a copy; ``failed``: memory answered one of its beats with an error."""
+    place = cfg.axi_address_bits - BLOCK_BITS
+    return data.StructLayout({"source_block": place, "target_block": place, "blocks": range(BURST_BLOCKS + 1), "failed": 1})
 
 
 class _Span:
-    """A part of a copy on one side: its first beat, where in it the part begins, and how many beats it has; in units."""
+    """A part on one side: its first beat, where in that beat the part begins, and how many beats it has; in units."""
 
     def __init__(self, m, cfg, name, block, blocks):
         units = units_per_beat(cfg)
@@ -35,15 +47,16 @@ class _Span:
 
 
 class GlobalMover(Component):
-    """Copies parts of at most ``MAX_BURST_BYTES``, one after the other: a read burst into a buffer, a write burst out of it, its response.
+    """Copies parts of at most ``MAX_BURST_BYTES`` within global memory: a read burst into a buffer, a write burst out of it, its response.
 
-    A part crosses no multiple of ``MAX_BURST_BYTES`` in the source, nor in the destination. It takes the latencies of a read and of a
-    write, and a cycle for each beat of each burst. With a reduction it is the write that reduces. Only where a part overlaps the part it is
-    copied to or later ones does the result depend on the size of the parts. A barrier is told the bytes of each part when it is
-    written. A part of which memory answers a beat with an error is not written; it counts all the same.
+    A part crosses no multiple of ``MAX_BURST_BYTES`` in the source, nor in the destination. With a reduction it is the write that
+    reduces. A barrier is told the bytes of each part when it is written. A part of which memory answers a beat with an error is not
+    written; it counts all the same. Source and destination must not overlap.
 
-    Errors: AXI_READ, AXI_WRITE with the address of the burst. While ``stop`` is high no part begins. Reset drops the copy (reset
-    memory as well).
+    *Latency*: that of a read and of a write, and a cycle for each beat of the first part twice. *Throughput*: a beat a cycle in each
+    direction while ``parts_buffered(cfg)`` parts cover the latency of memory; a part takes at least three cycles. *Back-pressure*: a part
+    is read when the buffer has room for it; beats that are read are always taken. *Reset*: drops the copy; memory is reset as well.
+    *Errors*: AXI_READ, AXI_WRITE with the address of the burst, in the order of the parts. While ``stop`` is high no part begins.
 
     Parameters
     ----------
@@ -54,7 +67,7 @@ class GlobalMover(Component):
     i : In(stream.Signature(move_layout(cfg)))
         ``ready`` while nothing is under way.
     port : Out(GlobalPort(cfg, cfg.tag_bits - 1))
-        Tag 0.
+        Tag 0: answers come in the order of the requests.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
     o_failure : Out(stream.Signature(error_layout))
         Held until accepted.
@@ -73,116 +86,156 @@ class GlobalMover(Component):
 
     def elaborate(self, platform):
         m = Module()
-        cfg, port = self.cfg, self.port
-        move = Signal(move_layout(cfg), reset_less=True)
-        blocks = Signal(range(BURST_BLOCKS + 1))        # of this part
+        parts, layout = parts_buffered(self.cfg), _part_layout(self.cfg)
+        m.submodules.asked = asked = Queue(layout, parts)               # the beats are on their way
+        m.submodules.filled = filled = Queue(layout, parts)             # in the buffer
+        m.submodules.written = written = Queue(layout, 2 * parts)       # waiting for the response
+        move = Signal(move_layout(self.cfg), reset_less=True)
+        buffered = Signal(range(parts + 1))         # parts that have room in the buffer
+        under_way = Signal(range(4 * parts + 1))    # parts of which the barrier has not been told
+        begins, leaves, told = Signal(), Signal(), Signal()
+        m.d.sync += [buffered.eq(buffered + begins - leaves), under_way.eq(under_way + begins - told)]
+        self._split(m, move, asked, begins, buffered == parts, under_way == 0)
+        fill, row = self._fill(m, asked, filled)
+        self._drain(m, move, filled, written, leaves, self._buffer(m, fill, row))
+        self._respond(m, move, written, told)
+        return m
+
+    def _split(self, m, move, asked, begins, full, nothing_under_way):
+        """Takes a copy and asks for one part after the other."""
+        request, part = self.port.read_request, asked.i.payload
         rooms = [BURST_BLOCKS - block[:exact_log2(BURST_BLOCKS)] for block in (move.source_block, move.destination_block)]
         room = Signal(range(BURST_BLOCKS + 1))          # to the nearer multiple of the size of a burst
-        m.d.comb += [room.eq(Mux(rooms[0] < rooms[1], *rooms)), blocks.eq(Mux(move.blocks < room, move.blocks, room))]
-        source, target = (_Span(m, cfg, name, block, blocks)
-                          for name, block in (("source", move.source_block), ("target", move.destination_block)))
-        number = Signal(range(2 * MAX_BURST_BYTES // cfg.axi_bytes))     # of the beat
-        failed, error = Signal(), Signal(data.StructLayout({"code": ErrorCode, "address": cfg.axi_address_bits}), reset_less=True)
-        fill, word = self._buffer(m, source, target, number)
+        span = _Span(m, self.cfg, "asked", move.source_block, part.blocks)
         m.d.comb += [
-            port.read_request.payload.address.eq(source.address), port.read_request.payload.beats_minus_one.eq(source.beats_minus_one),
-            port.write_request.payload.address.eq(target.address), port.write_request.payload.beats_minus_one.eq(target.beats_minus_one),
-            *(port.write_request.payload[name].eq(move[name]) for name in reduction_members(cfg)),
-            port.write_data.payload.data.eq(word), port.write_data.payload.strobe.eq(self._strobes(target, number)),
-            port.write_data.payload.last.eq(number == target.beats_minus_one),
-            self.o_moved.payload.barrier.eq(move.barrier), self.o_moved.payload.bytes.eq(blocks << BLOCK_BITS),
-            self.o_failure.payload.code.eq(error.code), self.o_failure.payload.operand.eq(error.address),
-            self.o_failure.payload.pc.eq(move.pc),
+            room.eq(Mux(rooms[0] < rooms[1], *rooms)), part.blocks.eq(Mux(move.blocks < room, move.blocks, room)),
+            part.source_block.eq(move.source_block), part.target_block.eq(move.destination_block),
+            request.payload.address.eq(span.address), request.payload.beats_minus_one.eq(span.beats_minus_one),
+            asked.i.valid.eq(begins), begins.eq(request.valid & request.ready),
         ]
-        with m.FSM(name="part"):
+        with m.FSM(name="copy") as copy:
             with m.State("IDLE"):
                 m.d.comb += self.i.ready.eq(1)
                 m.d.sync += move.eq(self.i.payload)
                 with m.If(self.i.valid):
                     m.next = "BEGIN"
             with m.State("BEGIN"):
-                m.d.sync += [number.eq(0), failed.eq(0)]
-                m.next = "READ"
-                with m.If(self.stop):
-                    m.next = "DONE"
-            self._read(m, source, number, failed, fill, error)
-            self._write(m, target, number, error)
+                with m.If(self.stop | (move.blocks == 0)):
+                    m.next = "END"
+                with m.Elif(asked.i.ready & ~full):
+                    m.next = "ASK"
+            with m.State("ASK"):        # also while ``stop`` is high: a request that was offered stands
+                m.d.comb += request.valid.eq(1)
+                with m.If(request.ready):
+                    m.d.sync += [
+                        move.blocks.eq(move.blocks - part.blocks), move.source_block.eq(move.source_block + part.blocks),
+                        move.destination_block.eq(move.destination_block + part.blocks),
+                    ]
+                    m.next = "BEGIN"
+            with m.State("END"):
+                with m.If(nothing_under_way):
+                    m.d.comb += self.completed.eq(1)
+                    m.next = "IDLE"
+        m.d.comb += self.busy.eq(~copy.ongoing("IDLE"))
+
+    def _fill(self, m, asked, filled):
+        """Takes the beats that memory sends. Returns whether there is one, and the units and rows of the buffer that take it."""
+        part, beat = asked.o.payload, self.port.read_data
+        number, failed, taken = Signal(range(MAX_BURST_BYTES // self.cfg.axi_bytes)), Signal(), Signal()
+        slot = Signal(range(parts_buffered(self.cfg)), name="fill_slot")
+        source, target = (_Span(m, self.cfg, f"fill_{name}", block, part.blocks)
+                          for name, block in (("source", part.source_block), ("target", part.target_block)))
+        m.d.comb += [
+            beat.ready.eq(asked.o.valid), taken.eq(beat.valid & asked.o.valid),
+            asked.o.ready.eq(taken & beat.payload.last), filled.i.valid.eq(taken & beat.payload.last),
+            filled.i.payload.eq(part), filled.i.payload.failed.eq(failed | beat.payload.error),
+        ]
+        with m.If(taken):
+            m.d.sync += [number.eq(number + 1), failed.eq(failed | beat.payload.error)]
+            with m.If(beat.payload.last):
+                m.d.sync += [number.eq(0), failed.eq(0), slot.eq(slot + 1)]
+        return taken, (slot, number, source, target)
+
+    def _buffer(self, m, fill, place):
+        """A memory for each unit of a beat, in which units lie as in the beats of the target; one slot for each part.
+
+        Returns read address, enable and data; data come a cycle behind the address.
+        """
+        slot, number, source, target = place
+        units, nbytes, arrived = units_per_beat(self.cfg), unit_bytes(self.cfg), self.port.read_data.payload.data
+        rows = MAX_BURST_BYTES // self.cfg.axi_bytes
+        rotation, earlier = Signal(exact_log2(units), name="rotation"), Signal(name="earlier")
+        address, enable, lanes = Signal(range(rows * parts_buffered(self.cfg)), name="drain_row"), Signal(name="drain_enable"), []
+        m.d.comb += [rotation.eq(target.first - source.first), earlier.eq(target.first < source.first)]
+        for lane in range(units):
+            m.submodules[f"lane_{lane}"] = memory = Memory(shape=8 * nbytes, depth=rows * parts_buffered(self.cfg), init=[],
+                                                           attrs={"no_rw_check": 1})
+            write, read = memory.write_port(), memory.read_port()
+            unit = (lane - rotation)[:exact_log2(units)]
+            # Units in front of the part and behind it have rows that the target lacks.
+            row = Signal(len(number) + 1, name=f"row_{lane}")
+            m.d.comb += [
+                row.eq(number - earlier + (lane < rotation)),
+                write.en.eq(fill & (row <= target.beats_minus_one)), write.addr.eq(Cat(row[:len(number)], slot)),
+                write.data.eq(arrived.word_select(unit, 8 * nbytes) if units > 1 else arrived),
+                read.addr.eq(address), read.en.eq(enable),
+            ]
+            lanes.append(read.data)
+        return address, enable, Cat(lanes)
+
+    def _drain(self, m, move, filled, written, leaves, buffer):
+        """Writes what is in the buffer: a request and its beats for each part, which go on independently."""
+        address, enable, word = buffer
+        request, beat, part = self.port.write_request, self.port.write_data, filled.o.payload
+        target = _Span(m, self.cfg, "drain", part.target_block, part.blocks)
+        number, slot = Signal(range(MAX_BURST_BYTES // self.cfg.axi_bytes)), Signal(range(parts_buffered(self.cfg)), name="drain_slot")
+        requested, all_read, some, last, done = (Signal(name=name) for name in ("requested", "all_read", "some", "last_read", "part_done"))
+        m.d.comb += [
+            request.valid.eq(filled.o.valid & ~part.failed & ~requested),
+            request.payload.address.eq(target.address), request.payload.beats_minus_one.eq(target.beats_minus_one),
+            *(request.payload[name].eq(move[name]) for name in reduction_members(self.cfg)),
+            address.eq(Cat(number, slot)), enable.eq(~beat.valid | beat.ready), beat.payload.data.eq(word),
+            some.eq(enable & filled.o.valid & ~part.failed & ~all_read), last.eq(number == target.beats_minus_one),
+            done.eq(filled.o.valid & (part.failed | ((requested | request.ready) & (all_read | (some & last))))),
+            written.i.valid.eq(done), written.i.payload.eq(part), leaves.eq(done & written.i.ready), filled.o.ready.eq(leaves),
+        ]
+        with m.If(enable):
+            m.d.sync += [beat.valid.eq(some), beat.payload.strobe.eq(self._strobes(target, number)), beat.payload.last.eq(last)]
+        with m.If(some):
+            m.d.sync += [number.eq(Mux(last, 0, number + 1)), all_read.eq(last)]
+        with m.If(request.valid & request.ready):
+            m.d.sync += requested.eq(1)
+        with m.If(leaves):
+            m.d.sync += [slot.eq(slot + 1), requested.eq(0), all_read.eq(0)]
+
+    def _respond(self, m, move, written, told):
+        """Waits for the response of each part, reports its error and tells the barrier."""
+        response, part = self.port.write_response, written.o.payload
+        refused = Signal()      # by the write; else by the read
+        source, target = (_Span(m, self.cfg, f"respond_{name}", block, part.blocks)
+                          for name, block in (("source", part.source_block), ("target", part.target_block)))
+        m.d.comb += [
+            self.o_moved.payload.barrier.eq(move.barrier), self.o_moved.payload.bytes.eq(part.blocks << BLOCK_BITS),
+            self.o_failure.payload.code.eq(Mux(refused, ErrorCode.AXI_WRITE, ErrorCode.AXI_READ)),
+            self.o_failure.payload.operand.eq(Mux(refused, target.address, source.address)), self.o_failure.payload.pc.eq(move.pc),
+            written.o.ready.eq(told),
+        ]
+        with m.FSM(name="response"):
+            with m.State("WAIT"):
+                m.d.comb += response.ready.eq(written.o.valid & ~part.failed)
+                m.d.sync += refused.eq(~part.failed)
+                with m.If(written.o.valid & (part.failed | response.valid)):
+                    m.next = "TELL"
+                    with m.If(part.failed | response.payload.error):
+                        m.next = "FAIL"
             with m.State("FAIL"):
                 m.d.comb += self.o_failure.valid.eq(1)
                 with m.If(self.o_failure.ready):
                     m.next = "TELL"
             with m.State("TELL"):
-                m.d.comb += self.o_moved.valid.eq(move.has_barrier)
-                with m.If(~move.has_barrier | self.o_moved.ready):
-                    m.d.sync += [
-                        move.blocks.eq(move.blocks - blocks), move.source_block.eq(move.source_block + blocks),
-                        move.destination_block.eq(move.destination_block + blocks),
-                    ]
-                    m.next = "BEGIN"
-                    with m.If(move.blocks == blocks):
-                        m.next = "DONE"
-            with m.State("DONE"):
-                m.d.comb += self.completed.eq(1)
-                m.next = "IDLE"
-        m.d.comb += self.busy.eq(~self.i.ready)
-        return m
-
-    def _read(self, m, source, number, failed, fill, error):
-        request, beat = self.port.read_request, self.port.read_data
-        with m.State("READ"):
-            m.d.comb += request.valid.eq(1)
-            with m.If(request.ready):
-                m.next = "FILL"
-        with m.State("FILL"):
-            m.d.comb += [beat.ready.eq(1), fill.eq(beat.valid)]
-            m.d.sync += [error.code.eq(ErrorCode.AXI_READ), error.address.eq(source.address)]
-            with m.If(beat.valid):
-                m.d.sync += [number.eq(number + 1), failed.eq(failed | beat.payload.error)]
-                with m.If(beat.payload.last):
-                    m.d.sync += number.eq(0)
-                    m.next = "WRITE"
-                    with m.If(failed | beat.payload.error):
-                        m.next = "FAIL"
-
-    def _write(self, m, target, number, error):
-        request, beat, response = self.port.write_request, self.port.write_data, self.port.write_response
-        with m.State("WRITE"):
-            m.d.comb += request.valid.eq(1)
-            with m.If(request.ready):
-                m.next = "DRAIN"
-        with m.State("DRAIN"):
-            m.d.comb += beat.valid.eq(1)
-            with m.If(beat.ready):
-                m.d.sync += number.eq(number + 1)
-                with m.If(beat.payload.last):
-                    m.next = "RESPONSE"
-        with m.State("RESPONSE"):
-            m.d.comb += response.ready.eq(1)
-            m.d.sync += [error.code.eq(ErrorCode.AXI_WRITE), error.address.eq(target.address)]
-            with m.If(response.valid):
-                m.next = "TELL"
-                with m.If(response.payload.error):
-                    m.next = "FAIL"
-
-    def _buffer(self, m, source, target, number):
-        """A memory for each unit of a beat, in which units lie as in the beats of the target. Beat ``number`` of the source is written
-        while the signal that is returned is high; the other one is beat ``number`` of the target."""
-        units, nbytes, fill = units_per_beat(self.cfg), unit_bytes(self.cfg), Signal(name="fill")
-        rotation, earlier = Signal(exact_log2(units), name="rotation"), Signal(name="earlier")
-        m.d.comb += [rotation.eq(target.first - source.first), earlier.eq(target.first < source.first)]
-        lanes, arrived = [], self.port.read_data.payload.data
-        for lane in range(units):
-            # What comes in front of the first unit goes to the last row, which no target has; what comes behind the last one behind it.
-            memory = Memory(shape=8 * nbytes, depth=1 << len(number), init=[], attrs={"no_rw_check": 1})
-            m.submodules[f"lane_{lane}"] = memory
-            write, read = memory.write_port(), memory.read_port(domain="comb")
-            unit = (lane - rotation)[:exact_log2(units)]
-            m.d.comb += [
-                write.en.eq(fill), write.addr.eq(number - earlier + (lane < rotation)),
-                write.data.eq(arrived.word_select(unit, 8 * nbytes) if units > 1 else arrived), read.addr.eq(number),
-            ]
-            lanes.append(read.data)
-        return fill, Cat(lanes)
+                m.d.comb += [self.o_moved.valid.eq(move.has_barrier), told.eq(~move.has_barrier | self.o_moved.ready)]
+                with m.If(told):
+                    m.next = "WAIT"
 
     def _strobes(self, target, number):
         units = units_per_beat(self.cfg)

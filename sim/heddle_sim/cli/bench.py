@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ..rnn.plan_svg import plan_svg
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
-from .bench_copy import copy_rows, print_copy
+from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
@@ -39,6 +39,7 @@ from .common import (
     positive,
     print_rows,
     progress_for,
+    require,
 )
 
 __all__ = ["add_arguments", "execute"]
@@ -126,14 +127,15 @@ def _merge(options, cfg):
 
 
 def _copy(options, cfg):
-    cfg = cfg.replace(tensors=True)
+    require(cfg, "tensors", "bench copy")
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = copy_rows(device, options.seed, not options.no_check, options.quick, progress)
+        rows += block_rows(device, options.seed, not options.no_check)
     print_copy(options, cfg, rows)
 
 
 def _conv(options, cfg):
-    cfg = cfg.replace(tensors=True)
+    require(cfg, "tensors", "bench conv")
     shapes = CONVOLUTIONS[-1:] if options.quick else CONVOLUTIONS
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("convolutions", len(shapes))
@@ -163,8 +165,7 @@ def _transpose(options, cfg):
     given = [options.m, options.n, options.k]
     if any(given) and not all(given):
         raise UsageError("--m, --n and --k must be given together")
-    if not cfg.transpose:
-        raise UsageError(f"--config must be one with transpose, not {cfg.name}")
+    require(cfg, "transpose", "bench transpose")
     shapes = [given] if all(given) else TRANSPOSE_SHAPES
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("matrix products", 2 * len(shapes))

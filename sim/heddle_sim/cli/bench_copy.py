@@ -1,4 +1,4 @@
-"""Copies of tensors: what they reach of the bus, and how soon their first address is there."""
+"""Copies of tensors, and of blocks within global memory: what they reach of the bus, and how soon their first address is there."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ..kernels.copy_cases import QUICK, copy_sweep
 from ..kernels.tensor_copy import MOST_STARTS, block_copy, repeated_copies
 from .common import CommandFailed, print_rows
 
-__all__ = ["copy_aims", "copy_row", "copy_rows", "print_copy"]
+__all__ = ["block_rows", "copy_aims", "copy_row", "copy_rows", "print_copy"]
 
 PLACES = 4              # boxes in shared memory, if they fit
 PERIOD = 1024           # bytes after which swizzles begin anew
@@ -15,6 +15,8 @@ FEW = 4                 # requests of the shorter of two runs
 BEATS = 2048            # by how much the longer one is longer, about
 MOST_REQUESTS = 200
 PROGRAM = 40            # instructions of the program beside the copies
+BLOCK_BYTES = 65536     # of a copy within global memory
+BLOCK_AIM = 0.4         # least part of the bus that it uses, in each direction
 
 
 def copy_aims(cfg, case):
@@ -36,6 +38,29 @@ def copy_rows(device, seed, check, quick=False, progress=None):
         rows.append(copy_row(device, case, seed, check))
         progress.step()
     return rows
+
+
+def block_rows(device, seed, check):
+    """A row for a copy of ``BLOCK_BYTES`` within global memory, or none where the configuration has no such copies.
+
+    ``cycles`` are those of the whole run; ``bus_fraction``: bytes of what one direction of the bus could carry in them. Raises
+    ``CommandFailed`` when anything was copied wrong.
+    """
+    if not device.cfg.copy_within:
+        return []
+    array = np.random.default_rng(seed).integers(0, 256, BLOCK_BYTES, np.uint8)
+    found, stats = device.move_block(array)
+    if check and not np.array_equal(found, array):
+        raise CommandFailed(f"byte {np.flatnonzero(found != array)[0]} of the copy within global memory must be that of its source")
+    row = dict.fromkeys(("beats", "cycles", "beats_per_cycle", "bytes_per_cycle", "bus_fraction", "met", "counters"))
+    row |= {"direction": "global_global", "mode": "block", "bytes": BLOCK_BYTES, "seed": seed, "simulator": device.simulator,
+            "limit": 1.0, "aim": BLOCK_AIM}
+    if stats.cycles is not None:
+        fraction = BLOCK_BYTES / stats.cycles / device.cfg.axi_bytes
+        row |= {"beats": stats.counters["write_beats"], "cycles": stats.cycles, "counters": stats.counters,
+                "beats_per_cycle": stats.counters["write_beats"] / stats.cycles, "bytes_per_cycle": BLOCK_BYTES / stats.cycles,
+                "bus_fraction": fraction, "met": fraction >= BLOCK_AIM}
+    return [row | {"checked": bool(check)}]
 
 
 def copy_row(device, case, seed, check):

@@ -4,6 +4,7 @@ import json
 import sys
 
 from heddle import ConfigError, load_config
+from heddle.config import preset_names
 
 from ..device.simulation import MemorySettings
 from ..progress import BarProgress, Progress
@@ -19,6 +20,7 @@ __all__ = [
     "print_rows",
     "positive",
     "progress_for",
+    "require",
 ]
 
 
@@ -79,6 +81,13 @@ def add_device(parser):
 def configuration(options):
     """The configuration that ``--config`` names."""
     return load_config(options.config)
+
+
+def require(cfg, parameter, what):
+    """Raises ``UsageError`` where the configuration lacks a boolean parameter that ``what`` needs."""
+    if not getattr(cfg, parameter):
+        having = ", ".join(name for name in preset_names() if getattr(load_config(name), parameter))
+        raise UsageError(f"--config must be one with {parameter} for {what} ({having}), not {cfg.name}")
 
 
 def progress_for(options):

@@ -31,6 +31,11 @@ def check_image(image, nbytes):
                          f"of shape {getattr(image, 'shape', None)}")
 
 
+def _check_blocks(nbytes):
+    if nbytes == 0 or nbytes % BANK_BYTES:
+        raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
+
+
 def named_reduction(reduce):
     if not (reduce is None or isinstance(reduce, str)) or reduce not in REDUCTIONS:
         raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
@@ -107,8 +112,9 @@ class BlockAccess:
         if not self.cfg.copy_within:
             raise ValueError(f"configuration {self.cfg.name} must have copy_within (copy_within is false)")
         nbytes = array.nbytes
-        self._image_bytes(nbytes, "none", smem_address if space == "shared" else 0)
+        _check_blocks(nbytes)
         if space == "shared":
+            self._image_bytes(nbytes, "none", smem_address)
             if into is not None or reduce is not None:
                 raise TypeError("into and reduce must not be given with space shared")
             return self._move_shared(array, smem_address, smem_address + nbytes if smem_destination is None else smem_destination)
@@ -152,8 +158,7 @@ class BlockAccess:
         """Bytes that a copy takes of shared memory from ``smem_address`` on: with a swizzle whole rows."""
         if not isinstance(swizzle, str) or swizzle not in _SWIZZLES:
             raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
-        if nbytes == 0 or nbytes % BANK_BYTES:
-            raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
+        _check_blocks(nbytes)
         size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
         arguments = Arguments()
         smem_address = arguments.integer("smem_address", smem_address)

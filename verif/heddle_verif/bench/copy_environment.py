@@ -57,7 +57,7 @@ class CopyBench:
         self.operations, self.accepted, self.done = deque(), 0, 0
         self.reads, self.read_beats = {}, None          # tag -> queue of (ready cycle, beat); the beat that is offered
         self.write_requests, self.write_data, self.responses, self.response = deque(), [], [], None
-        self.busy_writes = set()
+        self.busy_writes = Counter()
         self.mover_tags = [1 << cfg.tag_bits - 1] * cfg.copy_within
         self.errors, self.arrived = Counter(), Counter()
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
@@ -266,11 +266,11 @@ class CopyBench:
             self.moved += 1
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
-            assert not self.reads.get(request.tag), "a tag is used twice"
+            assert request.tag in self.mover_tags or not self.reads.get(request.tag), "a tag is used twice"
             assert request.tag in {*range(cfg.axi_reads + 2 * cfg.tensors), *self.mover_tags}
             addresses = self._burst(request)
             start = self.cycle + self.random.randint(*stalls.latency)
-            self.reads[request.tag] = deque(
+            self.reads.setdefault(request.tag, deque()).extend(
                 (start, _word(self.memory, address, cfg.axi_bytes), request.tag, address == addresses[-1], self.fails(address))
                 for address in addresses)
         dut.global_port__read_request__ready.value = not self._pause(stalls.requests)
@@ -288,12 +288,13 @@ class CopyBench:
     def _writing(self):
         cfg, dut, stalls = self.cfg, self.dut, self.stalls
         if dut.global_port__write_response__valid.value and dut.global_port__write_response__ready.value:
-            self.busy_writes.remove(self.response)
+            self.busy_writes[self.response] -= 1
             self.response = None
             dut.global_port__write_response__payload.value = self.random.getrandbits(self.layouts["write_response"].size)
         if (request := self._sample("write_request")) is not None:
-            assert request.tag in {*range(cfg.axi_writes), *self.mover_tags} - self.busy_writes, "a tag is used twice"
-            self.busy_writes.add(request.tag)
+            assert request.tag in {*range(cfg.axi_writes), *self.mover_tags}
+            assert request.tag in self.mover_tags or not self.busy_writes[request.tag], "a tag is used twice"
+            self.busy_writes[request.tag] += 1
             self.write_requests.append(request)
         if (beat := self._sample("write_data")) is not None:
             self.times["write_data"].append(self.cycle)
@@ -303,7 +304,10 @@ class CopyBench:
             self._write_burst(self.write_requests.popleft())
         dut.global_port__write_request__ready.value = not self._pause(stalls.requests)
         dut.global_port__write_data__ready.value = not self._pause(stalls.data)
-        due = [index for index, (cycle, _, _) in enumerate(self.responses) if cycle <= self.cycle]
+        oldest = {}         # response of each tag
+        for index, (_, tag, _) in enumerate(self.responses):
+            oldest.setdefault(tag, index)
+        due = [index for index in oldest.values() if self.responses[index][0] <= self.cycle]
         if self.response is None and due and not self._pause(stalls.responses):
             _, self.response, error = self.responses.pop(self.random.choice(due) if stalls.reorder else due[0])
             bits = self.layouts["write_response"].const({"tag": self.response, "error": error}).as_bits()

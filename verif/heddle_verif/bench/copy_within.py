@@ -143,12 +143,22 @@ async def stopping(dut):
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def pace(dut):
-    """Within shared memory a block a cycle."""
-    bench, work = await begin(dut, Stalls())
-    if not bench.cfg.copy_within:
+    """Within shared memory a block a cycle; within global memory half of the beats of the bus with memory 64 cycles away, also where
+    source and destination lie differently in their bursts."""
+    bench, work = await begin(dut, Stalls(latency=(64, 64)))
+    cfg = bench.cfg
+    if not cfg.copy_within:
         return
-    blocks = bench.cfg.shared_bytes // 16 // 4
-    bench.issue(CopyOperation(Space.SHARED, Space.SHARED, 0, bench.cfg.shared_bytes // 2, blocks))
+    blocks = cfg.shared_bytes // 16 // 4
+    bench.issue(CopyOperation(Space.SHARED, Space.SHARED, 0, cfg.shared_bytes // 2, blocks))
     await bench.idle()
     times = bench.times["bank_write"]
     assert blocks / (times[-1] - times[0] + 1) > 0.98
+    for offset in (0, 16, 256, 496):
+        bench.times["write_data"].clear()
+        start, nbytes = bench.cycle, 256 * cfg.axi_bytes
+        bench.issue(CopyOperation(Space.GLOBAL, Space.GLOBAL, len(bench.memory) // 2 + offset, 1024, nbytes // 16))
+        await bench.idle()
+        times = bench.times["write_data"]
+        assert nbytes / cfg.axi_bytes / (times[-1] - times[0] + 1) > 0.5, (offset, times[-1] - times[0])
+        assert nbytes / cfg.axi_bytes / (bench.cycle - start) > 0.4, offset
