@@ -97,9 +97,16 @@ def test_wide_lanes_are_for_16_bits():
     assert [Config(wide_lanes=wide).peak_macs(2) for wide in (False, True)] == [64, 128]
 
 
-@pytest.mark.parametrize("bad", ["two words", "", 3])
+@pytest.mark.parametrize("bad", ["two words", "", 3, "a/b", "../up", ".hidden", "-o", "a\n", "zero\0", "a" * 49])
 def test_name(bad):
-    refuses(f"name must be an identifier, not {bad!r}", name=bad)
+    refuses(f"name must be 1 to 48 letters, digits, _, - and . (the first no - or .), not {bad!r}", name=bad)
+
+
+@pytest.mark.parametrize("name", ["a-b", "8threads", "v1.2", "_x", "größe"])
+def test_names_of_files_are_names_of_configurations(tmp_path, name):
+    path = tmp_path / f"{name}.toml"
+    path.write_text("threads = 8\n")
+    assert load_config(path).name == name
 
 
 def test_one_bus_for_writes_needs_a_narrow_memory():
@@ -142,6 +149,81 @@ def test_file_names_the_configuration(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("threads = 8\ndot = 4\n")
     assert load_config(path) == Config(name="mine", threads=8, dot=4)
+
+
+def test_left_out_keys_have_the_defaults_of_config(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("threads = 8\n")
+    base, mine = load_config("base").as_dict(), load_config(path).as_dict()
+    differing = {key for key in base if base[key] != mine[key]}
+    assert differing == {"name", "threads", "axi_writes", "tensors", "copy_within", "l2_kib", "reductions", "reduction_floats", "rnn"}
+
+
+def test_a_file_extends_a_preset(tmp_path):
+    """Keys of the preset, then those of the file; the name is that of the file."""
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "base"\nthreads = 8\ntensors = false\n')
+    assert load_config(path) == load_config("base").replace(name="mine", threads=8, tensors=False)
+
+
+def test_a_file_extends_files_beside_it(tmp_path, monkeypatch):
+    """Paths are relative to the file that has them, whatever the working directory; names do not come along."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "first.toml").write_text('extends = "tiny"\nname = "own"\ndot = 8\ncopy_queue = 4\n')
+    (tmp_path / "parts" / "second.toml").write_text('extends = "first.toml"\ncopy_queue = 2\n')
+    (tmp_path / "third.toml").write_text('extends = "parts/second.toml"\nthreads = 16\n')
+    monkeypatch.chdir("/")
+    assert load_config(tmp_path / "parts" / "second.toml").name == "second"
+    assert load_config(tmp_path / "third.toml") == load_config("tiny").replace(name="third", dot=8, copy_queue=2, threads=16)
+
+
+@pytest.mark.parametrize("value, says", [
+    ('"nope"', "extends must be one of base, "), ('"nope.toml"', "extends must be one of base, "), ('"."', "extends must be one of base, "),
+    ("7", "extends must be the name of a configuration or the path of a .toml file, not 7"),
+    ('["base"]', "extends must be the name of a configuration or the path of a .toml file, not ['base']"),
+    ('"mine.toml"', "extends must not lead back to the file, not 'mine.toml'"),
+    ('"other.toml"', "other.toml: extends must not lead back to the file, not '../{folder}/mine.toml'"),
+])
+def test_what_cannot_be_extended(tmp_path, value, says):
+    path = tmp_path / "mine.toml"
+    path.write_text(f"extends = {value}\n")
+    (tmp_path / "other.toml").write_text(f'extends = "../{tmp_path.name}/mine.toml"\n')
+    with pytest.raises(ConfigError, match=re.escape(says.replace("{folder}", tmp_path.name))):
+        load_config(path)
+
+
+def test_extended_values_are_checked(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('extends = "tiny"\ncores = 3\n')
+    with pytest.raises(ConfigError, match="^l2_kib must be 0 with cores = 3, not 4$"):
+        load_config(path)
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00threads = 8\n", b"threads = " + b"1" * 5000, b"a = " + b"[" * 5000, b"\x00"],
+                         ids=["bytes", "digits", "nested", "zero"])
+def test_file_that_is_no_text(tmp_path, content):
+    path = tmp_path / "mine.toml"
+    path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"mine\.toml: file must be TOML text in UTF-8: "):
+        load_config(path)
+
+
+@pytest.mark.parametrize("value", [None, 7, b"base", ["base"], True])
+def test_what_names_no_configuration(value):
+    with pytest.raises(TypeError, match=re.escape(f"configuration must be a Config, a name or a path, not {value!r}")):
+        load_config(value)
+
+
+@pytest.mark.parametrize("value", ["", "a\0b", "x" * 5000, "x" * 300 + ".toml", ".", "..", "/", ".toml"])
+def test_names_of_no_file(value):
+    with pytest.raises(ConfigError, match="^configuration must be one of base, "):
+        load_config(value)
+
+
+def test_a_folder_is_no_configuration(tmp_path):
+    (tmp_path / "mine.toml").mkdir()
+    with pytest.raises(ConfigError, match="^configuration must be one of base, "):
+        load_config(tmp_path / "mine.toml")
 
 
 def test_replace_checks_again():

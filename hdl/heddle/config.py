@@ -1,6 +1,8 @@
 """The parameters of one generated device, validated once."""
 
 import dataclasses
+import os
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,8 @@ from .derived import DerivedParameters
 __all__ = ["Config", "ConfigError", "load_config", "preset_names"]
 
 CONFIG_DIRECTORY = Path(__file__).resolve().parents[2] / "configs"
+NAME_LENGTH = 48        # leaves room in a file name for the keys of builds
+_NAME = re.compile(rf"\w[\w.-]{{0,{NAME_LENGTH - 1}}}")        # one part of a path, and no option of a command
 
 
 class ConfigError(ValueError):
@@ -28,7 +32,8 @@ class Config(DerivedParameters):
     Parameters
     ----------
     name : str
-        Name of the configuration; appears in manifests and benchmark rows.
+        Name of the configuration; appears in manifests, benchmark rows and names of files. Letters, digits, ``_``, ``-`` and ``.``, at most
+        48; the first is no ``-`` or ``.``.
     threads : int
         Threads of a core, one lane each (8, 16, 32 or 64).
     dot : int
@@ -163,8 +168,8 @@ class Config(DerivedParameters):
     rnn_differences: bool = False
 
     def __post_init__(self):
-        if not isinstance(self.name, str) or not self.name.isidentifier():
-            raise ConfigError(f"name must be an identifier, not {self.name!r}")
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ConfigError(f"name must be 1 to {NAME_LENGTH} letters, digits, _, - and . (the first no - or .), not {self.name!r}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.type is bool and not isinstance(value, bool):
@@ -251,21 +256,56 @@ def preset_names():
 def load_config(name_or_path):
     """Load a configuration by preset name (``"base"``) or by path of a TOML file.
 
-    Raises ``ConfigError`` when there is no such configuration, a key is unknown or a value breaks a rule.
+    A file has keys of ``Config``; keys that it leaves out have the defaults of ``Config``. The key ``extends`` names another
+    configuration, a preset or a path relative to the file: keys that the file leaves out, except ``name``, are then those of that
+    configuration. The name is that of the file unless the file gives one.
+
+    Raises ``TypeError`` for what is no name or path, and ``ConfigError`` when there is no such configuration, a file is no TOML text,
+    a key is unknown, ``extends`` leads back to the file, or a value breaks a rule.
     """
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        raise TypeError(f"configuration must be a Config, a name or a path, not {name_or_path!r}")
+    path = _find(name_or_path)
+    if path is None:
+        raise ConfigError(f"configuration must be one of {', '.join(preset_names())} or the path of a "
+                          f".toml file, not {str(name_or_path)!r}")
+    return Config(**{"name": path.stem} | _read(path, ()))
+
+
+def _find(name_or_path, folder=None):
+    """Path of a preset, or of a TOML file relative to ``folder``; ``None`` where there is no such file."""
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = CONFIG_DIRECTORY / f"{name_or_path}.toml"
-    if not path.is_file():
-        raise ConfigError(f"configuration must be one of {', '.join(preset_names())} or the path of a "
-                          f".toml file, not {str(name_or_path)!r}")
+    elif folder is not None:
+        path = folder / path
     try:
-        values = tomllib.loads(path.read_text())
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path}: {error}") from None
-    known = {field.name for field in dataclasses.fields(Config)}
+        return path if path.is_file() else None
+    except (OSError, ValueError):       # a name that is too long, or with a zero byte
+        return None
+
+
+def _read(path, extending):
+    """The keys of a file and of those that it extends; ``extending``: the files that led here."""
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError, OSError) as error:
+        raise ConfigError(f"{path}: file must be TOML text in UTF-8: {error}") from None
+    known = sorted(["extends", *(field.name for field in dataclasses.fields(Config))])
     for key in values:
         if key not in known:
-            raise ConfigError(f"{path}: {key} must be one of {', '.join(sorted(known))}")
-    values.setdefault("name", path.stem)
-    return Config(**values)
+            raise ConfigError(f"{path}: {key} must be one of {', '.join(known)}")
+    extends = values.pop("extends", None)
+    if extends is None:
+        return values
+    if not isinstance(extends, str):
+        raise ConfigError(f"{path}: extends must be the name of a configuration or the path of a .toml file, not {extends!r}")
+    other = _find(extends, path.parent)
+    if other is None:
+        raise ConfigError(f"{path}: extends must be one of {', '.join(preset_names())} or the path of a .toml file, not {extends!r}")
+    extending = *extending, path.resolve()
+    if other.resolve() in extending:
+        raise ConfigError(f"{path}: extends must not lead back to the file, not {extends!r}")
+    inherited = _read(other, extending)
+    inherited.pop("name", None)
+    return inherited | values

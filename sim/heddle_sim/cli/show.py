@@ -75,6 +75,10 @@ SUBJECTS = {
     "units": _units,
     "instructions": _instructions,
 }
+DESCRIPTIONS = {
+    "configs": "All presets with their parameters. A .toml file of your own has any of these parameters; what it leaves out has the "
+               "default of heddle.Config, or with extends = \"base\" the value of that configuration.",
+}
 DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn}
 
 
@@ -83,7 +87,7 @@ def add_arguments(parser):
     parser.add_argument("--json", action="store_true", help=help_json)
     subjects = parser.add_subparsers(dest="subject", required=True, metavar="subject")
     for name in SUBJECTS:
-        subject = subjects.add_parser(name, help=f"all {name}")
+        subject = subjects.add_parser(name, help=f"all {name}", description=DESCRIPTIONS.get(name))
         subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
     for name, drawing in DRAWINGS.items():
         text = drawing.__doc__.strip()
