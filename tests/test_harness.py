@@ -1,10 +1,9 @@
-"""The harness reports what happened, and builds nothing twice; the checkers of the benches find faults."""
+"""The harness reports what happened; the checkers of the benches find faults."""
 
 import time
 
 import pytest
 from heddle.stream import Buffer
-from heddle_sim.build_cache import cached_build, content_key
 from heddle_sim.harness import BenchFailure, run_bench
 from heddle_sim.toolchain import Tool, ToolError, find, report, require, simulator_version
 
@@ -50,32 +49,6 @@ def test_environment_seed_goes_first(monkeypatch):
 def test_simulator_must_be_known():
     with pytest.raises(ValueError, match="^simulator must be one of icarus, verilator, not 'spice'"):
         behave("pass", simulator="spice")
-
-
-def test_cache_builds_once(monkeypatch, tmp_path):
-    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
-    built = []
-
-    def build(directory):
-        built.append(directory)
-        (directory / "result").write_text("x")
-
-    first = cached_build("unit", "name", content_key("text", 1), build)
-    assert cached_build("unit", "name", content_key("text", 1), build) == first
-    assert built == [first]
-    assert cached_build("unit", "name", content_key("text", 2), build) != first
-
-
-def test_interrupted_builds_start_afresh(monkeypatch, tmp_path):
-    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
-
-    def interrupted(directory):
-        (directory / "partial").write_text("x")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        cached_build("unit", "name", "key", interrupted)
-    assert not (cached_build("unit", "name", "key", lambda directory: None) / "partial").exists()
 
 
 def test_tools_are_found():

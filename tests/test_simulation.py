@@ -6,7 +6,8 @@ from heddle import load_config
 from heddle.emit import emit_verilog
 from heddle.errors import ErrorCode
 from heddle.registers import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
-from heddle_sim.device.build import BuildError, device_library
+from heddle_sim.build_cache import BuildError
+from heddle_sim.device.build import device_library
 from heddle_sim.device.simulation import MemorySettings, RtlSimulation, SimulationError
 from heddle_verif.copy_top import BEATS, TAGS, CopyTop
 

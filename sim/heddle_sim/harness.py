@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -33,6 +34,7 @@ BUILD_ARGUMENTS = {
 # cocotb has Verilator keep every signal. Benches use the ports: a quarter of the time to build, and faster runs.
 PORTS_ONLY = {"icarus": [], "verilator": ["--no-public-flat-rw", "--public-depth", "1"]}
 TOP = "dut"
+EXECUTABLES = {"icarus": "sim.vvp", "verilator": TOP}       # what a run needs of a build
 BUILD_LIMIT_S = 900
 
 
@@ -105,9 +107,7 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
 
     run = content_key(built.name, bench, seed, test_filter, list(plusargs), environment[CONFIG_VARIABLE],
                       os.environ.get("PYTEST_CURRENT_TEST"))
-    directory = build_directory() / "bench" / name / "runs" / run
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    directory = _run_directory(build_directory() / "bench" / name / "runs" / run)
     started = time.monotonic()
     arguments = {"test_module": bench, "hdl_toplevel": TOP, "hdl_toplevel_lang": "verilog", "build_dir": str(built), "seed": seed,
                  "test_dir": str(directory), "results_xml": str(directory / "results.xml"), "test_filter": test_filter, "waves": waves,
@@ -140,7 +140,17 @@ def _build(verilog, name, simulator, waves, every_signal, environment):
         if status != 0:
             raise BenchFailure(f"build of {name} for {simulator} failed\n{_tail(directory / 'build.log')}")
 
-    return cached_build(f"bench/{name}", simulator, key, build, {"versions": versions, "arguments": arguments})
+    return cached_build(f"bench/{name}", simulator, key, build, {"versions": versions, "arguments": arguments}, [EXECUTABLES[simulator]])
+
+
+def _run_directory(directory):
+    """An empty folder for a run, elsewhere where the build folder cannot be written."""
+    shutil.rmtree(directory, ignore_errors=True)
+    try:
+        directory.mkdir(parents=True)
+        return directory
+    except OSError:
+        return Path(tempfile.mkdtemp(prefix=f"heddle-{directory.name}-"))
 
 
 def _step(step, simulator, arguments, directory, environment, limit_s):

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 
-from ..device.build import build_directory
+from ..build_cache import build_directory
 from ..toolchain import ToolError, find, verilator_root
 from .common import CommandFailed
 

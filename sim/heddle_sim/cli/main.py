@@ -7,7 +7,7 @@ import sys
 from heddle import ConfigError
 from heddle.yosys import YosysError
 
-from ..device.build import BuildError
+from ..build_cache import BuildError
 from ..device.errors import DeviceError, OutOfMemory
 from ..device.simulation import SimulationError
 from ..isa import AssemblyError

@@ -1,23 +1,21 @@
 """Builds the simulated device: hardware to Verilog to C++ to a shared library, each kept until its sources change."""
 
-import hashlib
 import importlib.metadata
 import json
 import os
 import re
-import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import heddle
-from filelock import FileLock
 from heddle.top import axi_prefixes
 
 from .. import toolchain
+from ..build_cache import BuildError, cached_build, content_key
 from ..progress import Progress
 
-__all__ = ["BuildError", "build_directory", "device_library", "device_verilog", "source_key"]
+__all__ = ["device_library", "device_verilog", "source_key"]
 
 CPP = Path(__file__).with_name("cpp")
 VERILATOR_FLAGS = [
@@ -50,30 +48,8 @@ COMPILER_FLAGS = [
     "-w",
 ]
 OPTIMISE = "-O2"
+VERILOG, LIBRARY = "heddle.v", "libheddle.so"
 LINKER_FLAGS = ["-shared", "-Wl,-Bsymbolic", "-lpthread"]
-STAMP = "complete.json"
-
-
-class BuildError(RuntimeError):
-    """A step of the build failed; the message ends with what the tool said."""
-
-
-def build_directory():
-    """Where generated files are kept: ``HEDDLE_BUILD``, or ``build/`` of the source tree, or the user's cache."""
-    if "HEDDLE_BUILD" in os.environ:
-        return Path(os.environ["HEDDLE_BUILD"])
-    root = Path(heddle.__file__).resolve().parents[2]
-    if (root / "pyproject.toml").is_file():
-        return root / "build"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "heddle"
-
-
-def _digest(*parts):
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part if isinstance(part, bytes) else str(part).encode())
-        digest.update(b"\0")
-    return digest.hexdigest()[:16]
 
 
 def source_key(cfg):
@@ -81,28 +57,23 @@ def source_key(cfg):
     root = Path(heddle.__file__).parent
     sources = [part for path in sorted(root.rglob("*.py")) for part in (path.relative_to(root), path.read_bytes())]
     versions = [importlib.metadata.version(tool) for tool in ("amaranth", "pyosys")]
-    return _digest(*sources, *versions, json.dumps(cfg.as_dict(), sort_keys=True))
+    return content_key(*sources, *versions, json.dumps(cfg.as_dict(), sort_keys=True))
 
 
 def device_verilog(cfg, progress=None):
     """Verilog of the whole device of ``cfg`` (module ``heddle``); kept until a source file of the hardware changes."""
-    path = build_directory() / "device" / f"{cfg.name}-{source_key(cfg)}.v"
-    if path.is_file():
-        return path.read_text()
-    from heddle.emit import emit_verilog
-    from heddle.top import Top
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{path}.lock"):
-        if not path.is_file():
-            progress = progress or Progress()
-            progress.stage(f"generate {cfg.name}")
-            text = emit_verilog(Top(cfg), name="heddle")
-            partial = path.with_suffix(".partial")
-            partial.write_text(text)
-            partial.rename(path)
-            progress.step()
-    return path.read_text()
+    def build(directory):
+        from heddle.emit import emit_verilog
+        from heddle.top import Top
+
+        stages = progress or Progress()
+        stages.stage(f"generate {cfg.name}")
+        (directory / VERILOG).write_text(emit_verilog(Top(cfg), name="heddle"))
+        stages.step()
+
+    directory = cached_build("device/verilog", cfg.name, source_key(cfg), build, results=[VERILOG])
+    return (directory / VERILOG).read_text()
 
 
 def device_library(verilog, cfg, progress=None):
@@ -111,7 +82,7 @@ def device_library(verilog, cfg, progress=None):
     Built once for each content, by one process at a time.
     """
     sources = [path.read_bytes() for path in sorted(CPP.iterdir()) if path.is_file()]
-    key = _digest(
+    key = content_key(
         verilog,
         *sources,
         VERILATOR_FLAGS,
@@ -123,16 +94,11 @@ def device_library(verilog, cfg, progress=None):
         _compiler_version(),
         importlib.metadata.version("verilator"),
     )
-    directory = build_directory() / "device" / f"{cfg.name}-{key}"
-    library = directory / "libheddle.so"
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{directory}.lock"):
-        if not (directory / STAMP).is_file():
-            shutil.rmtree(directory, ignore_errors=True)
-            directory.mkdir()
-            _build(verilog, cfg, directory, library, progress or Progress())
-            (directory / STAMP).write_text(json.dumps({"config": cfg.as_dict(), "key": key}) + "\n")
-    return library
+
+    def build(directory):
+        _build(verilog, cfg, directory, directory / LIBRARY, progress or Progress())
+
+    return cached_build("device", cfg.name, key, build, {"config": cfg.as_dict()}, [LIBRARY]) / LIBRARY
 
 
 def _compiler():
@@ -199,14 +165,13 @@ def _includes(root):
 
 def _runtime_object(source, flags, progress):
     """Object of one of Verilator's own files: the same for every design, so it is compiled once."""
-    key = _digest(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
-    target = build_directory() / "device" / "runtime" / f"{source.stem}-{key}.o"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with FileLock(f"{target}.lock"):
-        if not target.is_file():
-            partial = target.with_suffix(".partial.o")
-            _call([_compiler(), *flags, "-c", source, "-o", partial], target.parent, "the C++ compiler")
-            partial.rename(target)
+    key = content_key(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
+    name = f"{source.stem}.o"
+
+    def build(directory):
+        _call([_compiler(), *flags, "-c", source, "-o", directory / name], directory, "the C++ compiler")
+
+    target = cached_build("device/runtime", source.stem, key, build, results=[name]) / name
     progress.step()
     return target
 

@@ -154,6 +154,8 @@ class RtlSimulation:
     Each core's AXI port has the whole latency and bandwidth of the settings. The device is reset when it is made. ``close`` frees it.
     """
 
+    _handle = None      # until it is made
+
     def __init__(self, cfg, memory, settings=None, *, verilog=None, progress=None):
         if not isinstance(cfg, Config):
             raise TypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
@@ -162,7 +164,6 @@ class RtlSimulation:
                 f"memory must be a contiguous one-dimensional uint8 array, not {memory.dtype} {memory.shape}"
             )
         progress = progress or Progress()
-        self._handle = None
         self.cfg, self.memory = cfg, memory
         text = verilog if verilog is not None else device_verilog(cfg, progress)
         self._library = _load(device_library(text, cfg, progress))
