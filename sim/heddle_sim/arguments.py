@@ -1,10 +1,57 @@
-"""Arguments of copies of tensors, made plain: integers of any kind become ``int``; what is wrong is reported all at once."""
+"""Arguments made plain: integers become ``int``, arrays have no mask. What is wrong is named with parameter, rule and value."""
 
+from numbers import Real
 from operator import index
 
 import numpy as np
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "check_integer", "check_mask", "check_number", "check_operand", "plain_array"]
+
+
+def check_mask(name, value):
+    """Raises ``TypeError`` for a masked array, also within lists: no operation of a device knows masks."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} must be an array without mask, not a masked array")
+    if isinstance(value, (list, tuple)):
+        for item in value:
+            check_mask(name, item)
+
+
+def plain_array(name, value):
+    """``value``, which must be a numpy array without mask."""
+    check_mask(name, value)
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{name} must be a numpy array, not {type(value).__name__}")
+    return value.view(np.ndarray)       # a matrix would multiply
+
+
+def check_operand(name, value):
+    """``value``, which must be a matrix of 8- or 16-bit integers."""
+    array = plain_array(name, value)
+    if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
+        raise TypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
+    if array.ndim != 2:
+        raise ValueError(f"{name} must have 2 dimensions, not {array.ndim}")
+    if 0 in array.shape:
+        raise ValueError(f"{name} must have at least one row and one column, not shape {array.shape}")
+    return array
+
+
+def check_integer(name, value, low, high):
+    """``value`` as ``int``; ``TypeError`` for other types, ``ValueError`` outside ``low`` to ``high``."""
+    number = _integer(value)
+    if number is None:
+        raise TypeError(f"{name} must be an integer, not {value!r}")
+    if not low <= number <= high:
+        raise ValueError(f"{name} must be from {low} to {high}, not {number}")
+    return number
+
+
+def check_number(name, value):
+    """``value`` as ``float``; ``TypeError`` for what is no real number."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {value!r}")
+    return float(value)
 
 
 class Arguments:

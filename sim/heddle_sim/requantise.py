@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .arguments import check_mask
+
 __all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "Requantise"]
 
 MAX_MULTIPLIER = (1 << 31) - 1
@@ -41,6 +43,7 @@ class Requantise:
     def __post_init__(self):
         if np.dtype(self.dtype) not in (np.int8, np.uint8):
             raise TypeError(f"dtype must be int8 or uint8, not {np.dtype(self.dtype)}")
+        check_mask("multiplier", self.multiplier)
         multipliers = np.asarray(self.multiplier)
         if multipliers.dtype.kind not in "iu" or multipliers.ndim > 1 or not multipliers.size:
             raise TypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}")

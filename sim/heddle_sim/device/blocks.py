@@ -6,7 +6,7 @@ from heddle.isa.layout import Reduction
 from heddle.tmau.descriptor import FLOAT_FORMATS, MAX_RANK
 from heddle.tmau.rules import REDUCTION_FORMATS
 
-from ..arguments import Arguments
+from ..arguments import Arguments, check_mask, plain_array
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor_map import format_of
 
@@ -18,14 +18,16 @@ _SWIZZLES = ("none", "32B", "64B", "128B")
 
 def checked_array(array):
     """``array`` with the bytes of its elements in the order of the device."""
-    if not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray):
-        raise TypeError(f"array must be a numpy array, not {type(array).__name__}")
+    array = plain_array("array", array)
     if not 1 <= array.ndim <= MAX_RANK:
         raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
+    if array.dtype.hasobject:
+        raise TypeError(f"array must have elements that are bytes in memory, not dtype {array.dtype}")
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def check_image(image, nbytes):
+    check_mask("image", image)
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (nbytes,):
         raise ValueError(f"image must be a uint8 array of {nbytes} bytes, not {getattr(image, 'dtype', type(image))} "
                          f"of shape {getattr(image, 'shape', None)}")

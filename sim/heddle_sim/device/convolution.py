@@ -5,6 +5,7 @@ from operator import add
 
 import numpy as np
 
+from ..arguments import check_mask
 from ..kernels.convolution import ConvolutionKernel
 from ..kernels.convolution_shape import ConvolutionShape
 
@@ -15,23 +16,41 @@ LAYOUTS = ("NHWC", "NCHW")
 METHODS = ("im2col",)
 
 
+def _is_integer(value):
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+
+
+def _several(name, value):
+    """A list or an array as a tuple."""
+    if not isinstance(value, (tuple, list, np.ndarray)) or np.ndim(value) == 0 and isinstance(value, np.ndarray):
+        raise TypeError(f"{name} must be an integer or a tuple of integers, not {value!r}")
+    check_mask(name, value)
+    return tuple(value)
+
+
 def _per_axis(name, value, spatial):
     """A value for every spatial axis, from one or several integers."""
-    values = (value,) * spatial if isinstance(value, (int, np.integer)) else tuple(value)
-    if len(values) != spatial or not all(isinstance(item, (int, np.integer)) for item in values):
+    values = (value,) * spatial if _is_integer(value) else _several(name, value)
+    if not all(map(_is_integer, values)):
+        raise TypeError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
+    if len(values) != spatial:
         raise ValueError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
     return tuple(int(item) for item in values)
 
 
 def _pairs(pads, spatial):
     """(begin, end) for every spatial axis."""
-    if not isinstance(pads, (int, np.integer)):
-        pads = tuple(pads)
+    given = pads
+    if not _is_integer(pads):
+        pads = _several("pads", pads)
         if any(isinstance(item, (tuple, list)) for item in pads):
             if len(pads) != spatial:
                 raise ValueError(f"pads must have {spatial} pairs, not {len(pads)}")
             pads = [_per_axis("pads", item, 2)[edge] for edge in (0, 1) for item in pads]
-    if isinstance(pads, (int, np.integer)) or len(pads) != 2 * spatial:
+        if len(pads) not in (spatial, 2 * spatial):
+            raise ValueError(f"pads must be an integer, {spatial} of them (one for each axis) or {2 * spatial} (begins, then ends), "
+                             f"not {given!r}")
+    if _is_integer(pads) or len(pads) != 2 * spatial:
         pads = _per_axis("pads", pads, spatial) * 2
     values = _per_axis("pads", pads, 2 * spatial)
     if min(values) < 0:
@@ -54,6 +73,7 @@ def _shape(x, w, pads, strides, dilations, group):
 
 def _check(x, w, group, layout, method):
     for name, array in (("x", x), ("w", w)):
+        check_mask(name, array)
         if not isinstance(array, np.ndarray) or array.dtype not in (np.int8, np.uint8):
             raise TypeError(f"{name} must be an array of int8 or uint8, not {getattr(array, 'dtype', type(array).__name__)}")
     if not 3 <= x.ndim <= 5 or w.ndim != x.ndim:
@@ -63,7 +83,7 @@ def _check(x, w, group, layout, method):
     if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or group < 1:
         raise ValueError(f"group must be an integer of at least 1, not {group!r}")
     for name, value, known in (("layout", layout, LAYOUTS), ("method", method, METHODS)):
-        if value not in known:
+        if not isinstance(value, str) or value not in known:
             raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 

@@ -1,9 +1,12 @@
 """A device with a numpy interface."""
 
+from collections.abc import Mapping
+
 import numpy as np
 from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
 
+from ..arguments import check_integer, check_mask, check_operand
 from ..isa import assemble
 from ..program import Program
 from ..progress import Progress
@@ -71,19 +74,23 @@ class Device(TensorAccess, RecurrentAccess):
         progress=None,
     ):
         self.cfg = config if isinstance(config, Config) else load_config(config)
-        if simulator not in SIMULATORS:
+        if not isinstance(simulator, str) or simulator not in SIMULATORS:
             raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
-        _check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
+        check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
         if memory_bytes % 4096:
             raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
-        _check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
-        _check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
+        check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
+        check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
         if wait_timeout_cycles and not self.cfg.wait_timeout:
             raise ValueError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} (wait_timeout is false), "
                              f"not {wait_timeout_cycles}")
-        settings = memory_settings or MemorySettings(latency=latency, bandwidth=bandwidth, jitter=jitter, seed=seed)
-        self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
-        self.memory = GlobalMemory(memory_bytes)
+        settings = memory_settings
+        if settings is None:
+            settings = MemorySettings(latency=latency, bandwidth=bandwidth, jitter=jitter, seed=seed)
+        if not isinstance(settings, MemorySettings):
+            raise TypeError(f"memory_settings must be a MemorySettings, not {type(settings).__name__}")
+        self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, int(timeout_cycles), int(wait_timeout_cycles)
+        self.memory = GlobalMemory(int(memory_bytes))
         if simulator == "verilator":
             self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, progress or Progress())
         else:
@@ -145,8 +152,11 @@ class Device(TensorAccess, RecurrentAccess):
             raise TypeError(f"program must be a Program or text, not {type(program).__name__}")
         if not 1 <= len(program) <= self.cfg.instruction_words:
             raise ValueError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
-        outcome = self._backend.run(program, _uniform_values(uniform or {}), self.timeout_cycles, self.wait_timeout_cycles)
-        stats = Stats(outcome.cycles, int(macs), self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
+        macs = check_integer("macs", macs, 0, (1 << 63) - 1)
+        if element_bytes not in (1, 2):
+            raise ValueError(f"element_bytes must be 1 or 2, not {element_bytes!r}")
+        outcome = self._backend.run(program, _uniform_values(uniform), self.timeout_cycles, self.wait_timeout_cycles)
+        stats = Stats(outcome.cycles, macs, self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
             code, pc, operand, core, dimension = outcome.error
             core = core if self.cfg.cores > 1 else None
@@ -179,8 +189,8 @@ class Device(TensorAccess, RecurrentAccess):
         from ..kernels.choice import choose_kernel
         from ..kernels.matmul import plan
 
-        a, b = _check_operand("a", a), _check_operand("b", b)
-        if b_layout not in ("nk", "kn"):
+        a, b = check_operand("a", a), check_operand("b", b)
+        if not isinstance(b_layout, str) or b_layout not in ("nk", "kn"):
             raise ValueError(f"b_layout must be nk or kn, not {b_layout!r}")
         if b_layout == "kn" and not self.cfg.transpose:
             raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} (transpose is false), not 'kn'")
@@ -225,7 +235,7 @@ class Device(TensorAccess, RecurrentAccess):
         """
         from ..kernels.linear import plan_linear, table_for
 
-        x, w = _check_operand("x", x), _check_operand("w", w)
+        x, w = check_operand("x", x), check_operand("w", w)
         for name, array in (("x", x), ("w", w)):
             if array.dtype.itemsize != 1:
                 raise TypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
@@ -297,28 +307,10 @@ class Device(TensorAccess, RecurrentAccess):
                 self.free(address)
 
 
-def _check_integer(name, value, low, high):
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-        raise TypeError(f"{name} must be an integer, not {value!r}")
-    if not low <= value <= high:
-        raise ValueError(f"{name} must be from {low} to {high}, not {value}")
-
-
-def _check_operand(name, array):
-    if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name} must be a numpy array, not {type(array).__name__}")
-    if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
-        raise TypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
-    if array.ndim != 2:
-        raise ValueError(f"{name} must have 2 dimensions, not {array.ndim}")
-    if 0 in array.shape:
-        raise ValueError(f"{name} must have at least one row and one column, not shape {array.shape}")
-    return array
-
-
 def _check_columns(n, bias, requantise):
     """The operands of ``linear`` that belong to the columns."""
     if bias is not None:
+        check_mask("bias", bias)
         if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
             raise TypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
         if bias.shape != (n,):
@@ -331,9 +323,12 @@ def _check_columns(n, bias, requantise):
 
 
 def _uniform_values(uniform):
+    if uniform is None:
+        return {}
+    if not isinstance(uniform, Mapping):
+        raise TypeError(f"uniform must be a dictionary of register numbers to values, not {uniform!r}")
     values = {}
     for number, value in uniform.items():
-        _check_integer("uniform register number", number, 0, UNIFORM_REGISTERS - 1)
-        _check_integer(f"value of ur{number}", value, -(1 << 31), (1 << 32) - 1)
-        values[int(number)] = int(value) & 0xFFFFFFFF
+        number = check_integer("uniform register number", number, 0, UNIFORM_REGISTERS - 1)
+        values[number] = check_integer(f"value of ur{number}", value, -(1 << 31), (1 << 32) - 1) & 0xFFFFFFFF
     return values

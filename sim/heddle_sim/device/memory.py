@@ -1,9 +1,11 @@
 """Allocation of global memory, and matrices in it."""
 
 import bisect
+import math
 
 import numpy as np
 
+from ..arguments import check_integer, check_mask
 from .errors import OutOfMemory
 
 __all__ = ["ALIGNMENT", "PITCH_BYTES", "Allocator", "GlobalMemory", "row_pitch"]
@@ -43,6 +45,7 @@ class Allocator:
 
     def free(self, address):
         """Give an allocation back."""
+        address = check_integer("address", address, 0, (1 << 64) - 1)
         index = bisect.bisect_left(self._taken, (address, 0))
         if index == len(self._taken) or self._taken[index][0] != address:
             raise ValueError(f"address must be one that allocate returned and that was not freed, not {address!r}")
@@ -89,18 +92,35 @@ class GlobalMemory:
 
     def write(self, address, data):
         """Copy the bytes of an array, in C order, to ``address``."""
-        image = np.frombuffer(np.ascontiguousarray(data).tobytes(), dtype=np.uint8)
-        self._check(address, image.size)
+        check_mask("data", data)
+        try:
+            array = np.ascontiguousarray(data)
+        except ValueError:
+            raise ValueError("data must be an array, not lists of different lengths") from None
+        if array.dtype.hasobject or array.dtype.kind in "US":
+            raise TypeError(f"data must be an array of numbers, not {type(data).__name__} of dtype {array.dtype}")
+        image = np.frombuffer(array.tobytes(), dtype=np.uint8)
+        address = self._check(address, image.size)
         self.bytes[address : address + image.size] = image
 
     def read(self, address, shape, dtype):
         """A copy of the array of ``shape`` and ``dtype``, in C order without padding, at ``address``."""
-        nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        self._check(address, nbytes)
-        return self.bytes[address : address + nbytes].copy().view(dtype).reshape(shape)
+        sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+        sizes = tuple(check_integer("shape", size, 0, self.bytes.size) for size in sizes)
+        try:
+            dtype = np.dtype(dtype)
+        except TypeError:
+            raise TypeError(f"dtype must be a numpy type, not {dtype!r}") from None
+        if dtype.hasobject or not dtype.itemsize:
+            raise TypeError(f"dtype must be of elements that are bytes in memory, not {dtype}")
+        nbytes = math.prod(sizes) * dtype.itemsize
+        address = self._check(address, nbytes)
+        return self.bytes[address : address + nbytes].copy().view(dtype).reshape(sizes)
 
     def _check(self, address, nbytes):
+        address = check_integer("address", address, -(1 << 63), (1 << 64) - 1)
         if not 0 <= address <= address + nbytes <= self.bytes.size:
             raise ValueError(
                 f"address must leave {nbytes} bytes below the {self.bytes.size} bytes of memory, not {address:#x}"
             )
+        return address

@@ -5,6 +5,7 @@ import ctypes
 import numpy as np
 from heddle.config import Config
 
+from ..arguments import check_integer, check_number
 from ..progress import Progress
 from .build import device_library, device_verilog
 
@@ -12,6 +13,7 @@ __all__ = ["MemorySettings", "RtlSimulation", "SimulationError"]
 
 INTERRUPT_SLICE = 1 << 20  # cycles simulated at a stretch, so that Ctrl-C is answered
 RESET_CYCLES = 8
+MAX_COUNT, MAX_SEED = (1 << 32) - 1, (1 << 64) - 1        # of the fields of AxiSettings
 RESPONSES = {0: "OKAY", 1: "EXOKAY", 2: "SLVERR", 3: "DECERR", -1: "no answer"}
 
 
@@ -83,6 +85,9 @@ class MemorySettings:
         ):
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
                 raise ValueError(f"{name} must be an integer from {low}, not {value!r}")
+            if value > (most := MAX_SEED if name == "seed" else MAX_COUNT):
+                raise ValueError(f"{name} must be an integer from {low} to {most}, not {value}")
+        bandwidth, stall = check_number("bandwidth", bandwidth), check_number("stall", stall)
         if not 0 < bandwidth <= 1:
             raise ValueError(f"bandwidth must be above 0 and at most 1 (beats per cycle), not {bandwidth!r}")
         if not 0 <= stall < 1:
@@ -94,7 +99,7 @@ class MemorySettings:
             float(stall),
         )
         self.outstanding, self.reorder, self.interleave = int(outstanding), bool(reorder), bool(interleave)
-        self.error_range, self.seed = tuple(error_range), int(seed)
+        self.error_range, self.seed = _error_range(error_range), int(seed)
 
     def as_structure(self):
         base, size = self.error_range
@@ -110,6 +115,13 @@ class MemorySettings:
             reorder=self.reorder,
             interleave=self.interleave,
         )
+
+
+def _error_range(value):
+    """Base and size."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"error_range must be a tuple of base and size, not {value!r}")
+    return tuple(check_integer(f"{name} of error_range", number, 0, MAX_SEED) for name, number in zip(("base", "size"), value))
 
 
 def _load(path):
@@ -159,6 +171,8 @@ class RtlSimulation:
     def __init__(self, cfg, memory, settings=None, *, verilog=None, progress=None):
         if not isinstance(cfg, Config):
             raise TypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
+        if not isinstance(memory, np.ndarray) or isinstance(memory, np.ma.MaskedArray):
+            raise TypeError(f"memory must be a numpy array without mask, not {type(memory).__name__}")
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
             raise ValueError(
                 f"memory must be a contiguous one-dimensional uint8 array, not {memory.dtype} {memory.shape}"

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 
+from ..arguments import plain_array
+
 __all__ = ["contracted_axes", "fold"]
 
 
@@ -38,9 +40,7 @@ def fold(a, b, axes):
     Returns ``(a, b, shape)``: ``a`` (M, K), ``b`` (N, K) and the shape to which the product (M, N) unfolds.
     """
     for name, array in (("a", a), ("b", b)):
-        if not isinstance(array, np.ndarray):
-            raise TypeError(f"{name} must be a numpy array, not {type(array).__name__}")
-        if array.ndim == 0:
+        if plain_array(name, array).ndim == 0:
             raise ValueError(f"{name} must have at least 1 dimension, not 0")
     matrices, shape = [], ()
     for array, axis in zip((a, b), contracted_axes(a.ndim, b.ndim, axes)):

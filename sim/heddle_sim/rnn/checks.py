@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from ..arguments import check_mask
+
 __all__ = ["number_array"]
 
 
@@ -11,6 +13,7 @@ def number_array(name, value, shape, names=None):
     ``shape`` has None where any size is allowed; ``names`` says it in words where it has. Raises ``TypeError`` or ``ValueError``.
     """
     names = shape if names is None else names
+    check_mask(name, value)
     try:
         array = np.asarray(value)
     except ValueError:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from heddle.rnn.layouts import CELL_FRACTION
 
+from ..arguments import check_mask
 from .checks import number_array
 from .reference import ACTIVATIONS, GATES, FloatLayer
 
@@ -110,6 +111,7 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
         states.append(state.transpose(1, 0, 2) if layout else state)
     if np.abs(states[1]).max() > _CELL_LIMIT:
         raise ValueError(f"initial_c must have magnitudes up to {_CELL_LIMIT:g}, not {np.abs(states[1]).max():g}")
+    check_mask("sequence_lens", sequence_lens)
     lengths = np.full(batches, steps) if sequence_lens is None else np.asarray(sequence_lens)
     if lengths.dtype.kind not in "iu" or lengths.shape != (batches,) or lengths.min() < 0 or lengths.max() > steps:
         raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {lengths.tolist()}")
