@@ -4,11 +4,11 @@ Prints a listing, or writes the words as raw bytes (16 per instruction, lowest b
 hexadecimal digits.
 """
 
-import sys
 from pathlib import Path
 
 from ..isa import assemble
 from .common import add_config, configuration
+from .files import read_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -22,8 +22,7 @@ def add_arguments(parser):
 
 
 def execute(options):
-    text = sys.stdin.read() if options.source == "-" else Path(options.source).read_text()
-    program = assemble(text, configuration(options))
+    program = assemble(read_text(options.source), configuration(options))
     if options.output is None:
         print(program.listing(), end="")
     elif options.output.endswith(".hex"):

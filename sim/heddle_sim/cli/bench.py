@@ -40,6 +40,7 @@ from .common import (
     print_rows,
     progress_for,
     require,
+    seed,
 )
 
 __all__ = ["add_arguments", "execute"]
@@ -65,13 +66,13 @@ def add_arguments(parser):
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the model of a step")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
     plans.add_argument("--hidden", type=numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
-    plans.add_argument("--latency", type=int, default=LATENCY, help=f"from the last product to the next vector (default {LATENCY})")
+    plans.add_argument("--latency", type=positive, default=LATENCY, help=f"from the last product to the next vector (default {LATENCY})")
     plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP as a drawing")
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
     for parser in (gemm, merge, gather, copy, conv, rnn):
-        parser.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+        parser.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
         parser.add_argument("--no-check", action="store_true", help="do not compare with numpy")
         add_device(parser)
     transpose = what.add_parser("transpose", help="B in rows (kn) and in columns (nk) of the same products; what the fetch of B reads")
@@ -79,13 +80,13 @@ def add_arguments(parser):
         transpose.add_argument(f"--{name}", type=positive, help="one shape instead of the list (needs --m, --n and --k)")
     transpose.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
     add_choice(transpose)
-    transpose.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+    transpose.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     transpose.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     add_device(transpose)
     elaborate = what.add_parser("elaborate", help="time of generation")
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
-    simspeed.add_argument("--seed", type=int, default=0, help="of the operands (default 0)")
+    simspeed.add_argument("--seed", type=seed, default=0, help="of the operands (default 0)")
     for parser in (gemm, merge, gather, copy, conv, rnn, transpose, elaborate, simspeed):
         add_config(parser)
         add_json(parser)

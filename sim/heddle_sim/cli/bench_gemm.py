@@ -55,8 +55,11 @@ def _operands(m, n, k, dtype, seed):
 def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
     """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``, where the bus and not the multipliers
     is the limit: cycles that the bus needs at least, of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
-    a, b = _operands(m, n, k, dtype, seed)
     size = np.dtype(dtype).itemsize
+    needed, there = size * k * (m + n) + 4 * m * n, device.memory.bytes.size
+    if needed > there:          # said before they are drawn
+        raise UsageError(f"memory_bytes must leave room for {needed} bytes of operands and result (m={m}, n={n}, k={k}), not {there}")
+    a, b = _operands(m, n, k, dtype, seed)
     try:
         signed = [np.dtype(dtype).kind == "i"] * 2
         choice = choose_kernel(device.cfg, m, n, k, signed, size, b_layout, ka, kb, order, resident)

@@ -6,7 +6,7 @@ import sys
 from heddle import ConfigError, load_config
 from heddle.config import preset_names
 
-from ..device.simulation import MemorySettings
+from ..device.simulation import MAX_COUNT, MAX_SEED, MemorySettings
 from ..progress import BarProgress, Progress
 
 __all__ = [
@@ -16,11 +16,14 @@ __all__ = [
     "add_json",
     "add_device",
     "configuration",
+    "from_zero",
     "open_device",
     "print_rows",
     "positive",
     "progress_for",
     "require",
+    "seconds",
+    "seed",
 ]
 
 
@@ -34,13 +37,37 @@ class UsageError(Exception):
 
 def positive(text):
     """Type of an option: an integer from 1."""
-    value = int(text)
-    if value < 1:
+    return _integer(text, 1, MAX_COUNT)
+
+
+def seed(text):
+    """Type of an option: a seed of random numbers."""
+    return _integer(text, 0, MAX_SEED)
+
+
+def from_zero(text):
+    """Type of an option: an integer from 0."""
+    return _integer(text, 0, MAX_COUNT)
+
+
+def seconds(text):
+    """Type of an option: a time."""
+    value = float(text)
+    if not 0 < value <= MAX_COUNT:
         raise ValueError(text)
     return value
 
 
-positive.__name__ = "positive integer"
+def _integer(text, low, high):
+    value = int(text)
+    if not low <= value <= high:
+        raise ValueError(text)
+    return value
+
+
+# What argparse calls them in its messages.
+positive.__name__, seed.__name__, from_zero.__name__ = "positive integer", "seed (an integer from 0)", "integer from 0"
+seconds.__name__ = "number of seconds"
 
 
 def add_config(parser, default="base", said=None):
@@ -69,7 +96,7 @@ def add_device(parser):
         "--bandwidth", type=float, default=1.0, help="beats per cycle in each direction, up to 1 (default 1)"
     )
     parser.add_argument(
-        "--jitter", type=int, default=0, help="up to so many cycles more per burst, at random (default 0)"
+        "--jitter", type=from_zero, default=0, help="up to so many cycles more per burst, at random (default 0)"
     )
     parser.add_argument("--memory-mib", type=positive, default=64, help="size of global memory in MiB (default 64)")
     parser.add_argument(
@@ -116,7 +143,7 @@ def open_device(options, cfg, progress=None):
         )
     except ConfigError:
         raise
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
 
 

@@ -6,8 +6,7 @@ Reads what `heddle asm -o` wrote: raw bytes, or lines of hexadecimal digits in a
 from pathlib import Path
 
 from ..isa import disassemble
-from ..program import Program
-from .common import CommandFailed
+from .files import read_words
 
 __all__ = ["add_arguments", "execute"]
 
@@ -18,15 +17,7 @@ def add_arguments(parser):
 
 
 def execute(options):
-    path = Path(options.program)
-    try:
-        if path.suffix == ".hex":
-            program = Program([int(line, 16) for line in path.read_text().split()])
-        else:
-            program = Program.from_bytes(path.read_bytes())
-    except ValueError as error:
-        raise CommandFailed(f"{path} must hold instruction words: {error}") from None
-    text = disassemble(program)
+    text = disassemble(read_words(options.program))
     if options.output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:

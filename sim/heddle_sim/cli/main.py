@@ -78,6 +78,8 @@ def main(arguments=None):
         return DONE
     except FAILURES as error:
         return _say(options, error, FAILED)
+    except MemoryError as error:
+        return _say(options, f"out of memory: {error}", FAILED)
     except KeyboardInterrupt:
         return _say(options, "interrupted", FAILED)
 

@@ -4,7 +4,7 @@ heddle run matmul --m 64 --n 64 --k 64
 heddle run program FILE --uniform 0=0x1000 --uniform 1=16
 """
 
-from pathlib import Path
+from heddle.constants import UNIFORM_REGISTERS
 
 from .bench_gemm import gemm_row, print_gemm
 from .common import (
@@ -17,7 +17,9 @@ from .common import (
     positive,
     print_rows,
     progress_for,
+    seed,
 )
+from .files import read_program
 
 __all__ = ["add_arguments", "execute"]
 
@@ -30,7 +32,7 @@ def add_arguments(parser):
     matmul.add_argument(
         "--dtype", default="int8", choices=("int8", "uint8", "int16", "uint16"), help="type of both operands (default int8)"
     )
-    matmul.add_argument("--seed", type=int, default=0, help="of the operands and of the memory (default 0)")
+    matmul.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     matmul.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     program = what.add_parser("program", help="a program, its text or what heddle asm wrote")
     program.add_argument("file")
@@ -45,29 +47,16 @@ def add_arguments(parser):
 
 def execute(options):
     cfg = configuration(options)
+    if options.what == "program":       # read before a device is built
+        program, uniform = read_program(options.file, cfg), _uniform(options.uniform)
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.close()
         if options.what == "program":
-            _run_program(options, cfg, device)
+            row = {"program": options.file} | device.run(program, uniform).as_row()
+            print_rows(options, "program", cfg.name, [row], {"program": None, "cycles": None})
         else:
             row = gemm_row(device, options.m, options.n, options.k, options.dtype, options.seed, not options.no_check)
             print_gemm(options, "matmul", cfg, [row])
-
-
-def _run_program(options, cfg, device):
-    from ..isa import assemble
-    from ..program import Program
-
-    path = Path(options.file)
-    if path.suffix in (".bin", ".hex"):
-        data = path.read_bytes()
-        program = (
-            Program.from_bytes(data) if path.suffix == ".bin" else Program([int(line, 16) for line in data.split()])
-        )
-    else:
-        program = assemble(path.read_text(), cfg)
-    row = {"program": options.file} | device.run(program, _uniform(options.uniform)).as_row()
-    print_rows(options, "program", cfg.name, [row], {"program": None, "cycles": None})
 
 
 def _uniform(texts):
@@ -75,7 +64,12 @@ def _uniform(texts):
     for text in texts:
         number, _, value = text.partition("=")
         try:
-            values[int(number.removeprefix("ur"))] = int(value, 0)
+            number, value = int(number.removeprefix("ur")), int(value, 0)
         except ValueError:
             raise UsageError(f"--uniform must be NUMBER=VALUE, not {text!r}") from None
+        if not 0 <= number < UNIFORM_REGISTERS:
+            raise UsageError(f"--uniform must have a NUMBER from 0 to {UNIFORM_REGISTERS - 1}, not {text!r}")
+        if not -(1 << 31) <= value < 1 << 32:
+            raise UsageError(f"--uniform must have a VALUE from {-(1 << 31)} to {(1 << 32) - 1}, not {text!r}")
+        values[number] = value
     return values

@@ -9,7 +9,7 @@ from heddle.units import make_unit
 
 from ..peers import peers
 from ..synthesis import SEED, TARGETS, count_parts, synthesise
-from .common import add_config, add_json, configuration, print_rows, progress_for
+from .common import add_config, add_json, configuration, print_rows, progress_for, seconds, seed
 
 __all__ = ["add_arguments", "execute"]
 
@@ -21,8 +21,8 @@ def add_arguments(parser):
     parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
                         "sum is a little more than the whole")
     parser.add_argument("--pnr", action="store_true", help="place and route too")
-    parser.add_argument("--seed", type=int, default=SEED, help=f"of placement (default {SEED})")
-    parser.add_argument("--time-limit", type=float, default=3600, metavar="SECONDS", help="of each tool (default 3600)")
+    parser.add_argument("--seed", type=seed, default=SEED, help=f"of placement (default {SEED})")
+    parser.add_argument("--time-limit", type=seconds, default=3600, metavar="SECONDS", help="of each tool (default 3600)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     add_json(parser)
 

@@ -22,7 +22,7 @@ def _is_integer(value):
 
 def _several(name, value):
     """A list or an array as a tuple."""
-    if not isinstance(value, (tuple, list, np.ndarray)) or np.ndim(value) == 0 and isinstance(value, np.ndarray):
+    if not isinstance(value, (tuple, list, np.ndarray)) or isinstance(value, np.ndarray) and not value.ndim:
         raise TypeError(f"{name} must be an integer or a tuple of integers, not {value!r}")
     check_mask(name, value)
     return tuple(value)
@@ -44,8 +44,8 @@ def _pairs(pads, spatial):
     if not _is_integer(pads):
         pads = _several("pads", pads)
         if any(isinstance(item, (tuple, list)) for item in pads):
-            if len(pads) != spatial:
-                raise ValueError(f"pads must have {spatial} pairs, not {len(pads)}")
+            if len(pads) != spatial or any(_is_integer(item) for item in pads):
+                raise ValueError(f"pads must have {spatial} pairs, not {given!r}")
             pads = [_per_axis("pads", item, 2)[edge] for edge in (0, 1) for item in pads]
         if len(pads) not in (spatial, 2 * spatial):
             raise ValueError(f"pads must be an integer, {spatial} of them (one for each axis) or {2 * spatial} (begins, then ends), "

@@ -1,0 +1,57 @@
+"""Programs and texts that options name; what is no program or text is wrong use."""
+
+import re
+import sys
+from pathlib import Path
+
+from ..isa import assemble
+from ..program import Program
+from .common import UsageError
+
+__all__ = ["is_words", "read_program", "read_text", "read_words"]
+
+WORD_SUFFIXES = (".bin", ".hex")
+_WORD = re.compile(r"[0-9a-fA-F]{1,32}", re.ASCII)
+
+
+def read_text(name):
+    """Text of a file in UTF-8, of standard input where ``name`` is -."""
+    try:
+        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} must be text in UTF-8, not have byte {error.object[error.start]:#04x} at {error.start}") from None
+
+
+def is_words(name):
+    """Whether a file holds instruction words, by its name."""
+    return Path(name).suffix in WORD_SUFFIXES
+
+
+def read_words(name):
+    """``Program`` of a file of instruction words: hexadecimal digits in a .hex file, else raw bytes."""
+    path = Path(name)
+    try:
+        program = Program(_hexadecimal(path)) if path.suffix == ".hex" else Program.from_bytes(path.read_bytes())
+    except ValueError as error:
+        raise UsageError(f"{path} must hold instruction words: {error}") from None
+    if not len(program):
+        raise UsageError(f"{path} must hold instruction words: number of words must be at least 1, not 0")
+    return program
+
+
+def _hexadecimal(path):
+    words = []
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        for text in line.split():
+            if not _WORD.fullmatch(text):
+                raise ValueError(f"line {number} must be 1 to 32 hexadecimal digits, not {text[:40]!r}")
+            words.append(int(text, 16))
+    return words
+
+
+def read_program(name, cfg):
+    """``Program`` of a file for ``heddle run``: words, or text for the assembler. It must fit the instruction memory."""
+    program = read_words(name) if is_words(name) else assemble(read_text(name), cfg)
+    if not 1 <= len(program) <= cfg.instruction_words:
+        raise UsageError(f"{name} must have 1 to {cfg.instruction_words} instructions, not {len(program)}")
+    return program
