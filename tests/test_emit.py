@@ -13,6 +13,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.sim import Simulator
 from heddle import load_config
+from heddle.config import preset_names
 from heddle.emit import emit_verilog
 from heddle.once import Once
 from heddle.stream import Queue, link
@@ -92,6 +93,26 @@ def test_text_is_stable(make):
         said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True,
                               env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": hash_seed}).stdout
         assert said.strip() == hashlib.sha256(emit_verilog(make()).encode()).hexdigest()
+
+
+DIGEST = ("import hashlib, sys; from heddle import load_config; from heddle.emit import emit_verilog; from heddle.top import Top; "
+          "text = emit_verilog(Top(load_config(sys.argv[1])), name='heddle'); print(len(text), hashlib.sha256(text.encode()).hexdigest())")
+
+
+@pytest.mark.parametrize("config", [name if name == "tiny" else pytest.param(name, marks=pytest.mark.nightly) for name in preset_names()])
+def test_text_of_a_preset_is_stable(config):
+    """The whole device, in two processes whose sets and dictionaries are in another order."""
+    processes = [subprocess.Popen([sys.executable, "-c", DIGEST, config], stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONHASHSEED": hash_seed})
+                 for hash_seed in ("1", "77")]
+    try:
+        said = [process.communicate(timeout=900)[0].split() for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert [process.returncode for process in processes] == [0, 0]
+    assert said[0] == said[1] and int(said[0][0]) > 100_000
 
 
 def test_modules_exist_once():

@@ -12,11 +12,14 @@ TINY = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=
 EDGE = TINY.replace(dot=4, thread_slots=2, rnn_contexts=1, rnn_differences=True)
 
 
-@pytest.mark.parametrize("linear, held, most", [
-    pytest.param(True, None, 345, marks=pytest.mark.verilator_nightly), pytest.param(True, 600, 160, marks=pytest.mark.verilator_nightly),
-    pytest.param(False, None, 345, marks=pytest.mark.nightly), pytest.param(False, 600, 175, marks=pytest.mark.nightly)])
-def test_two_layers_on_eight_multipliers(linear, held, most, simulator):
+@pytest.mark.parametrize("linear, held, most, gain", [
+    pytest.param(True, None, 345, None, marks=pytest.mark.verilator_nightly),
+    pytest.param(True, 600, 160, 0.6, marks=pytest.mark.verilator_nightly),
+    pytest.param(False, None, 345, None, marks=pytest.mark.nightly), pytest.param(False, 600, 175, 0.5, marks=pytest.mark.nightly)])
+def test_two_layers_on_eight_multipliers(linear, held, most, gain, simulator):
+    """Dense, and with most elements left out. One thread then waits for its last columns and for the tail: the rest of the gain."""
     given = dict(lanes=2, inputs=8, size=16, linear=linear, cat=4, steps=6, change=0.02, held=held, tasks=1, most=most)
+    given |= {} if gain is None else {"gain": gain}
     run_bench(EngineSystem(with_lanes(EDGE, 2)), bench="heddle_verif.bench.rnn_stacked", cfg=EDGE, simulator=simulator, seed=1,
               parameters=given)
 

@@ -11,7 +11,7 @@ heddle bench rnn                   recurrent layers: --hidden, --threads, --skip
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
-heddle bench simspeed              cycles per second of the device and of cocotb on the same program
+heddle bench simspeed              cycles per second of the device, and of cocotb as our benches build it, on the same program
 """
 
 import contextlib
@@ -86,6 +86,8 @@ def add_arguments(parser):
     elaborate = what.add_parser("elaborate", help="time of generation")
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
+    simspeed.add_argument("--every-signal", action="store_true", help="also cocotb with every signal at hand, as it builds unless told "
+                          "otherwise")
     simspeed.add_argument("--seed", type=seed, default=0, help="of the operands (default 0)")
     for parser in (gemm, merge, gather, copy, conv, rnn, transpose, elaborate, simspeed):
         add_config(parser)
@@ -197,7 +199,7 @@ def _simspeed(options, cfg):
         raise CommandFailed(f"simspeed needs the test packages ({error.name} is missing); run make setup") from None
     try:
         with contextlib.redirect_stdout(sys.stderr):  # what the bench says is no result
-            rows = module.measure(cfg, seed=options.seed)
+            rows = module.measure(cfg, seed=options.seed, every_signal=options.every_signal)
     except AssertionError as error:
         raise CommandFailed(str(error)) from None
     print_rows(
@@ -205,5 +207,5 @@ def _simspeed(options, cfg):
         "simspeed",
         cfg.name,
         rows,
-        {"simulator": None, "cycles": None, "seconds": None, "cycles_per_second": None, "speedup": None},
+        {"simulator": None, "cycles": None, "seconds": None, "cycles_per_second": None, "speedup": None, "compared_with": None},
     )

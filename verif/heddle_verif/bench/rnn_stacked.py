@@ -9,6 +9,7 @@ from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.task import Task
 
 from ..rnn_networks import stacked_gru
+from ..rnn_skipping import most_cycles
 from .rnn_engine import EngineBench
 
 
@@ -26,7 +27,8 @@ async def pace(dut):
     """Cycles of a step, of two runs with ``steps`` and twice as many steps.
 
     Parameters: ``inputs``, ``size``, ``linear``, ``cat``, ``change``, ``held``, ``steps``, ``tasks`` that take turns; at most ``most``
-    cycles a step of one of them. What was found is written to ``figures.json`` in the folder of the run.
+    cycles a step of one of them, with
+    ``gain`` at most what ``most_cycles`` allows for that gain. What was found is written to ``figures.json`` in the folder of the run.
     """
     bench = EngineBench(dut, grant_chance=1.0)
     await bench.start()
@@ -39,4 +41,9 @@ async def pace(dut):
     cocotb.log.info(f"PACE {given} {found}, {ideal:.0f} cycles are ideal")
     Path("figures.json").write_text(json.dumps(found | {"ideal": ideal}))
     assert found["cycles"] <= given["most"], f"a step must take at most {given['most']} cycles, not {found['cycles']}"
+    if "gain" in given:
+        part = found["multiplied"] / found["elements"]
+        most = most_cycles(ideal, part, given["gain"])
+        assert part < 0.5 and found["cycles"] <= most, f"a step must take at most {most:.1f} cycles with {part:.1%} of the elements, " \
+                                                       f"not {found['cycles']}"
     bench.finish()
