@@ -5,7 +5,7 @@ from operator import index
 
 import numpy as np
 
-__all__ = ["Arguments", "check_integer", "check_mask", "check_number", "check_operand", "plain_array"]
+__all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_mask", "check_number", "check_operand", "plain_array"]
 
 
 def check_mask(name, value):
@@ -35,6 +35,20 @@ def check_operand(name, value):
     if 0 in array.shape:
         raise ValueError(f"{name} must have at least one row and one column, not shape {array.shape}")
     return array
+
+
+def check_flag(name, value):
+    """``value`` as ``bool``; ``TypeError`` unless it is true or false."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, not {value!r}")
+    return bool(value)
+
+
+def check_choice(name, value, names):
+    """``value``, which must be one of the texts ``names``."""
+    if not isinstance(value, str) or value not in names:
+        raise ValueError(f"{name} must be one of {', '.join(names)}, not {value!r}")
+    return value
 
 
 def check_integer(name, value, low, high):

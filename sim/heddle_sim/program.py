@@ -1,8 +1,17 @@
 """A program: instruction words with the labels and source lines they came from."""
 
+from operator import index
+
 from .isa.fields import WORD_BYTES
 
 __all__ = ["Program"]
+
+
+def _integers(name, values):
+    try:
+        return [index(value) for value in values]
+    except TypeError:
+        raise TypeError(f"{name} must be integers, not {values!r}") from None
 
 
 class Program:
@@ -21,9 +30,13 @@ class Program:
     """
 
     def __init__(self, words, labels=None, lines=None, source=""):
-        self.words = [int(word) for word in words]
+        self.words = _integers("words", words)
+        if not isinstance(labels, dict | None):
+            raise TypeError(f"labels must be a dictionary of names to program counters, not {type(labels).__name__}")
         self.labels = dict(labels or {})
-        self.lines = list(lines) if lines is not None else [0] * len(self.words)
+        self.lines = [0] * len(self.words) if lines is None else _integers("lines", lines)
+        if not isinstance(source, str):
+            raise TypeError(f"source must be text, not {type(source).__name__}")
         self.source = source
         for pc, word in enumerate(self.words):
             if not 0 <= word < 1 << 8 * WORD_BYTES:
@@ -44,6 +57,8 @@ class Program:
     @classmethod
     def from_bytes(cls, image):
         """Program from the bytes of ``to_bytes``; labels and lines are not kept there."""
+        if not isinstance(image, (bytes, bytearray, memoryview)):
+            raise TypeError(f"image must be bytes, not {type(image).__name__}")
         if len(image) % WORD_BYTES:
             raise ValueError(f"size of a program must be a multiple of {WORD_BYTES} bytes, not {len(image)}")
         parts = (image[start:start + WORD_BYTES] for start in range(0, len(image), WORD_BYTES))

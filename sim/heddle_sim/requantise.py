@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arguments import check_mask
+from .arguments import check_flag, check_mask
 
 __all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "Requantise"]
 
@@ -41,10 +41,18 @@ class Requantise:
     dtype: type = np.int8
 
     def __post_init__(self):
-        if np.dtype(self.dtype) not in (np.int8, np.uint8):
-            raise TypeError(f"dtype must be int8 or uint8, not {np.dtype(self.dtype)}")
+        check_flag("relu", self.relu)
         check_mask("multiplier", self.multiplier)
-        multipliers = np.asarray(self.multiplier)
+        try:
+            known = self.dtype is not None and np.dtype(self.dtype) in (np.int8, np.uint8)
+        except TypeError:
+            known = False
+        if not known:
+            raise TypeError(f"dtype must be int8 or uint8, not {self.dtype!r}")
+        try:
+            multipliers = np.asarray(self.multiplier)
+        except ValueError:
+            raise TypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}") from None
         if multipliers.dtype.kind not in "iu" or multipliers.ndim > 1 or not multipliers.size:
             raise TypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}")
         if multipliers.min() < 1 or multipliers.max() > MAX_MULTIPLIER:

@@ -6,7 +6,7 @@ from heddle.isa.layout import Reduction
 from heddle.tmau.descriptor import FLOAT_FORMATS, MAX_RANK
 from heddle.tmau.rules import REDUCTION_FORMATS
 
-from ..arguments import Arguments, check_mask, plain_array
+from ..arguments import Arguments, check_choice, check_mask, plain_array
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor_map import format_of
 
@@ -109,8 +109,7 @@ class BlockAccess:
         destination, like ``into`` or ``array``.
         """
         array = checked_array(array)
-        if space not in ("global", "shared"):
-            raise ValueError(f"space must be global or shared, not {space!r}")
+        check_choice("space", space, ("global", "shared"))
         if not self.cfg.copy_within:
             raise ValueError(f"configuration {self.cfg.name} must have copy_within (copy_within is false)")
         nbytes = array.nbytes

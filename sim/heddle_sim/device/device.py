@@ -6,7 +6,7 @@ import numpy as np
 from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
 
-from ..arguments import check_integer, check_mask, check_operand
+from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
 from ..isa import assemble
 from ..program import Program
 from ..progress import Progress
@@ -74,8 +74,7 @@ class Device(TensorAccess, RecurrentAccess):
         progress=None,
     ):
         self.cfg = config if isinstance(config, Config) else load_config(config)
-        if not isinstance(simulator, str) or simulator not in SIMULATORS:
-            raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
+        check_choice("simulator", simulator, SIMULATORS)
         check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
         if memory_bytes % 4096:
             raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
@@ -153,8 +152,7 @@ class Device(TensorAccess, RecurrentAccess):
         if not 1 <= len(program) <= self.cfg.instruction_words:
             raise ValueError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
         macs = check_integer("macs", macs, 0, (1 << 63) - 1)
-        if element_bytes not in (1, 2):
-            raise ValueError(f"element_bytes must be 1 or 2, not {element_bytes!r}")
+        element_bytes = check_integer("element_bytes", element_bytes, 1, 2)
         outcome = self._backend.run(program, _uniform_values(uniform), self.timeout_cycles, self.wait_timeout_cycles)
         stats = Stats(outcome.cycles, macs, self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
@@ -190,8 +188,7 @@ class Device(TensorAccess, RecurrentAccess):
         from ..kernels.matmul import plan
 
         a, b = check_operand("a", a), check_operand("b", b)
-        if not isinstance(b_layout, str) or b_layout not in ("nk", "kn"):
-            raise ValueError(f"b_layout must be nk or kn, not {b_layout!r}")
+        transpose, b_layout = check_flag("transpose", transpose), check_choice("b_layout", b_layout, ("nk", "kn"))
         if b_layout == "kn" and not self.cfg.transpose:
             raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} (transpose is false), not 'kn'")
         if a.dtype.itemsize != b.dtype.itemsize:
@@ -235,7 +232,7 @@ class Device(TensorAccess, RecurrentAccess):
         """
         from ..kernels.linear import plan_linear, table_for
 
-        x, w = check_operand("x", x), check_operand("w", w)
+        x, w, transpose = check_operand("x", x), check_operand("w", w), check_flag("transpose", transpose)
         for name, array in (("x", x), ("w", w)):
             if array.dtype.itemsize != 1:
                 raise TypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")

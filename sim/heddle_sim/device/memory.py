@@ -105,7 +105,10 @@ class GlobalMemory:
 
     def read(self, address, shape, dtype):
         """A copy of the array of ``shape`` and ``dtype``, in C order without padding, at ``address``."""
-        sizes = (shape,) if np.ndim(shape) == 0 else tuple(shape)
+        try:
+            sizes = tuple(shape)
+        except TypeError:
+            sizes = (shape,)
         sizes = tuple(check_integer("shape", size, 0, self.bytes.size) for size in sizes)
         try:
             dtype = np.dtype(dtype)

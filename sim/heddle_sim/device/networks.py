@@ -20,6 +20,8 @@ def _check_size(cfg, onnx):
 
 def _check_quantised(quantised, onnx):
     """Raises when layers are not those of the operands."""
+    if not isinstance(quantised, (list, tuple)):
+        raise TypeError(f"quantised must be a list of layers, not {type(quantised).__name__}")
     if len(quantised) != len(onnx.layers):
         raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
     for found, layer in zip(quantised, onnx.layers):
@@ -81,7 +83,10 @@ class RecurrentAccess:
         """
         if isinstance(sequences, Sequence):
             raise TypeError("sequences must be a list of Sequence, not one")
-        sequences = list(sequences)
+        try:
+            sequences = list(sequences)
+        except TypeError:
+            raise TypeError(f"sequences must be a list of Sequence, not {sequences!r}") from None
         for sequence in sequences:
             if not isinstance(sequence, Sequence):
                 raise TypeError(f"sequences must be of type Sequence, not {type(sequence).__name__}")

@@ -35,7 +35,7 @@ class _Placed:
         rank, arguments = array.ndim, Arguments()
         self.fields = TensorMap.fields_of(arguments, shape, array.dtype, **options)
         coords = arguments.integers("coords", coords, rank, bits=32)
-        if options["mode"] == "tile":
+        if isinstance(options["mode"], str) and options["mode"] == "tile":
             if offsets is not None:
                 arguments.wrong("offsets must not be given in mode tile", TypeError)
             offsets = ()

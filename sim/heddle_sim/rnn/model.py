@@ -74,7 +74,7 @@ class EngineModel:
         layers = {rows.layer for rows in step.rows.values()}
         self.cats = dict.fromkeys(layers, 1) | cats if isinstance(cats, dict) else dict.fromkeys(layers, cats)
         for layer, cat in self.cats.items():
-            if layer not in layers or not isinstance(cat, int) or cat not in (1, 2, 4) or cat > cfg.dot:
+            if layer not in layers or isinstance(cat, bool) or not isinstance(cat, int) or cat not in (1, 2, 4) or cat > cfg.dot:
                 raise ValueError(f"cats must be 1, 2 or 4 for {', '.join(sorted(layers))}, not {cat!r} for {layer}")
         if not step.jobs:
             raise ValueError("step must have a job, not only sweeps")

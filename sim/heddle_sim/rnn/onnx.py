@@ -1,11 +1,12 @@
 """The operands of ONNX's LSTM, GRU and RNN: checked, taken apart by direction and batch, and put together again."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 import numpy as np
 from heddle.rnn.layouts import CELL_FRACTION
 
-from ..arguments import check_mask
+from ..arguments import check_choice, check_mask
 from .checks import number_array
 from .reference import ACTIVATIONS, GATES, FloatLayer
 
@@ -69,12 +70,12 @@ def _activations(kind, given, directions):
     defaults = DEFAULTS[kind]
     if given is None:
         return [defaults] * directions
-    if isinstance(given, str):
+    if not isinstance(given, (list, tuple)):
         raise TypeError(f"activations must be a list of names, not {given!r}")
     known = {name.lower(): name for name in ACTIVATIONS}
     names = [known.get(str(name).lower(), name) for name in given]
     for name in names:
-        if name not in ACTIVATIONS:
+        if not isinstance(name, str) or name not in ACTIVATIONS:
             raise ValueError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
     if len(names) == len(defaults):
         names *= directions
@@ -89,10 +90,9 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
 
     Raises ``ValueError`` or ``TypeError``, which names the operand.
     """
-    if direction not in DIRECTIONS:
-        raise ValueError(f"direction must be one of {', '.join(DIRECTIONS)}, not {direction!r}")
+    check_choice("direction", direction, DIRECTIONS)
     for name, value in (("layout", layout), ("linear_before_reset", linear_before_reset)):
-        if value not in (0, 1):
+        if not isinstance(value, (bool, Integral)) or value not in (0, 1):
             raise ValueError(f"{name} must be 0 or 1, not {value!r}")
     directions, gates = 1 + (direction == "bidirectional"), len(GATES[kind])
     r = number_array("R", r, (directions, None, None), f"({directions}, {gates} * hidden, hidden)")
@@ -112,7 +112,10 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
     if np.abs(states[1]).max() > _CELL_LIMIT:
         raise ValueError(f"initial_c must have magnitudes up to {_CELL_LIMIT:g}, not {np.abs(states[1]).max():g}")
     check_mask("sequence_lens", sequence_lens)
-    lengths = np.full(batches, steps) if sequence_lens is None else np.asarray(sequence_lens)
+    try:
+        lengths = np.full(batches, steps) if sequence_lens is None else np.asarray(sequence_lens)
+    except ValueError:
+        raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {sequence_lens!r}") from None
     if lengths.dtype.kind not in "iu" or lengths.shape != (batches,) or lengths.min() < 0 or lengths.max() > steps:
         raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {lengths.tolist()}")
     p = None if p is None else number_array("P", p, (directions, 3 * hidden))

@@ -247,6 +247,9 @@ def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):
 
     A sum cannot overflow as long as elements keep to ``limits``. Raises ``ValueError`` when a range does not fit.
     """
+    for name, values in (("fractions", fractions), ("weight_scales", weight_scales)):
+        if not isinstance(values, dict | None):
+            raise TypeError(f"{name} must be a dictionary, not {type(values).__name__}")
     fractions, weight_scales = fractions or {}, weight_scales or {}
     if not isinstance(layer, FloatLayer):
         raise TypeError(f"layer must be of type FloatLayer, not {type(layer).__name__}")
