@@ -161,7 +161,7 @@ def test_a_simulation_that_is_never_made():
     (("halt", 0), TypeError, "uniform must be a dictionary of register numbers to values, not 0"),
     (("halt", {True: 1}), TypeError, "uniform register number must be an integer, not True"),
     (("halt", None, "3"), TypeError, "macs must be an integer, not '3'"), (("halt", None, -1), ValueError, "macs must be from 0 to "),
-    (("halt", None, 0, 3), ValueError, "element_bytes must be 1 or 2, not 3"),
+    (("halt", None, 0, 3), ValueError, "element_bytes must be from 1 to 2, not 3"),
     ((b"halt",), TypeError, "program must be a Program or text, not bytes"),
 ])
 def test_runs(device, arguments, error, says):
