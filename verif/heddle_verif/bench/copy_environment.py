@@ -200,14 +200,13 @@ class CopyBench:
         write, taken = dut.bank_write__request.value.to_unsigned(), dut.bank_write__grant.value.to_unsigned()
         if write:
             self.times["bank_write"].append(self.cycle)
-        one_bus = self.cfg.shared_writes == 1       # with row, data and mask on the lines of bank 0
-        assert not one_bus or write & (write - 1) == 0, f"one bank must be asked for with one bus for writes, not {write:#x}"
-        assert not self.cfg.banks_known_ahead or read & (read - 1) == 0, f"one bank must be asked for with one row for reads, not {read:#x}"
+        one_row, one_bus = self.cfg.banks_known_ahead, self.cfg.shared_writes == 1      # ports with the lines of bank 0 only
+        for asked, alone in ((read, one_row), (write, one_bus)):
+            assert not alone or asked & (asked - 1) == 0, f"one bank must be asked for at a time, not {asked:#x}"
         self.words.append([self.random.getrandbits(128) for _ in range(BANKS)])
         for b in range(BANKS):
             if read & granted & 1 << b:
-                lines = 0 if self.cfg.banks_known_ahead else b
-                address = self.port(f"bank_read__row__{lines}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
+                address = self.port(f"bank_read__row__{0 if one_row else b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
                 self.words[-1][b] = int.from_bytes(self.shared[address:address + BANK_BYTES].tobytes(), "little")
                 self.moved += 1
                 self.accesses["read"] += 1
