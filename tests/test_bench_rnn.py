@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from heddle import Config, ConfigError
 from heddle_sim.cli import bench_rnn_deepbench, main
 from heddle_sim.peers import DEEPBENCH_PEERS
 from heddle_verif.rnn_skipping import GAIN, most_cycles
@@ -22,27 +23,45 @@ def rows(capsys, *arguments):
     return json.loads(out)["rows"]
 
 
-def test_deepbench_is_above_what_is_published(capsys):
-    """Every layer, both forms of a GRU: above the peer with as many multipliers, and above the best utilization published where Ch >= L."""
+def test_deepbench_of_accepted_configurations(capsys):
+    """Only rows of a configuration that ``Config`` accepts say that they are above: of all layers, the LSTM of 256 units fits a core."""
     found = rows(capsys, "--suite", "deepbench")
     layers = len(DEEPBENCH_PEERS) + sum(peer["cell"] == "gru" for peer in DEEPBENCH_PEERS)
-    assert len(found) == 2 * layers and all(row["above"] and row["simulator"] == "cycle model" for row in found)
-    for row in found[:layers]:
-        assert (row["peer"], row["peak_macs_per_cycle"], row["load_bytes"]) == ("Brainwave", 96_000, 16)
+    row, *projected = found
+    assert (row["layer"], row["projected"], row["above"], row["load_bytes"]) == ("lstm_256x150", False, True, 16)
+    cfg = Config(**row["parameters"], rnn=True)
+    assert row["peak_macs_per_cycle"] == cfg.threads * cfg.dot == 1024 and row["tail_lanes"] == cfg.tail_lanes
+    assert cfg.threads * cfg.dot * cfg.factor_words >= 4 * 256 * 512
+    assert row["utilization"] == row["macs"] / (row["cycles"] * 1024) > row["peer_utilization"] == 0.803
+    assert all(row["simulator"] == "cycle model" for row in found) and len(projected) == 2 * layers
+    for row in projected:
+        assert (row["projected"], row["above"], row["parameters"], row["load_bytes"]) == (True, None, None, 16)
+    for row in projected[:layers]:
+        assert (row["peer"], row["peak_macs_per_cycle"]) == ("Brainwave", 96_000)
         assert row["utilization"] == row["macs"] / (row["cycles"] * 96_000) > row["peer_utilization"]
-    for row in found[layers:]:
+    for row in projected[layers:]:
         assert row["peer_utilization"] == 0.803 < row["step_utilization"] and row["hidden_cycles"] >= row["latency"]
+
+
+def test_layers_of_deepbench_that_no_core_holds():
+    """The deepest factor registers of the most lanes hold 524,288 weights."""
+    held = [(peer["cell"], peer["hidden"]) for peer in DEEPBENCH_PEERS if bench_rnn_deepbench.accepted_row(peer, peer["cell"])]
+    assert held == [("lstm", 256)]
+    for dot in (4, 8, 16):
+        Config(threads=64, dot=dot, factor_words=8192 // dot)
+        with pytest.raises(ConfigError, match="factor_words must be at most"):
+            Config(threads=64, dot=dot, factor_words=16384 // dot)
 
 
 @pytest.mark.parametrize("cell, hidden", [("lstm", 256), ("gru", 512), ("gru_linear", 512), ("lstm", 1536)])
 def test_any_count_of_multipliers(cell, hidden):
-    """Above the best utilization published at every count with Ch >= L."""
+    """Projected: above the best utilization published at every count that one sequence keeps busy, and there are many of them."""
     compared = 0
     for count in bench_rnn_deepbench.COUNTS:
-        designs = [bench_rnn_deepbench.best_design(cell, hidden, count, load) for load in (1, 2)]
-        if designs[0]["hidden_cycles"] >= designs[0]["latency"]:
+        design = bench_rnn_deepbench.best_design(cell, hidden, count)
+        if bench_rnn_deepbench.keeps_busy(design):
             macs = bench_rnn_deepbench.CELLS[cell][1] * 2 * hidden * hidden
-            assert max(macs / (design["pace"] * count) for design in designs) > 0.803, count
+            assert macs / (design["pace"] * count) > 0.803, count
             compared += 1
     assert compared >= 7
 
@@ -51,6 +70,18 @@ def test_layers_that_do_not_fit_come_from_the_cycle_model(capsys):
     found = rows(capsys, "--hidden", "4,64", "--threads", "1", *GOLDEN)
     assert [(row["hidden"], row["simulator"], row["checked"]) for row in found] == [(4, "golden", True), (64, "cycle model", False)]
     assert found[1]["cycles_per_step"] == found[1]["tile_cycles"] == 1024 and found[1]["cycles"] is None
+
+
+def test_plans_of_the_cycle_model(capsys):
+    """Published pairs at the bandwidth of the hardware and at twice as much, beside the formula [S3.8]."""
+    cycles = {}
+    for load in (16, 32):
+        assert main(["bench", "rnn-plan", "--multipliers", "65536", "--hidden", "512,1024", "--load-bytes", str(load), "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["rows"]
+        assert all(row["load_bytes"] == load for row in found) and found[0]["ep"] >= 32 == found[0]["formula_ep"]
+        cycles[load] = [(row["hidden"], row["ep"], row["cycles"], row["formula_cycles"]) for row in found[2:]]
+    assert cycles[16] == [(512, 32, 67, 43), (512, 16, 67, 64), (1024, 32, 131, 128), (1024, 16, 131, 128)]
+    assert cycles[32] == [(512, 32, 46, 43), (512, 16, 66, 64), (1024, 32, 128, 128), (1024, 16, 130, 128)]
 
 
 @pytest.mark.parametrize("options", [["--threshold", "0.05"], ["--skip-zeros"], ["--threshold", "0", "--skip-zeros"]])

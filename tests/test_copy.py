@@ -48,6 +48,9 @@ WITHIN = {
     "wide": CONFIGS["base"].without_level2(shared_memory_kib=8),
     "stores": CONFIGS["small"].replace(l2_kib=4, reductions=True),
     "far": FAR.replace(tensors=False),
+    "one_bus": CONFIGS["tiny"].replace(tensors=False, shared_writes=1),
+    "known_ahead": CONFIGS["small"].replace(copy_within=True),
+    "far_one_bus": FAR.replace(tensors=False, shared_writes=1),
 }
 
 
@@ -55,7 +58,13 @@ WITHIN = {
 def test_within(simulator, seed):
     """Copies within a memory, reductions."""
     run_bench(CopyUnit(WITHIN["narrow"]), bench="heddle_verif.bench.copy_within", cfg=WITHIN["narrow"], simulator=simulator, seed=seed,
-              parameters={"rounds": 1}, test_filter="random_mix/profile=3|memory_errors|rejected|stopping|pace")
+              parameters={"rounds": 1}, test_filter="random_mix/profile=all|memory_errors|rejected|stopping|pace")
+
+
+def test_within_on_one_bus(seed):
+    """Loads and copies within shared memory share the bus of ``shared_writes`` 1, whose lines are those of bank 0."""
+    run_bench(CopyUnit(WITHIN["one_bus"]), bench="heddle_verif.bench.copy_within", cfg=WITHIN["one_bus"], simulator="icarus", seed=seed,
+              parameters={"rounds": 1}, test_filter="random_mix/profile=banks")
 
 
 @pytest.mark.nightly

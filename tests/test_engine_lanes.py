@@ -19,12 +19,13 @@ CONFIGS = {
     "tiny": TINY,
     "dot8": TINY.replace(dot=8, thread_slots=2, fetch_words=1, factor_words=32, mm16=False, transpose=False, far_registers=True,
                          rnn_tap_registers=64),
+    "differences": TINY.replace(rnn_differences=True, mm16=False),
     "dot16": TINY.replace(dot=16, thread_slots=8, fetch_words=2, factor_words=32, wide_lanes=True),
 }
 
 
 @pytest.mark.parametrize("config", [*(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("tiny", "dot8")),
-                                    pytest.param("dot16", marks=pytest.mark.nightly)])
+                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("differences", "dot16"))])
 def test_engine_lanes(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.engine_lanes", cfg=cfg, simulator=simulator, seed=seed)

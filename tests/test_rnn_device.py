@@ -119,6 +119,22 @@ def test_several_networks(devices):
     assert stats.counters["rnn_steps"] > 0
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("far", [False, True])
+def test_one_bus_for_writes(far):
+    """With a tail of sixteen lanes a result has two banks, which one bus takes one after the other, also beside loads and stores."""
+    cfg = CONFIG.replace(name="one_bus", threads=16, thread_slots=16, shared_writes=1, axi_data_bits=128, factor_words=256,
+                         far_registers=far)
+    rng = np.random.default_rng(0)
+    with Device(cfg, memory_bytes=1 << 18) as hardware, Device(cfg, "golden", memory_bytes=1 << 18) as golden:
+        for kind, hidden, inputs, steps, batch in (("lstm", 2, 3, 1, 1), ("lstm", 20, 7, 6, 3), ("gru", 17, 5, 5, 2), ("rnn", 40, 3, 7, 2)):
+            x = rng.standard_normal((steps, batch, inputs))
+            w, r = (rng.uniform(-0.5, 0.5, (1, GATES[kind.upper()] * hidden, columns)) for columns in (inputs, hidden))
+            results, wanted = (getattr(device, kind)(x, w, r)[0] for device in (hardware, golden))
+            assert all(np.array_equal(result, expected) for result, expected in zip(results, wanted, strict=True)), kind
+            assert np.any(results[0])
+
+
 def test_wrong_image(devices):
     """An image outside of shared memory, one that is not aligned, one that is empty; the device goes on."""
     device = devices[0]

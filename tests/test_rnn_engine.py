@@ -10,15 +10,49 @@ CONFIGS = {
     "few": dict(thread_slots=4, rnn_contexts=2, rnn_differences=True),
     "one": dict(thread_slots=1, rnn_contexts=1, dot=8, rnn_tap_registers=32),
     "wide": dict(threads=16, thread_slots=16, dot=4),
+    "bus": dict(threads=16, thread_slots=16, dot=4, shared_writes=1, rnn_differences=True),     # results of two banks, one bus
+}
+# Every width of the tail with one bus and with eight; lanes near and far, with differences and without, in turn.
+VARIANTS = {
+    f"slots{slots}_writes{writes}": dict(
+        threads=16, thread_slots=slots, shared_writes=writes, far_registers=bool((index + writes) % 2),
+        dot=(4, 8, 16)[(index + writes) % 3],
+        rnn_contexts=(1, 2, 4, 8)[(index + writes) % 4], rnn_differences=bool((index // 2 + writes) % 2), rnn_tap_registers=32)
+    for index, slots in enumerate((1, 2, 4, 8, 16)) for writes in (1, 8)
 }
 
 
 @pytest.mark.verilator_nightly
-@pytest.mark.parametrize("name", ["tiny", "one", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("few", "wide"))])
+@pytest.mark.parametrize("name", ["tiny", "one", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("few", "wide", "bus"))])
 def test_engine(name, simulator, seed):
     changes = dict(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | CONFIGS[name]
     cfg = load_config("tiny").replace(**changes)
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator=simulator, seed=seed)
+
+
+def few_words(name, test, seed):
+    """One test of the bench on a small engine."""
+    cfg = load_config("tiny").replace(rnn=True, factor_words=64, shared_memory_kib=16, rnn_elements=512, **CONFIGS[name])
+    summary = run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="icarus", seed=seed, test_filter=test)
+    assert summary["tests"] == 1
+
+
+def test_results_of_two_banks_on_one_bus(seed):
+    """With sixteen lanes of the tail a result has 32 bytes: two banks, one after the other where there is one bus for writes."""
+    few_words("bus", "results", seed)
+
+
+def test_differences_of_sixteen_bits_are_exact(seed):
+    """A difference of two elements has 17 bits: a threshold of zero changes no result of the engine."""
+    few_words("bus", "jumps", seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants(name, seed):
+    cfg = load_config("tiny").replace(**dict(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | VARIANTS[name])
+    run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="verilator", seed=seed,
+              test_filter="several_contexts|results|jumps")
 
 
 @pytest.mark.nightly

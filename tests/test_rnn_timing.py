@@ -6,6 +6,7 @@ from heddle import load_config
 from heddle_sim.harness import run_bench
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.model import EngineModel
+from heddle_sim.rnn.model_plan import best_pairs, pair_cycles
 from heddle_sim.rnn.plan import best_plans, evaluate, plan, step_cycles, sweep_cycles
 from heddle_sim.rnn.shapes import shaped_step
 from heddle_sim.rnn.skipping import zero_columns
@@ -24,6 +25,15 @@ LAYERS += [("dense", 16, 8, 20, 1, 1), ("lstm", 32, 32, 4, 1, 1), ("lstm", 16, 3
 # Small layers in several contexts: a cycle decides whose turn it is.
 SMALL = [(kind, *shape) for kind in KINDS for shape in ((8, 8, 12, 4, 2), (13, 5, 12, 3, 1))] + [("dense", 9, 5, 20, 2, 1)]
 
+# On lanes and registers of presets: sizes that fill their factor registers, and small ones.
+PRESETS = {
+    "base": [("lstm", 64, 64, 4, 1, 1), ("lstm", 64, 64, 4, 2, 2), ("lstm", 128, 128, 3, 1, 1), ("lstm", 160, 200, 2, 1, 1),
+             ("gru", 128, 64, 3, 2, 1), ("linear_gru", 160, 160, 2, 1, 1), ("rnn", 256, 256, 3, 1, 1), ("rnn", 256, 256, 3, 3, 1),
+             ("peepholes", 48, 40, 4, 1, 4), ("lstm", 16, 16, 8, 1, 1)],
+    "large": [("lstm", 64, 64, 6, 1, 2), ("lstm", 128, 128, 4, 2, 1), ("lstm", 256, 240, 3, 1, 1), ("gru", 256, 200, 3, 1, 1),
+              ("linear_gru", 192, 192, 3, 2, 1), ("rnn", 256, 256, 4, 3, 1)],
+}
+
 
 def agree(layers, tolerance, simulator, seed, cfg=CFG, **options):
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_timing", cfg=cfg, simulator=simulator, seed=seed, timeout_s=800,
@@ -39,6 +49,15 @@ def test_layers(seed):
     assert len(LAYERS) >= 40
     agree(LAYERS, 0.01, "verilator", seed)
     agree(SMALL, 0.03, "verilator", seed)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("preset", PRESETS)
+def test_layers_of_presets(preset, seed):
+    """Layers up to 256 units on the lanes of presets as they are shipped."""
+    cfg = load_config(preset).without_level2()
+    assert max(layer[1] for layer in PRESETS[preset]) == 256
+    agree(PRESETS[preset], 0.01, "verilator", seed, cfg)
 
 
 @pytest.mark.nightly
@@ -86,7 +105,24 @@ def test_step_of_a_layer():
 
 
 def test_published_parallelism():
-    """What docs/recurrent.md says of each published claim [S3.8]."""
+    """What docs/recurrent.md says of each published claim, by the cycle model at the bandwidth of the hardware [S3.8]."""
+    def ends(multipliers, hidden):
+        cycles, pairs = best_pairs("lstm", hidden, multipliers)
+        return cycles, pairs[0][0], pairs[-1][0]
+
+    assert [ends(16384, hidden)[1] for hidden in (512, 1024, 1536, 2048)] == [16, 8, 8, 4]
+    assert ends(16384, 256) == (41, 128, 128) and pair_cycles("lstm", 256, 16, 1024) == 45
+    assert [ends(65536, hidden)[1] for hidden in (256, 512, 1024, 1536, 2048)] == [64, 32, 16, 32, 16]
+    assert [ends(count, 128)[1] for count in (16384, 65536)] == [128, 128]
+    cycles = {(hidden, ep, load): pair_cycles("lstm", hidden, ep, 65536 // ep, load)
+              for hidden in (512, 1024) for ep in (16, 32) for load in (16, 32)}
+    assert cycles[512, 32, 16] == cycles[512, 16, 16] == 512 * 2 // 16 + 3       # a row of input
+    assert cycles[1024, 32, 16] == cycles[1024, 16, 16] == 1024 * 2 // 16 + 3
+    assert cycles[512, 32, 32] < cycles[512, 16, 32] and cycles[1024, 32, 32] < cycles[1024, 16, 32]
+
+
+def test_published_parallelism_by_formula():
+    """The same by the formula, in which input takes no time."""
     def best(multipliers, hidden):
         found = best_plans(4, hidden, hidden, multipliers)
         return found[0].ep, found[-1].ep

@@ -113,7 +113,8 @@ class Config(DerivedParameters):
         Accumulators of each sum of a lane but the first, for the engine: a power of two from 16 to 256. They are most of what it adds to a
         lane; layers that need more have one sum a lane.
     rnn_differences : bool
-        The engine can multiply the differences of its vectors to what it multiplied before, small ones not at all.
+        The engine can multiply the differences of its vectors to what it multiplied before, small ones not at all. The lanes then
+        multiply 9 x 17 bit.
     wide_lanes : bool
         Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
 

@@ -52,7 +52,12 @@ class DerivedParameters:
     @property
     def element_bits(self):
         """Bits of an element of B as it is broadcast, signed."""
-        return 17 if self.wide_lanes else 16 if self.rnn else 9
+        return 17 if self.wide_lanes else self.engine_element_bits if self.rnn else 9
+
+    @property
+    def engine_element_bits(self):
+        """Bits of an element as the engine for recurrent networks multiplies it, signed: of two vectors, or of their difference."""
+        return 16 + self.rnn_differences
 
     @property
     def positions(self):

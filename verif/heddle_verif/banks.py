@@ -36,6 +36,9 @@ class BankMemory:
         Names of the ports, None when the design has none.
     grant_chance : float
         Chance that a bank is willing in a cycle.
+    one_write : bool
+        There is one bus for writes (``shared_writes`` 1): one bank at a time may be asked for, with row, data and mask on the lines of
+        bank 0. The lines of other banks are not looked at.
 
     Attributes
     ----------
@@ -45,9 +48,10 @@ class BankMemory:
         Called as ``on_access(kind, bank, row)`` with kind ``"read"`` or ``"write"`` for each granted access.
     """
 
-    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7):
+    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False):
         self.data = rng.integers(0, 256, size, np.uint8)
         self.grant_chance = grant_chance
+        self.one_write = one_write
         self.on_access = None
         self._dut, self._rng = dut, rng
         self._words = self.data.reshape(size // ROW_BYTES, BANKS, BANK_BYTES)
@@ -81,10 +85,13 @@ class BankMemory:
             port.data[bank].value = words[bank] if bank in words else int.from_bytes(self._rng.bytes(BANK_BYTES), "little")
 
     def _write(self, port, granted):
+        asked = int(port.request.value) if port.request.value.is_resolvable else 0
+        assert not self.one_write or asked & (asked - 1) == 0, f"one bank must be asked for with one bus for writes, not {asked:#x}"
         for bank in _bits(granted):
-            row = int(port.row[bank].value)
-            word = np.frombuffer(int(port.data[bank].value).to_bytes(BANK_BYTES, "little"), np.uint8)
-            enabled = [bool(int(port.mask[bank].value) >> byte & 1) for byte in range(BANK_BYTES)]
+            lines = 0 if self.one_write else bank
+            row = int(port.row[lines].value)
+            word = np.frombuffer(int(port.data[lines].value).to_bytes(BANK_BYTES, "little"), np.uint8)
+            enabled = [bool(int(port.mask[lines].value) >> byte & 1) for byte in range(BANK_BYTES)]
             self._words[row, bank][enabled] = word[enabled]
             self._tell("write", bank, row)
 

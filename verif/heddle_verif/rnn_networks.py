@@ -72,7 +72,7 @@ def random_task(rng, model, steps, start=0, zeros=0.0):
 
 def _held(cfg, rng):
     """Differences that wait, where there are any."""
-    return int(rng.choice([0, 1, 500, 32767])) if cfg.rnn_differences and rng.random() < 0.8 else None
+    return int(rng.choice([0, 1, 500, 32767, 65535])) if cfg.rnn_differences and rng.random() < 0.8 else None
 
 
 def random_image(cfg, rng, *, models=1, tasks=3, largest=12, longest=5, contexts=None, kinds=KINDS, cats=(1, 2, 4), starts=False):

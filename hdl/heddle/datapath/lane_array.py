@@ -26,7 +26,7 @@ def engine_members(cfg):
     return {
         "engine_active": In(1),
         "engine_step": In(engine_step_layout(cfg)),
-        "engine_word": In(signed(16)).array(cfg.dot),
+        "engine_word": In(signed(cfg.engine_element_bits)).array(cfg.dot),
         "engine_take": In(1),
     }
 
@@ -69,7 +69,7 @@ class LaneArray(Component):
     engine_active : In(1)
         With ``cfg.rnn``, as the next three: the engine owns the lanes.
     engine_step : In(engine_step_layout(cfg))
-    engine_word : In(signed(16)).array(dot)
+    engine_word : In(signed(engine_element_bits)).array(dot)
         The first ``dot / cat`` count.
     engine_take : In(1)
     registers : In(RegisterPort(cfg))

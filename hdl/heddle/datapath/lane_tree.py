@@ -6,15 +6,19 @@ from amaranth.utils import exact_log2
 
 from .reduction_tree import ReductionTree
 
-__all__ = ["ELEMENT_PRODUCT_BITS", "PRODUCT_BITS", "LaneTree", "product_bits"]
+__all__ = ["PRODUCT_BITS", "LaneTree", "element_product_bits", "product_bits"]
 
 PRODUCT_BITS = 18       # of 9 x 9 bit, signed
-ELEMENT_PRODUCT_BITS = 24       # of a signed byte and a signed element of 16 bits; the other factors with ``cfg.rnn`` give less
+
+
+def element_product_bits(cfg):
+    """Bits of a product of a signed byte and an element of the engine for recurrent networks; the other factors give less."""
+    return 8 + cfg.engine_element_bits
 
 
 def product_bits(cfg):
     """Bits of a product; with ``wide_lanes`` those of even ones are modulo 2^32."""
-    return 32 if cfg.wide_lanes else ELEMENT_PRODUCT_BITS if cfg.rnn else PRODUCT_BITS
+    return 32 if cfg.wide_lanes else element_product_bits(cfg) if cfg.rnn else PRODUCT_BITS
 
 
 class LaneTree(Component):

@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from .gates import any_of
-from .lane_tree import ELEMENT_PRODUCT_BITS, product_bits
+from .lane_tree import element_product_bits, product_bits
 from .layouts import TAP_ROW_BITS, TAPS, tap_banks, tap_layout, tap_read_bits
 from .reduction_tree import ReductionTree
 from .tap_file import TapFile
@@ -16,8 +16,8 @@ PLACES = ("source_row", "source_bank", "product_row", "product_bank")
 
 
 def tap_sum_bits(cfg):
-    """Bits of a sum of up to ``dot`` products of a signed byte and a signed element of 16 bits."""
-    return ELEMENT_PRODUCT_BITS + exact_log2(cfg.dot)
+    """Bits of a sum of up to ``dot`` products of a signed byte and a signed element of ``engine_element_bits``."""
+    return element_product_bits(cfg) + exact_log2(cfg.dot)
 
 
 class TapTree(Component):
@@ -86,7 +86,7 @@ class TapTree(Component):
         return m
 
     def _quarter(self, m, number):
-        width = ELEMENT_PRODUCT_BITS if number % 2 else product_bits(self.cfg)
+        width = element_product_bits(self.cfg) if number % 2 else product_bits(self.cfg)
         m.submodules[f"quarter_{number}"] = tree = ReductionTree(width, exact_log2(self.cfg.dot) - 2)
         m.d.comb += [element.eq(value) for element, value in zip(tree.i, list(self.i)[number::4], strict=True)]
         return tree.root

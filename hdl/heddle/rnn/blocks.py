@@ -22,7 +22,7 @@ class BlockWalk(Component):
     sweep : In(chosen_sweep_layout(cfg))
         What the column at ``i`` belongs to.
     step : Out(engine_step_layout(cfg))
-    word : Out(signed(16)).array(dot)
+    word : Out(signed(engine_element_bits)).array(dot)
         Element x of the column group.
     take : Out(1)
     """
@@ -33,7 +33,7 @@ class BlockWalk(Component):
             "i": In(stream.Signature(column_layout(cfg))),
             "sweep": In(chosen_sweep_layout(cfg)),
             "step": Out(engine_step_layout(cfg)),
-            "word": Out(signed(16)).array(cfg.dot),
+            "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot),
             "take": Out(1),
         })
 

@@ -1,6 +1,6 @@
 """Reads the vectors column by column."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
@@ -17,7 +17,8 @@ __all__ = ["ColumnReader", "column_layout"]
 
 def column_layout(cfg):
     """A column group: ``dot / cat`` elements, zeros behind them, and the factor word of its first block."""
-    return data.StructLayout({"elements": data.ArrayLayout(16, cfg.dot), "weight": cfg.factor_address_bits, "first": 1})
+    elements = data.ArrayLayout(signed(cfg.engine_element_bits), cfg.dot)
+    return data.StructLayout({"elements": elements, "weight": cfg.factor_address_bits, "first": 1})
 
 
 class ColumnReader(Component):

@@ -5,7 +5,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from .rounding import add_carry, saturate
+from .rounding import add_carry
 
 __all__ = ["Differences", "choose_group"]
 
@@ -38,7 +38,8 @@ class Differences(Component):
     held : In(16)
         Unsigned.
     i : In(signed(16)).array(vector_lanes)
-    o : Out(signed(16)).array(vector_lanes)
+    o : Out(signed(17)).array(vector_lanes)
+        Exact: the difference of any two elements.
     """
 
     def __init__(self, cfg):
@@ -47,7 +48,7 @@ class Differences(Component):
         super().__init__({
             "read": In(1), "word": In(exact_log2(cfg.rnn_elements) - bits), "place": In(bits), "cat": In(2),
             "fresh": In(1), "take": In(1), "held": In(16),
-            "i": In(signed(16)).array(cfg.vector_lanes), "o": Out(signed(16)).array(cfg.vector_lanes),
+            "i": In(signed(16)).array(cfg.vector_lanes), "o": Out(signed(cfg.engine_element_bits)).array(cfg.vector_lanes),
         })
 
     def elaborate(self, platform):
@@ -71,11 +72,10 @@ class Differences(Component):
         return m
 
     def _beyond(self, m, lane, difference):
-        """The difference, saturated, or zero if it is not beyond ``held``."""
-        difference, _ = saturate(m, difference, 16, f"difference_{lane}")
+        """The difference of 17 bits, or zero if it is not beyond ``held``."""
         # |difference| - held - 1, the magnitude of a negative one by its complement and a carry
         beyond = Signal(signed(18), name=f"beyond_{lane}")
         sign = difference[-1]
-        magnitude = Cat(difference.as_unsigned() ^ sign.replicate(16), 0).as_signed()
+        magnitude = Cat(difference[:-1] ^ sign.replicate(16), 0).as_signed()
         m.d.comb += beyond.eq(add_carry(magnitude, (~Cat(self.held, 0)).as_signed(), sign))
         return Mux(beyond[-1], 0, difference)

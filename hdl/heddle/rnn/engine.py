@@ -60,7 +60,7 @@ class RecurrentEngine(Component):
         super().__init__({
             "start": In(1), "address": In(32), "stop": In(1), "busy": Out(1),
             "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
-            "step": Out(engine_step_layout(cfg)), "word": Out(signed(16)).array(cfg.dot), "take": Out(1),
+            "step": Out(engine_step_layout(cfg)), "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot), "take": Out(1),
             "read": Out(1), "read_register": Out(8), "read_group": Out(range(cfg.thread_groups)), "read_tap": Out(2),
             "read_data": In(32).array(cfg.tail_lanes),
             "error": Out(recurrent_error_layout),

@@ -14,8 +14,11 @@ __all__ = ["OutputWriter"]
 class OutputWriter(Component):
     """Writes ``tail_lanes`` elements at a time to one bank of shared memory, or to two neighbours where they are more than a bank's word.
 
-    An item is taken when its banks have granted it: one a cycle where they do. What would lie outside of shared memory is dropped and
-    reported at ``fault``, with its address, until ``stop``. Reset forgets the item at hand.
+    An item is taken when its banks have granted it. What would lie outside of shared memory is dropped and reported at ``fault``, with its
+    address, until ``stop``. Reset forgets the item at hand.
+
+    Throughput: one item a cycle where the banks grant. With ``cfg.shared_writes`` 1 the second bank is asked for after the grant of the
+    first, so that an item of two banks takes two cycles.
 
     Members
     -------
@@ -36,10 +39,11 @@ class OutputWriter(Component):
         m = Module()
         cfg = self.cfg
         count = 2 * cfg.tail_lanes                          # bytes
+        one_bus = cfg.shared_writes == 1 and count > BANK_BYTES
         address, elements = self.i.payload.address, Cat(self.i.payload.elements)
         bank, row = address[4:7], address[7:7 + cfg.row_bits]
         first, second = Signal(BANKS), Signal(BANKS)        # one hot; the second may be none
-        written, rest, outside = Signal(BANKS), Signal(BANKS), Signal()
+        written, rest, asked, outside = Signal(BANKS), Signal(BANKS), Signal(BANKS), Signal()
         end = Signal(len(address) + 1)
         word = elements[:128] if count >= BANK_BYTES else elements.replicate(BANK_BYTES // count)
         mask = (1 << BANK_BYTES) - 1 if count >= BANK_BYTES else ((1 << count) - 1) << address[:4]
@@ -47,14 +51,16 @@ class OutputWriter(Component):
             end.eq(address + count), outside.eq(end > cfg.shared_bytes),
             first.eq(1 << bank), second.eq(Cat(first[-1], first[:-1]) if count > BANK_BYTES else 0),
             rest.eq((first | second) & ~written),
-            self.bank.request.eq(Mux(self.i.valid & ~outside, rest, 0)),
-            self.i.ready.eq(outside | ((rest & ~self.bank.grant) == 0)),
+            asked.eq(Mux(written.any(), second, first) if one_bus else rest),
+            self.bank.request.eq(Mux(self.i.valid & ~outside, asked, 0)),
+            self.i.ready.eq(outside | ((rest & ~(asked & self.bank.grant)) == 0)),
         ]
         for index in range(BANKS):
-            wraps = second[index] & first[-1] if index == 0 else 0
+            is_second = written.any() if one_bus else second[index]
+            wraps = is_second & first[-1] if one_bus or index == 0 else 0
             m.d.comb += [
                 self.bank.row[index].eq(row + wraps), self.bank.mask[index].eq(mask),
-                self.bank.data[index].eq(Mux(second[index], elements[128:], word) if count > BANK_BYTES else word),
+                self.bank.data[index].eq(Mux(is_second, elements[128:], word) if count > BANK_BYTES else word),
             ]
         with m.If(self.i.valid):
             m.d.sync += written.eq(Mux(self.i.ready, 0, written | (self.bank.request & self.bank.grant)))

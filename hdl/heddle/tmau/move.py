@@ -79,10 +79,15 @@ class Mover(Component):
         return m
 
     def _banks(self, m, port, mine, out):
-        """Each bank is that of loads and stores where they ask for it. Returns whether the mover had to wait for another unit."""
-        m.d.comb += out.request.eq(port.request | mine.request)
+        """Each bank is that of loads and stores where they ask for it. A port that asks for one bank at a time, on the lines of bank 0, is
+        theirs where they ask for any: of writes with ``shared_writes`` 1, of reads with ``banks_known_ahead``. Returns whether the mover
+        had to wait for another unit."""
+        first_banks = port.request
+        if self.cfg.banks_known_ahead if out is self.o_bank_read else self.cfg.shared_writes == 1:
+            first_banks = port.request.any().replicate(BANKS)
+        m.d.comb += out.request.eq(port.request | (mine.request & ~first_banks))
         for bank in range(BANKS):
-            first = port.request[bank]
+            first = first_banks[bank]
             m.d.comb += [port.grant[bank].eq(out.grant[bank] & first), mine.grant[bank].eq(out.grant[bank] & ~first)]
             for name in ("row", "data", "mask"):
                 if hasattr(port, name):
@@ -91,7 +96,7 @@ class Mover(Component):
                         m.d.comb += [inner[bank].eq(outer[bank]), mine.data[bank].eq(outer[bank])]
                     else:
                         m.d.comb += outer[bank].eq(Mux(first, inner[bank], getattr(mine, name)[bank]))
-        return (mine.request & ~port.request & ~out.grant).any()
+        return (mine.request & ~first_banks & ~out.grant).any()
 
     def _global(self, m, mover):
         """Loads and stores are client 0, with tags that leave the top bit zero."""

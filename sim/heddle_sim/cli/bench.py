@@ -4,7 +4,7 @@ heddle bench gemm                  a list of shapes, or one with --m --n --k; --
 heddle bench merge                 what merges gain for products of few rows
 heddle bench copy                  boxes of tensors: rows, ranks, modes, swizzles, strides; --quick: some of them
 heddle bench conv                  convolutions of one image
-heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the model of a step
+heddle bench rnn-plan              parallelism of elements and rows for vector sizes, by the cycle model and by formula
 heddle bench rnn                   recurrent layers: --hidden, --threads, --skip-zeros, --threshold; --suite deepbench: beside published
                                    figures; --suite skipping: a small network on 8 multipliers, elements that hardly changed left out;
                                    --suite rnnoise --weights FILE: frames of RNNoise, alone and in several streams
@@ -60,14 +60,17 @@ def add_arguments(parser):
     gemm.add_argument("--dtype", default="int8", choices=DTYPES, help="type of both operands (default int8)")
     merge = what.add_parser("merge", help="gain of merges")
     gather = what.add_parser("gather", help="bank conflicts of plain and swizzled layouts of shared memory")
-    copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency (the configuration gets tensors)")
-    conv = what.add_parser("conv", help="convolutions (the configuration gets tensors)")
+    copy = what.add_parser("copy", help="copies of boxes of tensors: part of the bus, latency")
+    conv = what.add_parser("conv", help="convolutions")
     rnn = add_rnn(what)
-    plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the model of a step")
+    plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
     plans.add_argument("--hidden", type=numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
-    plans.add_argument("--latency", type=positive, default=LATENCY, help=f"from the last product to the next vector (default {LATENCY})")
-    plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP as a drawing")
+    plans.add_argument("--latency", type=positive, default=LATENCY,
+                       help=f"of the formula, from the last product to the next vector (default {LATENCY})")
+    plans.add_argument("--load-bytes", type=positive, default=16, help="of the cycle model, bytes of input a cycle (default 16, as the "
+                       "hardware)")
+    plans.add_argument("--svg", metavar="FILE", help="write utilisation over EP by the formula as a drawing")
     add_json(plans)
     for parser, points in ((copy, "points of the sweep"), (conv, "of them")):
         parser.add_argument("--quick", action="store_true", help=f"a few {points}")
@@ -153,7 +156,7 @@ def _rnn_plan(options):
     for name, values in (("multipliers", options.multipliers), ("hidden", options.hidden)):
         if min(values) < 1 or name == "multipliers" and any(value & (value - 1) for value in values):
             raise UsageError(f"--{name} must be {'powers of two' if name == 'multipliers' else 'positive'}, not {values}")
-    print_plans(options, plan_rows(options.multipliers, options.hidden, options.latency))
+    print_plans(options, plan_rows(options.multipliers, options.hidden, options.latency, options.load_bytes))
     if options.svg:
         Path(options.svg).write_text(plan_svg(options.multipliers, options.hidden, options.latency))
 

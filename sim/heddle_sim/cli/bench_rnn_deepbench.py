@@ -1,42 +1,41 @@
-"""DeepBench's recurrent layers beside published figures: by the cycle model of the engine at the multiplier counts of the peers, on the
-hardware where a configuration holds the weights [S3.8]."""
+"""DeepBench's recurrent layers beside published figures: by the cycle model of the engine, on the hardware where a configuration holds
+the weights, and projected to multipliers that no configuration has [S3.8]."""
+
+from heddle.constants import BANK_BYTES
 
 from ..peers import BEST_UTILIZATION, DEEPBENCH_PEERS
 from ..rnn.model import EngineModel
+from ..rnn.model_plan import accepted_designs, pace, tail_widths
 from ..rnn.plan import LATENCY, evaluate, sweep_cycles
 from ..rnn.shapes import ModelConfig, shaped_step
 from ..rnn.timing import task_cycles
 from .bench_rnn import CELLS, layer_row
 from .common import print_rows
 
-__all__ = ["COUNTS", "best_design", "deepbench_rows", "holds_layers", "print_deepbench"]
+__all__ = ["COUNTS", "accepted_row", "best_design", "deepbench_rows", "holds_layers", "keeps_busy", "print_deepbench"]
 
-COUNTS = tuple(1 << exponent for exponent in range(6, 17))      # multipliers, where a layer is compared with the best utilization published
+COUNTS = tuple(1 << exponent for exponent in range(6, 17))      # multipliers of the projections
 _FORMS = {"lstm": ("lstm",), "gru": ("gru", "gru_linear")}
 _LARGEST_EP = 4096
 _TRIED = 20                 # designs with the fewest cycles by formula that the cycle model decides between
-_PACE_STEPS = 8, 16
+_PARAMETERS = ("threads", "dot", "thread_slots", "factor_words")        # of an accepted configuration, with its defaults for the others
 
 
 def deepbench_rows(device=None, golden=None, seed=0):
-    """Rows of all layers (both forms of a GRU), each with the figure that it is compared with, and whether it is ``above``.
+    """Rows of all layers (both forms of a GRU), each beside a published figure.
 
-    First by the cycle model with as many multipliers as each peer has. Then with the largest power of two of multipliers with which the
-    products of the hidden vector take at least as long as a step waits for it (Ch >= L), beside the best utilization published for any
-    batch; that is compared with ``step_utilization``, of a step among others, as one layer has a single step.
-    ``device``: a device on which layers that its configuration holds are run, results compared with those of ``golden``.
+    First the layers whose weights fit a core of a configuration that ``Config`` accepts, on the one with the fewest cycles, by the cycle
+    model: ``above`` says whether the utilization of all steps is above the best that is published for any batch. All others are
+    ``projected``: no configuration has their lanes, and ``above`` is None. They are with as many multipliers as each peer has, then with
+    the largest power of two of multipliers that one sequence keeps busy. ``device``: a device on which layers that its configuration
+    holds are run, results compared with those of ``golden``.
     """
-    rows = []
-    for peer in DEEPBENCH_PEERS:
-        for cell in _FORMS[peer["cell"]]:
-            rows.append(_row(peer, cell, best_design(cell, peer["hidden"], peer["multipliers"]), peer))
-    for peer in DEEPBENCH_PEERS:
-        for cell in _FORMS[peer["cell"]]:
-            rows.append(_row(peer, cell, _largest(cell, peer["hidden"]), BEST_UTILIZATION, "step_utilization"))
-    if device:
-        for peer in DEEPBENCH_PEERS:
-            for cell in _FORMS[peer["cell"]]:
-                rows += _measured(device, golden, peer, cell, seed)
+    layers = [(peer, cell) for peer in DEEPBENCH_PEERS for cell in _FORMS[peer["cell"]]]
+    rows = [row for layer in layers if (row := accepted_row(*layer))]
+    rows += [_row(peer, cell, best_design(cell, peer["hidden"], peer["multipliers"]), peer) for peer, cell in layers]
+    rows += [_row(peer, cell, _largest(cell, peer["hidden"]), BEST_UTILIZATION) for peer, cell in layers]
+    for layer in layers if device else ():
+        rows += _measured(device, golden, *layer, seed)
     return rows
 
 
@@ -58,47 +57,63 @@ def _measured(device, golden, peer, cell, seed):
     if row["simulator"] == "cycle model":
         return []
     names = {"suite": "deepbench", "layer": f"{cell}_{hidden}x{row['steps']}"}
-    return [names | row | _compared(BEST_UTILIZATION, row["utilization"] if row["utilization"] is not None else 0.0)]
+    compared = _compared(BEST_UTILIZATION, row["utilization"] if row["utilization"] is not None else 0.0)
+    return [names | row | {"projected": False, "load_bytes": BANK_BYTES} | compared]
 
 
 def _compared(peer, utilization):
+    """``utilization`` None: nothing is compared."""
     return {"peer": peer["peer"], "peer_utilization": peer["utilization"], "peer_source": peer["source"],
-            "above": utilization > peer["utilization"]}
+            "above": None if utilization is None else utilization > peer["utilization"]}
+
+
+def accepted_row(layer, cell):
+    """The row of the accepted configuration with the fewest cycles for all steps; None where the weights fit none."""
+    hidden, steps = layer["hidden"], layer["steps"]
+    best = min(accepted_designs(cell, hidden), key=lambda model: task_cycles(model.cfg, [(model, steps)], 1), default=None)
+    if best is None:
+        return None
+    cfg, cat = best.cfg, best.cats["y"]
+    return _row(layer, cell, _design(best, cell, hidden, cfg.dot // cat, cfg.threads * cat, cfg.threads * cfg.dot), BEST_UTILIZATION, cfg)
+
+
+def keeps_busy(design):
+    """A step waits for nothing: the products of the hidden vector take as long as the first of them is on its way (Ch >= L), and all
+    products as long as a row of input takes to come."""
+    return design["hidden_cycles"] >= design["latency"] and design["pace"] == design["tile_cycles"]
 
 
 def _largest(cell, hidden):
-    """The best design with the largest of ``COUNTS`` with which Ch >= L. Input comes 16 bytes a cycle, or 32 where it is waited for."""
+    """The best design with the largest of ``COUNTS`` that a sequence alone keeps busy."""
     for count in reversed(COUNTS):
-        for load in (1, 2):
-            design = best_design(cell, hidden, count, load)
-            if design["pace"] == design["tile_cycles"]:
-                break
-        if design["hidden_cycles"] >= design["latency"]:
-            return design
+        design = best_design(cell, hidden, count)
+        if keeps_busy(design):
+            break
     return design
 
 
-def _row(layer, cell, design, peer, compared="utilization"):
-    """A row of the cycle model, with all steps of the layer."""
+def _row(layer, cell, design, peer, accepted=None):
+    """A row of the cycle model, with all steps of the layer; ``accepted``: on this configuration, else projected."""
     hidden, steps, model = layer["hidden"], layer["steps"], design["model"]
     macs = CELLS[cell][1] * 2 * hidden * hidden
     cycles = task_cycles(model.cfg, [(model, steps)], 1)
     peak = design["multipliers"]
     row = {"suite": "deepbench", "layer": f"{cell}_{hidden}x{steps}", "cell": cell, "hidden": hidden, "inputs": hidden, "threads": 1,
            "steps": steps, "ep": design["ep"], "vp": design["vp"], "tail_lanes": model.cfg.tail_lanes, "simulator": "cycle model",
-           "load_bytes": model.cfg.load_bytes, "cycles": cycles, "cycles_per_step": design["pace"], "latency": design["latency"],
+           "load_bytes": getattr(model.cfg, "load_bytes", BANK_BYTES), "cycles": cycles, "cycles_per_step": design["pace"],
+           "latency": design["latency"],
            "hidden_cycles": design["hidden_cycles"], "macs": macs * steps, "peak_macs_per_cycle": peak,
            "utilization": macs * steps / (peak * cycles), "step_utilization": macs / (peak * design["pace"]),
-           "tile_efficiency": design["tile_efficiency"], "checked": False}
-    return row | _compared(peer, row[compared])
+           "tile_efficiency": design["tile_efficiency"], "projected": accepted is None,
+           "parameters": {name: getattr(accepted, name) for name in _PARAMETERS} if accepted else None, "checked": False}
+    return row | _compared(peer, row["utilization"] if accepted else None)
 
 
-def best_design(cell, hidden, multipliers, load=1):
-    """The design with the fewest cycles a step: a dictionary. ``load``: words of 16 bytes of input that come in a cycle, 1 in the
-    hardware."""
+def best_design(cell, hidden, multipliers):
+    """The design with the fewest cycles a step of all that the cycle model takes, whether ``Config`` does or not: a dictionary."""
     step, tried = shaped_step(cell, hidden, hidden), []
-    for ep, vp, tail in _designs(cell, hidden, multipliers, sum(len(job.operations) for job in step.jobs)):
-        cfg = ModelConfig(name="model", threads=vp, dot=ep, thread_slots=tail, rnn=True, load_bytes=16 * load)
+    for ep, vp, tail in _designs(cell, hidden, multipliers, step):
+        cfg = ModelConfig(name="model", threads=vp, dot=ep, thread_slots=tail, rnn=True)
         tried.append((evaluate(CELLS[cell][1], hidden, hidden, multipliers, ep, vp), cfg))
     best = None
     for formula, cfg in sorted(tried, key=lambda pair: (pair[0].cycles, pair[1].tail_lanes))[:_TRIED]:
@@ -106,27 +121,28 @@ def best_design(cell, hidden, multipliers, load=1):
             model = EngineModel(cfg, step)
         except ValueError:      # more blocks of rows than a sweep has
             continue
-        few, many = (task_cycles(cfg, [(model, steps)], 1) for steps in _PACE_STEPS)
-        pace = (many - few) / (_PACE_STEPS[1] - _PACE_STEPS[0])
-        if best is None or pace < best["pace"]:
-            hidden_cycles = sweep_cycles(CELLS[cell][1], hidden, hidden, cfg.dot, cfg.threads)[1]
-            latency = (1 + (cell == "gru")) * (LATENCY + (cfg.dot - 1).bit_length())
-            best = {"pace": pace, "model": model, "multipliers": multipliers, "ep": cfg.dot, "vp": cfg.threads, "latency": latency,
-                    "hidden_cycles": hidden_cycles, "tile_cycles": formula.tile_cycles,
-                    "tile_efficiency": formula.tile_efficiency}
+        design = _design(model, cell, hidden, cfg.dot, cfg.threads, multipliers)
+        if best is None or design["pace"] < best["pace"]:
+            best = design
         if best["pace"] <= formula.cycles:      # the others take no fewer
             break
     return best
 
 
-def _designs(cell, hidden, multipliers, operations):
+def _design(model, cell, hidden, ep, vp, multipliers):
+    """What a row says of a model with so many elements and rows a cycle."""
+    cx, ch = sweep_cycles(CELLS[cell][1], hidden, hidden, ep, vp)
+    return {"pace": pace(model), "model": model, "multipliers": multipliers, "ep": ep, "vp": vp,
+            "latency": (1 + (cell == "gru")) * (LATENCY + (ep - 1).bit_length()), "hidden_cycles": ch, "tile_cycles": cx + ch,
+            "tile_efficiency": evaluate(CELLS[cell][1], hidden, hidden, multipliers, ep, vp).tile_efficiency}
+
+
+def _designs(cell, hidden, multipliers, step):
     """(EP, VP, lanes of the tail): the tail takes the operations of a step in Cx + Ch cycles, or is two or four times as wide."""
     rows, ep = CELLS[cell][1] * hidden, 1
     while ep <= min(_LARGEST_EP, multipliers // 8):
         lanes = multipliers // ep
-        cycles = 2 * -(-rows // lanes) * -(-hidden // ep)
-        rate = _power(-(-operations * hidden // cycles))
-        for tail in sorted({min(rate * factor, _power(hidden)) for factor in (1, 2, 4)}):
+        for tail in tail_widths(step, hidden, 2 * -(-rows // lanes) * -(-hidden // ep)):
             groups = CELLS[cell][1] * -(-hidden // tail)
             if lanes >= tail:
                 blocks = -(-groups // (lanes // tail))
@@ -134,12 +150,7 @@ def _designs(cell, hidden, multipliers, operations):
         ep *= 2
 
 
-def _power(value):
-    """The next power of two."""
-    return 1 << (value - 1).bit_length()
-
-
 def print_deepbench(options, config, rows):
     columns = ["layer", "simulator", "peak_macs_per_cycle", "ep", "vp", "tail_lanes", "cycles_per_step", "cycles", "utilization",
-               "step_utilization", "peer", "peer_utilization", "above", "checked"]
+               "step_utilization", "projected", "peer", "peer_utilization", "above", "checked"]
     print_rows(options, "rnn", config, rows, dict.fromkeys(columns) | {"peak_macs_per_cycle": "multipliers"})

@@ -43,7 +43,7 @@ class Sums:
         return self.taps[tap] if tap else self.products
 
     def step(self, step, elements):
-        """One step with the ``dot / cat`` int16 elements of a column group; sums are modulo 2^32."""
+        """One step with the ``dot / cat`` elements of a column group; sums are modulo 2^32."""
         taps = 1 << step.cat
         weights = self.factors[:, step.factor_word].view(np.int8).astype(np.int64)
         for tap in range(taps):
@@ -57,7 +57,7 @@ class Sums:
 def sweep_steps(vector, *, dot, cat, blocks, weight, product, bias=0, start=Start.CONTINUE):
     """The steps of a sweep with the elements of each, in order: column group after column group, block after block.
 
-    ``cat`` is log2 as above, ``vector`` an int16 array of whole column groups.
+    ``cat`` is log2 as above, ``vector`` an integer array of whole column groups.
     """
     width = dot >> cat
     for column, elements in enumerate(np.asarray(vector).reshape(-1, width)):

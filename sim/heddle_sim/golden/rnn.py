@@ -205,12 +205,12 @@ class _Context:
             registers[:, targets % size] = _wrap32(before + sums[:, :, tap])
 
     def _differences(self, sweep, vector, fresh):
-        """Differences to what was sent; small ones are zero."""
+        """Differences to what was sent, 17 bits; small ones are zero."""
         first = self.element_base + sweep.sent
         sent = self.state.sent[first:first + len(vector)]
         if fresh:
             sent[:] = 0
-        difference = np.clip(vector - sent, -1 << 15, (1 << 15) - 1)
+        difference = vector - sent
         difference[np.abs(difference) <= sweep.held] = 0
         sent += difference
         return difference

@@ -40,8 +40,7 @@ class Network:
         Elements that are zero take no time of the multipliers, if all of their column are: see docs/recurrent.md.
     threshold : float, optional
         Elements of vectors that differ by less than this from what was multiplied of them before count as that, and take no time of the
-        multipliers. Zero changes no result, but where an element changes by half of the 16-bit range or more. The configuration must
-        have ``rnn_differences``.
+        multipliers. Zero changes no bit of any result. The configuration must have ``rnn_differences``.
     """
 
     def __init__(self, reverse=False, cats=None, skip_zeros=False, threshold=None):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .model import EngineModel
 from .timing import task_cycles
 
-__all__ = ["LATENCY", "Plan", "best_plans", "choose_cats", "evaluate", "plan", "step_cycles", "sweep_cycles"]
+__all__ = ["LATENCY", "Plan", "best_plans", "choose_cats", "evaluate", "plan", "powers_of_two", "step_cycles", "sweep_cycles"]
 
 LATENCY = 22                # without the levels of the adder tree: of the engine, LSTM and GRU, from sweep to sweep (``timing``)
 _CATS = (1, 2, 4)
@@ -68,10 +68,13 @@ class Plan:
 
 def _candidates(rows, multipliers):
     """All (EP, VP) that are powers of two with VP <= G·h and VP·EP <= N_PE, EP as large as VP allows."""
-    vp = 1
-    while vp <= rows and vp <= multipliers:
+    for vp in powers_of_two(min(rows, multipliers)):
         yield multipliers // vp, vp
-        vp *= 2
+
+
+def powers_of_two(largest):
+    """1, 2, 4 … up to ``largest``."""
+    return [1 << exponent for exponent in range(largest.bit_length())]
 
 
 def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATENCY, order="columns", products=1):

@@ -1,7 +1,7 @@
 """Cycle model of the engine: sweeps, columns, jobs of the tail and contexts, with the latencies of its units (docs/units/rnn.md).
 
 It follows the order of events, not every cycle, so that large layers take no longer than small ones with as many columns. Not modelled:
-writers that wait for banks.
+writers that wait for banks, also where a result of two banks takes two cycles (``shared_writes`` 1).
 
 Which columns are left out depends on the data: tasks of a model with ``skip_zeros`` say it (``skipping.zero_columns``), and ``run_cycles``
 finds it out. Where they do not, all columns count, which is the longest that they can take.

@@ -200,19 +200,23 @@ class CopyBench:
         write, taken = dut.bank_write__request.value.to_unsigned(), dut.bank_write__grant.value.to_unsigned()
         if write:
             self.times["bank_write"].append(self.cycle)
+        one_row, one_bus = self.cfg.banks_known_ahead, self.cfg.shared_writes == 1      # ports with the lines of bank 0 only
+        for asked, alone in ((read, one_row), (write, one_bus)):
+            assert not alone or asked & (asked - 1) == 0, f"one bank must be asked for at a time, not {asked:#x}"
         self.words.append([self.random.getrandbits(128) for _ in range(BANKS)])
         for b in range(BANKS):
             if read & granted & 1 << b:
-                address = self.port(f"bank_read__row__{b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
+                address = self.port(f"bank_read__row__{0 if one_row else b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
                 self.words[-1][b] = int.from_bytes(self.shared[address:address + BANK_BYTES].tobytes(), "little")
                 self.moved += 1
                 self.accesses["read"] += 1
             self.port(f"bank_read__data__{b}").value = self.words[0][b]
         for b in range(BANKS):
             if write & taken & 1 << b:
-                address = self.port(f"bank_write__row__{b}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
-                mask = self.port(f"bank_write__mask__{b}").value.to_unsigned()
-                value = self.port(f"bank_write__data__{b}").value.to_unsigned().to_bytes(BANK_BYTES, "little")
+                lines = 0 if one_bus else b
+                address = self.port(f"bank_write__row__{lines}").value.to_unsigned() * ROW_BYTES + b * BANK_BYTES
+                mask = self.port(f"bank_write__mask__{lines}").value.to_unsigned()
+                value = self.port(f"bank_write__data__{lines}").value.to_unsigned().to_bytes(BANK_BYTES, "little")
                 for i in range(BANK_BYTES):
                     if mask >> i & 1:
                         self.shared[address + i] = value[i]

@@ -30,6 +30,7 @@ class EngineBench(MatrixBench):
         self.model = Sums(self.products, self.factors, self.cfg.rnn_tap_registers)
         self.step_layout = engine_step_layout(self.cfg)
         self.latency = 4 + exact_log2(self.cfg.dot)
+        self.limit = 1 << self.cfg.engine_element_bits - 1      # of elements
         self.engine, self.due = deque(), deque()
         self.word, self.taken, self.cat = [0] * self.cfg.dot, None, 0
         self.driven = self.engine_steps = self.early_reads = 0
@@ -114,8 +115,8 @@ class EngineBench(MatrixBench):
         assert not self.due
 
     def random_word(self):
-        extreme = self.random.random() < 0.2
-        return self.rng.choice([-32768, 32767], self.cfg.dot) if extreme else self.rng.integers(-32768, 32768, self.cfg.dot)
+        extreme, limit = self.random.random() < 0.2, self.limit
+        return self.rng.choice([-limit, limit - 1], self.cfg.dot) if extreme else self.rng.integers(-limit, limit, self.cfg.dot)
 
     async def compare(self):
         await super().compare()
@@ -152,13 +153,13 @@ class EngineBench(MatrixBench):
         choose, cfg = self.random, self.cfg
         cat = choose.randrange(3)
         columns, blocks = choose.randrange(1, 6), choose.choice([1, 1, 2, 3, 4, 5])
-        vector = self.rng.integers(-32768, 32768, columns * (cfg.dot >> cat))
+        vector = self.rng.integers(-self.limit, self.limit, columns * (cfg.dot >> cat))
         weight = choose.randrange(ACCESS_WORDS, cfg.factor_words - columns * blocks)
         product, bias = choose.randrange(0, 24), choose.randrange(32, 56)
         last = None
         for step, elements in sweep_steps(vector, dot=cfg.dot, cat=cat, blocks=blocks, weight=weight, product=product, bias=bias,
                                           start=choose.choice(list(Start))):
-            word = np.concatenate([elements, self.rng.integers(-32768, 32768, cfg.dot - len(elements))])
+            word = np.concatenate([elements, self.rng.integers(-self.limit, self.limit, cfg.dot - len(elements))])
             new = last is None or (elements is not last)
             yield step, cat, word if new else None
             last = elements

@@ -6,6 +6,8 @@ from cocotb.triggers import RisingEdge
 from heddle_sim.bench_process import bench_config, bench_parameters
 from heddle_sim.golden.rnn import EngineState, engine_run
 from heddle_sim.rnn.image import build_image
+from heddle_sim.rnn.model import EngineModel
+from heddle_sim.rnn.task import Task
 
 from ..banks import BankMemory
 from ..engine_system import EngineSystem, with_lanes
@@ -21,7 +23,8 @@ class EngineBench(Bench):
     def __init__(self, dut, grant_chance=0.7):
         super().__init__(dut, EngineSystem(_config()), idle_limit=1 << 30)
         self.cfg = _config()
-        self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance)
+        self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance,
+                                 one_write=self.cfg.shared_writes == 1)
         self.state = EngineState.for_config(self.cfg)
         self.skipped = self.steps = 0
 
@@ -113,6 +116,35 @@ async def several_contexts(dut):
     await bench.start()
     for _ in range(6):
         await bench.check(random_image(bench.cfg, bench.rng, models=2, tasks=int(bench.rng.integers(2, 7)), starts=True))
+    bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+async def results(dut):
+    """Layers of one group of elements, and of several, whose results lie in all banks."""
+    bench = EngineBench(dut)
+    await bench.start()
+    for kind, size, steps in (("lstm", 2, 1), ("rnn", 40, 6)):
+        model = random_model(bench.cfg, bench.rng, kind, 3, size)
+        await bench.check(build_image(bench.cfg, [random_task(bench.rng, model, steps)]))
+    bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms", skip=not getattr(bench_config(), "rnn_differences", False))
+async def jumps(dut):
+    """Differences of elements that go from end to end of 16 bits are exact: with none held, results are those of all elements."""
+    bench = EngineBench(dut)
+    await bench.start()
+    for kind, cat in (("lstm", 1), ("gru", 2), ("rnn", 4)):
+        plain = random_model(bench.cfg, bench.rng, kind, 3, 5, cat)
+        rows = {"x": bench.rng.choice(np.array([-32768, 32767], np.int16), (4, 3))}
+        results = []
+        for model in (plain, EngineModel(bench.cfg, plain.step, cat, held=0)):
+            image = build_image(bench.cfg, [Task(model, rows)])
+            await bench.check(image)
+            results.append(image.results(bench.memory.data)[0].outputs)
+        for name, values in results[0].items():
+            assert np.array_equal(values, results[1][name]), f"{kind} cat {cat}: {name} must be {values}, not {results[1][name]}"
     bench.finish()
 
 
