@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from .counters import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
 from .front.fetch import program_write_layout
 from .front.unit import FrontEnd
-from .layouts import ErrorStream, GlobalPort
+from .layouts import PC_BITS, ErrorStream, GlobalPort
 from .matrix.unit import MatrixUnit
 from .memory.arbiter import GlobalArbiter
 from .memory.barriers import Barriers
@@ -32,8 +32,8 @@ class Core(Component):
     -------
     core
         Number of the core; constant.
-    i_program, entry, host_write, host_index, host_data
-        Program and uniform registers, set by the host while no program runs.
+    i_program, program_end, entry, host_write, host_index, host_data
+        Program, its end (see ``Fetch``) and uniform registers, set by the host while no program runs.
     start, stop
         Begin a run (one cycle); end it at the next instruction.
     wait_timeout
@@ -44,6 +44,8 @@ class Core(Component):
         Likewise: see ``Issue``.
     ended, idle
         The program has ended; no unit has work left and every write is acknowledged.
+    pc
+        Number of the instruction at issue, or of the last one.
     o_error
         Errors of the units in the order of ``ERROR_SOURCES``.
     global_port
@@ -59,9 +61,9 @@ class Core(Component):
         super().__init__({
             "core": In(cfg.core_bits),
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "entry": In(cfg.program_counter_bits),
+            "program_end": In(cfg.program_counter_bits + 1), "entry": In(cfg.program_counter_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
-            "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
+            "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1), "pc": Out(PC_BITS),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
             **({"o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
                 "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))), "multicast_pending": In(1),
@@ -164,7 +166,7 @@ class Core(Component):
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
-        for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
+        for name in ("core", "program_end", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
         if self.cfg.wait_timeout:
@@ -184,7 +186,7 @@ class Core(Component):
             barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
             barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
             front.barrier_overrun.eq(barriers.overrun),
-            self.ended.eq(front.ended),
+            self.ended.eq(front.ended), self.pc.eq(front.pc),
             self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
                          & front.tokens_empty),
         ]

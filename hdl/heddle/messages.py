@@ -10,7 +10,7 @@ _MESSAGES = {
     ErrorCode.ILLEGAL_INSTRUCTION: "opcode must be a defined instruction, not {operand:#04x}",
     ErrorCode.ILLEGAL_OPERAND: "a register, segment, predicate or size operand must exist and be aligned, not {operand:#x}",
     ErrorCode.UNSUPPORTED: "the instruction uses a feature this configuration does not have (field value {operand:#x})",
-    ErrorCode.PROGRAM_COUNTER: "branch target must lie in the instruction memory, not {operand:#x}",
+    ErrorCode.PROGRAM_COUNTER: "the next instruction must be one of the program, not {operand:#x} (no `halt`, or a branch too far)",
     ErrorCode.MISALIGNED: "address must be a multiple of the access size, not {operand:#x}",
     ErrorCode.OUT_OF_RANGE: "address must lie in its memory, not {operand:#x}",
     ErrorCode.PRODUCT_RANGE: "product registers must end at r255; r{operand} and above were ignored",

@@ -40,6 +40,8 @@ class Issue(Component):
         The instruction writes uniform registers or segments: the next one must not read them yet.
     active, ended
         A program runs; it has ended by ``halt`` or by an error of its own.
+    pc
+        Number of the instruction at issue, a cycle later; between instructions that of the last one. Void before the first one of a run.
     o_thread, o_matrix, o_copy, o_tensor
         Operations for the units; copies of tensors only with ``cfg.tensors``.
     invalidate, invalidate_address
@@ -79,7 +81,7 @@ class Issue(Component):
             self.o_error.valid.eq(self._fail & self.active),
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
-            self.o_error.payload.operand.eq(failed_operand(self.cfg, word, instruction.field)),
+            self.o_error.payload.operand.eq(failed_operand(self.cfg, instruction.pc, word, instruction.field)),
             self.event_instructions.eq(self._leave & self._execute),
         ]
         # What stands here without being valid may leave: ``leave`` is on the longest paths.
@@ -123,6 +125,8 @@ class Issue(Component):
         offering = for_copies & self.i.valid
         with m.If(halted | self._fail | (self.stop & ~offering)):
             m.d.sync += [self.active.eq(0), self.ended.eq(1)]
+        with m.If(self.i.valid & self.active):
+            m.d.sync += self.pc.eq(self.i.payload.pc)
         with m.If(self.start):
             m.d.sync += [self.active.eq(1), self.ended.eq(0), self._uniform_predicates.eq(0)]
 

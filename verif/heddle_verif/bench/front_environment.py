@@ -120,7 +120,7 @@ class FrontBench(Bench):
             getattr(dut, f"predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
         dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
         dut.barrier_complete.value = 1
-        dut.core.value = 0
+        dut.core.value = dut.program_end.value = 0
         if cfg.wait_timeout:
             dut.wait_timeout.value = 0
         if cfg.multicast:
@@ -258,6 +258,7 @@ class FrontBench(Bench):
         self.model.load(program, address)
         self.program.put(*({"address": address + index, "word": word} for index, word in enumerate(words)))
         await self.program.drained()
+        self.dut.program_end.value = address + len(words)
 
     async def set_uniform(self, values):
         """Uniform registers, by number."""
