@@ -87,9 +87,10 @@ class Core(Component):
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
 
         connect(m, flipped(self.i_program), front.i_program)
-        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix), (rows.o, copy)):
+        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix)):
             connect(m, source, unit.i_operation)
         connect(m, front.o_copy, rows.i)
+        self._sizes(m, rows, copy, barriers)
         if cfg.tensors:
             connect(m, front.o_tensor, copy.i_tensor)
             m.d.comb += [
@@ -148,6 +149,29 @@ class Core(Component):
                     m.d.comb += lane_side.eq(Mux(engine.busy, own[name], thread_side) if name in own else thread_side)
         return engine
 
+    def _sizes(self, m, rows, copy, barriers):
+        """Operations of the copy unit; their barriers are told, a cycle later, how many blocks will arrive. In the cycle in which the size
+        of a box comes no row is taken."""
+        operation, taken = rows.o.payload, Signal(name="row_taken")
+        tensor = copy.o_sized if self.cfg.tensors else None
+        turn = ~tensor.valid if tensor else Const(1)
+        m.d.comb += [
+            copy.i_operation.payload.eq(operation), copy.i_operation.valid.eq(rows.o.valid & turn),
+            rows.o.ready.eq(copy.i_operation.ready & turn),
+            taken.eq(rows.o.valid & rows.o.ready & operation.has_barrier & (operation.mask == 0)),
+        ]
+        m.d.sync += [
+            barriers.sized.valid.eq(taken), barriers.sized.barrier.eq(operation.barrier),
+            barriers.sized.blocks.eq(operation.blocks), barriers.sized.ends.eq(rows.last),
+        ]
+        if tensor:
+            with m.If(tensor.valid):
+                m.d.sync += [
+                    barriers.sized.valid.eq(1), barriers.sized.barrier.eq(tensor.barrier),
+                    barriers.sized.blocks.eq(tensor.blocks), barriers.sized.ends.eq(1),
+                ]
+
+
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.start, self.stop, thread.writes_pending
@@ -184,8 +208,9 @@ class Core(Component):
             front.writes_pending.eq(pending),
             barriers.clear.eq(start), barriers.expect.valid.eq(front.expect),
             barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
-            barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
-            front.barrier_overrun.eq(barriers.overrun),
+            barriers.opened.valid.eq(front.opens), barriers.opened.barrier.eq(front.opens_barrier),
+            barriers.index.eq(front.barrier), barriers.passed.eq(front.barrier_passed),
+            *(getattr(front, f"barrier_{name}").eq(getattr(barriers, name)) for name in ("complete", "overrun", "excess")),
             self.ended.eq(front.ended), self.pc.eq(front.pc),
             self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
                          & front.tokens_empty),

@@ -1,5 +1,6 @@
 """What error codes say to a user: one table for device, tools and documentation."""
 
+from .constants import MOST_EXPECTED
 from .errors import ErrorCode
 from .tmau.rules import RULES
 
@@ -18,6 +19,8 @@ _MESSAGES = {
     ErrorCode.AXI_WRITE: "the memory answered a write to {operand:#x} with an error",
     ErrorCode.BARRIER_UNDERRUN: "barrier waits for bytes that no copy in flight will bring (barrier b{operand})",
     ErrorCode.BARRIER_OVERRUN: "more bytes arrived at a barrier than it was told to expect (barrier b{operand})",
+    ErrorCode.BARRIER_EXPECT: f"the bytes that a barrier expects up to its wait must be at most {MOST_EXPECTED}, not more "
+                              "(barrier b{operand})",
     ErrorCode.TRAP: "trap {operand}",
     ErrorCode.TIMEOUT: "the program did not end within the {operand} cycles of its time limit",
     ErrorCode.WAIT_TIMEOUT: "a wait took longer than the limit of waits (barrier, number of groups or mask of units: {operand})",

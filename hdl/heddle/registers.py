@@ -23,7 +23,7 @@ REGISTERS = {
     "entry": (0x02C, "rw", "first instruction of the program"),
     "timeout": (0x030, "rw", "cycles a run may take; 0: no limit"),
     "error_code": (0x034, "ro", "first error of the last run"),
-    "error_pc": (0x038, "ro", "instruction that caused it"),
+    "error_pc": (0x038, "ro", "instruction that caused it; of TIMEOUT the one at issue, or the last one"),
     "error_operand": (0x03C, "ro", "its operand"),
     "program_address": (0x040, "rw", "next instruction to load, at most instruction_words; instructions from there on are void; "
                                      "not written while running"),

@@ -125,6 +125,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self.state.start()
         self.uniform_predicates[:] = False
         self.pending[:] = 0
+        self._expected = [0] * BARRIERS         # bytes since the last wait of each barrier
         self._counts = Counter()
         self._product_error = None
         self.executed, self._next, self._limit = 0, entry, instruction_limit

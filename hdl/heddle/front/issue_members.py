@@ -36,7 +36,8 @@ def issue_members(cfg):
         "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
         "segment_write": Out(1), "segment_index": Out(4), "segment_data": Out(segment_layout),
         "expect": Out(1), "barrier": Out(4), "expect_bytes": Out(32),
-        "barrier_complete": In(1), "barrier_overrun": In(1),
+        "opens": Out(1), "opens_barrier": Out(4), "barrier_passed": Out(1),
+        "barrier_complete": In(1), "barrier_overrun": In(1), "barrier_excess": In(1),
         "event_instructions": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1),
         "event_barrier_stalls": Out(1), "waiting_copy": Out(1), "waiting_thread": Out(1),
     }

@@ -15,8 +15,9 @@ __all__ = ["FrontEnd"]
 
 # Signals of ``Issue`` that are signals of the front end too.
 _ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
-                 "writes_pending", "barrier_complete", "barrier_overrun")
-_ISSUE_OUTPUTS = ("active", "ended", "pc", "tokens_empty", "expect", "barrier", "expect_bytes", "event_instructions",
+                 "writes_pending", "barrier_complete", "barrier_overrun", "barrier_excess")
+_ISSUE_OUTPUTS = ("active", "ended", "pc", "tokens_empty", "expect", "barrier", "expect_bytes", "opens", "opens_barrier",
+                  "barrier_passed", "event_instructions",
                   "event_token_stalls", "event_queue_stalls", "event_barrier_stalls", "waiting_copy", "waiting_thread")
 
 

@@ -99,7 +99,7 @@ class FrontBench(Bench):
         self._groups_before = None
         self.groups_move = True
         self._busy_before = 0
-        self.copies_may_end = True
+        self.copies_may_end, self.opened = True, 0
         self.model = FrontModel(self.cfg)
 
     async def start(self):
@@ -119,7 +119,7 @@ class FrontBench(Bench):
         for index, predicate in enumerate(self.model.state.predicates):
             getattr(dut, f"predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
         dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
-        dut.barrier_complete.value = 1
+        dut.barrier_complete.value, dut.barrier_excess.value = 1, 0
         dut.core.value = dut.program_end.value = 0
         if cfg.wait_timeout:
             dut.wait_timeout.value = 0
@@ -144,12 +144,22 @@ class FrontBench(Bench):
         self._accept("matrix", operation)
 
     def _take_copy(self, operation):
+        first = operation["first"]
+        self._opens(first, first["kind"] != CopyKind.PREFETCH_BLOCK and operation["rows"])
         self.scoreboards["copy"].observe(*rows_of(operation))
         self._accept("copy", operation)
 
     def _take_tensor(self, operation):
+        self._opens(operation["request"], not operation["request"]["prefetch"])
         self.scoreboards["tensor"].observe(tensor_item(operation))
         self._accept("tensor", operation)
+
+    def _opens(self, copy, moves):
+        """Barriers hear of the copies that will tell them bytes, when these are handed over."""
+        opens = bool(copy["has_barrier"] and moves and not copy["mask"])
+        assert bool(self.dut.opens.value) == opens, copy
+        assert not opens or int(self.dut.opens_barrier.value) == copy["barrier"], copy
+        self.opened += opens
 
     def _accept(self, unit, operation):
         if unit not in COPIES:
