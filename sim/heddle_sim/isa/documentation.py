@@ -38,7 +38,7 @@ _ENUMERATIONS = ("Opcode", "OperandSource", "AluFunction", "CompareFunction", "S
 
 
 _EXECUTION_ERRORS = (
-    ("PROGRAM_COUNTER", "a taken branch leaves the program, whose last instruction is the last one loaded (program counter: that of the branch)",
+    ("PROGRAM_COUNTER", "a taken branch leaves the program, which ends with what was loaded last (program counter: that of the branch)",
      "the target"),
     ("PROGRAM_COUNTER", "the program runs past its last instruction, or begins behind it (program counter: the operand, modulo 4096)",
      "the number of the instruction that it lacks"),

@@ -99,7 +99,7 @@ class FrontBench(Bench):
         self._groups_before = None
         self.groups_move = True
         self._busy_before = 0
-        self.copies_may_end, self.opened = True, 0
+        self.copies_may_end = True
         self.model = FrontModel(self.cfg)
 
     async def start(self):
@@ -159,7 +159,6 @@ class FrontBench(Bench):
         opens = bool(copy["has_barrier"] and moves and not copy["mask"])
         assert bool(self.dut.opens.value) == opens, copy
         assert not opens or int(self.dut.opens_barrier.value) == copy["barrier"], copy
-        self.opened += opens
 
     def _accept(self, unit, operation):
         if unit not in COPIES:
