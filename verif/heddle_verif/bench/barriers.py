@@ -53,15 +53,18 @@ class _Copies:
         self.all = [_Barrier() for _ in range(BARRIERS)]
         self.expects = []
 
-    def expect(self):
+    def expect(self, quiet):
+        """Barrier, bytes. Nothing at the end of a quiet time."""
         rng = self.rng
-        if self.expects and rng.random() < 0.4:
+        if 0 < quiet < 5:
+            return None
+        if self.expects and rng.random() < 0.5:
             return self.expects.pop(rng.randrange(len(self.expects)))
-        return (rng.randrange(self.barriers), rng.choice(EXPECTED)) if rng.random() < 0.01 else None
+        return (rng.randrange(self.barriers), rng.choice(EXPECTED)) if not quiet and rng.random() < 0.003 else None
 
     def opened(self):
         number = self.rng.randrange(self.barriers)
-        if self.rng.random() < 0.7 or len(self.all[number].open) == COPIES:
+        if self.rng.random() < 0.8 or len(self.all[number].open) == COPIES:
             return None
         return number
 
@@ -70,7 +73,7 @@ class _Copies:
         numbers = [number for number in range(self.barriers) if self.all[number].open]
         if not numbers or self.rng.random() < 0.4:
             return None
-        blocks = HUGE if self.rng.random() < 0.003 else self.rng.randrange(64)
+        blocks = HUGE if self.rng.random() < 0.002 else self.rng.randrange(64)
         return self.rng.choice(numbers), blocks, self.rng.random() < 0.6
 
     def arrive(self):
@@ -102,7 +105,7 @@ class _Copies:
             barrier.owed += 0 if blocks == HUGE else blocks
             if ends:
                 barrier.open.pop()
-            if self.rng.random() < 0.98:
+            if self.rng.random() < 0.995:
                 self.expects.append((number, blocks * BANK_BYTES))
         if arrive:
             number, size, remote = arrive
@@ -140,13 +143,16 @@ async def random_counts(dut, barriers):
     seen = dict.fromkeys(("complete", "overrun", "excess", "open", "passed"), 0)
     far = cfg.far_registers
     state, shown, index, stays = [(True, False, False)] * BARRIERS, [None] * 2 * far, 0, 0
-    quiet = 0           # cycles without an expectation, so that rounds end
-    for _ in range(4000):
+    quiet = 0           # cycles without a new copy, so that rounds end
+    for cycle in range(4000):
         stays, quiet = max(stays - 1, 0), max(quiet - 1, 0)
         if not stays:
             index, stays = rng.randrange(barriers), rng.randrange(1, 7)
-            quiet = 4 * (rng.random() < 0.3)
-        event = (copies.expect() if not quiet else None, copies.opened() if not quiet else None, copies.sized(), copies.arrive())
+            if not quiet and rng.random() < 0.1:
+                quiet = stays = rng.randrange(10, 120)
+        event = copies.expect(quiet), None if quiet else copies.opened(), copies.sized(), copies.arrive()
+        if cycle % 700 == 699:      # and shown
+            event, stays = ((index, rng.choice(EXPECTED[-2:])), *event[1:]), 8
         clear = rng.random() < 0.005
         # A round ends as in issue: nothing about it is applied in this cycle or is still to be.
         passed = (copies.all[index].complete and quiet == 1 and not clear and rng.random() < 0.8
