@@ -149,13 +149,10 @@ def test_wrong_numbers_of_bytes_in_all_memories():
 
 
 @pytest.mark.nightly
-def test_wrong_numbers_of_bytes_on_base():
-    assert_the_same_in_all_memories(load_config("base"))
-
-
-@pytest.mark.nightly
-def test_wrong_numbers_of_bytes_with_far_registers():
-    assert_the_same_in_all_memories(CFG.replace(far_registers=True))
+@pytest.mark.parametrize("cfg", [load_config("base"), CFG.replace(name="tiny_far", far_registers=True),
+                                 CFG.without_level2(name="tiny_multicast2", cores=2, multicast=True)], ids=lambda cfg: cfg.name)
+def test_wrong_numbers_of_bytes_in_other_configurations(cfg):
+    assert_the_same_in_all_memories(cfg)
 
 
 # -- limits of waits ------------------------------------------------------------------------

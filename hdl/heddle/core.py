@@ -151,7 +151,7 @@ class Core(Component):
 
     def _sizes(self, m, rows, copy, barriers):
         """Operations of the copy unit; their barriers are told, a cycle later, how many blocks will arrive. In the cycle in which the size
-        of a box comes no row is taken."""
+        of a box comes no row is taken: the stream pauses, also where a row is being offered, which the copy unit does not mind."""
         operation, taken = rows.o.payload, Signal(name="row_taken")
         tensor = copy.o_sized if self.cfg.tensors else None
         turn = ~tensor.valid if tensor else Const(1)
