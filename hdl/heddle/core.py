@@ -171,7 +171,6 @@ class Core(Component):
                     barriers.sized.blocks.eq(tensor.blocks), barriers.sized.ends.eq(1),
                 ]
 
-
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.start, self.stop, thread.writes_pending

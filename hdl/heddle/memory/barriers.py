@@ -28,7 +28,7 @@ class Barriers(Component):
     together and on the same barrier. Back-pressure: none. Reset and ``clear`` (which wins over the others in its cycle) set all
     counts to zero, so every barrier is complete [S1.13, docs/units/shared_memory.md].
 
-    Area: ten distributed memories of 16 x 28 to 32 bits, four of 16 x 4 bits and 128 registers.
+    Area: eight distributed memories of 16 x 28 to 32 bits (two more with ``cfg.multicast``), four of 16 x 4 bits and 144 registers.
 
     Parameters
     ----------
