@@ -211,7 +211,8 @@ class SlotRingSpec(Component):
 
 
 class ArrivalMergeSpec(Component):
-    """No byte is lost, doubled, told to another barrier or as one of another core, and the sum of waiting loads never wraps: it is of two beats at most.
+    """No byte is lost, doubled, told to another barrier or as one of another core. The sum of waiting loads never wraps: it is of two
+    beats at most.
 
     Environment: arrivals of up to 3 units, any two barriers.
     """
