@@ -20,9 +20,9 @@ class DescriptorCache(Component):
 
     A hit takes one cycle. On a miss the descriptor is fetched in two bursts of 64 bytes into the entry that was filled longest ago;
     the request before it stands at ``o`` meanwhile, so that its setup and the fetch go on together. Requests whose address is no
-    multiple of 64, or whose 128 bytes do not lie in global memory, are handed on with any descriptor: setup refuses them. ``invalidate`` forgets the
-    descriptor of an address, also one that is being fetched: it is then used once. A fetch that global memory answers with an
-    error is handed on with ``error``. Reset empties the cache (and resets memory).
+    multiple of 64, or whose 128 bytes do not lie in global memory, are handed on with any descriptor: setup refuses them.
+    ``invalidate`` forgets the descriptor of an address, also one that is being fetched: it is then used once. A fetch that global
+    memory answers with an error is handed on with ``error``. Reset empties the cache (and resets memory).
 
     Parameters
     ----------

@@ -63,7 +63,9 @@ class RequestCheck(Component):
        behind the memory (as 32 bits).
 
     Nothing wraps: a row of ``copy_rows`` that 32 bits do not hold lies outside. A prefetch has neither space nor shared address, swizzle
-    or reduction; of one that the second level cannot hold its first ``cfg.prefetched_blocks`` are transferred. Latency 1 cycle, throughput one operation a cycle while its
+    or reduction; of one that the second level cannot hold its first ``cfg.prefetched_blocks`` are transferred.
+
+    Latency 1 cycle, throughput one operation a cycle while its
     stream takes it; with ``cfg.far_registers`` 2 cycles, and one operation every other cycle: what becomes of it goes through registers.
     While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
 

@@ -47,8 +47,8 @@ class RowShape(Component):
     def __init__(self):
         super().__init__({
             "descriptor": In(descriptor_layout), "coordinate": In(signed(32)), "row_bytes": Out(ROW_BITS),
-            "first_block": Out(signed(START_BITS - 4)), "last_block": Out(32), "start": Out(signed(START_BITS)), "behind": Out(signed(START_BITS)),
-            "sliced": Out(1), "unaligned": Out(1),
+            "first_block": Out(signed(START_BITS - 4)), "last_block": Out(32), "start": Out(signed(START_BITS)),
+            "behind": Out(signed(START_BITS)), "sliced": Out(1), "unaligned": Out(1),
         })
 
     def elaborate(self, platform):
