@@ -21,7 +21,6 @@ from heddle_verif.scoreboard import Scoreboard
 UNITS = ("thread", "matrix", "copy")
 COPIES = ("copy", "tensor")         # what the signal ``copy_busy`` stands for
 END_LIMIT = 60_000      # cycles of a program
-WORD = 0xFFFFFFFF
 
 
 def thread_item(operation):
