@@ -151,8 +151,8 @@ def _around_the_end(rng, cfg):
     sizes, strides = list(fields.sizes), list(fields.strides)
     for number in rng.permutation(len(strides)):
         dimension = number + (fields.interleave == Interleave.NONE or number > 0)
-        sizes[dimension] = 1 + int(2 ** rng.uniform(0, 32))
-        strides[number] = min(int(rng.integers(2 * room // (sizes[dimension] - 1) + 2)), (1 << 40) - 1) & -alignment
+        sizes[dimension] = max(sizes[dimension], int(2 ** rng.uniform(0, 32)))
+        strides[number] = min(int(rng.integers(2 * room // sizes[dimension] + alignment)), (1 << 40) - 1) & -alignment
         room = max(room - (sizes[dimension] - 1) * strides[number], 0)
     if strides and rng.random() < 0.3:      # the products need more bits than an address
         strides[int(rng.integers(len(strides)))] |= 1 << int(rng.integers(cfg.axi_address_bits, 40))
