@@ -80,7 +80,7 @@ class RequestRangeSpec(Component):
     property must not hold. ``stop`` is low.
     """
 
-    STRIDES = (5, 64)       # blocks; of dimensions 1 and 2
+    STRIDES = (4, 64)       # blocks; of dimensions 1 and 2
     ROW_BLOCKS = 3          # of the box
 
     def __init__(self, checked=True):
