@@ -32,8 +32,12 @@ def devices():
         yield hardware, golden
 
 
-def errors(devices, program, uniform=None):
-    """The error of a program, the same on both, or None; and global memory afterwards. Both begin with the same memory."""
+def errors(devices, program, uniform=None, under_way=False):
+    """The error of a program, the same on both, or None; and global memory before it, which is the same on both afterwards.
+
+    With ``under_way`` copies before the wrong one may be cut short by the error: each byte is as before or as the functional simulator
+    leaves it.
+    """
     found, memory = [], np.random.default_rng(1).integers(0, 256, MEMORY_BYTES, np.uint8)
     kept = bytes(devices[1].memory.bytes[DESCRIPTOR:DESCRIPTOR + 128])
     memory[DESCRIPTOR:DESCRIPTOR + 128] = np.frombuffer(kept, np.uint8)
@@ -45,7 +49,8 @@ def errors(devices, program, uniform=None):
         except DeviceError as error:
             found.append((error.code, error.operand, error.dimension))
     assert found[0] == found[1]
-    assert np.array_equal(devices[0].memory.bytes, devices[1].memory.bytes)
+    hardware, golden = (device.memory.bytes for device in devices)
+    assert ((hardware == golden) | (under_way & (hardware == memory))).all()
     return found[0], memory
 
 
@@ -128,13 +133,13 @@ def test_a_descriptor_at_the_end(devices, code, address):
 ])
 @pytest.mark.parametrize("store", [False, True])
 def test_rows_do_not_wrap(devices, store, destination, source, operand):
-    """A row that begins before address 0 is an error; rows before it are copied, and none after it."""
+    """A row that begins before address 0 is an error, and no row after it is copied."""
     if store:
         spaces, destination, source = "global.shared", source, destination
     else:
         spaces = "shared.global"
     uniform = dict(enumerate([*destination, *source, 1, 5]))
-    found, _ = errors(devices, assemble(f"copy_rows.{spaces} ur0, ur2, ur4\nwait.copy\nhalt", CFG), uniform)
+    found, _ = errors(devices, assemble(f"copy_rows.{spaces} ur0, ur2, ur4\nwait.copy\nhalt", CFG), uniform, under_way=True)
     assert found == (ErrorCode.OUT_OF_RANGE, operand, 0)
 
 
