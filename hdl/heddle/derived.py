@@ -223,8 +223,13 @@ class DerivedParameters:
 
     @property
     def transfer_blocks(self):
-        """Blocks of 16 bytes of the largest copy: all of shared memory, or of global memory."""
-        return (1 << self.axi_address_bits if self.prefetches or self.copy_within else self.shared_bytes) // BANK_BYTES
+        """Blocks of 16 bytes of the largest load, store or prefetch."""
+        return max(self.shared_bytes // BANK_BYTES, self.prefetched_blocks)
+
+    @property
+    def prefetched_blocks(self):
+        """Blocks of 16 bytes that ``prefetch_block`` asks for at most: all of the second level; 0 where prefetches have no effect."""
+        return (self.l2_kib << 10) // BANK_BYTES if self.prefetches else 0
 
     @property
     def axi_id_bits(self):

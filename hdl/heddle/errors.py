@@ -62,6 +62,7 @@ class ErrorCode(enum.Enum, shape=7):
     TENSOR_SHARED_ADDRESS = 62
     TENSOR_SHARED_RANGE = 63
     TENSOR_BYTES = 64
+    TENSOR_EXTENT = 65
 
 
 # Errors that stop the program; the others are reported when it ends [S0.11].

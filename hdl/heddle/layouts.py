@@ -1,5 +1,6 @@
 """Payloads and port signatures shared by two or more units; a unit's private layouts stay in the unit."""
 
+from amaranth.hdl import signed
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
@@ -234,6 +235,8 @@ copy_operation_layout = data.StructLayout({
     "source_space": Space,
     "destination": 32,
     "source": 32,
+    "destination_outside": 1,   # the exact address does not fit 32 bits; what stands there is its low part
+    "source_outside": 1,
     "blocks": 32,               # of 16 bytes; zero is no operation
     "swizzle": Swizzle,
     "reduction": Reduction,
@@ -244,12 +247,12 @@ copy_operation_layout = data.StructLayout({
     "pc": PC_BITS,
 })
 
-# Rows of a matrix: ``rows`` operations, each ``destination_pitch`` and ``source_pitch`` bytes behind the one before.
+# Rows of a matrix: ``rows`` operations, each ``destination_pitch`` and ``source_pitch`` bytes (with sign) behind the one before.
 row_operation_layout = data.StructLayout({
     "first": copy_operation_layout,
     "rows": 32,                 # zero is no operation
-    "destination_pitch": 32,
-    "source_pitch": 32,
+    "destination_pitch": signed(32),
+    "source_pitch": signed(32),
 })
 
 

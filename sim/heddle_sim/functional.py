@@ -103,7 +103,8 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         uniform : dict of int to int, optional
             Uniform registers to set first.
         instruction_limit : int
-            TIMEOUT (operand: the limit; program counter: the next instruction) when so many instructions were executed; 0: no limit.
+            TIMEOUT (operand: the limit; program counter: the next instruction) when so many instructions were executed, where
+            ``copy_rows`` is one for each row; 0: no limit.
 
         Returns
         -------
@@ -128,7 +129,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self._expected = [0] * BARRIERS         # bytes since the last wait of each barrier
         self._counts = Counter()
         self._product_error = None
-        self.executed, self._next, self._limit = 0, entry, instruction_limit
+        self.executed, self._rows, self._next, self._limit = 0, 0, entry, instruction_limit
 
     def advance(self, alone=True):
         """Go on until the program ends; or until it waits at a barrier, for copies of another core, unless it is ``alone``.
@@ -138,8 +139,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         pc, self._alone = self._next, alone
         try:
             while pc != _HALT:
-                if self._limit and self.executed >= self._limit:
-                    raise ProgramStop(ErrorCode.TIMEOUT, self._limit)
+                self._within_limit()
                 pc = self._step(pc)
                 self.executed += 1
         except ProgramStop as stop:
@@ -150,6 +150,10 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
             self._counts[Opcode.BARRIER_WAIT.name] -= 1
             return None
         return self._result(*(self._product_error or (ErrorCode.NONE, 0, 0)))
+
+    def _within_limit(self):
+        if self._limit and self.executed + self._rows >= self._limit:
+            raise ProgramStop(ErrorCode.TIMEOUT, self._limit)
 
     def _result(self, code, pc, operand, dimension=0):
         return RunResult(code, pc, operand, self.executed, dict(self._counts), self._program, dimension)

@@ -48,15 +48,18 @@ class CopyInstructions:
         self._copy(operation, self._receivers(instruction))
 
     def _copy_rows(self, instruction):
+        """Addresses of rows are exact, pitches have a sign. Each row counts at the limit of instructions."""
         destination, destination_pitch = (int(value) for value in self.uniform[instruction.dst:instruction.dst + 2])
         source, source_pitch = (int(value) for value in self.uniform[instruction.a:instruction.a + 2])
+        destination_pitch, source_pitch = signed(destination_pitch), signed(source_pitch)
         blocks, rows = (int(value) for value in self.uniform[instruction.b:instruction.b + 2])
         operation = instruction.operation
         operation.blocks = blocks
         for row in range(rows):
-            operation.destination = (destination + row * destination_pitch) & _WORD
-            operation.source = (source + row * source_pitch) & _WORD
+            self._within_limit()
+            operation.destination, operation.source = destination + row * destination_pitch, source + row * source_pitch
             self._copy(operation, [self])
+            self._rows += row > 0
 
     def _copy(self, operation, receivers):
         for receiver in receivers:

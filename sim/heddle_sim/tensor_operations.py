@@ -19,10 +19,10 @@ def copy_tensor(state, operation):
     error has the address of the first beat that does not exist; hardware moves the other beats and names the burst.
     """
     address, limit = operation.address, len(state.memory)
-    aligned = address % DESCRIPTOR_ALIGNMENT == 0 and address < 1 << state.cfg.axi_address_bits
-    if aligned and address + DESCRIPTOR_BYTES > limit:
+    legal = address % DESCRIPTOR_ALIGNMENT == 0 and address + DESCRIPTOR_BYTES <= 1 << state.cfg.axi_address_bits
+    if legal and address + DESCRIPTOR_BYTES > limit:
         return 0, (ErrorCode.AXI_READ, address, 0)
-    fields = TensorFields.decode(state.memory[address:address + DESCRIPTOR_BYTES].tobytes() if aligned else bytes(DESCRIPTOR_BYTES))
+    fields = TensorFields.decode(state.memory[address:address + DESCRIPTOR_BYTES].tobytes() if legal else bytes(DESCRIPTOR_BYTES))
     request = TensorRequest(
         coordinates=operation.coordinates, shared_address=operation.shared_address, mode=operation.mode, offsets=operation.offsets,
         store=bool(operation.store), reduction=operation.reduction, descriptor=address,

@@ -40,6 +40,7 @@ DESCRIPTORS = {
     "CHANNELS_PER_PIXEL": (replace(IM2COL, channels_per_pixel=272), 272, None),
     "CHANNEL_ROW": (replace(IM2COL, channels_per_pixel=24), 24, None),
     "CHANNEL_SPAN": (replace(IM2COL, channels_per_pixel=48, swizzle=Swizzle.B32), 48, None),
+    "EXTENT": (replace(TILE, sizes=(64, 1 << 32, 4), strides=((1 << 40) - 128, 1024)), (1 << 32) - 1, 1),
     "BYTES": (replace(TILE, box=(256, 256, 8)), 1 << 20, None),
 }
 # Rule: descriptor without fault, request with one value changed, value, dimension.

@@ -233,13 +233,20 @@ def _change(rng, fields, request):
     wild = int(rng.integers(-40, 40))
     corner = int(rng.choice([wild, -129, 128, -17, 16]))
     pixels = fields.mode == TensorMode.IM2COL
+    far = int(rng.choice([-1 << 31, (1 << 31) - 64, int(rng.integers(-1 << 27, 1 << 27)) * 16]))
+    steep = 1 << int(rng.integers(20, 40))
     changes = [
         lambda: (replace(fields, fill=Fill.NAN), request),
         lambda: (replace(fields, address=fields.address + int(rng.choice([1, 2, 4, 8, 16, 1 << 32]))), request),
         lambda: (replace(fields, swizzle=Swizzle(int(rng.integers(4)))), request),
         lambda: (replace(fields, format=TensorFormat(int(rng.integers(13)))), request),
         lambda: (replace(fields, interleave=Interleave(int(rng.integers(3)))), request),
-        lambda: (fields, replace(request, descriptor=int(rng.choice([1, 32, 64, 4096, 1 << 31])))),
+        lambda: (replace(fields, address=(1 << 32) - 32 * int(rng.integers(1, 64))), request),
+        lambda: (replace(fields, sizes=one_of(fields.sizes, dimension, 1 << int(rng.integers(4, 33)))), request),
+        lambda: (replace(fields, strides=one_of(fields.strides, dimension - 1, fields.strides[dimension - 1] | steep))
+                 if dimension else fields, request),
+        lambda: (fields, replace(request, coordinates=one_of(request.coordinates, dimension % len(request.coordinates), far))),
+        lambda: (fields, replace(request, descriptor=int(rng.choice([1, 32, 64, 4096, 1 << 31, (1 << 32) - 64])))),
         lambda: (fields, replace(request, mode=TensorMode(int(rng.integers(2))))),
         lambda: (fields, replace(request, coordinates=(*request.coordinates, 0)[:int(rng.integers(1, 6))])),
         lambda: (fields, replace(request, coordinates=one_of(request.coordinates, dimension % len(request.coordinates), wild))),

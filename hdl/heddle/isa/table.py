@@ -168,10 +168,12 @@ def _tensors():
                           f"Copy {what} of a tensor to (.shared.global) or from (.global.shared) shared memory at dst. {doc}. All bytes of "
                           "the box are counted at the barrier [S1.2-S1.10].", fixed, "tensor")
         yield Instruction(f"prefetch_tensor.{mode.name.lower()}", Opcode.PREFETCH_TENSOR, Unit.COPY, registers,
-                          f"Hint that {what} of a tensor will be needed; no effect without a second-level cache. {doc} [S1.11].",
+                          f"Hint that {what} of a tensor will be needed; no effect without a second-level cache, and of a box larger than "
+                          f"shared memory. {doc} [S1.11].",
                           fixed, "rank")
     yield Instruction("prefetch_block", Opcode.PREFETCH_BLOCK, Unit.COPY, (Operand("uniform", "a"), Operand("uniform_source")),
-                      "Hint that b blocks of 16 bytes from address a will be needed; no effect without a second-level cache [S1.11].")
+                      "Hint that b blocks of 16 bytes from address a will be needed; no effect without a second-level cache. "
+                      "All of them must lie in global memory; no more than the second level holds are asked for [S1.11].")
     yield Instruction("invalidate_descriptor", Opcode.INVALIDATE_DESCRIPTOR, Unit.COPY, (Operand("uniform", "a"),),
                       "Forget the descriptor of a tensor at address a: it is read again when it is needed. Before its first use by a "
                       "program, and after it was changed; wait for the copies with the old one before [S1.3].")
@@ -222,7 +224,8 @@ INSTRUCTIONS = (
                 (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform", "b"),
                  Operand("barrier", "modifiers.copy.barrier", optional=True)),
                 "One copy_block for each row of a matrix. Operands are pairs of uniform registers: address and pitch in bytes of the "
-                "destination (dst, dst+1) and of the source (a, a+1), blocks of a row and number of rows (b, b+1). Rows are "
+                "destination (dst, dst+1) and of the source (a, a+1), blocks of a row and number of rows (b, b+1). Pitches have a sign; "
+                "addresses of rows are exact: one below 0 or from 2^32 on is OUT_OF_RANGE (operand: its low 32 bits). Rows are "
                 "checked one by one: those before a wrong one are copied.", modifiers="copy"),
     *_tensors(),
 )

@@ -5,7 +5,7 @@ from amaranth.lib import data, enum
 
 __all__ = [
     "DESCRIPTOR_ALIGNMENT", "DESCRIPTOR_BYTES", "FLOAT_FORMATS", "FORMAT_BYTES", "INTERLEAVE_BYTES", "MAX_RANK", "MAX_SPATIAL",
-    "NAN_BITS", "SWIZZLE_BYTES", "Fill", "Interleave", "TensorFormat", "TensorMode", "descriptor_layout",
+    "NAN_BITS", "SWIZZLE_BYTES", "Fill", "Interleave", "TensorFormat", "TensorMode", "descriptor_layout", "no_descriptor",
 ]
 
 DESCRIPTOR_BYTES = 128
@@ -71,6 +71,13 @@ class Fill(enum.Enum, shape=1):
 
 def _field(shape, byte, bit=0):
     return data.Field(shape, 8 * byte + bit)
+
+
+def no_descriptor(cfg, address):
+    """Whether the 128 bytes at an address, a value of 32 bits, are no descriptor: misaligned, or not in global memory as a whole."""
+    low = (DESCRIPTOR_ALIGNMENT - 1).bit_length()
+    # At a multiple of 64 only the last address has no room for 128 bytes.
+    return address[:low].any() | address[cfg.axi_address_bits:].any() | address[low:cfg.axi_address_bits].all()
 
 
 # Up to byte 75 where published tools put the fields of tiled descriptors; those of im2col are our own.

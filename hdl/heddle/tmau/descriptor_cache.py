@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
 from ..layouts import read_data_layout, read_request_layout
-from .descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, descriptor_layout
+from .descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, descriptor_layout, no_descriptor
 
 __all__ = ["DescriptorCache"]
 
@@ -20,9 +20,9 @@ class DescriptorCache(Component):
 
     A hit takes one cycle. On a miss the descriptor is fetched in two bursts of 64 bytes into the entry that was filled longest ago;
     the request before it stands at ``o`` meanwhile, so that its setup and the fetch go on together. Requests whose address is no
-    multiple of 64 or lies outside global memory are handed on with any descriptor: setup refuses them. ``invalidate`` forgets the
-    descriptor of an address, also one that is being fetched: it is then used once. A fetch that global memory answers with an
-    error is handed on with ``error``. Reset empties the cache (and resets memory).
+    multiple of 64, or whose 128 bytes do not lie in global memory, are handed on with any descriptor: setup refuses them.
+    ``invalidate`` forgets the descriptor of an address, also one that is being fetched: it is then used once. A fetch that global
+    memory answers with an error is handed on with ``error``. Reset empties the cache (and resets memory).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class DescriptorCache(Component):
         address = self.i.payload.address
         tag = self._tag(address)
         m.d.comb += [
-            illegal.eq(address[:TAG_START].any() | address[self.cfg.axi_address_bits:].any()),
+            illegal.eq(no_descriptor(self.cfg, address)),
             free.eq(~self.o.valid | self.o.ready),
         ]
         for number in range(self.entries):

@@ -1,9 +1,14 @@
-"""A product of which only the low bits count, in two clocks."""
+"""Products in two clocks: one of which only the low bits count, and one that must fit."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["PartialProduct"]
+__all__ = ["BoundedProduct", "PartialProduct"]
+
+
+def _check(name, value, least):
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
 
 
 class PartialProduct(Component):
@@ -23,8 +28,7 @@ class PartialProduct(Component):
     """
 
     def __init__(self, width):
-        if isinstance(width, bool) or not isinstance(width, int) or width < 2:
-            raise ValueError(f"width must be an integer of at least 2, not {width!r}")
+        _check("width", width, 2)
         self.width = width
         super().__init__({"a": In(width), "b": In(width), "o": Out(width)})
 
@@ -40,4 +44,48 @@ class PartialProduct(Component):
             top = Signal(reset_less=True)
             m.d.sync += top.eq(a[1][0] & b[1][0])
             m.d.comb += self.o.eq(low + ((left + right) << half) + (top << 2 * half))
+        return m
+
+
+class BoundedProduct(Component):
+    """``a * b`` where it is below ``2 ** width``; ``over`` says that it is not.
+
+    Of the two operands only one can have bits above half of the width then, so that two products of half the width are enough. Latency:
+    outputs are combinational from the registers that the last clock loaded. One product a cycle. The registers have no reset.
+
+    Parameters
+    ----------
+    width : int
+        At least 2.
+    a_width, b_width : int
+        At least ``width``.
+
+    Members
+    -------
+    a : In(a_width), b : In(b_width)
+    o : Out(width)
+        Undefined with ``over``.
+    over : Out(1)
+    """
+
+    def __init__(self, width, a_width, b_width):
+        _check("width", width, 2)
+        _check("a_width", a_width, width)
+        _check("b_width", b_width, width)
+        self.width = width
+        super().__init__({"a": In(a_width), "b": In(b_width), "o": Out(width), "over": Out(1)})
+
+    def elaborate(self, platform):
+        m = Module()
+        half = -(-self.width // 2)      # both operands from 2 ** half on: the product is 2 ** width or more
+        a, b = ((side[:half], side[half:self.width], side[self.width:]) for side in (self.a, self.b))
+        high = a[1].any()
+        low, cross = Signal(2 * half, reset_less=True), Signal(self.width, reset_less=True)
+        large = Signal(reset_less=True)
+        total = Signal(half + self.width + 1)
+        m.d.sync += [
+            low.eq(a[0] * b[0]), cross.eq(Mux(high, a[1], b[1]) * Mux(high, b[0], a[0])),
+            large.eq((a[2].any() & self.b.any()) | (b[2].any() & self.a.any()) | (high & b[1].any())),
+        ]
+        m.d.comb += [total.eq(low + (cross << half)), self.o.eq(total), self.over.eq(large | total[self.width:].any())]
         return m

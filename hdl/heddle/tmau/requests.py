@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
 from ..datapath.gates import any_of, select_one_hot
@@ -38,7 +39,7 @@ def move_layout(cfg):
         "in_shared": 1,
         "destination_block": cfg.axi_address_bits - BLOCK_BITS,
         "source_block": cfg.axi_address_bits - BLOCK_BITS,
-        "blocks": cfg.transfer_blocks.bit_length(),
+        "blocks": cfg.axi_address_bits - BLOCK_BITS + 1,
         "barrier": 4,
         "has_barrier": 1,
         "pc": PC_BITS,
@@ -61,7 +62,10 @@ class RequestCheck(Component):
     5. OUT_OF_RANGE for the one, then for the other: operand = the address when it lies outside, else the first address
        behind the memory (as 32 bits).
 
-    A prefetch has neither space nor shared address, swizzle or reduction. Latency 1 cycle, throughput one operation a cycle while its
+    Nothing wraps: a row of ``copy_rows`` that 32 bits do not hold lies outside. A prefetch has neither space nor shared address, swizzle
+    or reduction; of one that the second level cannot hold its first ``cfg.prefetched_blocks`` are transferred.
+
+    Latency 1 cycle, throughput one operation a cycle while its
     stream takes it; with ``cfg.far_registers`` 2 cycles, and one operation every other cycle: what becomes of it goes through registers.
     While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
 
@@ -150,16 +154,18 @@ class RequestCheck(Component):
         operation = self.i_operation.payload
         load, within, prefetches = self._kinds(operation)
         in_shared = within & (operation.source_space == Space.SHARED)
-        first, second = Signal(32), Signal(32)
+        first, second, outside = Signal(32), Signal(32), {"first": Signal(), "second": Signal()}
         m.d.comb += [
             first.eq(Mux(load | within, operation.destination, operation.source)),
             second.eq(Mux(load | within, operation.source, operation.destination)),
+            outside["first"].eq(Mux(load | within, operation.destination_outside, operation.source_outside)),
+            outside["second"].eq(Mux(load | within, operation.source_outside, operation.destination_outside)),
         ]
         conditions = {"some": operation.blocks.any()}
         for name, address, is_global in (("first", first, within & ~in_shared), ("second", second, ~in_shared)):
             start, end = self._ranges(address, operation.blocks, is_global, of_shared=name == "first")
             counts = ~prefetches if name == "first" else Const(1)
-            conditions |= {f"{name}_start": start & counts, f"{name}_end": end & counts}
+            conditions |= {f"{name}_start": (start | outside[name]) & counts, f"{name}_end": end & counts}
         flags = {name: Signal(name=f"range_{name}", reset_less=True) for name in conditions}
         kept = [Signal(32, name=f"{name}_address", reset_less=True) for name in ("first", "second")]
         with m.If(self.i_operation.ready):
@@ -237,7 +243,7 @@ class RequestCheck(Component):
         m.d.comb += [
             transfer.global_block.eq(global_[BLOCK_BITS:]),
             transfer.shared_block.eq(shared[BLOCK_BITS:]),
-            transfer.blocks.eq(operation.blocks),
+            transfer.blocks.eq(self._transferred(operation.blocks, prefetches)),
             transfer.barrier.eq(operation.barrier),
             transfer.has_barrier.eq(operation.has_barrier & ~prefetches),
             transfer.swizzle.eq(swizzle_field(self.cfg, operation.swizzle)),
@@ -248,6 +254,13 @@ class RequestCheck(Component):
             m.d.comb += transfer.prefetch.eq(prefetches)
         if self.cfg.multicast:
             m.d.comb += transfer.mask.eq(operation.mask)
+
+    def _transferred(self, blocks, prefetches):
+        """Blocks of a transfer: of a prefetch no more than the second level holds."""
+        if not self.cfg.prefetches:
+            return blocks
+        most = self.cfg.prefetched_blocks
+        return Mux(prefetches & blocks[exact_log2(most):].any(), most, blocks)
 
     def _move(self, m, move, operation, destination, source):
         m.d.comb += [

@@ -1,6 +1,6 @@
 """Turns copies of matrix rows into one copy for each row."""
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
@@ -11,6 +11,9 @@ __all__ = ["RowExpander"]
 
 class RowExpander(Component):
     """One ``copy_block`` operation a cycle for each row of an operation; a single block is one row.
+
+    Row n begins n pitches behind the first one, exactly: from the first row on that 32 bits do not hold, on one side, the rows have
+    ``destination_outside`` or ``source_outside`` [S1.12].
 
     Latency 1 cycle; ``i.ready`` is combinational from ``o.ready``, or ``registered``: operations
     are then taken every other cycle. While ``stop`` is high operations are taken and the rows that are left are dropped.
@@ -53,7 +56,12 @@ class RowExpander(Component):
         with m.Elif(self.o.ready):
             m.d.sync += [
                 rest.rows.eq(rest.rows - 1), last.eq(rest.rows == 2),
-                rest.first.destination.eq(rest.first.destination + rest.destination_pitch),
-                rest.first.source.eq(rest.first.source + rest.source_pitch),
             ]
+            for end in ("destination", "source"):
+                row = Signal(signed(34), name=f"next_{end}")
+                m.d.comb += row.eq(rest.first[end] + rest[f"{end}_pitch"])
+                m.d.sync += [
+                    rest.first[end].eq(row[:32]),
+                    rest.first[f"{end}_outside"].eq(rest.first[f"{end}_outside"] | row[32:].any()),
+                ]
         return m

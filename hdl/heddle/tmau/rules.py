@@ -52,7 +52,7 @@ class Rule:
 
 
 RULES = {
-    ErrorCode.TENSOR_DESCRIPTOR_ADDRESS: Rule("descriptor", "lie in global memory at a multiple of 64"),
+    ErrorCode.TENSOR_DESCRIPTOR_ADDRESS: Rule("descriptor", "lie in global memory, all 128 bytes of it, at a multiple of 64"),
     ErrorCode.TENSOR_MODE: Rule("mode", "be tile or im2col"),
     ErrorCode.TENSOR_RANK: Rule("rank", "be 1 to 5, and at least 3 for im2col and with interleave"),
     ErrorCode.TENSOR_FORMAT: Rule("format", "be one of the element types"),
@@ -85,5 +85,6 @@ RULES = {
     ErrorCode.TENSOR_SHARED_ADDRESS: Rule("shared_address", "be a multiple of 128"),
     ErrorCode.TENSOR_SHARED_RANGE: Rule("shared_address", "leave room for the box in shared memory"),
     ErrorCode.TENSOR_BYTES: Rule("bytes", "be at most 1048575, what a barrier counts"),
+    ErrorCode.TENSOR_EXTENT: Rule("last element", "lie in global memory, behind those of the lower dimensions", dimension=True),
 }
 assert set(RULES) == {code for code in ErrorCode if code.name.startswith("TENSOR_")}

@@ -12,6 +12,7 @@ from .multicast import multicast_members
 from .product import PartialProduct
 from .reducible import is_one_of, lacks_reduction
 from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
+from .setup_extent import ExtentCheck
 from .setup_row import BoxBytes, RowEdges, RowShape
 from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout, violation_layout
 
@@ -37,7 +38,8 @@ class TensorSetup(Component):
     The first broken rule, in the order of ``RULES`` and of the dimensions, goes to ``o_failure`` and the request is
     dropped; nothing of it is moved. Latency ``rank`` cycles, one more with interleave, to ``o``, one more to ``o_failure``; a
     request in ``rank`` cycles: the next one begins in the cycle in which the result leaves. ``i.payload`` is read until
-    ``i.ready``. While ``stop`` is high requests are dropped without an error. Reset starts again.
+    ``i.ready``. While ``stop`` is high requests are dropped without an error, and so is at all times a legal prefetch of more bytes than
+    shared memory has. Reset starts again.
 
     Parameters
     ----------
@@ -75,6 +77,7 @@ class TensorSetup(Component):
         step = Signal(range(LOOPS + 1))
         loop = Signal(range(LOOPS + 1))     # the loop that is set up; behind the last one the sums come in, then the result
         begin, last, go, finished, left, refused = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
+        silent, over = Signal(reset_less=True), Signal()        # the request that is refused has no error; it leaves
         m.d.comb += [
             pixels.eq(descriptor.mode == TensorMode.IM2COL if self.cfg.tensor_im2col else 0),
             slices.eq(descriptor.interleave != Interleave.NONE),
@@ -100,23 +103,25 @@ class TensorSetup(Component):
         values = self._dimension(m, request, loop)
         inside = self._loops(m, loops, begin, loop, go, values)
         self._places(m, begin, loop, go, last, values, row)
-        failed = self._checks(m, request, begin, loop, go, last, values, row)
+        failed, ignored = self._checks(m, request, begin, loop, go, last, values, row)
         self._keep(m, request, row, go & last)
         m.d.comb += [
             walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._bytes),
             *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places)),
             # A result leaves when the walk is free, whether it failed or not, as that is known late; a failure waits in a register.
             left.eq(finished & ~refused & (self.stop | self.o.ready)),
-            self.o.valid.eq(finished & ~refused & ~failed & ~self.stop),
-            self.o_failure.valid.eq(refused & ~self.stop),
-            self.dropped.eq(Mux(self.stop, finished | refused | self.i.valid, refused & self.o_failure.ready)),
+            self.o.valid.eq(finished & ~refused & ~failed & ~ignored & ~self.stop),
+            self.o_failure.valid.eq(refused & ~silent & ~self.stop),
+            over.eq(self.o_failure.ready | silent),
+            self.dropped.eq(Mux(self.stop, finished | refused | self.i.valid, refused & over)),
             self.busy.eq(finished | refused),
         ]
         failure = Signal(tensor_failure_layout(), reset_less=True)
         m.d.comb += self.o_failure.payload.eq(failure)
         with m.If(~refused):
-            m.d.sync += [refused.eq(left & failed & ~self.stop), failure.pc.eq(self.o.payload.pc), failure.violation.eq(self._first)]
-        with m.Elif(self.stop | self.o_failure.ready):
+            m.d.sync += [refused.eq(left & (failed | ignored) & ~self.stop), silent.eq(~failed), failure.pc.eq(self.o.payload.pc),
+                         failure.violation.eq(self._first)]
+        with m.Elif(self.stop | over):
             m.d.sync += refused.eq(0)
         return m
 
@@ -224,7 +229,7 @@ class TensorSetup(Component):
         self._first_places = [(total + behind[d])[:bits] for d in range(LOOPS)]
 
     def _checks(self, m, request, begin, loop, go, last, values, row):
-        """Whether a rule is broken, ``_first``."""
+        """Whether a rule is broken, ``_first``; and whether none is and the request does nothing all the same."""
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
@@ -246,13 +251,29 @@ class TensorSetup(Component):
         self._first = first = Signal(violation_layout)
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
         self._bytes = nbytes.bytes
+        extent = self._extent(m, begin, loop, go, last, values, row)
         wanted, field = self._unsupported(request)
         unsupported, value = Signal(), Signal.like(field, reset_less=True)
         with m.If(go & last):
             m.d.sync += [unsupported.eq(wanted), value.eq(field)]
         with m.If(~dimensions.failed & ~requests.failed):
             m.d.comb += [first.code.eq(ErrorCode.UNSUPPORTED), first.dimension.eq(0), first.value.eq(value)]
-        return dimensions.failed | requests.failed | unsupported
+            with m.If(extent.failed):
+                m.d.comb += first.eq(extent.o)
+        # No copy brings a box that shared memory cannot hold: nor does its prefetch, which would take a cycle for each of its rows.
+        ignored = self.o.payload.prefetch & (nbytes.bytes > self.cfg.shared_bytes) if self.cfg.prefetches else Const(0)
+        return dimensions.failed | requests.failed | extent.failed | unsupported, ignored
+
+    def _extent(self, m, begin, loop, go, last, values, row):
+        """The check of where the tensor ends."""
+        bits, descriptor = place_bits(self.cfg), self.i.payload.descriptor
+        m.submodules.extent = extent = ExtentCheck(bits)
+        m.d.comb += [
+            extent.begin.eq(go & begin), extent.address.eq(descriptor.address[BLOCK_BITS:][:bits]), extent.row_end.eq(row.last_block),
+            extent.row_last.eq(descriptor.size_minus_one[0]), extent.enable.eq(go & ~last), extent.number.eq(loop),
+            extent.last.eq(values["last"]), extent.stride.eq(Cat(values["stride"], values["stride_high"])),
+        ]
+        return extent
 
     def _unsupported(self, request):
         """Whether the request wants what the hardware lacks, and the value of the field that says so."""

@@ -6,7 +6,6 @@ from amaranth.lib.wiring import Component, In, Out
 from ..errors import ErrorCode
 from ..isa.layout import Swizzle
 from .descriptor import (
-    DESCRIPTOR_ALIGNMENT,
     FLOAT_FORMATS,
     MAX_RANK,
     SWIZZLE_BYTES,
@@ -14,6 +13,7 @@ from .descriptor import (
     Interleave,
     TensorFormat,
     TensorMode,
+    no_descriptor,
 )
 from .reducible import is_one_of, undefined_reduction
 from .rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
@@ -137,8 +137,7 @@ class RequestChecks(Component):
         m.d.comb += violation.value.eq(request.shared_address)
         _first(m, violation, 0, [
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
-            (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, self._outside(request.descriptor_address, DESCRIPTOR_ALIGNMENT),
-             request.descriptor_address),
+            (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, no_descriptor(self.cfg, request.descriptor_address), request.descriptor_address),
             (ErrorCode.TENSOR_MODE, ~is_one_of(descriptor.mode, modes), descriptor.mode),
             (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
             (ErrorCode.TENSOR_FORMAT, ~is_one_of(descriptor.format, TensorFormat), descriptor.format),

@@ -34,6 +34,8 @@ class RowShape(Component):
         Of a row in shared memory.
     first_block : Out(signed)
         Block of 16 bytes at which the row begins, from the start of the tensor's row; exact where coordinates are aligned.
+    last_block : Out(32)
+        The one in which the tensor's row ends, from its start; with interleave 0: slices have no partial ends.
     start, behind : Out(signed(START_BITS))
         Bytes from the start of the tensor's row to that of the box's, and from there to the end of the tensor.
     sliced : Out(1)
@@ -45,8 +47,8 @@ class RowShape(Component):
     def __init__(self):
         super().__init__({
             "descriptor": In(descriptor_layout), "coordinate": In(signed(32)), "row_bytes": Out(ROW_BITS),
-            "first_block": Out(signed(START_BITS - 4)), "start": Out(signed(START_BITS)), "behind": Out(signed(START_BITS)),
-            "sliced": Out(1), "unaligned": Out(1),
+            "first_block": Out(signed(START_BITS - 4)), "last_block": Out(32), "start": Out(signed(START_BITS)),
+            "behind": Out(signed(START_BITS)), "sliced": Out(1), "unaligned": Out(1),
         })
 
     def elaborate(self, platform):
@@ -60,12 +62,13 @@ class RowShape(Component):
             self.start.eq(self.coordinate << shift),
             self.behind.eq(((self.descriptor.size_minus_one[0] + 1) << shift) - self.start),
             self.first_block.eq(self.start >> 4),
+            self.last_block.eq((self.descriptor.size_minus_one[0] << shift) >> 4),
             self.unaligned.eq(self.start[:4].any()),
             self.sliced.eq(self.descriptor.interleave != Interleave.NONE),
         ]
         with m.If(self.sliced):
             slice_bytes = Mux(self.descriptor.interleave == Interleave.B16, 16, 32)
-            m.d.comb += [self.row_bytes.eq(slice_bytes), self.first_block.eq(0), self.unaligned.eq(0)]
+            m.d.comb += [self.row_bytes.eq(slice_bytes), self.first_block.eq(0), self.last_block.eq(0), self.unaligned.eq(0)]
         return m
 
 

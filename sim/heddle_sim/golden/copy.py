@@ -15,10 +15,15 @@ from .reductions import reduce_elements
 
 __all__ = ["CopyOperation", "CopyResult", "burst_ranges", "check_copy", "copy_block", "swizzled"]
 
+_WORD = 0xFFFFFFFF
+
 
 @dataclass(frozen=True)
 class CopyOperation:
-    """The fields of ``copy_operation_layout``, for tests; any object with these attributes will do."""
+    """The fields of ``copy_operation_layout``, for tests; any object with these attributes will do.
+
+    ``destination`` and ``source`` are exact: rows of a matrix may lie outside 32 bits.
+    """
 
     destination_space: Space
     source_space: Space
@@ -33,6 +38,14 @@ class CopyOperation:
     has_barrier: int = 0
     mask: int = 0
     pc: int = 0
+
+    @property
+    def destination_outside(self):
+        return int(not 0 <= self.destination <= _WORD)
+
+    @property
+    def source_outside(self):
+        return int(not 0 <= self.source <= _WORD)
 
 
 @dataclass(frozen=True)
@@ -57,7 +70,7 @@ class CopyResult:
 def check_copy(cfg, operation):
     """The first rule that ``operation`` breaks as (code, operand), or ``None`` [docs/units/tmau.md].
 
-    Works on plain integers: nothing wraps.
+    Works on plain integers: nothing wraps. Addresses may lie outside 32 bits, on both sides; operands are their low 32 bits.
     """
     prefetch = cfg.prefetches and _number(operation.kind) == CopyKind.PREFETCH_BLOCK.value
     if not prefetch and (problem := _unsupported(cfg, operation)):
@@ -67,13 +80,13 @@ def check_copy(cfg, operation):
     sides = [(operation.source, Space.GLOBAL)] if prefetch else _sides(operation)
     for address, _ in sides:
         if address % BANK_BYTES != 0:
-            return ErrorCode.MISALIGNED, address
+            return ErrorCode.MISALIGNED, address & _WORD
     for address, space in sides:
         limit = cfg.shared_bytes if space == Space.SHARED else 1 << cfg.axi_address_bits
-        if address >= limit:
-            return ErrorCode.OUT_OF_RANGE, address
+        if not 0 <= address < limit:
+            return ErrorCode.OUT_OF_RANGE, address & _WORD
         if address + operation.blocks * BANK_BYTES > limit:
-            return ErrorCode.OUT_OF_RANGE, limit & 0xFFFFFFFF
+            return ErrorCode.OUT_OF_RANGE, limit & _WORD
     return None
 
 

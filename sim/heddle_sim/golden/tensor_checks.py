@@ -7,6 +7,7 @@ from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.conversion import CONVERTED_FORMATS
 from heddle.tmau.descriptor import (
     DESCRIPTOR_ALIGNMENT,
+    DESCRIPTOR_BYTES,
     FLOAT_FORMATS,
     MAX_RANK,
     SWIZZLE_BYTES,
@@ -124,6 +125,7 @@ def descriptor_violations(fields, address_bits=64):
         return found
     found += _swizzle_and_fill(fields)
     found += _place(fields, address_bits)
+    found += _extent(fields, address_bits)
     found += _tile(fields) if fields.mode == TensorMode.TILE else _im2col(fields)
     return sorted(found, key=_order)
 
@@ -161,6 +163,18 @@ def _place(fields, address_bits):
     for dimension, step in enumerate(fields.element_strides):
         if not 1 <= step <= 8 and (dimension or fields.interleave != Interleave.NONE):
             yield Violation(ErrorCode.TENSOR_ELEMENT_STRIDE, step, dimension)
+
+
+def _extent(fields, address_bits):
+    """The lowest dimension whose last element, at the last one of all lower dimensions, ends behind the address space [our choice]."""
+    end, limit = fields.address + fields.unit_bytes, 1 << address_bits
+    if not 0 <= fields.address < limit or min(fields.sizes) < 1 or min((0, *fields.strides)) < 0:
+        return          # rules of their own
+    for dimension, (size, stride) in enumerate(zip(fields.sizes, fields.byte_strides)):
+        end += (size - 1) * stride
+        if end > limit:
+            yield Violation(ErrorCode.TENSOR_EXTENT, size - 1, dimension, note=f"it ends at {end:#x}, global memory at {limit:#x}")
+            return
 
 
 def _tile(fields):
@@ -222,7 +236,7 @@ def request_violations(fields, request, shared_bytes, address_bits=64):
 
 
 def _descriptor_address(request, address_bits):
-    if request.descriptor % DESCRIPTOR_ALIGNMENT or not 0 <= request.descriptor < 1 << address_bits:
+    if request.descriptor % DESCRIPTOR_ALIGNMENT or not 0 <= request.descriptor <= (1 << address_bits) - DESCRIPTOR_BYTES:
         return [Violation(ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, request.descriptor)]
     return []
 

@@ -124,6 +124,8 @@ async def rejected(dut):
         dict(load, destination=cfg.shared_bytes), dict(load, destination=cfg.shared_bytes - 16, blocks=2),
         dict(store, source=0x80000000), dict(store, blocks=0xFFFFFFFF), dict(load, blocks=cfg.shared_bytes // 16 + 1),
         dict(load, source=limit - 16, blocks=2), dict(store, destination=limit - 32, blocks=3),
+        # Rows of a matrix whose exact address 32 bits do not hold, on either side of either end.
+        *(dict(direction, **{end: place}) for direction in (load, store) for end in ("source", "destination") for place in (-16, 1 << 32)),
     ]
     if cfg.axi_address_bits < 32:
         wrong += [dict(load, source=limit), dict(store, destination=0xFFFFFFF0)]

@@ -341,6 +341,7 @@ class CopyBench:
 def pack_operation(operation):
     """Bits of an operation; ``kind`` may be a number that has no name yet."""
     values = {name: getattr(operation, name) for name, _ in copy_operation_layout if name != "kind"}
+    values |= {end: values[end] & 0xFFFFFFFF for end in ("destination", "source")}
     values["format"] = values["format"].value
     kind = getattr(operation.kind, "value", operation.kind)
     return copy_operation_layout.const(values).as_bits() | kind << copy_operation_layout["kind"].offset

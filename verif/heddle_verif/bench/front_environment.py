@@ -21,7 +21,6 @@ from heddle_verif.scoreboard import Scoreboard
 UNITS = ("thread", "matrix", "copy")
 COPIES = ("copy", "tensor")         # what the signal ``copy_busy`` stands for
 END_LIMIT = 60_000      # cycles of a program
-WORD = 0xFFFFFFFF
 
 
 def thread_item(operation):
@@ -62,14 +61,14 @@ def tensor_item(operation):
 
 def rows_of(operation):
     """The copies that a row operation stands for; of a prefetch what it has."""
-    first = operation["first"]
+    first = {name: value for name, value in operation["first"].items() if not name.endswith("_outside")}
     if first["kind"] == CopyKind.PREFETCH_BLOCK:
         first = {name: first[name] for name in ("mask", "kind", "source", "blocks", "pc")}
         assert operation["rows"] == 1, "a prefetch is one row"
         yield first
         return
     for row in range(operation["rows"]):
-        yield first | {end: first[end] + row * operation[f"{end}_pitch"] & WORD for end in ("destination", "source")}
+        yield first | {end: first[end] + row * operation[f"{end}_pitch"] for end in ("destination", "source")}
 
 
 def _signal_of(unit):

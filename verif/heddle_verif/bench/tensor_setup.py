@@ -1,5 +1,7 @@
 """Bench of the setup of tensor copies, against the golden checks and the golden geometry."""
 
+from dataclasses import replace
+
 import cocotb
 import numpy as np
 from cocotb.clock import Clock
@@ -138,6 +140,45 @@ async def broken_descriptors(dut):
         cases.append((_Bytes(bytes(descriptor)), random_request(rng, cfg, fields)))
     _, seen = await _run(dut, cases, rng, none(), (none(), none()))
     assert len(seen) > 5, f"few rules were broken: {seen}"
+
+
+def _around_the_end(rng, cfg):
+    """A request for a tensor that ends a few blocks before or behind the end of global memory; strides and sizes of all widths."""
+    fields = random_fields(rng, cfg)
+    limit = 1 << cfg.axi_address_bits
+    alignment = 32 if fields.interleave == Interleave.B32 else 16
+    room = limit
+    sizes, strides = list(fields.sizes), list(fields.strides)
+    for number in rng.permutation(len(strides)):
+        dimension = number + (fields.interleave == Interleave.NONE or number > 0)
+        sizes[dimension] = max(sizes[dimension], int(2 ** rng.uniform(0, 32)))
+        strides[number] = min(int(rng.integers(2 * room // sizes[dimension] + alignment)), (1 << 40) - 1) & -alignment
+        room = max(room - (sizes[dimension] - 1) * strides[number], 0)
+    if strides and rng.random() < 0.3:      # the products need more bits than an address
+        strides[int(rng.integers(len(strides)))] |= 1 << int(rng.integers(cfg.axi_address_bits, 40))
+    if rng.random() < 0.3:
+        sizes[0] = int(2 ** rng.uniform(0, 32))
+    fields = replace(fields, address=0, sizes=tuple(sizes), strides=tuple(strides))
+    beside = (limit - fields.tensor_bytes & -alignment) + alignment * int(rng.integers(-2, 3))
+    fields = replace(fields, address=beside if 0 <= beside < limit else alignment * int(rng.integers(limit // alignment)))
+    request = random_request(rng, cfg, fields)
+    return fields, replace(request, coordinates=tuple(min(value, (1 << 31) - 64) for value in request.coordinates))
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def tensors_that_end_with_memory(dut):
+    """Refused exactly when an element lies behind global memory, however large products and sums are."""
+    rng = np.random.default_rng(cocotb.RANDOM_SEED)
+    cfg, cases = bench_config(), []
+    while len(cases) < 400:
+        fields, request = _around_the_end(rng, cfg)
+        violation = first_violation(fields, request, cfg.shared_bytes, cfg.axi_address_bits)
+        if violation is None or violation.error == ErrorCode.TENSOR_EXTENT:
+            cases.append((fields, request))
+    dimensions = [violation and violation.dimension for violation in
+                  (first_violation(*case, cfg.shared_bytes, cfg.axi_address_bits) for case in cases)]
+    assert {None, 0, 1, 2, 3, 4} == set(dimensions) and dimensions.count(None) > 40, dimensions
+    await _run(dut, cases, rng, none(), (none(), none()))
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")

@@ -1,7 +1,7 @@
 """Copy unit: rows of a matrix, and bursts of a transfer."""
 
 from amaranth.asserts import AnySeq
-from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+from amaranth.hdl import Assert, Assume, Cover, Module, Signal, signed
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
@@ -18,6 +18,9 @@ __all__ = ["BurstGeneratorSpec", "RowExpanderSpec"]
 class RowExpanderSpec(Component):
     """An operation of n rows gives exactly n copies; copy i is i pitches behind the first and alike in all else.
 
+    A copy is outside from the first step on whose exact sum 32 bits do not hold: as all steps have one sign, so is each later one.
+    Before it every address is exact.
+
     With ``stop`` low, streams keep to the rules; while it is high nothing comes out and operations are taken.
     """
 
@@ -32,6 +35,8 @@ class RowExpanderSpec(Component):
         m.d.comb += [stop.eq(AnySeq(1)), dut.stop.eq(stop), dut.o.ready.eq(AnySeq(1))]
         expected = Signal(row_operation_layout, reset_less=True)
         left = Signal(32)
+        exact = {end: Signal(signed(36), name=f"exact_{end}") for end in ("destination", "source")}
+        m.d.comb += [exact[end].eq(expected.first[end] + expected[f"{end}_pitch"]) for end in exact]
         out = dut.o.valid & dut.o.ready
         m.d.comb += [
             Assert(dut.busy == (left != 0)), Assert(dut.o.valid == ((left != 0) & ~stop)),
@@ -43,9 +48,12 @@ class RowExpanderSpec(Component):
         with m.If(out):
             m.d.sync += [
                 left.eq(left - 1),
-                expected.first.destination.eq(expected.first.destination + expected.destination_pitch),
-                expected.first.source.eq(expected.first.source + expected.source_pitch),
+                *(expected.first[end].eq(exact[end]) for end in exact),
+                *(expected.first[f"{end}_outside"].eq(expected.first[f"{end}_outside"] | (exact[end] < 0) | (exact[end] >= 1 << 32))
+                  for end in exact),
             ]
+            m.d.comb += [Cover(expected.first.source_outside & ~expected.first.destination_outside & (left == 1)),
+                         Cover(expected.first.destination_outside & (expected.destination_pitch < 0))]
         with m.If(stop):
             m.d.sync += left.eq(0)
         with m.Elif(dut.i.valid & dut.i.ready):

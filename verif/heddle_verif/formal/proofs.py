@@ -2,6 +2,7 @@
 
 import sys
 
+from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .copy import BurstGeneratorSpec, RowExpanderSpec
@@ -57,6 +58,10 @@ PROOFS = {proof.name: proof for proof in (
           unbounded="pdr"),
     Proof(name="row_bursts", make=RowBurstsSpec, says="pieces cover the shared memory of a box and nothing else, one line each", bounded=4,
           cover=8, unbounded="pdr", nightly=True, limit_s=800),
+    Proof(name="tensor_extent", make=ExtentSpec, says="a tensor that passes has no element behind memory, whatever overflows", bounded=5,
+          cover=8, unbounded="pdr"),
+    Proof(name="tensor_range", make=RequestRangeSpec, says="requests stay in a tensor that ends in memory; nothing wraps", bounded=7,
+          cover=7, unbounded="no"),
     Proof(name="slot_ring", make=SlotRingSpec, says="every transfer completes, once, in order, after its last answer", bounded=8, cover=12,
           unbounded="pdr"),
     Proof(name="arrival_merge", make=ArrivalMergeSpec, says="no byte lost, doubled or told to another barrier; sums never wrap", bounded=6,
