@@ -92,6 +92,69 @@ def test_under_run_without_any_copy(device):
     assert error_of(device, "barrier.expect b7, 16\nbarrier.wait b7\nhalt") == (ErrorCode.BARRIER_UNDERRUN, 7, 0)
 
 
+# -- the same in all memories ---------------------------------------------------------------
+
+MEMORIES = [{"latency": 2}, {"latency": 700, "bandwidth": 0.05}, {"latency": 40, "jitter": 300, "seed": 5}]
+BLOCKS = "copy_block.shared.global ur1, ur2, {}, b4\n"
+WAIT = "barrier.wait b4\n"
+ROWS = "umov ur20, 0\numov ur21, 64\numov ur22, 0\numov ur23, 256\numov ur24, 4\numov ur25, 7\n"
+
+
+def expect(count):
+    return f"barrier.expect b4, {count}\n"
+
+
+# Programs with too many bytes, or too few, for a wait; what comes behind it would hide that.
+LATE = {
+    "blocks": expect(48) + BLOCKS.format(4) + WAIT,
+    "one of two copies": BLOCKS.format(4) + BLOCKS.format(1) + expect(64) + WAIT,
+    "first of two copies": expect(16) + BLOCKS.format(1) + BLOCKS.format(4) + WAIT,
+    "many blocks": expect(16) + BLOCKS.format(300) + WAIT,
+    "rows": ROWS + expect(16 * 24) + "copy_rows.shared.global ur20, ur22, ur24, b4\n" + WAIT,
+    "store": expect(256) + "copy_block.global.shared ur8, ur1, 17, b4\n" + WAIT,
+    "box": expect(BOX - 512) + LOAD + WAIT,
+    "box behind blocks": expect(64) + BLOCKS.format(4) + LOAD + WAIT,
+    "blocks behind boxes": expect(2 * BOX) + LOAD + LOAD + BLOCKS.format(1) + WAIT,
+    "second round": expect(64) + BLOCKS.format(4) + WAIT + expect(64) + BLOCKS.format(8) + WAIT,
+    "made up for by the next round": expect(48) + BLOCKS.format(4) + WAIT + BLOCKS.format(2) + expect(48) + WAIT,
+    "too few, made up for by the next round": expect(80) + BLOCKS.format(4) + WAIT + BLOCKS.format(2) + expect(16) + WAIT,
+    "too many expected": expect(1 << 31) + expect(1 << 31) + WAIT,
+    "too many expected of a copy": expect(1 << 31) + BLOCKS.format(4) + expect(64) + expect(1 << 31) + WAIT,
+}
+USE = START + "umov ur8, 0x10800\n"
+
+
+def place_of(device, program):
+    """Code, program counter and operand of the error."""
+    with pytest.raises(DeviceError) as caught:
+        device.run(program)
+    device.run(USES)
+    return caught.value.code, caught.value.pc, caught.value.operand
+
+
+def assert_the_same_in_all_memories(cfg):
+    with make("golden", cfg) as device:
+        found = {name: place_of(device, USE + program + "wait.copy\nhalt") for name, program in LATE.items()}
+    assert {code for code, _, _ in found.values()} == {ErrorCode.BARRIER_OVERRUN, ErrorCode.BARRIER_UNDERRUN, ErrorCode.BARRIER_EXPECT}
+    for memory in MEMORIES:
+        with make("verilator", cfg, **memory) as device:
+            for name, program in LATE.items():
+                for behind in ("halt", "wait.copy\nhalt"):
+                    assert place_of(device, USE + program + behind) == found[name], (memory, name)
+
+
+def test_wrong_numbers_of_bytes_in_all_memories():
+    """Where a wait fails does not depend on when bytes arrive."""
+    assert_the_same_in_all_memories(CFG)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("cfg", [load_config("base"), CFG.replace(name="tiny_far", far_registers=True),
+                                 CFG.without_level2(name="tiny_multicast2", cores=2, multicast=True)], ids=lambda cfg: cfg.name)
+def test_wrong_numbers_of_bytes_in_other_configurations(cfg):
+    assert_the_same_in_all_memories(cfg)
+
+
 # -- limits of waits ------------------------------------------------------------------------
 
 SLOW = {

@@ -172,7 +172,7 @@ def on_core(core, body, others="halt"):
     [
         ("trap 7", ErrorCode.TRAP, 4, 7),
         (".word 0", ErrorCode.ILLEGAL_INSTRUCTION, 4, 0),
-        ("bra body", ErrorCode.TIMEOUT, 0, 20_000),
+        ("bra body", ErrorCode.TIMEOUT, 4, 20_000),
         ("barrier.expect b3, 16\nbarrier.wait b3", ErrorCode.BARRIER_UNDERRUN, 5, 3),
         ("segment.global.b32.d1 ur8, 0x200000\nmov r300, 0\nld.b32 r0, ur8:rf300:0", ErrorCode.AXI_READ, 6, 0x200000),
         ("lanemask\nmov r300, 0\nsegment.shared.b8.d1 ur8, 0\nmm8.sa.sb.k1 r255, ur8:rf300:0, r256", ErrorCode.PRODUCT_RANGE, 7, 256),

@@ -151,8 +151,9 @@ def test_a_program_reads_uniform_registers_and_writes_memory(device):
     [
         ("nop\ntrap 7\n", ErrorCode.TRAP, 1, 7, "line 2: trap 7"),
         ("\n.word 0\n", ErrorCode.ILLEGAL_INSTRUCTION, 0, 0, "line 2: .word 0"),
-        ("bra 511\n", ErrorCode.ILLEGAL_INSTRUCTION, 511, 0, ""),
-        ("loop: bra loop\n", ErrorCode.TIMEOUT, 0, 1000, "line 1: loop: bra loop"),
+        ("bra 511\n", ErrorCode.PROGRAM_COUNTER, 0, 511, "line 1: bra 511"),
+        ("nop\nnop\n", ErrorCode.PROGRAM_COUNTER, 2, 2, ""),
+        ("nop\nnop\nloop: bra loop\n", ErrorCode.TIMEOUT, 2, 1000, "line 3: loop: bra loop"),
         ("barrier.expect b3, 16\nbarrier.wait b3\n", ErrorCode.BARRIER_UNDERRUN, 1, 3, "line 2: barrier.wait b3"),
         (
             "segment.global.b32.d1 ur8, 2\nmov r300, 0\nld.b32 r0, ur8:rf300:0\nhalt",
@@ -181,6 +182,36 @@ def test_errors_name_code_place_and_value(backend, program, code, pc, operand, s
         address = device.allocate(64)
         device.run(STORE, uniform={0: address, 1: 1})  # usable afterwards
         assert device.read(address, (1,), np.int32)[0] == 1
+
+
+def test_nothing_of_a_longer_program_is_left(device):
+    """Instructions behind the last one are void, whatever was there before."""
+    for program, place in (("nop\nnop\n", (2, 2)), ("nop\nbra 2\n", (1, 2)), ("bra 7\nhalt\n", (0, 7)), ("nop\nnop\nnop\n", (3, 3))):
+        device.run("nop\n" * 20 + "halt\n")
+        with pytest.raises(DeviceError) as caught:
+            device.run(program)
+        assert (caught.value.code, caught.value.pc, caught.value.operand) == (ErrorCode.PROGRAM_COUNTER, *place)
+
+
+@pytest.mark.parametrize(
+    "program, places",
+    [
+        ("nop\nagain: uadd ur1, ur1, 1\nmov r1, ur1\nbra again\nhalt", {1, 2, 3}),
+        ("umov ur1, 0\ncopy_block.shared.global ur1, ur1, 4\nwait.copy\nhalt", {2}),
+        ("umov ur1, 0\nbarrier.expect b1, 16\ncopy_block.shared.global ur1, ur1, 1, b1\nbarrier.wait b1\nhalt", {3}),
+        ("umov ur1, 0\ncopy_block.global.shared ur1, ur1, 4\nnop\nhalt", {3}),
+    ],
+    ids=["loop", "wait", "barrier", "drain"],
+)
+def test_the_time_limit_names_the_instruction_that_runs(program, places):
+    """A loop, waits that take too long, and stores behind the end of the program: that of ``halt``."""
+    with Device(TINY, memory_bytes=1 << 20, timeout_cycles=1500, latency=3000) as device:
+        with pytest.raises(DeviceError) as caught:
+            device.run(program)
+        assert caught.value.code is ErrorCode.TIMEOUT
+        assert caught.value.pc in places
+        assert program.splitlines()[caught.value.pc] in str(caught.value)
+
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,14 @@ def test_barriers_in_turn(simulator, seed):
 
 
 @pytest.mark.verilator_nightly
+@pytest.mark.parametrize("name", CONFIGS)
+def test_program_end(name, simulator, seed):
+    cfg = CONFIGS[name]
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_program", cfg=cfg, simulator=simulator, seed=seed)
+    assert summary["tests"] == 1
+
+
+@pytest.mark.verilator_nightly
 def test_recurrent(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_recurrent", cfg=cfg, simulator=simulator, seed=seed)

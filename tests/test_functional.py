@@ -268,11 +268,17 @@ def test_copies_and_barriers(destination, source):
     assert (spaces[destination][1024:1072] == data).all()
 
 
-def test_barriers_count_modulo_32_bits():
-    sim, result = run("barrier.expect b0, ur1\nbarrier.expect b0, ur1\nbarrier.wait b0\nhalt", uniform={1: -(1 << 31)})
-    assert result.ok and sim.uniform[1] == 1 << 31
-    _, result = run("barrier.expect b0, 0x80000000\nbarrier.wait b0")
-    assert result.error is ErrorCode.BARRIER_OVERRUN
+def test_barriers_do_not_wrap():
+    """Bytes that add up to a multiple of 2^32 are not none; rounds end with their waits."""
+    most = (1 << 31) - 1
+    _, result = run("barrier.expect b0, ur1\nbarrier.expect b0, ur1\nbarrier.wait b0\nhalt", uniform={1: -(1 << 31)})
+    assert (result.error, result.pc, result.operand) == (ErrorCode.BARRIER_EXPECT, 2, 0)
+    sim = simulator()
+    sim.state.memory, sim._execute_copy = np.zeros(16, np.uint8), lambda operation, state: None
+    rounds = f"barrier.expect b0, {most - 15}\ncopy_block.shared.global ur0, ur0, {most // 16}, b0\nbarrier.wait b0\n" * 5
+    assert sim.run(assemble(rounds + "halt")).ok
+    copies = "copy_block.shared.global ur0, ur0, 0x8000000, b0\n" * 2
+    assert sim.run(assemble(copies + "barrier.wait b0\nhalt")).error is ErrorCode.BARRIER_OVERRUN
 
 
 @pytest.mark.parametrize(("destination", "source"), [("shared", "global"), ("global", "shared")])

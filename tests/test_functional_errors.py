@@ -33,7 +33,9 @@ def assert_error(result, code, pc, operand):
 
 ERRORS = [
     ("nop\n.word 0x77\nhalt", ErrorCode.ILLEGAL_INSTRUCTION, 1, 0x77),
-    ("nop", ErrorCode.ILLEGAL_INSTRUCTION, 1, 0),
+    ("nop", ErrorCode.PROGRAM_COUNTER, 1, 1),
+    ("nop\n.word 0", ErrorCode.ILLEGAL_INSTRUCTION, 1, 0),
+    ("bra 1", ErrorCode.PROGRAM_COUNTER, 0, 1),
     ("nop\ntrap 0xdeadbeef", ErrorCode.TRAP, 1, 0xDEADBEEF),
     ("bra 512", ErrorCode.PROGRAM_COUNTER, 0, 512),
     ("nop\nbra 0xffffffff", ErrorCode.PROGRAM_COUNTER, 1, 0xFFFFFFFF),
@@ -57,6 +59,10 @@ ERRORS = [
     ("umov ur1, 4096\ncopy_block.global.shared ur1, ur0, 1", ErrorCode.AXI_WRITE, 1, 4096),
     ("barrier.expect b2, 1\nbarrier.wait b2", ErrorCode.BARRIER_UNDERRUN, 1, 2),
     ("copy_block.shared.global ur0, ur0, 1, b5\nbarrier.wait b5", ErrorCode.BARRIER_OVERRUN, 1, 5),
+    ("barrier.expect b2, 0x80000000\nbarrier.wait b2", ErrorCode.BARRIER_EXPECT, 1, 2),
+    ("barrier.expect b2, 0x80000000\nbarrier.expect b2, 0x80000000\nbarrier.wait b2", ErrorCode.BARRIER_EXPECT, 2, 2),
+    ("barrier.expect b2, 0x7fffffff\nbarrier.wait b2", ErrorCode.BARRIER_UNDERRUN, 1, 2),
+    ("barrier.expect b2, 0x7fffffff\nbarrier.expect b2, 1\nbarrier.wait b2", ErrorCode.BARRIER_EXPECT, 2, 2),
 ]
 
 
@@ -87,8 +93,9 @@ def test_global_out_of_range():
 
 
 def test_timeout_and_program_end():
-    _, result = run("loop: bra loop", instruction_limit=1000)
-    assert_error(result, ErrorCode.TIMEOUT, 0, 1000)
+    _, result = run("nop\nloop: bra loop", instruction_limit=1000)
+    assert_error(result, ErrorCode.TIMEOUT, 1, 1000)
+    assert "line 2: loop: bra loop" in result.message()
     assert result.instructions == 1000
     _, result = run("umov ur1, 5\nloop: usub ur1, ur1, 1\nusetp.ne up0, ur1, 0\n@up0 bra loop\nhalt", instruction_limit=0)
     assert result.ok

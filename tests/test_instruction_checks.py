@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from amaranth.hdl import Const
 from amaranth.sim import Simulator
 from heddle import load_config
 from heddle.constants import SEGMENTS
@@ -9,6 +10,7 @@ from heddle.errors import ErrorCode
 from heddle.front.checks import InstructionChecks, failed_operand
 from heddle.isa.checks import CHECKS
 from heddle.isa.layout import Opcode, Space, instruction_layout
+from heddle.layouts import PC_BITS
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
 
@@ -47,7 +49,7 @@ def words(cfg, count):
                          ids=["tiny", "small", "large", "without tensors, with rnn"])
 def test_hardware_and_software_agree(cfg):
     dut = InstructionChecks(cfg)
-    operand = failed_operand(cfg, dut.word, dut.field)
+    operand = failed_operand(cfg, Const(0, PC_BITS), dut.word, dut.field)
     seen = set()
 
     async def bench(ctx):

@@ -28,9 +28,9 @@ def test_shared_memory_parameters(ports):
         SharedMemory(load_config("tiny"), **ports)
 
 
-@pytest.mark.parametrize("far", [False, True])
-def test_barriers(far, simulator, seed):
-    cfg = load_config("tiny").replace(far_registers=far)
+@pytest.mark.parametrize("far, multicast", [(False, False), (True, False), (False, True)])
+def test_barriers(far, multicast, simulator, seed):
+    cfg = load_config("tiny").without_level2(far_registers=far, multicast=multicast, cores=1 + multicast)
     run_bench(Barriers(cfg), bench="heddle_verif.bench.barriers", cfg=cfg, simulator=simulator, seed=seed)
 
 

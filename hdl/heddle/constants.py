@@ -7,6 +7,7 @@ __all__ = [
     "FIRST_FACTOR_REGISTER",
     "LINE_BYTES",
     "MAX_BURST_BYTES",
+    "MOST_EXPECTED",
     "PREDICATES",
     "PRODUCT_REGISTERS",
     "REGISTER_BITS",
@@ -29,6 +30,7 @@ UNIFORM_PREDICATES = 7
 UNIFORM_REGISTERS = 64
 SEGMENTS = 16
 BARRIERS = 16
+MOST_EXPECTED = (1 << 31) - 1       # bytes that a barrier may expect up to its wait
 STORE_GROUPS = 8
 TOKEN_GRANULES = 16
 MAX_BURST_BYTES = 512

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from .counters import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
 from .front.fetch import program_write_layout
 from .front.unit import FrontEnd
-from .layouts import ErrorStream, GlobalPort
+from .layouts import PC_BITS, ErrorStream, GlobalPort
 from .matrix.unit import MatrixUnit
 from .memory.arbiter import GlobalArbiter
 from .memory.barriers import Barriers
@@ -32,8 +32,8 @@ class Core(Component):
     -------
     core
         Number of the core; constant.
-    i_program, entry, host_write, host_index, host_data
-        Program and uniform registers, set by the host while no program runs.
+    i_program, program_end, entry, host_write, host_index, host_data
+        Program, its end (see ``Fetch``) and uniform registers, set by the host while no program runs.
     start, stop
         Begin a run (one cycle); end it at the next instruction.
     wait_timeout
@@ -44,6 +44,8 @@ class Core(Component):
         Likewise: see ``Issue``.
     ended, idle
         The program has ended; no unit has work left and every write is acknowledged.
+    pc
+        Number of the instruction at issue, or of the last one.
     o_error
         Errors of the units in the order of ``ERROR_SOURCES``.
     global_port
@@ -59,9 +61,9 @@ class Core(Component):
         super().__init__({
             "core": In(cfg.core_bits),
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "entry": In(cfg.program_counter_bits),
+            "program_end": In(cfg.program_counter_bits + 1), "entry": In(cfg.program_counter_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
-            "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1),
+            "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1), "pc": Out(PC_BITS),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
             **({"o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
                 "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))), "multicast_pending": In(1),
@@ -85,9 +87,10 @@ class Core(Component):
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
 
         connect(m, flipped(self.i_program), front.i_program)
-        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix), (rows.o, copy)):
+        for source, unit in ((front.o_thread, thread), (front.o_matrix, matrix)):
             connect(m, source, unit.i_operation)
         connect(m, front.o_copy, rows.i)
+        self._sizes(m, rows, copy, barriers)
         if cfg.tensors:
             connect(m, front.o_tensor, copy.i_tensor)
             m.d.comb += [
@@ -146,6 +149,28 @@ class Core(Component):
                     m.d.comb += lane_side.eq(Mux(engine.busy, own[name], thread_side) if name in own else thread_side)
         return engine
 
+    def _sizes(self, m, rows, copy, barriers):
+        """Operations of the copy unit; their barriers are told, a cycle later, how many blocks will arrive. In the cycle in which the size
+        of a box comes no row is taken: the stream pauses, also where a row is being offered, which the copy unit does not mind."""
+        operation, taken = rows.o.payload, Signal(name="row_taken")
+        tensor = copy.o_sized if self.cfg.tensors else None
+        turn = ~tensor.valid if tensor else Const(1)
+        m.d.comb += [
+            copy.i_operation.payload.eq(operation), copy.i_operation.valid.eq(rows.o.valid & turn),
+            rows.o.ready.eq(copy.i_operation.ready & turn),
+            taken.eq(rows.o.valid & rows.o.ready & operation.has_barrier & (operation.mask == 0)),
+        ]
+        m.d.sync += [
+            barriers.sized.valid.eq(taken), barriers.sized.barrier.eq(operation.barrier),
+            barriers.sized.blocks.eq(operation.blocks), barriers.sized.ends.eq(rows.last),
+        ]
+        if tensor:
+            with m.If(tensor.valid):
+                m.d.sync += [
+                    barriers.sized.valid.eq(1), barriers.sized.barrier.eq(tensor.barrier),
+                    barriers.sized.blocks.eq(tensor.blocks), barriers.sized.ends.eq(1),
+                ]
+
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.start, self.stop, thread.writes_pending
@@ -164,7 +189,7 @@ class Core(Component):
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
-        for name in ("core", "entry", "host_write", "host_index", "host_data", "start", "stop"):
+        for name in ("core", "program_end", "entry", "host_write", "host_index", "host_data", "start", "stop"):
             m.d.comb += getattr(front, name).eq(getattr(self, name))
         m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
         if self.cfg.wait_timeout:
@@ -182,9 +207,10 @@ class Core(Component):
             front.writes_pending.eq(pending),
             barriers.clear.eq(start), barriers.expect.valid.eq(front.expect),
             barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
-            barriers.index.eq(front.barrier), front.barrier_complete.eq(barriers.complete),
-            front.barrier_overrun.eq(barriers.overrun),
-            self.ended.eq(front.ended),
+            barriers.opened.valid.eq(front.opens), barriers.opened.barrier.eq(front.opens_barrier),
+            barriers.index.eq(front.barrier), barriers.passed.eq(front.barrier_passed),
+            *(getattr(front, f"barrier_{name}").eq(getattr(barriers, name)) for name in ("complete", "overrun", "excess")),
+            self.ended.eq(front.ended), self.pc.eq(front.pc),
             self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
                          & front.tokens_empty),
         ]

@@ -26,6 +26,7 @@ class ErrorCode(enum.Enum, shape=7):
     WAIT_TIMEOUT = 14
     MULTICAST_MASK = 15
     RECURRENT_IMAGE = 16
+    BARRIER_EXPECT = 17
 
     # A descriptor or a request of a tensor copy breaks a rule; in the order in which they are checked.
     TENSOR_DESCRIPTOR_ADDRESS = 32

@@ -3,7 +3,7 @@
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 
-from .constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, REGISTER_BITS
+from .constants import BANK_BYTES, BANKS, BARRIERS, PRODUCT_REGISTERS, REGISTER_BITS
 from .errors import ErrorCode
 from .isa.layout import Access, AluFunction, CompareFunction, LoopOrder, Reduction, Space, Swizzle
 from .tmau.descriptor import TensorFormat
@@ -252,4 +252,12 @@ row_operation_layout = data.StructLayout({
     "source_pitch": 32,
 })
 
-barrier_arrival_layout = data.StructLayout({"barrier": 4, "bytes": 16})
+
+
+def barrier_blocks_signature():
+    """In a cycle with ``valid``: a number of blocks of 16 bytes for a barrier."""
+    return Signature({"valid": Out(1), "barrier": Out(range(BARRIERS)), "blocks": Out(28)})
+
+
+# ``remote``: bytes of a copy of another core.
+barrier_arrival_layout = data.StructLayout({"barrier": 4, "bytes": 16, "remote": 1})

@@ -1,5 +1,6 @@
 """What error codes say to a user: one table for device, tools and documentation."""
 
+from .constants import MOST_EXPECTED
 from .errors import ErrorCode
 from .tmau.rules import RULES
 
@@ -10,7 +11,7 @@ _MESSAGES = {
     ErrorCode.ILLEGAL_INSTRUCTION: "opcode must be a defined instruction, not {operand:#04x}",
     ErrorCode.ILLEGAL_OPERAND: "a register, segment, predicate or size operand must exist and be aligned, not {operand:#x}",
     ErrorCode.UNSUPPORTED: "the instruction uses a feature this configuration does not have (field value {operand:#x})",
-    ErrorCode.PROGRAM_COUNTER: "branch target must lie in the instruction memory, not {operand:#x}",
+    ErrorCode.PROGRAM_COUNTER: "the next instruction must be one of the program, not {operand:#x} (no `halt`, or a branch too far)",
     ErrorCode.MISALIGNED: "address must be a multiple of the access size, not {operand:#x}",
     ErrorCode.OUT_OF_RANGE: "address must lie in its memory, not {operand:#x}",
     ErrorCode.PRODUCT_RANGE: "product registers must end at r255; r{operand} and above were ignored",
@@ -18,6 +19,8 @@ _MESSAGES = {
     ErrorCode.AXI_WRITE: "the memory answered a write to {operand:#x} with an error",
     ErrorCode.BARRIER_UNDERRUN: "barrier waits for bytes that no copy in flight will bring (barrier b{operand})",
     ErrorCode.BARRIER_OVERRUN: "more bytes arrived at a barrier than it was told to expect (barrier b{operand})",
+    ErrorCode.BARRIER_EXPECT: f"the bytes that a barrier expects up to its wait must be at most {MOST_EXPECTED}, not more "
+                              "(barrier b{operand})",
     ErrorCode.TRAP: "trap {operand}",
     ErrorCode.TIMEOUT: "the program did not end within the {operand} cycles of its time limit",
     ErrorCode.WAIT_TIMEOUT: "a wait took longer than the limit of waits (barrier, number of groups or mask of units: {operand})",

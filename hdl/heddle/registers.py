@@ -23,10 +23,12 @@ REGISTERS = {
     "entry": (0x02C, "rw", "first instruction of the program"),
     "timeout": (0x030, "rw", "cycles a run may take; 0: no limit"),
     "error_code": (0x034, "ro", "first error of the last run"),
-    "error_pc": (0x038, "ro", "instruction that caused it"),
+    "error_pc": (0x038, "ro", "instruction that caused it; of TIMEOUT the one at issue, or the last one"),
     "error_operand": (0x03C, "ro", "its operand"),
-    "program_address": (0x040, "wo", "next instruction to load"),
-    "program_data": (0x044, "wo", "four writes, low word first, load one instruction; the address advances"),
+    "program_address": (0x040, "rw", "next instruction to load, at most instruction_words; instructions from there on are void; "
+                                     "not written while running"),
+    "program_data": (0x044, "wo", "four writes, low word first, load one instruction; the address advances; ignored while running "
+                                  "and behind the memory"),
     "error_core": (0x048, "ro", "core that the error comes from"),
     "error_dimension": (0x04C, "ro", "dimension of the tensor that it is about, 0 the innermost; 0 where it has none"),
     "wait_timeout": (0x050, "rw", "cycles that one wait, barrier.wait, wait_group or commit_group may take; 0: no limit"),

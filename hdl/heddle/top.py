@@ -111,6 +111,7 @@ class Top(Component):
                 core.i_program.payload.eq(registers.o_program.payload), core.i_program.valid.eq(registers.o_program.valid),
                 core.host_write.eq(registers.uniform_write), core.host_index.eq(registers.uniform_index),
                 core.host_data.eq(registers.uniform_data), core.entry.eq(registers.entry),
+                core.program_end.eq(registers.program_end), run.pc[number].eq(core.pc),
                 core.start.eq(run.start), core.stop.eq(run.stop),
                 run.ended[number].eq(core.ended), run.idle[number].eq(core.idle & ~master.pending & ~level2_busy),
             ]

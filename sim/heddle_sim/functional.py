@@ -70,6 +70,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self.segments = [(0, Space.SHARED, 0)] * SEGMENTS
         self.pending = np.zeros(BARRIERS, np.int64)
         self.instructions = [0] * cfg.instruction_words
+        self._end = 0
         self._decoder = Decoder(cfg)
         self._handlers = {opcode.name: self._thread if opcode in THREAD_KINDS else getattr(self, "_" + opcode.name.lower())
                           for opcode in Opcode}
@@ -82,12 +83,14 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     # -- running ----------------------------------------------------------------------------
 
     def load(self, program, address=0):
-        """Write a program (``Program`` or words) into the instruction memory from ``address``."""
+        """Write a program (``Program`` or words) into the instruction memory from ``address``; it ends there: what the memory holds
+        behind it is void."""
         program = program if isinstance(program, Program) else Program(program)
         if address < 0 or address + len(program) > self.cfg.instruction_words:
             raise ValueError(f"program must fit {self.cfg.instruction_words} instructions, "
                              f"not {len(program)} from {address}")
         self.instructions[address:address + len(program)] = program.words
+        self._end = address + len(program)
         self._program = program if address == 0 else None
 
     def run(self, program=None, entry=0, uniform=None, instruction_limit=100_000_000):
@@ -100,7 +103,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         uniform : dict of int to int, optional
             Uniform registers to set first.
         instruction_limit : int
-            TIMEOUT (operand: the limit) when so many instructions were executed; 0: no limit.
+            TIMEOUT (operand: the limit; program counter: the next instruction) when so many instructions were executed; 0: no limit.
 
         Returns
         -------
@@ -122,6 +125,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self.state.start()
         self.uniform_predicates[:] = False
         self.pending[:] = 0
+        self._expected = [0] * BARRIERS         # bytes since the last wait of each barrier
         self._counts = Counter()
         self._product_error = None
         self.executed, self._next, self._limit = 0, entry, instruction_limit
@@ -135,7 +139,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         try:
             while pc != _HALT:
                 if self._limit and self.executed >= self._limit:
-                    raise ProgramStop(ErrorCode.TIMEOUT, self._limit, pc=0)
+                    raise ProgramStop(ErrorCode.TIMEOUT, self._limit)
                 pc = self._step(pc)
                 self.executed += 1
         except ProgramStop as stop:
@@ -152,7 +156,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
 
     def _step(self, pc):
         """Execute the instruction at ``pc``; returns the next program counter."""
-        if pc >= self.cfg.instruction_words:
+        if pc >= self._end:
             raise ProgramStop(ErrorCode.PROGRAM_COUNTER, pc)
         instruction = self._decoder.decode(self.instructions[pc])
         if instruction.violation:
@@ -182,7 +186,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         return _HALT
 
     def _branch(self, instruction):
-        if instruction.imm >= self.cfg.instruction_words:
+        if instruction.imm >= self._end:
             raise ProgramStop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
         return instruction.imm
 

@@ -1,6 +1,6 @@
 """Copies and barriers of the functional simulator."""
 
-from heddle.constants import BANK_BYTES
+from heddle.constants import BANK_BYTES, MOST_EXPECTED
 from heddle.errors import ErrorCode
 from heddle.tmau.descriptor import TensorMode
 
@@ -28,19 +28,18 @@ class CopyInstructions:
         return copy_tensor(state, operation)
 
     def _barrier_expect(self, instruction):
-        self._count_bytes(instruction.a, self._b(instruction))
-
-    def _count_bytes(self, barrier, count):
-        """Add to the pending bytes, a signed number of 32 bits."""
-        value = (int(self.pending[barrier]) + count) & _WORD
-        self.pending[barrier] = signed(value)
+        self.pending[instruction.a] += self._b(instruction)
+        self._expected[instruction.a] += self._b(instruction)
 
     def _barrier_wait(self, instruction):
-        pending = self.pending[instruction.a]
-        if pending and not self._alone:
+        pending, excess = self.pending[instruction.a], self._expected[instruction.a] > MOST_EXPECTED
+        if (pending or excess) and not self._alone:
             raise BarrierOpen
+        if excess:
+            raise ProgramStop(ErrorCode.BARRIER_EXPECT, instruction.a)
         if pending:
             raise ProgramStop(ErrorCode.BARRIER_UNDERRUN if pending > 0 else ErrorCode.BARRIER_OVERRUN, instruction.a)
+        self._expected[instruction.a] = 0
 
     def _copy_block(self, instruction):
         operation = instruction.operation
@@ -70,7 +69,7 @@ class CopyInstructions:
     def _arrive(self, operation, size, receivers):
         if operation.has_barrier:
             for receiver in receivers:
-                receiver._count_bytes(operation.barrier, -size)
+                receiver.pending[operation.barrier] -= size
 
     def _receivers(self, instruction):
         """The cores to whose shared memories a copy goes."""

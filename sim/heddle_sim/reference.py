@@ -52,9 +52,9 @@ def host_page():
 
 {_registers()}
 
-A run: write the program (`program_address`, then four writes of `program_data` per instruction), the uniform registers,
-`entry` and `timeout`; write 3 to `interrupt` (enable, and clear what is pending) and 1 to `control`. After the interrupt
-`status`, the error registers and the counters tell how it went.
+A run: write the program (`program_address`, then four writes of `program_data` per instruction; it ends where
+`program_address` then stands, 0 after reset), the uniform registers, `entry` and `timeout`; write 3 to `interrupt`
+(enable, and clear what is pending) and 1 to `control`. After the interrupt `status`, the error registers and the counters tell how it went.
 
 ## Counters
 

@@ -9,7 +9,7 @@ from heddle.control.registers import ControlRegisters
 from heddle.control.run import RunControl
 from heddle.counters import BREAKDOWN, COUNTERS
 from heddle.front.fetch import program_write_layout
-from heddle.layouts import ErrorStream
+from heddle.layouts import PC_BITS, ErrorStream
 
 __all__ = ["ControlSystem", "REASONS"]
 
@@ -24,7 +24,8 @@ class ControlSystem(Component):
         self.cfg = cfg
         super().__init__(axi_lite_members() | {
             "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "entry": Out(cfg.program_counter_bits), "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
+            "entry": Out(cfg.program_counter_bits), "program_end": Out(cfg.program_counter_bits + 1), "pc": In(PC_BITS),
+            "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
             "start": Out(1), "stop": Out(1), "running": Out(1), "ended": In(1), "idle": In(1), "interrupt": Out(1),
             "i_error": In(ErrorStream()).array(SOURCES),
         } | {f"event_{name}": In(1) for name in COUNTERS} | {f"reason_{name}": In(1) for name in REASONS})
@@ -50,6 +51,7 @@ class ControlSystem(Component):
             run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout), run.ended.eq(self.ended), run.idle.eq(self.idle),
             self.start.eq(run.start), self.stop.eq(run.stop), self.running.eq(run.running),
             self.interrupt.eq(registers.interrupt), self.entry.eq(registers.entry),
+            self.program_end.eq(registers.program_end), run.pc[0].eq(self.pc),
         ]
         m.d.comb += [getattr(self, name).eq(getattr(registers, name)) for name in ("uniform_write", "uniform_index", "uniform_data")]
         m.d.comb += [getattr(registers, name).eq(getattr(run, name))

@@ -15,7 +15,9 @@ class ControlRegisters(Component):
     """Registers of ``heddle.registers.REGISTERS``; a read answers one cycle after its address, a read of a counter after the end of a
     run waits (``read_wait``) until the counters have settled.
 
-    Unknown addresses read zero and ignore writes. Program and uniform registers are written only while no program runs. With
+    Unknown addresses read zero and ignore writes. Program, its address and uniform registers are written only while no program runs. The
+    program ends where loading has ended: ``program_end`` is the address of the next instruction to load, at most that behind the memory,
+    where nothing is loaded. With
     ``cfg.far_registers`` a write takes effect a cycle later, still before a read that begins when it was answered.
     """
 
@@ -27,7 +29,8 @@ class ControlRegisters(Component):
             "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
             "counter_index": Out(6), "counter_value": In(32), "counters_settled": In(1),
-            "doorbell": Out(1), "entry": Out(cfg.program_counter_bits), "timeout": Out(32), "wait_timeout": Out(32),
+            "doorbell": Out(1), "entry": Out(cfg.program_counter_bits),
+            "program_end": Out(cfg.program_counter_bits + 1), "timeout": Out(32), "wait_timeout": Out(32),
             "running": In(1), "done": In(1), "failed": In(1), "stuck": In(1), "finished": In(1), "error": In(error_layout),
             "error_core": In(cfg.core_bits),
             "interrupt": Out(1),
@@ -76,18 +79,18 @@ class ControlRegisters(Component):
         ]
 
     def _program(self, m):
-        """Four words, low word first, make an instruction."""
-        address = Signal(self.cfg.program_counter_bits)
-        words = Signal(96)
-        count = Signal(2)
-        with m.If(self._selected["program_address"]):
-            m.d.sync += [address.eq(self._data), count.eq(0)]
-        with m.If(self._selected["program_data"]):
+        """Four words, low word first, make an instruction; the address behind the memory stays."""
+        bits = self.cfg.program_counter_bits
+        address, words, count = self.program_end, Signal(96), Signal(2)
+        beyond = self._data[bits:].any()
+        with m.If(self._selected["program_address"] & ~self.running):
+            m.d.sync += [address.eq(Mux(beyond, 1 << bits, self._data[:bits])), count.eq(0)]
+        with m.If(self._selected["program_data"] & ~self.running):
             m.d.sync += [words.eq(Cat(words[32:], self._data)), count.eq(count + 1)]
-            with m.If(count == 3):
+            with m.If((count == 3) & ~address[bits]):
                 m.d.sync += address.eq(address + 1)
         m.d.comb += [
-            self.o_program.valid.eq(self._selected["program_data"] & (count == 3) & ~self.running),
+            self.o_program.valid.eq(self._selected["program_data"] & (count == 3) & ~address[bits] & ~self.running),
             self.o_program.payload.address.eq(address),
             self.o_program.payload.word.eq(Cat(words, self._data)),
         ]
@@ -99,7 +102,8 @@ class ControlRegisters(Component):
             "shared_bytes": cfg.shared_bytes, "factor_words": cfg.factor_words, "instruction_words": cfg.instruction_words,
             "status": Cat(self.running, self.done, self.failed, self.stuck),
             "interrupt": Cat(self._interrupt_enable, self._interrupt_pending),
-            "entry": self.entry, "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
+            "entry": self.entry, "program_address": self.program_end,
+            "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
             "error_operand": self.error.operand, "error_core": self.error_core, "error_dimension": self.error.dimension,
             "wait_timeout": self.wait_timeout,
         }

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..datapath.gates import any_of
 from ..errors import ErrorCode
-from ..layouts import ErrorStream, error_layout
+from ..layouts import PC_BITS, ErrorStream, error_layout
 
 __all__ = ["RunControl", "STUCK_CYCLES"]
 
@@ -38,9 +38,11 @@ class RunControl(Component):
         A stopping error or the time limit was met: the program ends.
     ended, idle
         One bit per core: the program has executed ``halt``; no unit has work left.
+    pc
+        For each core the number of its instruction at issue, or of its last one: the place of TIMEOUT.
     done, failed, stuck, error, error_core
         State of the last run: over, with an error, memory did not answer; the error, a cycle after ``failed``; the core that reported
-        it (of the time limit: the lowest one whose program had not ended).
+        it (of the time limit: the lowest one whose program had not ended; when all had, the lowest one that was not idle).
     """
 
     def __init__(self, sources, cores=1):
@@ -48,6 +50,7 @@ class RunControl(Component):
         super().__init__({
             "doorbell": In(1), "timeout": In(32), "start": Out(1), "running": Out(1),
             "i_error": In(ErrorStream()).array(sources * cores), "stop": Out(1), "ended": In(cores), "idle": In(cores),
+            "pc": In(PC_BITS).array(cores),
             "finished": Out(1), "done": Out(1), "failed": Out(1), "stuck": Out(1), "error": Out(error_layout),
             "error_core": Out(range(max(cores, 2))),
         })
@@ -92,7 +95,7 @@ class RunControl(Component):
 
     def _note_error(self, m, arrived, late):
         """What the errors of this cycle change. Returns, a cycle later: one is to be kept; it is the time limit; the first of the errors,
-        zero with the time limit; its core."""
+        with the time limit only a program counter; its core."""
         first, before = Signal(len(self.i_error)), 0
         for source, error in enumerate(self.i_error):
             m.d.comb += first[source].eq(error.valid & ~before)
@@ -108,17 +111,26 @@ class RunControl(Component):
 
         core = Signal.like(self.error_core, name="core", reset_less=True)
         m.d.sync += core.eq(any_of(Mux(chosen, source // self._sources, 0) for source, chosen in enumerate(first)))
-        with m.If(over):
-            for number in reversed(range(self._cores)):
-                with m.If(~self.ended[number]):
-                    m.d.sync += core.eq(number)
         noted = []      # the payloads of all but the first are zero, so that an OR selects
+        self._note_limit(m, over, core, noted)
         for source, (chosen, error) in enumerate(zip(first, self.i_error)):
             noted.append(Signal(error_layout, name=f"noted_{source}", reset_less=True))
             m.d.sync += noted[-1].eq(error.payload)
             with m.If(over | ~chosen):
                 m.d.sync += noted[-1].eq(0)
         return keep, is_late, data.View(error_layout, any_of(value.as_value() for value in noted)), core
+
+    def _note_limit(self, m, over, core, noted):
+        """The core and the program counter of the time limit."""
+        late_core, pc = Signal.like(core, name="late_core"), Signal(error_layout, name="late_place", reset_less=True)
+        for condition in (~self.idle, ~self.ended):      # the last assignment counts
+            for number in reversed(range(self._cores)):
+                with m.If(condition[number]):
+                    m.d.comb += late_core.eq(number)
+        noted.append(pc)
+        m.d.sync += pc.eq(0)
+        with m.If(over):
+            m.d.sync += [core.eq(late_core), pc.pc.eq(Array(self.pc)[late_core])]
 
     def _keep_error(self, m, keep, is_late, error, core):
         with m.If(keep):

@@ -38,13 +38,14 @@ class FailedField(enum.Enum, shape=4):
     c = 5
     modifiers = 6
     imm = 7
-    past_end = 8        # the number of instructions
+    pc = 8              # the number of the instruction, which does not exist
+    past_memory = 9     # that of the first one behind the memory
 
 
-def failed_operand(cfg, word, field):
-    """The 32-bit operand of an error: ``field``, a ``FailedField``, of ``word``."""
+def failed_operand(cfg, pc, word, field):
+    """The 32-bit operand of an error: ``field``, a ``FailedField``, of the instruction ``word`` at ``pc``."""
     values = {name: Value.cast(getattr(word, name)) for name in ("opcode", "b_source", "dst", "a", "b", "c", "imm")}
-    values |= {"modifiers": word.modifiers.bits, "past_end": Const(cfg.instruction_words, 32)}
+    values |= {"modifiers": word.modifiers.bits, "pc": pc, "past_memory": Const(cfg.instruction_words, 32)}
     return any_of(Mux(field == FailedField[name], value[:32], 0) for name, value in values.items())
 
 

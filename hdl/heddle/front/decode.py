@@ -36,7 +36,7 @@ _DECODED = {
     "for_copy": 1,
     "writes_uniform": 1,        # uniform registers or segments
     "at_once": 1,               # takes one cycle in issue
-    "target_exists": 1,         # ``imm`` is the number of an instruction of the memory
+    "target_exists": 1,         # ``imm`` is the number of an instruction of the program
     "legal": 1,                 # no check failed
     "control": alu_control_layout,      # of the ALU for uniform registers
     "a_value": 32,              # uniform register a; zero for moves and special registers
@@ -94,13 +94,15 @@ class Decode(Component):
         Combinational reads of ``UniformState``; with ``cfg.tensors`` also ``c_index`` and ``c``.
     core, start
         Number of the core; a run begins, and so does ``%cycle``.
+    program_end
+        As in ``Fetch``: targets of branches lie below.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__({
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
-            "write": In(1), "write_index": In(6),
+            "write": In(1), "write_index": In(6), "program_end": In(cfg.program_counter_bits + 1),
             "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
             "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
         } | ({"c_index": Out(6), "c": In(32)} if cfg.tensors else {}))
@@ -133,7 +135,9 @@ class Decode(Component):
             read = {name: self._before(m, name, value) for name, value in read.items()}
         control, a_value, b_value = self._operands(m, word, many | tensor, **{name: read[name] for name in ("a", "b", "segment")})
         failed = read["code"]
-        code, field = self._error(m, word, fetched.past_end, failed, read["field"])
+        code, field = self._error(m, fetched, failed, read["field"])
+        program_end = Signal.like(self.program_end)
+        m.d.sync += program_end.eq(self.program_end)
         with m.If(self.o.ready):
             m.d.sync += self.o.valid.eq(0)
         with m.If(take):
@@ -145,7 +149,7 @@ class Decode(Component):
                 decoded.for_copy.eq(copies | many),
                 decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
                 decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
-                decoded.target_exists.eq(word.imm < self.cfg.instruction_words),
+                decoded.target_exists.eq(word.imm < program_end),
                 decoded.legal.eq(~fetched.past_end & (failed == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
@@ -238,12 +242,13 @@ class Decode(Component):
                     m.d.comb += value.eq(number)
         return value
 
-    def _error(self, m, word, past_end, failed, failed_field):
+    def _error(self, m, fetched, failed, failed_field):
         """Code and field of the error of an instruction (``failed``, NONE for a legal one), or of the one that a legal instruction raises
         in issue, if any."""
         code, field = Signal(ErrorCode), Signal(FailedField)
-        with m.If(past_end):
-            m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(FailedField.past_end)]
+        word = fetched.word
+        with m.If(fetched.past_end):
+            m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(Mux(fetched.past_memory, FailedField.past_memory, FailedField.pc))]
         with m.Elif(failed != ErrorCode.NONE):
             m.d.comb += [code.eq(failed), field.eq(failed_field)]
         with m.Elif(word.opcode == Opcode.TRAP):

@@ -12,7 +12,8 @@ __all__ = ["Fetch", "fetched_layout", "program_write_layout"]
 
 fetched_layout = data.StructLayout({
     "pc": PC_BITS,
-    "past_end": 1,              # the program ran past the last instruction of the memory; ``word`` is void
+    "past_end": 1,              # the program has no such instruction; ``word`` is void
+    "past_memory": 1,           # nor has the memory: ``pc`` lacks a bit in the largest memory
     "word": instruction_layout,
 })
 
@@ -29,6 +30,9 @@ class Fetch(Component):
     -------
     i_program : stream of ``program_write_layout``, always ready
         Writes one instruction; meant for times when no program runs.
+    program_end
+        Number of the first instruction behind the program, 0 to ``cfg.instruction_words``: what the memory holds from there on is void
+        (``past_end``). Constant from a cycle before the first ``redirect`` of a run.
     redirect, target
         Continue at instruction ``target``: everything fetched before is dropped. The first instruction stands at
         ``o`` three cycles later.
@@ -42,6 +46,7 @@ class Fetch(Component):
         self.cfg = cfg
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
+            "program_end": In(cfg.program_counter_bits + 1),
             "redirect": In(1),
             "target": In(cfg.program_counter_bits),
             "enable": In(1),
@@ -61,9 +66,12 @@ class Fetch(Component):
             write.data.eq(self.i_program.payload.word),
         ]
 
-        next_pc = Signal(bits + 1)              # the top bit says: past the end
+        next_pc = Signal(bits + 1)              # the top bit says: past the memory
         read_pc = Signal(bits + 1)
+        program_end = Signal(bits + 1)          # beside the comparison, which ends at a register too
+        past_end = Signal(reset_less=True)      # of ``read_pc``
         read_valid = Signal()
+        m.d.sync += program_end.eq(self.program_end)
         advance_output, advance_read = Signal(), Signal()
         m.d.comb += [
             advance_output.eq(~self.o.valid | self.o.ready),
@@ -74,11 +82,12 @@ class Fetch(Component):
             m.d.sync += [
                 self.o.valid.eq(read_valid),
                 self.o.payload.pc.eq(read_pc),
-                self.o.payload.past_end.eq(read_pc[bits]),
+                self.o.payload.past_end.eq(past_end),
+                self.o.payload.past_memory.eq(read_pc[bits]),
                 self.o.payload.word.eq(read_word),
             ]
         with m.If(advance_read):
-            m.d.sync += [read_valid.eq(1), read_pc.eq(next_pc), read_word.eq(read.data)]
+            m.d.sync += [read_valid.eq(1), read_pc.eq(next_pc), past_end.eq(next_pc >= program_end), read_word.eq(read.data)]
             with m.If(~next_pc[bits]):
                 m.d.sync += next_pc.eq(next_pc + 1)
         with m.If(self.redirect | ~self.enable):

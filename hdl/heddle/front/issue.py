@@ -12,10 +12,9 @@ from .checks import failed_operand
 from .gate import Gate
 from .issue_members import issue_members
 from .recurrent import RecurrentControl
+from .waits import QuietCounter, WaitLimit
 
 __all__ = ["Issue"]
-
-QUIET_CYCLES = 8        # idle cycles of the copy unit after which a waiting barrier can no longer complete
 
 
 class Issue(Component):
@@ -40,8 +39,12 @@ class Issue(Component):
         The instruction writes uniform registers or segments: the next one must not read them yet.
     active, ended
         A program runs; it has ended by ``halt`` or by an error of its own.
+    pc
+        Number of the instruction at issue, a cycle later; between instructions that of the last one. Void before the first one of a run.
     o_thread, o_matrix, o_copy, o_tensor
         Operations for the units; copies of tensors only with ``cfg.tensors``.
+    opens, opens_barrier, barrier, barrier_complete, barrier_overrun, barrier_excess, barrier_passed
+        To and from ``Barriers``: ``opened``, ``index``, ``complete``, ``overrun``, ``excess``, ``passed``.
     invalidate, invalidate_address
         A descriptor of a tensor is to be forgotten, in this cycle.
     wait_timeout
@@ -79,7 +82,7 @@ class Issue(Component):
             self.o_error.valid.eq(self._fail & self.active),
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
-            self.o_error.payload.operand.eq(failed_operand(self.cfg, word, instruction.field)),
+            self.o_error.payload.operand.eq(failed_operand(self.cfg, instruction.pc, word, instruction.field)),
             self.event_instructions.eq(self._leave & self._execute),
         ]
         # What stands here without being valid may leave: ``leave`` is on the longest paths.
@@ -103,7 +106,6 @@ class Issue(Component):
             self._tensor(m, instruction, word)
         if self.cfg.multicast:
             self._multicast(m, instruction, word)
-            self._settle(m, word)
         if self.cfg.wait_timeout:
             self._limit(m, instruction, word)
         if self.cfg.rnn:
@@ -123,6 +125,8 @@ class Issue(Component):
         offering = for_copies & self.i.valid
         with m.If(halted | self._fail | (self.stop & ~offering)):
             m.d.sync += [self.active.eq(0), self.ended.eq(1)]
+        with m.If(self.i.valid & self.active):
+            m.d.sync += self.pc.eq(self.i.payload.pc)
         with m.If(self.start):
             m.d.sync += [self.active.eq(1), self.ended.eq(0), self._uniform_predicates.eq(0)]
 
@@ -139,6 +143,7 @@ class Issue(Component):
             self.segment_data.space.eq(word.modifiers.segment.space),
             self.segment_data.element_shift.eq(word.modifiers.segment.element_shift),
             self.barrier.eq(word.a), self.expect_bytes.eq(instruction.b_value), self.target.eq(word.imm),
+            self.opens_barrier.eq(word.modifiers.copy.barrier),
         ]
 
     def _later(self, m, word):
@@ -149,8 +154,6 @@ class Issue(Component):
         m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), waited.eq(waits), self._known.eq(waits & waited)]
         with m.If(self._compared):
             m.d.sync += self._uniform_predicates.bit_select(self.uniform_index, 1).eq(result)
-
-    # -- control ----------------------------------------------------------------------------
 
     def _control(self, m, word):
         with m.Switch(word.opcode):
@@ -189,12 +192,12 @@ class Issue(Component):
 
     def _limit(self, m, instruction, word):
         """A wait of more than ``wait_timeout`` cycles is an error."""
-        left, over, waits = Signal(32), Signal(), Signal()
+        m.submodules.wait_limit = limit = WaitLimit()
         # Cycles in which its barrier is looked up are none.
         looks = (word.opcode == Opcode.BARRIER_WAIT) & ~self._known if self.cfg.far_registers else Const(0)
-        m.d.comb += waits.eq(self._execute & instruction.waits & self._guarded & ~self._passes & ~looks)
-        m.d.sync += [left.eq(Mux(waits, left - 1, self.wait_timeout)), over.eq(waits & (left == 1))]
-        with m.If(waits & over):
+        waits = self._execute & instruction.waits & self._guarded & ~self._passes & ~looks
+        m.d.comb += [limit.waits.eq(waits), limit.limit.eq(self.wait_timeout)]
+        with m.If(limit.over):
             m.d.comb += [
                 self._fail.eq(1), self.o_error.payload.code.eq(ErrorCode.WAIT_TIMEOUT),
                 self.o_error.payload.operand.eq(Mux(word.opcode == Opcode.WAIT, word.modifiers.wait.units,
@@ -217,8 +220,6 @@ class Issue(Component):
                          self.o_error.payload.operand.eq(
                              Mux(self.recurrent_error.of_image, instruction.a_value, self.recurrent_error.operand))]
 
-    # -- uniform instructions ---------------------------------------------------------------
-
     def _uniform(self, m, word):
         with m.Switch(word.opcode):
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
@@ -230,19 +231,17 @@ class Issue(Component):
                     with m.If(self._guarded):
                         m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
 
-    # -- barriers ---------------------------------------------------------------------------
-
     def _barriers(self, m, word):
-        quiet = Signal(range(QUIET_CYCLES + 1))     # cycles that this barrier.wait has seen no copy in flight
-        never = Signal()                            # the barrier cannot complete: an error when the instruction passes
-        settled = quiet == QUIET_CYCLES
-        if self.cfg.multicast:
+        never = Signal()                # the barrier cannot complete: an error when the instruction passes
+        m.submodules.quiet = quiet = QuietCounter()
+        waits = (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
+        settled = quiet.reached
+        m.d.comb += quiet.quiet.eq(waits & ~self.copy_busy)
+        if self.cfg.multicast:          # behind the program too; a core that can go on may still send
             settled = self.settled & self.peers_settled
-        else:
-            with m.If((word.opcode == Opcode.BARRIER_WAIT) & ~settled & ~self._passes & ~self.copy_busy):
-                m.d.sync += quiet.eq(quiet + 1)
-            with m.Else():
-                m.d.sync += quiet.eq(0)
+            waits = waits & self._execute
+            m.d.comb += [quiet.quiet.eq((waits | ~self.active) & ~self.copy_busy),
+                         self.settled.eq(quiet.reached & ~(waits & self.barrier_complete))]
         with m.Switch(word.opcode):
             with m.Case(Opcode.BARRIER_EXPECT):
                 m.d.comb += self.expect.eq(self._guarded)
@@ -251,22 +250,12 @@ class Issue(Component):
                 if self.cfg.far_registers:      # in its first cycles it sees the barrier of an instruction before
                     passes = ~self._guarded | (self._known & (self.barrier_complete | settled))
                 m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barrier_complete)]
-                m.d.comb += self._fail.eq(self._passes & never)
-                with m.If(self.barrier_overrun):
+                m.d.comb += [self._fail.eq(self._passes & never), self.barrier_passed.eq(self._passes & self._guarded & ~never)]
+                with m.If(self.barrier_excess):
+                    m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_EXPECT)
+                with m.Elif(self.barrier_overrun):
                     m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_OVERRUN)
                 m.d.comb += [self.event_barrier_stalls.eq(~self._passes), self.waiting_copy.eq(~self._passes)]
-
-    def _settle(self, m, word):
-        """Whether this core can send nothing any more: another one may wait for it."""
-        quiet = Signal(range(QUIET_CYCLES + 1))     # cycles without a copy under way, behind the program or at a barrier
-        waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
-        m.d.comb += self.settled.eq((quiet == QUIET_CYCLES) & ~(waits & self.barrier_complete))
-        with m.If((waits | ~self.active) & ~self.copy_busy):
-            m.d.sync += quiet.eq(quiet + (quiet != QUIET_CYCLES))
-        with m.Else():
-            m.d.sync += quiet.eq(0)
-
-    # -- operations of units ----------------------------------------------------------------
 
     def _operations(self, m, instruction):
         gate = self._gate
@@ -305,7 +294,14 @@ class Issue(Component):
         ]
         if self.cfg.prefetches:
             with m.If(word.opcode == Opcode.PREFETCH_BLOCK):
-                m.d.comb += first.kind.eq(CopyKind.PREFETCH_BLOCK)
+                m.d.comb += [first.kind.eq(CopyKind.PREFETCH_BLOCK), first.has_barrier.eq(0)]
+        self._opens(m, self.o_copy, first, instruction.rows.any())
+
+    def _opens(self, m, port, request, moves):
+        """The barrier of a copy that is handed over and moves something hears of it. Those to other cores tell the barriers of these."""
+        alone = ~self.i.payload.multicast if self.cfg.multicast else 1
+        with m.If(port.valid & port.ready & request.has_barrier & moves & alone):
+            m.d.comb += self.opens.eq(1)
 
     def _refused(self, instruction):
         """A multicast without a legal mask."""
@@ -348,3 +344,4 @@ class Issue(Component):
         if self.cfg.prefetches:     # of the modifiers it has only mode and rank
             with m.If(word.opcode == Opcode.PREFETCH_TENSOR):
                 m.d.comb += [request.prefetch.eq(1), request.store.eq(0), request.reduction.eq(Reduction.NONE), request.has_barrier.eq(0)]
+        self._opens(m, self.o_tensor, request, 1)

@@ -4,7 +4,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from ..constants import STORE_GROUPS
-from ..layouts import ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from ..layouts import PC_BITS, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..tmau.tensor_layouts import tensor_operation_layout
 from .decode import decoded_layout
 from .recurrent import recurrent_error_layout
@@ -25,7 +25,7 @@ def issue_members(cfg):
     return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | limit | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
         "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
-        "active": Out(1), "ended": Out(1), "o_error": Out(ErrorStream()),
+        "active": Out(1), "ended": Out(1), "pc": Out(PC_BITS), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
         "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
         "o_copy": Out(stream.Signature(row_operation_layout)),
@@ -36,7 +36,8 @@ def issue_members(cfg):
         "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
         "segment_write": Out(1), "segment_index": Out(4), "segment_data": Out(segment_layout),
         "expect": Out(1), "barrier": Out(4), "expect_bytes": Out(32),
-        "barrier_complete": In(1), "barrier_overrun": In(1),
+        "opens": Out(1), "opens_barrier": Out(4), "barrier_passed": Out(1),
+        "barrier_complete": In(1), "barrier_overrun": In(1), "barrier_excess": In(1),
         "event_instructions": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1),
         "event_barrier_stalls": Out(1), "waiting_copy": Out(1), "waiting_thread": Out(1),
     }

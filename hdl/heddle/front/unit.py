@@ -15,8 +15,9 @@ __all__ = ["FrontEnd"]
 
 # Signals of ``Issue`` that are signals of the front end too.
 _ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
-                 "writes_pending", "barrier_complete", "barrier_overrun")
-_ISSUE_OUTPUTS = ("active", "ended", "tokens_empty", "expect", "barrier", "expect_bytes", "event_instructions",
+                 "writes_pending", "barrier_complete", "barrier_overrun", "barrier_excess")
+_ISSUE_OUTPUTS = ("active", "ended", "pc", "tokens_empty", "expect", "barrier", "expect_bytes", "opens", "opens_barrier",
+                  "barrier_passed", "event_instructions",
                   "event_token_stalls", "event_queue_stalls", "event_barrier_stalls", "waiting_copy", "waiting_thread")
 
 
@@ -26,8 +27,9 @@ class FrontEnd(Component):
 
     Members
     -------
-    i_program, entry, start, stop
-        Program memory writes; first instruction; begin and end of a run (see ``Issue``).
+    i_program, program_end, entry, start, stop
+        Program memory writes; first instruction behind the program, constant from two cycles before ``start``; first instruction of the
+        run; begin and end of a run (see ``Issue``).
     core
         Number of the core.
     host_write, host_index, host_data
@@ -51,7 +53,7 @@ class FrontEnd(Component):
         self._streams = ("o_thread", "o_matrix", "o_copy", *(("o_tensor",) if cfg.tensors else ()))
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
+            "program_end": In(cfg.program_counter_bits + 1), "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
             "host_write": In(1), "host_index": In(6), "host_data": In(32),
             "predicates": In(cfg.threads).array(7),
         } | {name: issue[name] for name in (*self._inputs, *self._outputs, *self._streams, "o_error")})
@@ -72,7 +74,7 @@ class FrontEnd(Component):
         m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in self._outputs]
         m.d.comb += [inner.eq(outer) for inner, outer in zip(issue.predicates, self.predicates)]
         m.d.comb += [
-            fetch.enable.eq(issue.active),
+            fetch.program_end.eq(self.program_end), decode.program_end.eq(self.program_end), fetch.enable.eq(issue.active),
             fetch.redirect.eq(self.start | issue.redirect),
             fetch.target.eq(Mux(self.start, self.entry, issue.target)),
             decode.flush.eq(issue.flush), decode.core.eq(self.core), decode.start.eq(self.start),

@@ -192,7 +192,8 @@ INSTRUCTIONS = (
     Instruction("barrier.expect", Opcode.BARRIER_EXPECT, Unit.CONTROL, (Operand("barrier", "a"), Operand("uniform_source")),
                 "Add b to the bytes that the barrier expects [S1.13]."),
     Instruction("barrier.wait", Opcode.BARRIER_WAIT, Unit.CONTROL, (Operand("barrier", "a"),),
-                "Wait until all expected bytes have arrived; errors BARRIER_UNDERRUN and BARRIER_OVERRUN instead of hanging."),
+                "Wait until all copies of this core to the barrier are done and all expected bytes have arrived; errors BARRIER_UNDERRUN, "
+                "BARRIER_OVERRUN and BARRIER_EXPECT instead of hanging."),
     Instruction("commit_group", Opcode.COMMIT_GROUP, Unit.CONTROL, (),
                 "All stores from shared to global memory since the last commit form a group (copies and tensors; none is a group too). "
                 "Waits while 8 groups are pending, and until the rows of a copy_rows before it have been handed to the copy unit [S1.13]."),

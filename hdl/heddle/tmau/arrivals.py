@@ -49,7 +49,7 @@ class ArrivalMerge(Component):
             take_store.eq(self.i_store.valid & (stores_turn | ~waiting)),
             take_load.eq(waiting & ~take_store),
             self.i_store.ready.eq(stores_turn | ~waiting),
-            same.eq(self.i_load.payload.barrier == load.barrier),
+            same.eq((self.i_load.payload.barrier == load.barrier) & (self.i_load.payload.remote == load.remote)),
             self.i_load.ready.eq(~waiting | take_load | same),
             self.busy.eq(waiting | self.o.valid),
         ]

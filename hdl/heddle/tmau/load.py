@@ -92,6 +92,7 @@ class BeatWriter(Component):
             leaves.eq(written & (~beat.has_barrier | self.o_moved.ready)),
             self.o_moved.valid.eq(written & beat.has_barrier),
             self.o_moved.payload.barrier.eq(beat.barrier),
+            self.o_moved.payload.remote.eq(beat.mask.any() if self.cfg.multicast else 0),
             self.o_moved.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
             # Beats from the network were reported where they were read.
             self.o_failure.valid.eq(leaves & beat.error & (~beat.mask.any() if self.cfg.multicast else 1)),

@@ -21,6 +21,8 @@ class RowExpander(Component):
     o : stream of ``copy_operation_layout``
     busy
         Rows are left.
+    last
+        The row at ``o`` is the last one of its operation.
     """
 
     def __init__(self, registered=False):
@@ -28,14 +30,14 @@ class RowExpander(Component):
         super().__init__({
             "i": In(stream.Signature(row_operation_layout)),
             "o": Out(stream.Signature(copy_operation_layout)),
-            "stop": In(1), "busy": Out(1),
+            "stop": In(1), "busy": Out(1), "last": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         rest = Signal(row_operation_layout, reset_less=True)
         active = Signal()
-        last = Signal(reset_less=True)      # known ahead: it selects for all registers
+        last = self.last                    # a register: it selects for all others
         m.d.comb += [
             self.o.valid.eq(active & ~self.stop), self.o.payload.eq(rest.first), self.busy.eq(active),
             self.i.ready.eq(self.stop | ~active | (0 if self._registered else self.o.ready & last)),

@@ -4,7 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..layouts import error_layout, read_data_layout, read_request_layout
+from ..layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
 from ..stream import link
 from .generator import burst_layout
 from .piece_bursts import PieceBursts
@@ -33,7 +33,7 @@ class TensorCopies(Component):
     o_failure : Out(stream.Signature(error_layout))
         Code of the rule, its dimension, the low 32 bits of the value; held until accepted.
     read_request, read_data : as in GlobalPort(cfg, DESCRIPTOR_TAG_BITS)
-    invalidate, invalidate_address, stop, dropped, busy : as in ``TensorGenerator``
+    invalidate, invalidate_address, stop, o_sized, dropped, busy : as in ``TensorGenerator``
     """
 
     def __init__(self, cfg):
@@ -46,6 +46,7 @@ class TensorCopies(Component):
             "read_request": Out(stream.Signature(read_request_layout(cfg, DESCRIPTOR_TAG_BITS))),
             "read_data": In(stream.Signature(read_data_layout(cfg, DESCRIPTOR_TAG_BITS))),
             "invalidate": In(1), "invalidate_address": In(32), "stop": In(1), "dropped": Out(2), "busy": Out(1),
+            "o_sized": Out(barrier_blocks_signature()),
         })
 
     def elaborate(self, platform):
@@ -56,6 +57,7 @@ class TensorCopies(Component):
         link(m, generator.o, bursts.i)
         link(m, bursts.o_load, self.o_load)
         link(m, bursts.o_store, self.o_store)
+        connect(m, generator.o_sized, flipped(self.o_sized))
         connect(m, generator.read_request, flipped(self.read_request))
         connect(m, flipped(self.read_data), generator.read_data)
         failure, violation = generator.o_failure, generator.o_failure.payload.violation

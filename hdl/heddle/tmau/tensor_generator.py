@@ -4,14 +4,14 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..layouts import read_data_layout, read_request_layout
+from ..layouts import barrier_blocks_signature, read_data_layout, read_request_layout
 from ..stream import Queue, link
 from .box_walk import BoxWalk
 from .descriptor import TensorFormat
 from .descriptor_cache import DescriptorCache
 from .row_bursts import RowBursts, piece_layout, row_shape_layout
 from .setup import TensorSetup
-from .tensor_layouts import tensor_failure_layout, tensor_operation_layout
+from .tensor_layouts import BLOCK_BITS, tensor_failure_layout, tensor_operation_layout
 
 __all__ = ["TensorGenerator"]
 
@@ -42,6 +42,8 @@ class TensorGenerator(Component):
     dropped : Out(2)
         Requests that ended without a last piece in this cycle: one in setup, one behind it.
     busy : Out(1)
+    o_sized : Out(barrier_blocks_signature())
+        A box of this core with a barrier begins, and how many blocks it has; a cycle later.
     event_miss : Out(1)
         A descriptor is fetched.
     """
@@ -54,7 +56,7 @@ class TensorGenerator(Component):
             "o_failure": Out(stream.Signature(tensor_failure_layout())),
             "read_request": Out(stream.Signature(read_request_layout(cfg, 1))),
             "read_data": In(stream.Signature(read_data_layout(cfg, 1))),
-            "invalidate": In(1), "invalidate_address": In(32), "stop": In(1),
+            "invalidate": In(1), "invalidate_address": In(32), "stop": In(1), "o_sized": Out(barrier_blocks_signature()),
             "dropped": Out(2), "busy": Out(1), "event_miss": Out(1),
         })
 
@@ -88,6 +90,10 @@ class TensorGenerator(Component):
             *(shapes.i.payload[name].eq(box.payload[name]) for name, _ in row_shape_layout(self.cfg)),
         ]
         m.d.comb += [setup.stop.eq(self.stop), walk.stop.eq(self.stop), bursts.stop.eq(self.stop)]
+        m.d.sync += [
+            self.o_sized.valid.eq(box.valid & both & box.payload.has_barrier & ~(box.payload.mask.any() if self.cfg.multicast else 0)),
+            self.o_sized.barrier.eq(box.payload.barrier), self.o_sized.blocks.eq(box.payload.bytes >> BLOCK_BITS),
+        ]
         m.d.comb += self.dropped.eq(Cat(setup.dropped, shapes.o.valid & self.stop))
         m.d.comb += self.busy.eq(cache.busy | setup.i.valid | setup.busy | walk.o.valid | (shapes.level != 0) | self.o.valid
                                  | self.o_failure.valid)

@@ -14,6 +14,7 @@ from ..layouts import (
     ErrorStream,
     GlobalPort,
     barrier_arrival_layout,
+    barrier_blocks_signature,
     copy_operation_layout,
     error_layout,
 )
@@ -71,6 +72,8 @@ class CopyUnit(Component):
     busy : Out(1)
         An operation was taken whose ``done``, arrivals, errors and bursts are not all over.
     stop : In(1)
+    o_sized
+        Only with ``cfg.tensors``: as in ``TensorGenerator``.
     clear, commit, groups_pending, groups_unread
         Only with ``cfg.tensors``: as in ``StoreGroups``.
     o_multicast, i_multicast : streams of ``multicast_beat_layout(cfg)``
@@ -93,7 +96,8 @@ class CopyUnit(Component):
             "event_copy_bank_conflicts": Out(1),
         } | ({
             "i_tensor": In(stream.Signature(tensor_operation_layout())), "invalidate": In(1), "invalidate_address": In(32),
-            "clear": In(1), "commit": In(1), "groups_pending": Out(range(STORE_GROUPS + 1)), "groups_unread": Out(range(STORE_GROUPS + 1)),
+            "o_sized": Out(barrier_blocks_signature()), "clear": In(1), "commit": In(1),
+            "groups_pending": Out(range(STORE_GROUPS + 1)), "groups_unread": Out(range(STORE_GROUPS + 1)),
         } if cfg.tensors else {}) | ({
             "o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
             "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))),
@@ -134,6 +138,7 @@ class CopyUnit(Component):
     def _tensors(self, m):
         m.submodules.tensors = tensors = TensorCopies(self.cfg)
         link(m, self.i_tensor, tensors.i_operation)
+        connect(m, tensors.o_sized, flipped(self.o_sized))
         m.d.comb += [getattr(tensors, name).eq(getattr(self, name)) for name in ("invalidate", "invalidate_address", "stop")]
         return tensors
 

@@ -1,6 +1,6 @@
 """The page ``docs/isa.md``, generated: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
 
-from heddle.constants import FIRST_FACTOR_REGISTER
+from heddle.constants import FIRST_FACTOR_REGISTER, MOST_EXPECTED
 from heddle.errors import ErrorCode
 from heddle.isa import layout
 from heddle.isa.checks import CHECKS, RULES
@@ -38,10 +38,10 @@ _ENUMERATIONS = ("Opcode", "OperandSource", "AluFunction", "CompareFunction", "S
 
 
 _EXECUTION_ERRORS = (
-    ("PROGRAM_COUNTER", "a taken branch leaves the instruction memory (program counter: that of the branch)",
+    ("PROGRAM_COUNTER", "a taken branch leaves the program, which ends with what was loaded last (program counter: that of the branch)",
      "the target"),
-    ("PROGRAM_COUNTER", "the program runs past the last instruction (program counter: the operand, modulo 4096)",
-     "number of instructions of the memory"),
+    ("PROGRAM_COUNTER", "the program runs past its last instruction, or begins behind it (program counter: the operand, modulo 4096)",
+     "the number of the instruction that it lacks"),
     ("TRAP", "`trap`", "the immediate"),
     ("MISALIGNED", ("an address of a load or store is not a multiple of the access size, of a column of B not of "
                     "`dot`, of a copy not of 16"), "the address"),
@@ -53,10 +53,12 @@ _EXECUTION_ERRORS = (
     ("AXI_READ, AXI_WRITE", "the memory answered with an error", "the address"),
     ("TENSOR_…", "`copy_tensor` breaks a rule (`docs/tensor-errors.md`); nothing is moved", "the value, its low 32 bits"),
     ("BARRIER_UNDERRUN", "`barrier.wait`: bytes are missing and no copy is under way", "the barrier"),
-    ("BARRIER_OVERRUN", "`barrier.wait`: more bytes arrived than were expected", "the barrier"),
+    ("BARRIER_OVERRUN", "`barrier.wait`: copies before it bring more bytes than were expected, now or later", "the barrier"),
+    ("BARRIER_EXPECT", f"`barrier.wait`: more than {MOST_EXPECTED} bytes are expected since the wait before", "the barrier"),
     ("WAIT_TIMEOUT", "`wait`, `barrier.wait`, `wait_group` or `commit_group` took longer than the limit of waits",
      "mask of the units, barrier, number of groups, 0"),
-    ("TIMEOUT", "the run took longer than its limit (program counter 0)", "the limit"),
+    ("TIMEOUT", ("the run took longer than its limit (program counter: the instruction at issue, or the last one; of the lowest core whose "
+                 "program had not ended)"), "the limit"),
 )
 
 

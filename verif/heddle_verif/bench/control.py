@@ -7,7 +7,7 @@ from heddle.control.run import STUCK_CYCLES
 from heddle.counters import BREAKDOWN, COUNTERS
 from heddle.errors import ErrorCode
 from heddle.front.fetch import program_write_layout
-from heddle.layouts import error_layout
+from heddle.layouts import PC_BITS, error_layout
 from heddle.registers import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle_sim.bench_process import bench_config
 
@@ -146,7 +146,16 @@ async def program_and_uniform(dut):
             for shift in (0, 32, 64, 96):
                 await bench.write("program_data", word >> shift & 0xFFFFFFFF)
         await bench.cycles(4)
-        assert bench.words == [((first + index) % size, word) for index, word in enumerate(words)]
+        assert bench.words == [(first + index, word) for index, word in enumerate(words) if first + index < size]
+        assert await bench.read("program_address") == min(first + 4, size) == int(dut.program_end.value)
+    for beyond in (size, size + 1, 2 * size, 0x80000000, 0xFFFFFFFF):       # nothing is loaded behind the memory
+        await bench.write("program_address", beyond)
+        bench.words.clear()
+        for _ in range(8):
+            await bench.write("program_data", 3)
+        assert await bench.read("program_address") == size == int(dut.program_end.value)
+        assert not bench.words
+    await bench.write("program_address", 3)
     values = [(int(rng.integers(64)), int(rng.integers(1 << 32))) for _ in range(20)] + [(0, 1), (63, 0xFFFFFFFF)]
     for number, value in values:
         await bench.write(UNIFORM_WINDOW + 4 * number, value)
@@ -156,10 +165,12 @@ async def program_and_uniform(dut):
     await bench.doorbell()
     for _ in range(4):
         await bench.write("program_data", 7)
+    await bench.write("program_address", 9)
     await bench.write(UNIFORM_WINDOW, 7)
     await bench.cycles(4)
     assert len(bench.uniform) == len(values)
     assert not bench.words
+    assert await bench.read("program_address") == 3
     await bench.end_run()
     bench.finish()
 
@@ -241,16 +252,18 @@ async def time_limits(dut):
     bench = await prepared(dut, 0.0)
     for limit in (1, 2, 77, 1000):
         dut.idle.value = 0
+        dut.pc.value = place = int(bench.rng.integers(1 << PC_BITS))
         await bench.write("timeout", limit)
         await bench.doorbell()
         while not dut.stop.value:
             await bench.cycles(1)
+        dut.pc.value = 0                                        # what is drained has no place
         await bench.cycles(2)
         assert limit <= bench.stopped_after <= limit + 3, bench.stopped_after
         dut.idle.value = 1
         await bench.cycles(12)
         assert await bench.read("status") == DONE | ERROR
-        assert await bench.error() == (ErrorCode.TIMEOUT, 0, limit, 0)
+        assert await bench.error() == (ErrorCode.TIMEOUT, place, limit, 0)
     await bench.write("timeout", 100)                           # an error before the limit stays
     await bench.doorbell()
     dut.idle.value = 0
@@ -260,14 +273,14 @@ async def time_limits(dut):
     await bench.cycles(12)
     assert await bench.error() == FIRST
     assert await bench.read("status") == DONE | ERROR
-    dut.idle.value = 0
+    dut.idle.value, dut.pc.value = 0, 0x123
     await bench.doorbell()
     await ClockCycles(dut.clk, STUCK_CYCLES)
     assert dut.running.value
     await ClockCycles(dut.clk, 120)
     assert not dut.running.value
     assert await bench.read("status") == DONE | ERROR | STUCK
-    assert await bench.error() == (ErrorCode.TIMEOUT, 0, 100, 0)
+    assert await bench.error() == (ErrorCode.TIMEOUT, 0x123, 100, 0)
     starts = bench.starts
     await bench.doorbell()
     assert bench.starts == starts

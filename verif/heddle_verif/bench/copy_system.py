@@ -68,6 +68,11 @@ class CopySystem(Component):
         connect(m, level2.o[0], master.i)
         connect(m, copy.o_arrival, barriers.arrive)
         connect(m, flipped(self.expect), barriers.expect)
+        taken, operation = self.i_operation.valid & self.i_operation.ready & self.i_operation.payload.has_barrier, self.i_operation.payload
+        m.d.comb += [
+            barriers.opened.valid.eq(taken), barriers.opened.barrier.eq(operation.barrier), barriers.sized.valid.eq(taken),
+            barriers.sized.barrier.eq(operation.barrier), barriers.sized.blocks.eq(operation.blocks), barriers.sized.ends.eq(1),
+        ]
         m.d.comb += [
             barriers.index.eq(self.index), self.complete.eq(barriers.complete), self.overrun.eq(barriers.overrun),
             self.done.eq(copy.done), self.busy.eq(copy.busy), self.pending.eq(master.pending),

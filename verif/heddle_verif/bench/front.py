@@ -215,13 +215,13 @@ async def barriers(dut):
     await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))
     await bench.run()
     bench.barriers = "never"
-    for overrun, code in ((0, ErrorCode.BARRIER_UNDERRUN), (1, ErrorCode.BARRIER_OVERRUN)):
-        dut.barrier_overrun.value = overrun
+    for excess, overrun, code in ((0, 0, "BARRIER_UNDERRUN"), (0, 1, "BARRIER_OVERRUN"), (1, 1, "BARRIER_EXPECT")):
+        dut.barrier_excess.value, dut.barrier_overrun.value = excess, overrun
         await bench.load(assemble("nop\n@up0 barrier.wait b2\nbarrier.wait b11\nmov r1, 1\nhalt", bench.cfg))
         await bench.doorbell()
         await bench.until_ended(200)
-        assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(code, 2, 11)]
-    dut.barrier_overrun.value = 0
+        assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(ErrorCode[code], 2, 11)]
+    dut.barrier_excess.value = dut.barrier_overrun.value = 0
     for wait, stalls in (("barrier.wait b2", 1), ("wait.copy", 0)):
         bench.barriers, bench.copies_may_end = "never", False
         await bench.load(assemble(f"copy_block.shared.global ur0, ur1, 1\n{wait}\nmov r1, 1\nhalt", bench.cfg))

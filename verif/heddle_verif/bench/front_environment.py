@@ -119,8 +119,8 @@ class FrontBench(Bench):
         for index, predicate in enumerate(self.model.state.predicates):
             getattr(dut, f"predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
         dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
-        dut.barrier_complete.value = 1
-        dut.core.value = 0
+        dut.barrier_complete.value, dut.barrier_excess.value = 1, 0
+        dut.core.value = dut.program_end.value = 0
         if cfg.wait_timeout:
             dut.wait_timeout.value = 0
         if cfg.multicast:
@@ -144,12 +144,21 @@ class FrontBench(Bench):
         self._accept("matrix", operation)
 
     def _take_copy(self, operation):
+        first = operation["first"]
+        self._opens(first, first["kind"] != CopyKind.PREFETCH_BLOCK and operation["rows"])
         self.scoreboards["copy"].observe(*rows_of(operation))
         self._accept("copy", operation)
 
     def _take_tensor(self, operation):
+        self._opens(operation["request"], not operation["request"]["prefetch"])
         self.scoreboards["tensor"].observe(tensor_item(operation))
         self._accept("tensor", operation)
+
+    def _opens(self, copy, moves):
+        """Barriers hear of the copies that will tell them bytes, when these are handed over."""
+        opens = bool(copy["has_barrier"] and moves and not copy["mask"])
+        assert bool(self.dut.opens.value) == opens, copy
+        assert not opens or int(self.dut.opens_barrier.value) == copy["barrier"], copy
 
     def _accept(self, unit, operation):
         if unit not in COPIES:
@@ -258,6 +267,7 @@ class FrontBench(Bench):
         self.model.load(program, address)
         self.program.put(*({"address": address + index, "word": word} for index, word in enumerate(words)))
         await self.program.drained()
+        self.dut.program_end.value = address + len(words)
 
     async def set_uniform(self, values):
         """Uniform registers, by number."""

@@ -154,6 +154,7 @@ def wrong_programs(cfg):
         "copy to no memory": (code.AXI_WRITE, copies.format(far, 0, "global.shared", ", b3")),
         "bytes that never come": (code.BARRIER_UNDERRUN, copies.format(0, 0, "shared.global", ", b3") +
                                   "\nbarrier.expect b3, 64\nbarrier.wait b3"),
+        "more bytes than a barrier counts": (code.BARRIER_EXPECT, "nop\n" + "barrier.expect b14, 0x80000000\n" * 2 + "barrier.wait b14"),
         "bytes that nobody expects": (code.BARRIER_OVERRUN, copies.format(0, 0, "shared.global", ", b15") + "\nbarrier.wait b15"),
         "trap": (code.TRAP, "nop\ntrap 0x89ABCDEF"),
     }
@@ -187,7 +188,9 @@ async def timeouts(dut):
     """A program without an end stops at its limit; one that waits for a memory without answers is stuck until reset."""
     host, golden = await prepared(dut, 0.0)
     endless = assemble("again: uadd ur1, ur1, 1\nmov r1, ur1\nbra again", bench_config())
-    assert await host.run(endless.words, timeout=700) == (ErrorCode.TIMEOUT, 0, 700)
+    code, place, limit = await host.run(endless.words, timeout=700)
+    assert (code, limit) == (ErrorCode.TIMEOUT, 700)
+    assert place < 3
     cycles = (await host.counters())["cycles"]
     assert 700 <= cycles < 800, cycles
     assert await host.run(assemble("halt", bench_config()).words, timeout=700) == NONE
@@ -198,7 +201,7 @@ async def timeouts(dut):
     await host.start(timeout=300)
     await host.until_interrupt()
     error, stuck = await host.outcome()
-    assert error == (ErrorCode.TIMEOUT, 0, 300)
+    assert error == (ErrorCode.TIMEOUT, 2, 300), "at the wait"
     assert stuck
     cycles = (await host.counters())["cycles"]
     assert STUCK_CYCLES + 300 <= cycles < STUCK_CYCLES + 320, cycles

@@ -47,6 +47,8 @@ class RunControlSpec(Component):
         timeout = Signal(32)
         m.d.comb += [timeout.eq(AnyConst(3)), dut.timeout.eq(timeout), dut.doorbell.eq(AnySeq(1)), dut.ended.eq(AnySeq(self._cores)),
                      dut.idle.eq(AnySeq(self._cores))]
+        for pc in dut.pc:
+            m.d.comb += pc.eq(AnySeq(len(pc)))
         for port in dut.i_error:
             m.d.comb += [port.valid.eq(AnySeq(1)), data_of(port).eq(AnySeq(len(data_of(port))))]
         accepted = Signal()

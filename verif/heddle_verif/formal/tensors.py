@@ -211,7 +211,8 @@ class SlotRingSpec(Component):
 
 
 class ArrivalMergeSpec(Component):
-    """No byte is lost, doubled or told to another barrier, and the sum of waiting loads never wraps: it is of two beats at most.
+    """No byte is lost, doubled, told to another barrier or as one of another core. The sum of waiting loads never wraps: it is of two
+    beats at most.
 
     Environment: arrivals of up to 3 units, any two barriers.
     """
@@ -225,11 +226,14 @@ class ArrivalMergeSpec(Component):
         for port, name in ((dut.i_load, "i_load"), (dut.i_store, "i_store")):
             any_stream(m, port, name)
             m.d.comb += [Assume(port.payload.bytes < 4), Assume(port.payload.barrier < 2)]
-        barrier, pending = Signal(1), Signal(5)
-        m.d.comb += barrier.eq(AnyConst(1))
-        came = [Mux(port.valid & port.ready & (port.payload.barrier == barrier), port.payload.bytes[:2], 0)
-                for port in (dut.i_load, dut.i_store)]
-        told = dut.o.valid & (dut.o.payload.barrier == barrier)
+        barrier, remote, pending = Signal(1), Signal(), Signal(5)
+        m.d.comb += [barrier.eq(AnyConst(1)), remote.eq(AnyConst(1))]
+
+        def counts(payload):
+            return (payload.barrier == barrier) & (payload.remote == remote)
+
+        came = [Mux(port.valid & port.ready & counts(port.payload), port.payload.bytes[:2], 0) for port in (dut.i_load, dut.i_store)]
+        told = dut.o.valid & counts(dut.o.payload)
         m.d.sync += pending.eq(pending + came[0] + came[1] - Mux(told, dut.o.payload.bytes[:4], 0))
         m.d.comb += [
             Assert(pending <= 15), Assert(dut.busy | (pending == 0)), Assert(~dut.o.valid | (dut.o.payload.bytes <= 6)),
