@@ -22,7 +22,8 @@ FEATURES = {"tensors": True, "name": "with_tensors"}
 
 def multiply(cfg, m, n, k, kinds=(np.int8, np.int8), **options):
     rng = np.random.default_rng([m, n, k])
-    a, b = (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True) for kind, shape in zip(kinds, ((m, k), (k, n))))
+    a, b = (rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+            for kind, shape in zip(kinds, ((m, k), (k, n))))
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         c, _ = device.matmul(a, b, **options)
     assert np.array_equal(c, a.astype(np.int32) @ b.astype(np.int32))
@@ -100,12 +101,13 @@ def test_what_does_not_fit_is_refused_by_name(values, options, message):
 def test_a_layer_and_a_convolution_are_refused_by_name():
     cfg = PLAIN.replace(threads=64, shared_memory_kib=4, **FEATURES)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
-        with pytest.raises(ConfigError, match="^shared_memory_kib must be at least 8 for linear with threads = 64, dot = 8, not 4$"):
-            device.linear(np.ones((70, 20), np.int8), np.ones((20, 30), np.int8))
-        with pytest.raises(ConfigError, match="^shared_memory_kib must be at least 32 for a convolution with threads = 64, dot = 8, not 4$"):
-            device.conv(np.ones((1, 8, 8, 16), np.int8), np.ones((3, 3, 3, 16), np.int8))
-        with pytest.raises(ConfigError, match="^shared_memory_kib must be at least 8 for gather with threads = 64, dot = 8, not 4$"):
-            plan_gather(cfg, False, 0, 0)
+        for least, what, call in (
+                (8, "linear", lambda: device.linear(np.ones((70, 20), np.int8), np.ones((20, 30), np.int8))),
+                (32, "a convolution", lambda: device.conv(np.ones((1, 8, 8, 16), np.int8), np.ones((3, 3, 3, 16), np.int8))),
+                (8, "gather", lambda: plan_gather(cfg, False, 0, 0))):
+            rule = f"^shared_memory_kib must be at least {least} for {what} with threads = 64, dot = 8, not 4$"
+            with pytest.raises(ConfigError, match=rule):
+                call()
 
 
 @pytest.mark.parametrize("threads, kib, stages", [(64, 32, 1), (64, 64, 2), (32, 16, 2)])

@@ -261,7 +261,8 @@ def test_parameters(parameter, name, value):
     with Device(CFG, simulator="golden", memory_bytes=1 << 17) as device:
         device.copy_tensor(array, **options)
     with Device(CFG.replace(**{parameter: False}), simulator="golden", memory_bytes=1 << 17) as device:
-        with pytest.raises(ValueError, match=rf"{name} must be the default in configuration tiny \({parameter} is false; true in base, [a-z0-9_, ]+\)$"):
+        rule = rf"{name} must be the default in configuration tiny \({parameter} is false; true in base, [a-z0-9_, ]+\)$"
+        with pytest.raises(ValueError, match=rule):
             device.copy_tensor(array, **options)
         with pytest.raises(DeviceError) as error:
             device.copy_tensor(array, check=False, **options)
