@@ -9,6 +9,7 @@ from heddle.config import ConfigError
 from heddle.errors import ErrorCode
 from heddle_sim import Device, Requantise
 from heddle_sim.device.errors import DeviceError
+from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import fitting_convolution
 from heddle_sim.kernels.convolution_shape import ConvolutionShape
 from heddle_sim.kernels.fitting import Region, check_factors, check_regions
@@ -115,6 +116,19 @@ def test_convolutions_with_one_staging_area(threads, kib, stages):
     cfg = PLAIN.replace(threads=threads, shared_memory_kib=kib, **FEATURES)
     shape = ConvolutionShape(1, (9, 9), 16, 70, (3, 3), ((1, 1), (1, 1)), (1, 1), (1, 1))
     assert fitting_convolution(cfg, shape, True, True).stage_count == stages
+    x, w = np.random.default_rng(threads).integers(-128, 128, (1, 9, 9, 16), np.int8), np.ones((70, 3, 3, 16), np.int8)
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device:
+        y, _ = device.conv(x, w, pads=1)
+    assert np.array_equal(y, convolution(x, w, shape.padding, shape.stride, shape.dilation))
+
+
+def test_convolutions_of_stride_one_need_no_traversal_strides():
+    cfg = PLAIN.replace(threads=8, tensor_strides=False, **FEATURES)
+    x, w = np.arange(-50, 78, dtype=np.int8).reshape(1, 4, 4, 8), np.ones((3, 2, 2, 8), np.int8)
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device:
+        assert np.array_equal(device.conv(x, w)[0], convolution(x, w, ((0, 0),) * 2, (1, 1), (1, 1)))
+        with pytest.raises(ValueError, match="must have tensor_strides for a convolution .tensor_strides is false; true in base"):
+            device.conv(x, w, strides=2)
 
 
 def test_tiles_are_as_wide_as_shared_memory_has_room():

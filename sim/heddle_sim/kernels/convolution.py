@@ -44,7 +44,8 @@ class ConvolutionKernel:
     """
 
     def __init__(self, cfg, shape, a_signed, b_signed, stage_count=2, most_blocks=_MAX_BOX):
-        for parameter in ("tensors", "tensor_im2col", "tensor_strides", "copy_swizzles"):
+        strided = ["tensor_strides"] if any(stride > 1 for stride in shape.stride) else []
+        for parameter in ("tensors", "tensor_im2col", *strided, "copy_swizzles"):
             if not getattr(cfg, parameter):
                 raise ValueError(f"configuration {cfg.name} must have {parameter} for a convolution ({lacking(cfg, parameter)})")
         self.cfg, self.shape = cfg, shape
