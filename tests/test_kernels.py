@@ -144,6 +144,7 @@ def test_cores_share_merged_tiles():
         ({"ka": True}, "ka must be one of 1, 2, 3, 4, not True"),
         ({"ka": 4, "kb": 3}, "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 3)"),
         ({"order": "rows"}, "order must be one of k-outer, column-outer, not 'rows'"),
+        ({"order": "rows", "resident": True}, "order must be one of k-outer, column-outer, not 'rows'"),
         ({"b_layout": "kn", "resident": True, "ka": 1, "kb": 1}, "shared_memory_kib must be at least 64 for a resident product with "
          "threads = 8, dot = 4, m = 100, n = 100, k = 4, ka = 1, kb = 1, not 16"),
         ({"resident": True, "ka": 1, "kb": 1}, "shared_memory_kib must be at least 64 for a resident product with threads = 8, dot = 4, "),

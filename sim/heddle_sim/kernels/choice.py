@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..program import Program
-from .cost import Choice, candidates, preferred
+from .cost import Choice, candidates, check_order, preferred
 from .fitting import Unfit, first_fitting, fitted
 from .launch import Launch
 from .matmul import MatmulKernel
@@ -52,6 +52,7 @@ def choose_kernel(cfg, m, n, k, signed, element_bytes=1, b_layout="nk", ka=None,
     ``signed``: whether A and B are; the others are those of ``Device.matmul``. Raises ``ValueError`` for what does not go together, is no
     factor or order, and ``ConfigError`` for what does not fit.
     """
+    check_order(order)
     merges = {name: value for name, value in (("ka", ka), ("kb", kb)) if value is not None}
     if resident:
         return fitted(cfg, "a resident product", lambda cfg: choose_resident(

@@ -8,7 +8,7 @@ from .shares import share_out
 from .stream_tiling import StreamTiling
 from .tiling import Tiling, round_up
 
-__all__ = ["ORDERS", "Choice", "bus_cycles", "candidates", "choose", "estimate", "preferred"]
+__all__ = ["ORDERS", "Choice", "bus_cycles", "candidates", "check_order", "choose", "estimate", "preferred"]
 
 ORDERS = {"k-outer": "", "column-outer": ".kin"}    # Fig. 6 and Fig. 7 [S0.4]: modifier of mm
 _ACCESS_CYCLES = 6          # of a load or store beyond its passes
@@ -79,14 +79,19 @@ def _estimate_stream(cfg, tiling, passes):
     return round(max(bus, matrix, threads) + stores + _RESULTS)
 
 
+def check_order(order):
+    """Raises ``ValueError`` unless it is a loop order, or None."""
+    if order is not None and order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+
+
 def candidates(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
     """``Choice``s of merges and loop order for a product that shared memory has room for, those with few merges first; ``k`` in bytes.
 
     Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders; ``Unfit`` where
     there is no room for any.
     """
-    if order is not None and order not in ORDERS:
-        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+    check_order(order)
     pairs = [(a, b) for b in (MERGES if kb is None else (kb,)) for a in (MERGES if ka is None else (ka,))]      # ka first: cheaper to store
     choices, illegal, unfit = [], None, None
     for factors in pairs:
