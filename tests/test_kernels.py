@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from heddle import load_config
+from heddle.config import ConfigError
 from heddle_sim import Device
 from heddle_sim.kernels.cost import bus_cycles, choose, estimate
 from heddle_sim.kernels.merges import MERGES, Merge
@@ -131,7 +132,7 @@ def test_cores_share_merged_tiles():
     with Device(TINY.without_level2(name="three", cores=3), "golden", memory_bytes=1 << 20) as device:
         check(device, 5, 19, 40, ka=4)
         check(device, 5, 19, 40, kb=2)
-        with pytest.raises(ValueError, match="^resident must be used on a configuration of one core, not 3$"):
+        with pytest.raises(ValueError, match="^cores must be 1 for a resident product, not 3$"):
             check(device, 5, 19, 40, resident=True)
 
 
@@ -143,8 +144,10 @@ def test_cores_share_merged_tiles():
         ({"ka": True}, "ka must be one of 1, 2, 3, 4, not True"),
         ({"ka": 4, "kb": 3}, "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 3)"),
         ({"order": "rows"}, "order must be one of k-outer, column-outer, not 'rows'"),
-        ({"b_layout": "kn", "resident": True, "ka": 1, "kb": 1}, "resident operands must fit 16384 bytes of shared memory, not take "),
-        ({"resident": True, "ka": 1, "kb": 1}, "resident operands must fit 16384 bytes of shared memory, not take "),
+        ({"order": "rows", "resident": True}, "order must be one of k-outer, column-outer, not 'rows'"),
+        ({"b_layout": "kn", "resident": True, "ka": 1, "kb": 1}, "shared_memory_kib must be at least 64 for a resident product with "
+         "threads = 8, dot = 4, m = 100, n = 100, k = 4, ka = 1, kb = 1, not 16"),
+        ({"resident": True, "ka": 1, "kb": 1}, "shared_memory_kib must be at least 64 for a resident product with threads = 8, dot = 4, "),
     ],
 )
 def test_wrong_choices(options, message):
@@ -156,7 +159,7 @@ def test_wrong_choices(options, message):
 
 def test_a_program_too_long_is_refused():
     with Device(TINY, "golden", memory_bytes=1 << 20) as device, pytest.raises(
-            ValueError, match="^the program of a resident product must fit 512 instructions, not take [0-9]+ "):
+            ConfigError, match="^instruction_words must be at least 1024 for a resident product with .*, ka = 3, kb = 2, not 512$"):
         device.matmul(np.zeros((24, 75), np.int8), np.zeros((75, 25), np.int8), ka=3, kb=2, resident=True)
 
 

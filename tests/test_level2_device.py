@@ -173,7 +173,7 @@ def test_wrong_arguments(call, error):
 ])
 def test_calls_need_the_configuration(lacks, call):
     with (Device(CFG.replace(name="less", **lacks), "golden", memory_bytes=MEMORY_BYTES) as device,
-          pytest.raises(ValueError, match=f"{next(iter(lacks))} is false")):
+          pytest.raises(ValueError, match=f"{next(iter(lacks))} is false; true in ")):
         call(device)
 
 

@@ -102,7 +102,7 @@ def test_messages():
             (ValueError, (w.T, w, None, Requantise(np.arange(1, 5), 40)),
              r"multiplier must be an integer or have shape \(3,\), not \(4,\)"),
             (ValueError, (np.ones((1, 2), np.int8), np.ones((2, 1200), np.int8), np.zeros(1200, np.int32)),
-             "columns of w must be at most 1024 on tiny with bias of their own, not 1200"),
+             "columns of w must be at most 1024 on tiny with bias of their own [(]shared_memory_kib = 16[)], not 1200"),
         ):
             with pytest.raises(error, match=f"^{message}$"):
                 device.linear(*arguments)

@@ -7,6 +7,7 @@ from heddle.errors import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.device.errors import DeviceError
+from heddle_sim.features import lacking
 from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.onnx import onnx_operands
@@ -106,7 +107,8 @@ def test_what_does_not_fit():
         (BASE.replace(rnn_elements=256), ("rnn", 200, 100), "vectors of a context must fit 256 elements (rnn_elements), not take 408"),
         (BASE.replace(rnn_records=8), ("lstm", 4, 4, 3),
          "sweeps of all models must fit 8 (rnn_records of configuration base), not take 12"),
-        (load_config("base").replace(rnn=False), ("rnn", 4, 4), "configuration base must have rnn (rnn is false)"),
+        (load_config("base").replace(rnn=False), ("rnn", 4, 4),
+         f"configuration base must have rnn ({lacking(load_config('small'), 'rnn')})"),
     ]
     for cfg, (kind, hidden, inputs, *copies), says in cases:
         sequences = []

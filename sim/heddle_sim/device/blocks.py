@@ -2,11 +2,13 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, ROW_BYTES
-from heddle.isa.layout import Reduction
+from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.descriptor import FLOAT_FORMATS, MAX_RANK
 from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.tmau.swizzle import swizzles
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array
+from ..features import lacking
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor_map import format_of
 
@@ -48,7 +50,7 @@ def require_reduction(cfg, reduction, floats):
     """Raises ``ValueError`` where the configuration lacks it; ``floats``: of elements of a float format."""
     wanted = "reduction_floats" if floats else "reductions"
     if reduction is not Reduction.NONE and not getattr(cfg, wanted):
-        raise ValueError(f"reduce must be None in configuration {cfg.name} ({wanted} is false), not {reduction.name.lower()!r}")
+        raise ValueError(f"reduce must be None in configuration {cfg.name} ({lacking(cfg, wanted)}), not {reduction.name.lower()!r}")
 
 
 class BlockAccess:
@@ -111,7 +113,7 @@ class BlockAccess:
         array = checked_array(array)
         check_choice("space", space, ("global", "shared"))
         if not self.cfg.copy_within:
-            raise ValueError(f"configuration {self.cfg.name} must have copy_within (copy_within is false)")
+            raise ValueError(f"configuration {self.cfg.name} must have copy_within ({lacking(self.cfg, 'copy_within')})")
         nbytes = array.nbytes
         _check_blocks(nbytes)
         if space == "shared":
@@ -160,7 +162,14 @@ class BlockAccess:
         if not isinstance(swizzle, str) or swizzle not in _SWIZZLES:
             raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
         _check_blocks(nbytes)
+        if swizzle != "none" and Swizzle[f"B{swizzle[:-1]}"] not in swizzles(self.cfg):
+            parameter = "tensors" if self.cfg.copy_swizzles else "copy_swizzles"
+            raise ValueError(f"swizzle must be {'none or 128B' if self.cfg.copy_swizzles else 'none'} in configuration {self.cfg.name} "
+                             f"({lacking(self.cfg, parameter)}), not {swizzle!r}")
         size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
+        if size > self.cfg.shared_bytes:
+            raise ValueError(f"array must have at most {self.cfg.shared_bytes} bytes (shared_memory_kib = {self.cfg.shared_memory_kib}), "
+                             f"not {nbytes}")
         arguments = Arguments()
         smem_address = arguments.integer("smem_address", smem_address)
         arguments.done()
@@ -189,7 +198,7 @@ class BlockAccess:
 
     def _needs_tensors(self):
         if not self.cfg.tensors:
-            raise ValueError(f"configuration {self.cfg.name} must have tensors (tensors is false)")
+            raise ValueError(f"configuration {self.cfg.name} must have tensors ({lacking(self.cfg, 'tensors')})")
 
     def _launch(self, launch):
         return self.run(launch.program, launch.uniform)

@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 
 from ..arguments import check_mask
-from ..kernels.convolution import ConvolutionKernel
+from ..kernels.convolution import fitting_convolution
 from ..kernels.convolution_shape import ConvolutionShape
 
 __all__ = ["convolve"]
@@ -125,7 +125,7 @@ def convolve(device, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="N
 
 def _run(device, shape, x, w):
     """The convolution of one group."""
-    kernel = ConvolutionKernel(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
+    kernel = fitting_convolution(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
     memory, addresses = device.memory, []
     try:
         x_rows, w_rows, y_rows = shape.operand_shapes()

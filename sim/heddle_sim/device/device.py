@@ -5,8 +5,10 @@ from collections.abc import Mapping
 import numpy as np
 from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
+from heddle.errors import ErrorCode
 
 from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
+from ..features import lacking, unsupported_message
 from ..isa import assemble
 from ..program import Program
 from ..progress import Progress
@@ -81,7 +83,7 @@ class Device(TensorAccess, RecurrentAccess):
         check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
         check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
         if wait_timeout_cycles and not self.cfg.wait_timeout:
-            raise ValueError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} (wait_timeout is false), "
+            raise ValueError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} ({lacking(self.cfg, 'wait_timeout')}), "
                              f"not {wait_timeout_cycles}")
         settings = memory_settings
         if settings is None:
@@ -158,7 +160,9 @@ class Device(TensorAccess, RecurrentAccess):
         if outcome.error:
             code, pc, operand, core, dimension = outcome.error
             core = core if self.cfg.cores > 1 else None
-            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core, dimension=dimension)
+            known = code is ErrorCode.UNSUPPORTED and pc < len(program)
+            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core, dimension=dimension,
+                              message=unsupported_message(program.words[pc], self.cfg) if known else None)
         return stats
 
     def matmul(self, a, b, transpose=False, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
@@ -185,16 +189,16 @@ class Device(TensorAccess, RecurrentAccess):
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
         from ..kernels.choice import choose_kernel
-        from ..kernels.matmul import plan
 
         a, b = check_operand("a", a), check_operand("b", b)
         transpose, b_layout = check_flag("transpose", transpose), check_choice("b_layout", b_layout, ("nk", "kn"))
         if b_layout == "kn" and not self.cfg.transpose:
-            raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} (transpose is false), not 'kn'")
+            raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} ({lacking(self.cfg, 'transpose')}), not 'kn'")
         if a.dtype.itemsize != b.dtype.itemsize:
             raise TypeError(f"b must have elements of the size of a's ({a.dtype}), not {b.dtype}")
         if a.dtype.itemsize == 2 and not self.cfg.mm16:
-            raise TypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} (mm16 is false), not {a.dtype}")
+            raise TypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} ({lacking(self.cfg, 'mm16')}), "
+                            f"not {a.dtype}")
         (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]
         if k != b_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
@@ -208,7 +212,7 @@ class Device(TensorAccess, RecurrentAccess):
             for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
                 addresses.append(self.memory.place(matrix))
             addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
-            launch = plan(self.cfg, m, n, k, *addresses, *signed, a.dtype.itemsize, b_layout, choice.ka, choice.kb, choice.order)
+            launch = choice.launch(*addresses)
             stats = self.run(launch.program, launch.uniform, launch.macs, a.dtype.itemsize)
             return self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats
         finally:

@@ -7,6 +7,7 @@ from operator import add
 
 import numpy as np
 
+from ..features import lacking
 from ..kernels.recurrent import factor_table, plan_engine, plan_factors
 from ..rnn.image import build_image, check_fit
 from ..rnn.network import SequenceResult
@@ -166,7 +167,7 @@ def _shares(cfg, group):
 def check_contexts(cfg, contexts):
     """Raises ``ValueError`` when the configuration has no engine, or not so many contexts."""
     if not cfg.rnn:
-        raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
+        raise ValueError(f"configuration {cfg.name} must have rnn ({lacking(cfg, 'rnn')})")
     if contexts is not None and not (isinstance(contexts, Integral) and 1 <= contexts <= cfg.rnn_contexts):
         raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts!r}")
 

@@ -8,6 +8,7 @@ from heddle.isa.layout import Reduction, Swizzle
 from heddle.tmau.descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
 from ..arguments import Arguments
+from ..features import lacking
 from ..golden.tensor_checks import TensorRequest, all_violations
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
 from ..tensor_map import TensorMap, TensorMapError
@@ -64,7 +65,7 @@ class _Placed:
                 ("tensor_strides", "element_strides", any(step != 1 for step in fields.steps)),
                 ("tensor_nan", "fill", fields.fill != Fill.ZERO), ("copy_swizzles", "swizzle", fields.swizzle != Swizzle.NONE)):
             if wanted and not getattr(cfg, parameter):
-                raise ValueError(f"{name} must be the default in configuration {cfg.name} ({parameter} is false)")
+                raise ValueError(f"{name} must be the default in configuration {cfg.name} ({lacking(cfg, parameter)})")
 
     def _slices(self):
         nbytes, last = self.array.itemsize * self.array.shape[-1], self.array.ndim - 1

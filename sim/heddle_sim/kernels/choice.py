@@ -1,29 +1,106 @@
-"""Which kernel multiplies two matrices."""
+"""Which kernel multiplies two matrices, with which merges."""
 
+from dataclasses import dataclass
 from numbers import Integral
 
-from ..arguments import check_choice, check_flag
-from .cost import ORDERS, choose
-from .merges import MERGES
+from ..arguments import check_flag
+from ..program import Program
+from .cost import Choice, candidates, check_order, preferred
+from .fitting import Unfit, first_fitting, fitted
+from .launch import Launch
+from .matmul import MatmulKernel
+from .merges import MERGES, Merge
 from .resident import choose_resident
+from .stream_tiling import StreamTiling
+from .streaming import StreamingKernel
 
-__all__ = ["choose_kernel"]
+__all__ = ["Product", "choose_kernel", "plan"]
+
+
+@dataclass(frozen=True)
+class Product:
+    """A kernel with its program, for a ``Choice`` of merges and loop order and a number of multiply-accumulates."""
+
+    choice: Choice
+    kernel: object
+    program: Program
+    macs: int
+
+    @property
+    def ka(self):
+        return self.choice.ka
+
+    @property
+    def kb(self):
+        return self.choice.kb
+
+    @property
+    def order(self):
+        return self.choice.order
+
+    @property
+    def cycles(self):
+        return self.choice.cycles
+
+    def launch(self, a, b, c):
+        """``Launch`` for matrices at these addresses, as ``plan`` has them."""
+        return Launch(self.program, self.kernel.uniform(a, b, c), self.macs)
 
 
 def choose_kernel(cfg, m, n, k, signed, element_bytes=1, b_layout="nk", ka=None, kb=None, order=None, resident=False):
-    """``Choice``, or with ``resident`` a ``ResidentPlan``: both have ``ka``, ``kb`` and ``order``; what is None is chosen by a cost model.
+    """``Product``, or with ``resident`` a ``ResidentPlan``: both have ``ka``, ``kb`` and ``order``; what is None is chosen by a cost model
+    among those that fit.
 
     ``signed``: whether A and B are; the others are those of ``Device.matmul``. Raises ``ValueError`` for what does not go together, is no
-    factor or order, or does not fit.
+    factor or order, and ``ConfigError`` for what does not fit.
     """
-    merges = []
-    for name, value in (("ka", ka), ("kb", kb)):
-        if value is not None and (not isinstance(value, Integral) or isinstance(value, bool) or value not in MERGES):
-            raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
-        merges.append(None if value is None else int(value))
-    ka, kb = merges
-    if order is not None:
-        check_choice("order", order, ORDERS)
+    check_order(order)
+    merges = {name: _checked_merge(name, value) for name, value in (("ka", ka), ("kb", kb)) if value is not None}
+    ka, kb = merges.get("ka"), merges.get("kb")
     if check_flag("resident", resident):
-        return choose_resident(cfg, m, n, k, *signed, ka, kb, order, element_bytes, b_layout)
-    return choose(cfg, m, n, k * element_bytes, ka, kb, order, cfg.passes(element_bytes), b_layout == "kn")
+        return fitted(cfg, "a resident product", lambda cfg: choose_resident(
+            cfg, m, n, k, *signed, ka, kb, order, element_bytes, b_layout), m=m, n=n, k=k, **merges)
+    return fitted(cfg, "matmul", lambda cfg: _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order), **merges)
+
+
+def _checked_merge(name, value):
+    if not isinstance(value, Integral) or isinstance(value, bool) or value not in MERGES:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
+    return int(value)
+
+
+def _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order):
+    """``Product`` with the choice that is expected to be the fastest of those that fit; raises ``Unfit``."""
+    choices = candidates(cfg, m, n, k * element_bytes, ka, kb, order, cfg.passes(element_bytes), b_layout == "kn")
+    while choices:
+        choice = preferred(choices)
+        try:
+            kernel, program = _fitting(cfg, m, n, k, *signed, element_bytes, b_layout, choice.ka, choice.kb, choice.order)
+        except Unfit:
+            choices = [other for other in choices if (other.ka, other.kb) != (choice.ka, choice.kb)]
+            continue
+        return Product(choice, kernel, program, m * n * k)
+    raise Unfit("instruction_words")
+
+
+def _fitting(cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer"):
+    """(kernel, program) for a product, as for ``plan``; raises ``Unfit``."""
+    tiling = None if b_layout == "kn" else StreamTiling.choose(cfg, m, n, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb))
+    if tiling:
+        kernel = StreamingKernel(cfg, tiling, a_signed, b_signed, element_bytes, order)
+        return kernel, kernel.program()
+    return first_fitting(MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, ka, kb, order, tiling)
+                         for tiling in MatmulKernel.tilings(cfg, n, k, element_bytes, b_layout, ka, kb))
+
+
+def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer"):
+    """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
+
+    A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
+    ``c_address``; rows start at multiples of 16 bytes, and the bytes between the end of a row of A or B and the next multiple of 16 are
+    zero. ``ka``, ``kb``: merges; ``order``: loop order of ``mm``, of ``ORDERS``. Where one tile has all rows of a core the program is
+    that of ``StreamingKernel``. Returns ``Launch``. Raises ``ConfigError`` where nothing fits the configuration.
+    """
+    kernel, program = fitted(cfg, "matmul", lambda cfg: _fitting(
+        cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, ka, kb, order), ka=ka, kb=kb)
+    return Launch(program, kernel.uniform(a_address, b_address, c_address), m * n * k)

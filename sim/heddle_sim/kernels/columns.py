@@ -39,23 +39,31 @@ class ResidentB:
 
 
 class RowsOfB:
-    """Tiles of ``threads`` columns of B (k x n, row-major), a chunk of k at a time.
+    """Tiles of ``columns`` columns (as many as threads unless given) of B (k x n, row-major), a chunk of k at a time.
 
     Attributes
     ----------
     pitch : int
         Bytes from row to row of a tile in shared memory.
+    fewest_columns : int
+        Of a tile: two tiles at most share 16 bytes.
     narrow : bool
         A tile is narrower than the 16 bytes that a copy moves at least: it lies in one half of them.
     """
 
-    def __init__(self, cfg, n, element_bytes):
-        self.threads, self.element_bytes = cfg.threads, element_bytes
-        width = cfg.threads * element_bytes
+    def __init__(self, cfg, n, element_bytes, columns=None):
+        self.cfg, self.n, self.element_bytes = cfg, n, element_bytes
+        self.columns = columns = columns or cfg.threads
+        self.fewest_columns = BANK_BYTES // 2 // element_bytes
+        width = columns * element_bytes
         self.narrow = width < BANK_BYTES
         self.pitch = max(width, BANK_BYTES)
         self.global_pitch = -(-n * element_bytes // BANK_BYTES) * BANK_BYTES
-        self.last_columns = n % cfg.threads or cfg.threads
+        self.last_columns = n % columns or columns
+
+    def of_width(self, columns):
+        """The same with tiles of so many columns."""
+        return RowsOfB(self.cfg, self.n, self.element_bytes, columns)
 
     def slot_bytes(self, chunk):
         """Bytes of a tile of ``chunk`` bytes of k, those of one column."""
@@ -83,7 +91,7 @@ class RowsOfB:
             step = rows * self.global_pitch
             text(f"    uadd {at}, {at}, {step}", "    usub {b_k}, {b_k}, 1", "    usetp.gt up2, {b_k}, 0", f"    @up2 bra {done}",
                  f"    umov {{b_k}}, {tiling.chunks}", f"    usub {at}, {at}, {tiling.chunks * step}")
-        text(f"    uadd {at}, {at}, {self.threads * self.element_bytes}", f"    usub {{b_cols_left}}, {{b_cols_left}}, {self.threads}",
+        text(f"    uadd {at}, {at}, {self.columns * self.element_bytes}", f"    usub {{b_cols_left}}, {{b_cols_left}}, {self.columns}",
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
              f"    umov {at}, {{b}}", "    umov {b_cols_left}, {n}", f"{done}:")
 
@@ -99,7 +107,7 @@ class RowsOfB:
                 text(f"    @up2 umov {{bytes}}, {count * last * BANK_BYTES}")
 
         if ragged:
-            text(f"    usetp.lt up2, {{b_cols_left}}, {self.threads}", f"    umov {{b_blocks}}, {full}",
+            text(f"    usetp.lt up2, {{b_cols_left}}, {self.columns}", f"    umov {{b_blocks}}, {full}",
                  f"    @up2 umov {{b_blocks}}, {last}")
         choose(rows if chunked else last_rows)
         if chunked:

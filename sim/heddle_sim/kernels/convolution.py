@@ -14,14 +14,15 @@ the threads meet different banks, and from there to the result, while ``mm`` wor
 
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 
-from ..isa import assemble
+from ..features import lacking
+from .fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
 from .launch import Launch
 from .merges import write_scaled
 from .shares import begin_share, share_out
 from .text import KernelText
 from .tiling import MAX_SLICES, round_up
 
-__all__ = ["ConvolutionKernel"]
+__all__ = ["ConvolutionKernel", "fitting_convolution"]
 
 _SLOTS = 4
 _COPIED, _STAGED = (0, 1, 2, 3), (4, 5)     # barriers of the slots, of the staging areas
@@ -37,12 +38,16 @@ class ConvolutionKernel:
     returns to the block that uniform register ``block`` or ``back`` names. Uniform predicates: up0 tile parity, up2 scratch, up3 a
     tile waits to be stored, up4 nothing is left but that, up5 first step of a tile, up6 last piece of the channels. Thread
     predicates: p1 columns of the tile, p2 none. Segment ur0: shared memory.
+
+    ``stage_count``: staging areas, 2 or 1. ``most_blocks``: 16-byte blocks of channels in a row of a slot, at most. Raises ``ValueError``
+    where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
     """
 
-    def __init__(self, cfg, shape, a_signed, b_signed):
-        for parameter in ("tensors", "tensor_im2col", "tensor_strides", "copy_swizzles"):
+    def __init__(self, cfg, shape, a_signed, b_signed, stage_count=2, most_blocks=_MAX_BOX):
+        strided = ["tensor_strides"] if any(stride > 1 for stride in shape.stride) else []
+        for parameter in ("tensors", "tensor_im2col", *strided, "copy_swizzles"):
             if not getattr(cfg, parameter):
-                raise ValueError(f"configuration {cfg.name} must have {parameter} for a convolution ({parameter} is false)")
+                raise ValueError(f"configuration {cfg.name} must have {parameter} for a convolution ({lacking(cfg, parameter)})")
         self.cfg, self.shape = cfg, shape
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads
@@ -50,13 +55,21 @@ class ConvolutionKernel:
         self.parts = 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
         in_factors = cfg.factor_words // TOKEN_GRANULES * (TOKEN_GRANULES // 2 - 1) * cfg.dot
-        in_shared = (cfg.shared_bytes - 2 * self.stage_bytes - 2048) // (2 * _SLOTS * threads)
-        blocks, used = shape.row_blocks(min(_MAX_BOX, in_factors, in_shared) // BANK_BYTES)
+        in_shared = (cfg.shared_bytes - stage_count * self.stage_bytes - 2048) // (2 * _SLOTS * threads)
+        limit = min(_MAX_BOX, in_factors, in_shared) // BANK_BYTES
+        if limit < 1:
+            raise Unfit("shared_memory_kib")
+        blocks, used = shape.row_blocks(min(limit, most_blocks))
         self.row_bytes, self.used_bytes = blocks * BANK_BYTES, used * BANK_BYTES
         self.pieces = -(-shape.channels // self.used_bytes)
         self.half_bytes = round_up(threads * self.row_bytes, 128)       # of one operand in a slot
         stage = round_up(_SLOTS * 2 * self.half_bytes, 1024)        # where the swizzle begins anew
-        self.stages = (stage, stage + self.stage_bytes)
+        self.stage_count = stage_count
+        self.stages = tuple(stage + index % stage_count * self.stage_bytes for index in range(2))
+        check_factors(cfg, self.used_bytes // cfg.dot)
+        check_regions(cfg, [*(Region(f"{name} of slot {slot}", place(slot), self.half_bytes) for slot in range(_SLOTS)
+                              for name, place in (("pixels", self.a_place), ("weights", self.b_place))),
+                            *(Region(f"stage {index}", self.stages[index], self.stage_bytes) for index in range(stage_count))])
         self.maps = shape.maps(threads, self.row_bytes, threads, self.result_row // 4, _SWIZZLES[self.result_row])
         self.shares = share_out(cfg.cores, shape.pixels, shape.outputs, threads)
         self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
@@ -166,7 +179,8 @@ class ConvolutionKernel:
     def store(self, tile):
         """A finished tile: registers to its staging area, from there to the result."""
         text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
-        text(f"    barrier.wait b{_STAGED[tile]}")
+        staged = _STAGED[tile % self.stage_count]
+        text(f"    barrier.wait b{staged}")
         used = min(self.cfg.threads, round_up(self.shape.outputs, 4)) // 4
         for quad in range(used):
             part, block = divmod(quad, blocks)
@@ -176,8 +190,8 @@ class ConvolutionKernel:
         for part in range(-(-used // blocks)):
             if part:
                 text(f"    uadd {{from}}, {{from}}, {part_bytes}", f"    uadd {{prev0}}, {{prev0}}, {self.result_row // 4}")
-            text(f"    barrier.expect b{_STAGED[tile]}, {self.maps[2].bytes}",
-                 f"    copy_tensor.tile.2d.global.shared {{from}}, {{y}}, {{prev0}}, b{_STAGED[tile]}")
+            text(f"    barrier.expect b{staged}, {self.maps[2].bytes}",
+                 f"    copy_tensor.tile.2d.global.shared {{from}}, {{y}}, {{prev0}}, b{staged}")
 
     # -- program ----------------------------------------------------------------------------
 
@@ -196,10 +210,10 @@ class ConvolutionKernel:
         return values | {f"x{shape.spatial + 1}": pixel}
 
     def launch(self, x, w, y):
-        """``Launch`` with the addresses of the descriptors of x, w and y in global memory."""
+        """``Launch`` with the addresses of the descriptors of x, w and y in global memory; ``program`` has been written."""
         values = self.arguments(self.shares[0]) | {"x": x, "w": w, "y": y}
         names = self._names()
-        return Launch(self.program(), {names.index(name): value for name, value in values.items()}, self.shape.macs)
+        return Launch(self.written, {names.index(name): value for name, value in values.items()}, self.shape.macs)
 
     def prologue(self):
         text = self.text
@@ -271,4 +285,25 @@ class ConvolutionKernel:
         self.next_row()
         self.next_tile()
         self.text("finish:", "    halt")
-        return assemble(str(self.text), self.cfg)
+        self.written = assemble_kernel(self.text, self.cfg)
+        return self.written
+
+
+def _kernels(cfg, shape, a_signed, b_signed):
+    """Kernels for a shape, the fastest first: those with two staging areas, if there is room; of them those with shorter rows."""
+    try:
+        kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed)
+    except Unfit:
+        kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed, 1)
+    while True:
+        yield kernel
+        blocks = kernel.row_bytes // BANK_BYTES
+        if blocks == 1:
+            return
+        kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed, kernel.stage_count, blocks // 2)
+
+
+def fitting_convolution(cfg, shape, a_signed, b_signed):
+    """The ``ConvolutionKernel`` for a ``ConvolutionShape``, program and all. Raises ``ConfigError`` where nothing fits the
+    configuration."""
+    return fitted(cfg, "a convolution", lambda cfg: first_fitting(_kernels(cfg, shape, a_signed, b_signed)))[0]

@@ -2,12 +2,14 @@
 
 from dataclasses import dataclass
 
+from ..arguments import check_choice
+from .fitting import Unfit
 from .merges import MERGES, Merge
 from .shares import share_out
 from .stream_tiling import StreamTiling
 from .tiling import Tiling, round_up
 
-__all__ = ["ORDERS", "Choice", "bus_cycles", "choose", "estimate"]
+__all__ = ["ORDERS", "Choice", "bus_cycles", "candidates", "check_order", "choose", "estimate", "preferred"]
 
 ORDERS = {"k-outer": "", "column-outer": ".kin"}    # Fig. 6 and Fig. 7 [S0.4]: modifier of mm
 _ACCESS_CYCLES = 6          # of a load or store beyond its passes
@@ -45,13 +47,13 @@ def estimate(cfg, m, n, k, merge, order="k-outer", passes=1):
     if streaming:
         return _estimate_stream(cfg, streaming, passes)
     tiling = Tiling.choose(cfg, k, merge)
-    share = max(share_out(cfg.cores, m, n, merge.rows, cfg.threads), key=lambda part: part.rows * part.columns)
-    row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // cfg.threads)
+    share = max(share_out(cfg.cores, m, n, merge.rows, tiling.columns), key=lambda part: part.rows * part.columns)
+    row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // tiling.columns)
     columns = share.columns / column_blocks
     # A step of Fig. 7 reads the same words; its sums are forwarded: both orders take a cycle a step.
     mm = -(-columns // merge.ka) * merge.slices(k) * passes * merge.step_cycles(cfg.fetch_slots)
     passes = cfg.thread_groups * merge.vector
-    stores = len(merge.stores()) * (passes + _ACCESS_CYCLES)
+    stores = len(merge.stores(tiling.columns)) * (passes + _ACCESS_CYCLES)
     loads = len(merge.loads(k)) * (cfg.thread_groups + _ACCESS_CYCLES)
     fresh = 1 if tiling.chunks > 1 else 1 / column_blocks       # blocks of A for each tile
     thread = stores + loads * fresh
@@ -78,25 +80,44 @@ def _estimate_stream(cfg, tiling, passes):
     return round(max(bus, matrix, threads) + stores + _RESULTS)
 
 
-def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
-    """``Choice`` for a product; what is None is chosen for the fewest cycles; the fewer merges where the gain is small.
+def check_order(order):
+    """Raises ``ValueError`` unless it is a loop order, or None."""
+    if order is not None:
+        check_choice("order", order, ORDERS)
 
-    Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders.
+
+def candidates(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
+    """``Choice``s of merges and loop order for a product that shared memory has room for, those with few merges first; ``k`` in bytes.
+
+    Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders; ``Unfit`` where
+    there is no room for any.
     """
-    if order is not None and order not in ORDERS:
-        raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
+    check_order(order)
     pairs = [(a, b) for b in (MERGES if kb is None else (kb,)) for a in (MERGES if ka is None else (ka,))]      # ka first: cheaper to store
-    best = problem = None
+    choices, illegal, unfit = [], None, None
     for factors in pairs:
         try:
             merge = Merge(cfg.threads, cfg.dot, *factors, b_in_rows)
+            choices += [Choice(*factors, name, estimate(cfg, m, n, k, merge, name, passes))
+                        for name in (ORDERS if order is None else (order,))]
         except ValueError as error:
-            problem = error
-            continue
-        for name in ORDERS if order is None else (order,):
-            cycles = estimate(cfg, m, n, k, merge, name, passes)
-            if best is None or cycles < _GAIN * best.cycles:
-                best = Choice(*factors, name, cycles)
-    if best is None:
-        raise problem
+            illegal = error
+        except Unfit as problem:
+            unfit = problem
+    if not choices:
+        raise unfit or illegal
+    return choices
+
+
+def preferred(choices):
+    """The choice with the fewest cycles; an earlier one where the gain is small."""
+    best = choices[0]
+    for choice in choices:
+        if choice.cycles < _GAIN * best.cycles:
+            best = choice
     return best
+
+
+def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
+    """The ``preferred`` one of ``candidates``: what is None is chosen."""
+    return preferred(candidates(cfg, m, n, k, ka, kb, order, passes, b_in_rows))

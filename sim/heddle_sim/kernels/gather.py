@@ -4,10 +4,15 @@ Rows of 128 bytes lie one behind the other. In the plain layout the pieces that 
 128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
 """
 
+from heddle.config import ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
+from heddle.isa.layout import Swizzle
+from heddle.tmau.swizzle import swizzles
 
-from ..isa import assemble
+from ..features import lacking
+from .fitting import Unfit, assemble_kernel, fitted
 from .launch import Launch
+from .text import KernelText
 
 __all__ = ["SLICES", "plan_gather"]
 
@@ -17,21 +22,30 @@ _FIRST = 16                     # register of the first piece
 
 def plan_gather(cfg, swizzled, source, result):
     """Program and arguments that copy ``threads`` rows of 128 bytes from ``source`` to shared memory, gather them, and store them to
-    ``result`` as they were. Returns ``Launch``.
+    ``result`` as they were. Returns ``Launch``. Raises ``ConfigError`` where the rows or the program do not fit, or the swizzle is missing.
     """
+    if swizzled and Swizzle.B128 not in swizzles(cfg):
+        raise ConfigError(f"configuration {cfg.name} must have copy_swizzles for a swizzled copy ({lacking(cfg, 'copy_swizzles')})")
+    return Launch(fitted(cfg, "gather", lambda cfg: _program(cfg, swizzled)), {0: source, 1: result})
+
+
+def _program(cfg, swizzled):
     nbytes = cfg.threads * ROW_BYTES
-    lines = [
+    if nbytes > cfg.shared_bytes:
+        raise Unfit("shared_memory_kib")
+    text = KernelText(())
+    text(
         f"barrier.expect b0, {nbytes}", "umov ur2, 0",
         f"copy_block.shared.global{'.128B' if swizzled else ''} ur2, ur0, {nbytes // BANK_BYTES}, b0",
         "mov r0, %tid", f"shl r1, r0, {ROW_BYTES.bit_length() - 1}",
         f"and r2, r0, {BANKS - 1}", f"shl r2, r2, {BANK_BYTES.bit_length() - 1}",      # what the swizzle does in the thread's row
         "segment.shared.b8.d1 ur2, 0", "segment.global.b8.d1 ur3, ur1", "barrier.wait b0",
-    ]
+    )
     for piece in range(SLICES):
         register, offset = _FIRST + 4 * piece, BANK_BYTES * piece
         if swizzled:
-            lines += [f"xor r3, r2, {offset}", "add r3, r3, r1", f"ld.v4 r{register}, ur2:r3:0"]
+            text(f"xor r3, r2, {offset}", "add r3, r3, r1", f"ld.v4 r{register}, ur2:r3:0")
         else:
-            lines += [f"ld.v4 r{register}, ur2:r1:{offset}"]
-    lines += [f"st.v4 ur3:r1:{BANK_BYTES * piece}, r{_FIRST + 4 * piece}" for piece in range(SLICES)]
-    return Launch(assemble("\n".join([*lines, "halt"]), cfg), {0: source, 1: result})
+            text(f"ld.v4 r{register}, ur2:r1:{offset}")
+    text(*(f"st.v4 ur3:r1:{BANK_BYTES * piece}, r{_FIRST + 4 * piece}" for piece in range(SLICES)), "halt")
+    return assemble_kernel(text, cfg)

@@ -9,10 +9,12 @@ and these are stored: through the staging area in rows of 16 bytes, or, where a 
 import numpy as np
 from heddle.constants import BANK_BYTES
 
+from .fitting import Region, first_fitting, fitted
 from .launch import Launch
 from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
 from .requantise import RequantiseSteps
-from .transfers import A_STAGED, B_COPIED, C_STAGED
+from .tiling import Tiling
+from .transfers import A_STAGED, B_COPIED
 
 __all__ = ["plan_linear", "table_for"]
 
@@ -38,7 +40,7 @@ def table_for(cfg, n, bias, requantise):
     if 4 * table.nbytes > cfg.shared_bytes:
         limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
         raise ValueError(f"columns of w must be at most {limit} on {cfg.name} with {'bias' if len(rows) == 1 else 'bias and multipliers'} "
-                         f"of their own, not {n}")
+                         f"of their own (shared_memory_kib = {cfg.shared_memory_kib}), not {n}")
     return table
 
 
@@ -50,18 +52,18 @@ class LinearKernel(MatmulKernel):
     that the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise):
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise, tiling):
         self.result_bytes = 4 if requantise is None else 1
         self.table_bytes = 0 if table is None else table.nbytes
         # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
-        self.halves = cfg.threads == 2 * _GRANULE and n > _GRANULE
+        self.halves = cfg.threads == tiling.columns == 2 * _GRANULE and tiling.stages == 2 and n > _GRANULE
         # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
-        super().__init__(cfg, m, n, k, a_signed, b_signed, reserved=self.table_bytes, order="column-outer")
+        super().__init__(cfg, m, n, k, a_signed, b_signed, order="column-outer", tiling=tiling)
         self.steps = None if requantise is None else RequantiseSteps.of(requantise)
         self.has_bias, self.own_multipliers = has_bias, requantise is not None and requantise.per_column
         self.row_bytes = 0 if table is None else table.shape[1] * 4
         self.table = cfg.shared_bytes - self.table_bytes
-        self.narrow_tile = self.result_bytes * cfg.threads < BANK_BYTES         # narrower than a block of a copy
+        self.narrow_tile = self.result_bytes * tiling.columns < BANK_BYTES         # narrower than a block of a copy
         # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
         self.factors = self.tile_registers() + 4
         self.zero, self.offset_rows = self.factors + 4, self.factors + 5
@@ -70,11 +72,14 @@ class LinearKernel(MatmulKernel):
         self.keeps_b = kept is not None
         self.tiling = kept or self.tiling
         # While the rows of A in one staging area wait for their registers, the next ones come to another.
-        end = self.tiling.c_stages[1] + self.tiling.rows * self.tiling.c_pitch
+        end = self.tiling.end
         self.a_stages = (self.tiling.a_stage, end)
         self.stages_two = self.tiling.chunks == 1 and end + self.tiling.rows * self.tiling.ab_pitch <= self.table
         if self.halves:
             self.column_parts = [(4, self.factors + 6, 0), (5, self.factors + 7, _GRANULE)]
+        more = [Region("second stage of A", end, self.tiling.rows * self.tiling.ab_pitch)] if self.stages_two else []
+        more += [Region("table", self.table, self.table_bytes)] if self.table_bytes else []
+        self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
 
     def tile_registers(self):
         return 4 * self.cfg.threads if self.halves else super().tile_registers()
@@ -87,7 +92,7 @@ class LinearKernel(MatmulKernel):
     def arguments(self, a, b, c, share):
         own = {"table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
         if self.keeps_b:
-            blocks = -(-share.columns // self.cfg.threads)
+            blocks = -(-share.columns // self.tiling.columns)
             own |= {"b_left": blocks, "b_end": blocks * self.tiling.slots[-1] // max(len(self.tiling.slots) - 1, 1)}
         return super().arguments(a, b, c, share) | own
 
@@ -176,7 +181,7 @@ class LinearKernel(MatmulKernel):
 
     def point_at_next_biases(self, columns):
         """The segment of the biases begins with those of the tile behind the one where ``columns`` are left."""
-        self.text(f"    usub {{bytes}}, {columns}, {self.cfg.threads}", "    usetp.le up2, {bytes}, 0", "    @up2 umov {bytes}, {n}")
+        self.text(f"    usub {{bytes}}, {columns}, {self.tiling.columns}", "    usetp.le up2, {bytes}, 0", "    @up2 umov {bytes}, {n}")
         self.point_at_table(_BIASES, 0, "{bytes}")
 
     def point_at_table(self, segment, row, columns):
@@ -262,7 +267,7 @@ class LinearKernel(MatmulKernel):
         """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
         if not self.narrow_tile:
             self.send_staged(1 - tile, wait)
-            self.text(f"    barrier.wait b{C_STAGED[tile]}", "    umov {staged}, 1")
+            self.text(f"    barrier.wait b{self.c_staged(tile)}", "    umov {staged}, 1")
             self.announce_rows(tile)
 
     def finish_tile(self, tile):
@@ -325,7 +330,10 @@ def plan_linear(cfg, m, n, k, addresses, signed, bias, requantise, table):
 
     Returns ``Launch``.
     """
-    kernel = LinearKernel(cfg, m, n, k, *signed, table, bias is not None, requantise)
+    reserved, fewest = (0 if table is None else table.nbytes), (4 if requantise is None else 8)
+    kernel, program = fitted(cfg, "linear", lambda cfg: first_fitting(
+        LinearKernel(cfg, m, n, k, *signed, table, bias is not None, requantise, tiling)
+        for tiling in Tiling.candidates(cfg, k, reserved=reserved, fewest=fewest)))
     a, b, c, table_from = addresses
     uniform = kernel.uniform(a, b, c) | {_UNIFORM.index("table_from"): table_from}
-    return Launch(kernel.program(), uniform, m * n * k)
+    return Launch(program, uniform, m * n * k)

@@ -1,11 +1,11 @@
 """Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
 Products whose rows fit one tile have a kernel of their own (``streaming``). Here a tile of C is ``threads`` rows by ``threads`` columns
-(with merges fewer rows: ``merges``) and lives in product registers; two tiles alternate, so that one is stored while ``mm`` works on the
-other. A block of rows of A is staged in shared memory and loaded into one half of the factor registers while ``mm`` reads the other half.
-``threads`` columns of B at a time go to one of two slots of shared memory. Where K is too long for that, all of it happens in chunks of k.
-A finished tile goes to one of two staging areas in shared memory and from there to C. Rows lie an odd number of 16-byte blocks apart in
-shared memory: neighbouring threads and columns meet different banks.
+(with merges fewer rows: ``merges``; in a small shared memory fewer columns: ``tiling``). It lives in product registers; two tiles
+alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory and loaded into one half
+of the factor registers while ``mm`` reads the other half. The columns of B of a tile go to one of two slots of shared memory. Where K is
+too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory (or to the only one)
+and from there to C. Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
 
 Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
 tile is complete (it can be stored, and the slot of B that it used is free).
@@ -16,19 +16,16 @@ arguments of core 0, which the host sets, and changing what is different for its
 
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
-from ..isa import assemble
 from .columns import RowsOfB
 from .cost import ORDERS
-from .launch import Launch
+from .fitting import assemble_kernel
 from .merges import Merge, write_scaled
 from .shares import begin_share, share_out
-from .stream_tiling import StreamTiling
-from .streaming import StreamingKernel
 from .text import KernelText
 from .tiling import MAX_SLICES, Tiling, round_up
 from .transfers import A_STAGED, C_STAGED, Transfers
 
-__all__ = ["MatmulKernel", "plan"]
+__all__ = ["MatmulKernel"]
 
 # Uniform registers; pairs for copy_rows stand together. The host sets those up to ``column_blocks``, the others are scratch.
 _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_to", "b_to_pitch", "b_from", "b_pitch", "b_blocks",
@@ -41,7 +38,7 @@ _B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of th
 
 
 class MatmulKernel(Transfers):
-    """Writes the program for one shape; ``result_bytes`` is the size of an element of C.
+    """Writes the program for one shape; ``result_bytes`` is the size of an element of C, ``tiling`` the first of ``tilings`` unless given.
 
     Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 last
     store, up5 first chunk of a tile, up6 last chunk. Thread predicates: p1 columns of the tile, p2 lanes with a word of the last slice,
@@ -50,34 +47,54 @@ class MatmulKernel(Transfers):
 
     result_bytes = 4
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", reserved=0, ka=1, kb=1, order="k-outer"):
+    def __init__(self, cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer", tiling=None):
         self.cfg = cfg
         self.merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
-        self.b_rows = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
-        self.tiling = Tiling.choose(cfg, k * element_bytes, self.merge, self.b_rows, reserved)
+        self.tiling = t = tiling or next(self.tilings(cfg, n, k, element_bytes, b_layout, ka, kb))
+        self.b_rows = RowsOfB(cfg, n, element_bytes, t.columns) if b_layout == "kn" else None
         self.element_bytes = element_bytes
         self.multiplies = f"mm{8 * element_bytes}{'.t1' if self.b_rows else ''}{self.merge.modifiers}"
         self.order = ORDERS[order]
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
-        threads = cfg.threads
-        self.shares = share_out(cfg.cores, m, n, self.merge.rows, threads)
-        self.column_blocks = max(-(-share.columns // threads) for share in self.shares)
-        self.last_rows, self.last_columns = m % self.merge.rows or self.merge.rows, n % threads or threads
+        self.shares = share_out(cfg.cores, m, n, self.merge.rows, t.columns)
+        self.column_blocks = max(-(-share.columns // t.columns) for share in self.shares)
+        self.last_rows, self.last_columns = m % self.merge.rows or self.merge.rows, n % t.columns or t.columns
         self.c_pitch = round_up(self.result_bytes * n, BANK_BYTES)
         self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (
             self.tile_registers() + index for index in range(5))
-        self.used_columns = min(threads, round_up(max(share.columns for share in self.shares), 4))     # of a tile, at most
+        self.used_columns = min(t.columns, round_up(max(share.columns for share in self.shares), 4))     # of a tile, at most
         self.offset_b = cfg.registers - 1
         # For each mm of a tile: predicate of the threads whose columns it takes, register with the numbers of these, the first of them.
         self.column_parts = [(1, self.column, 0)]
         self.text = KernelText(_UNIFORM)
+        self.check()
+
+    @staticmethod
+    def tilings(cfg, n, k, element_bytes=1, b_layout="nk", ka=1, kb=1):
+        """``Tiling.candidates`` for a product."""
+        rows_of_b = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
+        return Tiling.candidates(cfg, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn"), rows_of_b)
+
+    def check(self):
+        """See ``Tiling.check``."""
+        t = self.tiling
+        t.check(self.cfg, self.merge, self.b_rows.slot_bytes(t.chunk) if self.b_rows else t.columns * t.ab_pitch)
+
+    @property
+    def ragged(self):
+        """Not all tiles have as many columns as there are threads."""
+        return self.last_columns != self.cfg.threads
+
+    def c_staged(self, tile):
+        """Barrier of the staging area of a tile."""
+        return C_STAGED[tile % self.tiling.stages]
 
     def copy_c(self, tile):
         """Store a tile: registers to its staging area, from there to the rows of C."""
         t, text, threads = self.tiling, self.text, self.cfg.threads
-        text(f"    barrier.wait b{C_STAGED[tile]}")
+        text(f"    barrier.wait b{self.c_staged(tile)}")
         guard, access = "@p3 " if self.some_lanes_store else "", {4: "v4", 2: "v2", 1: "b32"}[self.merge.vector]
-        for register, column in self.merge.stores():
+        for register, column in self.merge.stores(t.columns):
             if self.merge.ka == 1 and column >= self.used_columns:
                 break
             text(f"    {guard}st.{access} ur{2 + tile}:rf{self.offset_c}:{4 * column}, r{tile * threads + register}")
@@ -90,20 +107,20 @@ class MatmulKernel(Transfers):
 
     def announce_rows(self, tile):
         """Tell the barrier of a staged tile what ``send_rows`` will copy, while the stores to the staging area are under way."""
-        t, text, threads = self.tiling, self.text, self.cfg.threads
-        full, last = self.result_bytes * threads, round_up(self.result_bytes * self.last_columns, BANK_BYTES)
-        ragged = self.last_columns != threads
+        t, text = self.tiling, self.text
+        full, last = self.result_bytes * t.columns, round_up(self.result_bytes * self.last_columns, BANK_BYTES)
+        ragged = self.last_columns != t.columns
         if ragged:
-            text(f"    usetp.lt up6, {{prev_cols}}, {threads}", f"    umov {{c_blocks}}, {full // BANK_BYTES}",
+            text(f"    usetp.lt up6, {{prev_cols}}, {t.columns}", f"    umov {{c_blocks}}, {full // BANK_BYTES}",
                  f"    @up6 umov {{c_blocks}}, {last // BANK_BYTES}")
         text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
-        self.expect(C_STAGED[tile], "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
+        self.expect(self.c_staged(tile), "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
 
     def send_rows(self, tile, wait=True):
         """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
         if wait:
             self.text("    wait.thread")
-        self.text(f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{C_STAGED[tile]}")
+        self.text(f"    copy_rows.global.shared {{c_to}}, {{c_from}}, {{c_blocks}}, b{self.c_staged(tile)}")
 
     # -- registers --------------------------------------------------------------------------
 
@@ -143,7 +160,7 @@ class MatmulKernel(Transfers):
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
         for predicate, _, column in self.column_parts[parts]:
-            guard = f"@p{predicate} " if self.last_columns != t.threads or len(self.column_parts) > 1 else ""
+            guard = f"@p{predicate} " if self.ragged or len(self.column_parts) > 1 else ""
             for index in range(0, slices, MAX_SLICES):
                 zero = ".z" if first and index == 0 else ""
                 register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
@@ -151,7 +168,10 @@ class MatmulKernel(Transfers):
                           f"r{self.register_of(tile, column)}, {self.b_address(index, column)}, r{register}")
 
     def choose_columns(self, count):
-        """Columns of a tile before ``count`` exist."""
+        """Columns of a tile before ``count``, a number or ``{n}``, exist."""
+        if self.tiling.columns < self.cfg.threads and count == "{n}":
+            self.text(f"    umin {{bytes}}, {{n}}, {self.tiling.columns}")
+            count = "{bytes}"
         self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
 
     def tile_registers(self):
@@ -179,14 +199,14 @@ class MatmulKernel(Transfers):
     def arguments(self, a, b, c, share):
         """Names and values of the uniform registers with which a core begins its share."""
         t = self.tiling
-        row_blocks, column_blocks = -(-share.rows // t.rows), -(-share.columns // t.threads)
+        row_blocks, column_blocks = -(-share.rows // t.rows), -(-share.columns // t.columns)
         steps = row_blocks * column_blocks * t.chunks
         a, b = a + share.row * t.pitch, b + share.column * (self.element_bytes if self.b_rows else t.pitch)
         c += share.row * self.c_pitch + self.result_bytes * share.column
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
-            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.threads // BANK_BYTES,
+            "c_from_pitch": t.c_pitch, "c_pitch": self.c_pitch, "c_blocks": self.result_bytes * t.columns // BANK_BYTES,
             "c_tile": c, "c_row": c,
             "a_left": row_blocks if t.chunks == 1 else steps, "a_rows_left": share.rows, "a_k": t.chunks, "a_n": column_blocks,
             "b_left": steps, "b_cols_left": share.columns, "b_k": t.chunks, "slot": t.slots[0], "tile": 0, "half": 0, "k_left": t.chunks,
@@ -281,13 +301,13 @@ class MatmulKernel(Transfers):
 
     def advance(self):
         t, text = self.tiling, self.text
-        threads = t.threads
-        ragged = self.last_columns != threads
+        columns = t.columns
+        ragged = self.last_columns != columns
         if t.chunks > 1:
             self.next_chunk()
         text("    umov {prev_c}, {c_tile}", "    umov {prev_cols}, {cols}", "    umov {prev_rows}, {rows}",
              "    usetp.eq up3, {tile}, {tile}", "    uxor {tile}, {tile}, 1", "    usetp.ne up0, {tile}, 0",
-             f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * threads}", f"    usub {{cols}}, {{cols}}, {threads}",
+             f"    uadd {{c_tile}}, {{c_tile}}, {self.result_bytes * columns}", f"    usub {{cols}}, {{cols}}, {columns}",
              "    usetp.gt up2, {cols}, 0", f"    @up2 bra {self.same_rows_begin()}")
         if self.b_rows and self.b_rows.narrow:
             text(f"    uand {{b_low}}, {{b}}, {BANK_BYTES - 1}")
@@ -300,9 +320,9 @@ class MatmulKernel(Transfers):
             self.choose_columns("{n}")
         text("    bra load_next", "same_rows:")
         if self.b_rows and self.b_rows.narrow:
-            text(f"    uxor {{b_low}}, {{b_low}}, {threads * self.element_bytes}")
+            text(f"    uxor {{b_low}}, {{b_low}}, {columns * self.element_bytes}")
         if ragged:
-            text(f"    usetp.ge up2, {{cols}}, {threads}", "    @up2 bra load_next")
+            text(f"    usetp.ge up2, {{cols}}, {columns}", "    @up2 bra load_next")
             self.choose_columns(self.last_columns)
         text("load_next:")
         if t.chunks > 1:
@@ -316,24 +336,13 @@ class MatmulKernel(Transfers):
         """Where the next tile of the same rows begins."""
         return "same_rows"
 
-    def program(self):
+    def write(self):
+        """Write the text of the program."""
         self.prologue()
         self.step()
         self.advance()
-        return assemble(str(self.text), self.cfg)
 
-
-def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer"):
-    """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
-
-    A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at
-    ``c_address``; rows start at multiples of 16 bytes, and the bytes between the end of a row of A or B and the next multiple of 16 are
-    zero. ``ka``, ``kb``: merges; ``order``: loop order of ``mm``, of ``ORDERS``. Where one tile has all rows of a core the program is
-    that of ``StreamingKernel``. Returns ``Launch``.
-    """
-    tiling = None if b_layout == "kn" else StreamTiling.choose(cfg, m, n, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb))
-    if tiling:
-        kernel = StreamingKernel(cfg, tiling, a_signed, b_signed, element_bytes, order)
-    else:
-        kernel = MatmulKernel(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, 0, ka, kb, order)
-    return Launch(kernel.program(), kernel.uniform(a_address, b_address, c_address), m * n * k)
+    def program(self):
+        """The ``Program``; raises ``Unfit`` where it is too long."""
+        self.write()
+        return assemble_kernel(self.text, self.cfg)

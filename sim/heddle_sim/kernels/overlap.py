@@ -4,7 +4,7 @@ import itertools
 
 from heddle.constants import BANK_BYTES, BANKS, TOKEN_GRANULES
 
-__all__ = ["HALF_GRANULES", "first_groups", "last_parts", "store_accesses", "store_cycles"]
+__all__ = ["HALF_GRANULES", "first_groups", "group_granules", "last_parts", "store_accesses", "store_cycles"]
 
 HALF_GRANULES = TOKEN_GRANULES // 2 - 1     # of the factor registers for one block of A; the last granule has the offsets of B
 _START = 12                                 # from the issue of mm to its first step
@@ -26,11 +26,17 @@ def _sizes(slices, block, start, growth):
     return sizes
 
 
+def group_granules(cfg, block):
+    """Token granules of which a group begins at a multiple: ``block`` factor words that a vector load writes may be more than one."""
+    return max(1, block * TOKEN_GRANULES // cfg.factor_words)
+
+
 def first_groups(cfg, merge, slices, passes=1):
     """Lengths of the groups of slices in which the first block of A is loaded, each into token granules of its own, so that
     ``mm`` works on one while the next is loaded; ``None`` when there are too few granules."""
     granule = cfg.factor_words // TOKEN_GRANULES
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
+    aligned = group_granules(cfg, block)
     load, mm = cfg.thread_groups + 7, passes * merge.registers * merge.step_cycles(cfg.fetch_slots)
     best = None
     # An mm that went ahead of its load begins so early that one word would not last until the next load is done.
@@ -40,7 +46,7 @@ def first_groups(cfg, merge, slices, passes=1):
         sizes, first, used = _sizes(slices, block, start, growth), 0, 0
         loaded = done = 0
         for size in sizes:
-            used += -(-(first % block + size) // granule)
+            used = -(-used // aligned) * aligned + -(-(first % block + size) // granule)
             # A vector load writes one factor word a cycle.
             loaded += load - block + size if size < min(3, block) else load * -(-(first % block + size) // block)
             done = max(done, loaded + (_STARTED if cfg.issue_ahead and not first else _START)) + size * mm

@@ -13,14 +13,16 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.config import ConfigError
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
 from .columns import ResidentB
 from .cost import ORDERS
+from .fitting import Region, Unfit, check_factors, check_regions
 from .launch import Launch
 from .merges import Merge
-from .overlap import HALF_GRANULES, first_groups, last_parts, store_accesses
+from .overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
 from .tiling import MAX_SLICES, odd_pitch, round_up
 
 __all__ = ["ResidentPlan", "choose_resident"]
@@ -69,12 +71,12 @@ class ResidentPlan:
     lanes : int32 [2 * threads, 4]
         Table for loading: places of each lane.
 
-    Raises ``ValueError`` when the operands do not fit shared memory or the program the instruction memory.
+    Raises ``Unfit`` when the operands do not fit shared memory or the program the instruction memory, ``ConfigError`` for several cores.
     """
 
     def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer", element_bytes=1, b_layout="nk"):
         if cfg.cores > 1:
-            raise ValueError(f"resident must be used on a configuration of one core, not {cfg.cores}")
+            raise ConfigError(f"cores must be 1 for a resident product, not {cfg.cores}")
         self.cfg, self.m, self.n, self.k, self.order = cfg, m, n, k, order
         self.element_bytes, self.passes = element_bytes, cfg.passes(element_bytes)
         self.merge = merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
@@ -91,10 +93,14 @@ class ResidentPlan:
         self.b_address = m * self.ab_pitch
         self.b = ResidentB(n, self.k_bytes, element_bytes, merge.b_in_rows)
         self.c_address = self.b_address + self.b.rows * self.b.pitch
-        needed = self.c_address + self.row_blocks * merge.rows * self.c_pitch
-        if needed > cfg.shared_bytes:
-            raise ValueError(f"resident operands must fit {cfg.shared_bytes} bytes of shared memory, not take {needed} "
-                             f"(m={m}, n={n}, k={k}, ka={ka}, kb={kb})")
+        # Lanes behind the last row of A load as if there were more rows: these must be in shared memory too.
+        self.lane_rows = merge.rows if self.row_blocks > 1 else m
+        loaded = ((self.row_blocks - 1) * merge.rows + self.lane_rows) * self.ab_pitch
+        stored = self.row_blocks * merge.rows * self.c_pitch
+        if max(loaded, self.c_address + stored) > cfg.shared_bytes:
+            raise Unfit("shared_memory_kib")
+        check_regions(cfg, [Region("A", 0, m * self.ab_pitch), Region("B", self.b_address, self.b.rows * self.b.pitch),
+                            Region("C", self.c_address, stored)])
         self.last_columns = n - (self.column_blocks - 1) * cfg.threads
         self.granule = cfg.factor_words // TOKEN_GRANULES
         self.chunk = min(self.k_bytes, HALF_GRANULES * self.granule * merge.slice_bytes // unit * unit)
@@ -110,13 +116,8 @@ class ResidentPlan:
             slices = self.passes * merge.slices(self.k_bytes)
             self.parts = last_parts(cfg, merge, self.parts[0][1], slices, multiplies, (256 - 16) // self.distance - 2)
         self.lanes = self._lanes()
-        self._check_length()
-
-    def _check_length(self):
-        length = self.product().count("\n")
-        if length > self.cfg.instruction_words:
-            raise ValueError(f"the program of a resident product must fit {self.cfg.instruction_words} instructions, not take {length} "
-                             f"(m={self.m}, n={self.n}, k={self.k}, ka={self.merge.ka}, kb={self.merge.kb})")
+        if self.product().count("\n") > cfg.instruction_words:
+            raise Unfit("instruction_words")
 
     def _registers(self, columns):
         """Product registers of a lane that ``columns`` columns of a tile reach."""
@@ -137,8 +138,8 @@ class ResidentPlan:
             if column >= self.last_columns:
                 part = 7
             stores = b == 0 and a < merge.ka
-            table[0, thread] = (row * self.ab_pitch + b * self.cfg.dot, row * self.c_pitch + a * merge.position_bytes,
-                                column, part + 8 * stores)
+            table[0, thread] = (min(row, self.lane_rows - 1) * self.ab_pitch + b * self.cfg.dot,
+                                row * self.c_pitch + a * merge.position_bytes, column, part + 8 * stores)
             table[1, thread, 3] = self.b.place(column, 0)
         return table.reshape(2 * threads, 4)
 
@@ -258,8 +259,9 @@ class ResidentPlan:
         groups, first, granule = [], 0, 0
         for size in sizes or [slices]:
             word = granule * self.granule + first % block
+            check_factors(self.cfg, word + size)
             groups.append([_Piece(first + part, min(MAX_SLICES, size - part), word + part) for part in range(0, size, MAX_SLICES)])
-            first, granule = first + size, -(-(word + size) // self.granule)
+            first, granule = first + size, round_up(-(-(word + size) // self.granule), group_granules(self.cfg, block))
         return groups
 
     def _chunk_bytes(self, step):
@@ -319,17 +321,21 @@ class ResidentPlan:
 
 
 def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None, element_bytes=1, b_layout="nk"):
-    """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``."""
+    """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``. Raises ``Unfit`` as well."""
     factors = [(a, b) for a in ((1, 2, 3, 4) if ka is None else (ka,)) for b in ((1, 2, 3, 4) if kb is None else (kb,))]
-    best, error = None, None
+    best = error = unfit = None
     for a, b in factors:
         try:
             plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer", element_bytes, b_layout)
         except ValueError as problem:
             error = error or problem
             continue
+        except Unfit as problem:
+            # Where the operands of one choice fit, the program is what does not.
+            unfit = problem if unfit is None or problem.parameter == "instruction_words" else unfit
+            continue
         if best is None or plan.cycles < best.cycles:
             best = plan
     if best is None:
-        raise error
+        raise unfit or error
     return best

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
+from .fitting import Region, check_factors, check_regions
 from .merges import Merge
 from .shares import share_out
 from .tiling import MAX_SLICES, odd_pitch, round_up
@@ -73,20 +74,36 @@ class StreamTiling:
         ab_pitch = odd_pitch(k)
         unit = math.lcm(merge.ka * merge.vector, BANK_BYTES // 4)
         step = merge.slices(k) * max(1, -(-merge.ka * merge.kb // cfg.fetch_slots)) / merge.ka      # of mm for a column
-        for narrow in (unit << shift for shift in range(cfg.threads.bit_length())):
+        widths = [unit << shift for shift in range(cfg.threads.bit_length())]
+        for narrow in widths:
             if narrow < columns and 4 * narrow >= cfg.axi_bytes and narrow * max(step, pitch / cfg.axi_bytes) >= _STEP:
                 columns = narrow
-        c_pitch = merge.result_pitch(columns + 1)
         distance = round_up(merge.registers, 256 // TOKEN_GRANULES)     # mm holds the tokens of all that it could write
-        rest = cfg.shared_bytes - merge.rows * (ab_pitch + 2 * c_pitch)
-        slots = min(MAX_SLOTS, rest // (columns * ab_pitch), (256 - 16) // distance)
-        if slots < 2 or _instructions(cfg, merge, k, len(parts), slots, columns) > cfg.instruction_words:
-            return None
-        slot = columns * ab_pitch
+        while True:
+            c_pitch, slot = merge.result_pitch(columns + 1), columns * ab_pitch
+            rest = cfg.shared_bytes - merge.rows * (ab_pitch + 2 * c_pitch)
+            slots = min(MAX_SLOTS, rest // slot, (256 - 16) // distance)
+            while slots >= 2 and _instructions(cfg, merge, k, len(parts), slots, columns) > cfg.instruction_words:
+                slots -= 1
+            if slots >= 2:
+                break
+            columns = max((width for width in widths if width < columns), default=None)
+            if columns is None:
+                return None
         a_stage = slots * slot
         c_stage = a_stage + merge.rows * ab_pitch
-        return cls(merge, tuple(shares), n, columns, k, pitch, ab_pitch, c_pitch, tuple(slot * index for index in range(slots)), a_stage,
-                   (c_stage, c_stage + merge.rows * c_pitch), parts, distance)
+        tiling = cls(merge, tuple(shares), n, columns, k, pitch, ab_pitch, c_pitch, tuple(slot * index for index in range(slots)), a_stage,
+                     (c_stage, c_stage + merge.rows * c_pitch), parts, distance)
+        tiling.check(cfg)
+        return tiling
+
+    def check(self, cfg):
+        """Raises ``AssertionError`` unless all areas of shared memory lie apart and A fits the factor registers."""
+        rows = self.merge.rows
+        check_factors(cfg, self.parts[-1].word + self.parts[-1].length, halves=1)
+        check_regions(cfg, [*(Region(f"slot {index} of B", place, self.columns * self.ab_pitch) for index, place in enumerate(self.slots)),
+                            Region("stage of A", self.a_stage, rows * self.ab_pitch),
+                            *(Region(f"stage {index} of C", place, rows * self.c_pitch) for index, place in enumerate(self.c_stages))])
 
 
 def _instructions(cfg, merge, k, parts, slots, columns):

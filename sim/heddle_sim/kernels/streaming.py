@@ -13,8 +13,8 @@ import itertools
 
 from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
 
-from ..isa import assemble
 from .cost import ORDERS
+from .fitting import assemble_kernel
 from .merges import write_scaled
 from .shares import begin_share
 from .stream_start import Event, beginning
@@ -90,7 +90,7 @@ class StreamingKernel:
         for slot in (*range(1, len(t.slots)), 0):
             self.step(slot)
         self.text("    bra step_1", "finish:", "    halt")
-        return assemble(str(self.text), self.cfg)
+        return assemble_kernel(self.text, self.cfg)
 
     def prologue(self):
         """What is there before the third tile: places of the lanes, A in its registers, the first two tiles under way."""

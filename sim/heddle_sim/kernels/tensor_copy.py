@@ -4,6 +4,7 @@ from heddle.constants import BANK_BYTES
 from heddle.tmau.descriptor import TensorMode
 
 from ..isa import assemble
+from .fitting import assemble_kernel, fitted
 from .launch import Launch
 from .text import KernelText
 
@@ -40,7 +41,7 @@ class _TensorText:
 
     def launch(self, cfg, emit):
         _first_core(self.text, emit)
-        return Launch(assemble(str(self.text), cfg), self.uniform)
+        return Launch(fitted(cfg, "copies of tensors", lambda cfg: assemble_kernel(self.text, cfg)), self.uniform)
 
 
 def tensor_copy(cfg, request, nbytes):

@@ -20,6 +20,11 @@ class KernelText:
     def __call__(self, *lines):
         self._lines += [line.format_map(self._registers) for line in lines]
 
+    @property
+    def instructions(self):
+        """Instructions so far."""
+        return sum(not line.endswith(":") for line in self._lines)
+
     def label(self, stem):
         """A label that is used nowhere else."""
         self._labels += 1

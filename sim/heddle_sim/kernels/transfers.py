@@ -76,18 +76,18 @@ class Transfers:
             return
         done = text.label("b_copied")
         text("    usetp.le up2, {b_left}, 0", f"    @up2 bra {done}", "    usub {b_left}, {b_left}, 1",
-             f"    umin {{b_cols}}, {{b_cols_left}}, {t.threads}")
+             f"    umin {{b_cols}}, {{b_cols_left}}, {t.columns}")
         chunked = t.chunks > 1
         if chunked:
             self.chunk_blocks("{b_k}", "{b_blocks}")
-        self.expect(None, "{b_cols}", t.threads, self.last_columns, t.chunk, chunked and "up6", round_up(t.last_chunk, BANK_BYTES))
+        self.expect(None, "{b_cols}", t.columns, self.last_columns, t.chunk, chunked and "up6", round_up(t.last_chunk, BANK_BYTES))
         copy = "block" if t.contiguous else "rows"
         if t.contiguous:
             text("    ushr {b_blocks}, {bytes}, 4")
         self.issue_b(copy)
         if chunked:
             self.next_chunk_of("{b_k}", "{b_from}", done)
-        text(f"    uadd {{b_from}}, {{b_from}}, {t.threads * t.pitch}", f"    usub {{b_cols_left}}, {{b_cols_left}}, {t.threads}",
+        text(f"    uadd {{b_from}}, {{b_from}}, {t.columns * t.pitch}", f"    usub {{b_cols_left}}, {{b_cols_left}}, {t.columns}",
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
              "    umov {b_from}, {b}", "    umov {b_cols_left}, {n}", f"{done}:")
 

@@ -15,7 +15,7 @@ from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from heddle.registers import DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle_sim.bench_process import bench_config, bench_parameters
 from heddle_sim.device.memory import row_pitch
-from heddle_sim.kernels.matmul import plan
+from heddle_sim.kernels.choice import plan
 
 PERIOD_NS = 10
 LIMIT_CYCLES = 200_000

@@ -11,7 +11,7 @@ from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space
 from heddle_sim.isa import assemble
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
-from heddle_sim.kernels.matmul import plan
+from heddle_sim.kernels.choice import plan
 
 from heddle_verif.generator import ProgramGenerator
 from heddle_verif.programs import random_program

@@ -14,7 +14,7 @@ from heddle_sim.device.memory import row_pitch
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import pack
-from heddle_sim.kernels.matmul import plan
+from heddle_sim.kernels.choice import plan
 
 from heddle_verif.axi_host import AxiHost
 from heddle_verif.programs import fill_program, random_program

@@ -1,0 +1,76 @@
+"""Which parameter of a configuration an instruction needs, and which presets have it."""
+
+import dataclasses
+from functools import cache
+
+from heddle.config import Config, load_config, preset_names
+from heddle.errors import ErrorCode
+from heddle.isa.layout import Opcode
+
+from .isa.checking import find_violation
+from .isa.fields import FIELDS, opcode_of
+
+__all__ = ["BOOLEANS", "lacking", "unsupported_message"]
+
+BOOLEANS = tuple(field.name for field in dataclasses.fields(Config) if field.type is bool)
+# Of what a descriptor or the format of a reduction asks for, which the instruction does not show.
+_OF_TENSORS = ("tensor_im2col", "tensor_interleave", "tensor_strides", "tensor_nan", "tensor_floats", "copy_swizzles")
+_COPIES = (Opcode.COPY_BLOCK, Opcode.COPY_ROWS, Opcode.COPY_TENSOR, Opcode.PREFETCH_TENSOR)
+
+
+_NEEDED = {"reduction_floats": "reductions", "rnn_differences": "rnn"} | {
+    name: "tensors" for name in BOOLEANS if name.startswith("tensor_")}       # without these others have no effect
+
+
+@cache
+def _presets_with(parameter):
+    presets = [load_config(name) for name in preset_names()]
+    return [cfg.name for cfg in presets if getattr(cfg, parameter) and getattr(cfg, _NEEDED.get(parameter, parameter))]
+
+
+def lacking(cfg, parameter):
+    """``<parameter> is false; true in <presets>``, for the end of a message about a ``Config``."""
+    presets = _presets_with(parameter)
+    return f"{parameter} is false; true in {', '.join(presets)}" if presets else f"{parameter} is false; so it is in all presets"
+
+
+class _With:
+    """A configuration with a boolean parameter, unchecked: others may be missing that it needs."""
+
+    def __init__(self, cfg, parameter):
+        self._cfg, self._parameter = cfg, parameter
+
+    def __getattr__(self, name):
+        return name == self._parameter or getattr(self._cfg, name)
+
+
+def _candidates(word, cfg):
+    """Parameters that are false, one of which the instruction needs."""
+    violation, false = find_violation(word, cfg), [name for name in BOOLEANS if not getattr(cfg, name)]
+    if violation and violation.code is ErrorCode.UNSUPPORTED:
+        return [name for name in false if (find := find_violation(word, _With(cfg, name))) is None or find.code is not violation.code
+                or find.field != violation.field]
+    opcode = opcode_of(word)
+    if violation or opcode not in _COPIES:
+        return []
+    spaces = [FIELDS[f"modifiers.copy.{name}"].get(word) for name in ("destination", "source")]
+    if opcode is Opcode.COPY_BLOCK and spaces[0] == spaces[1]:
+        return [name for name in ("copy_within",) if name in false]
+    wanted = ["reduction_floats"] * bool(FIELDS["modifiers.copy.reduction"].get(word))
+    wanted += _OF_TENSORS if opcode in (Opcode.COPY_TENSOR, Opcode.PREFETCH_TENSOR) else ()
+    return [name for name in wanted if name in false]
+
+
+def unsupported_message(word, cfg):
+    """What an instruction that ended with UNSUPPORTED needs: the parameter that must be set and the presets that have it, or the rule that
+    it breaks on every configuration. ``None`` where that is not known."""
+    names = _candidates(word, cfg)
+    if names:
+        which = " or ".join(names) if len(names) > 1 else names[0]
+        return f"{which} must be true for this instruction ({'; '.join(lacking(cfg, name) for name in names)})"
+    violation = find_violation(word, cfg)
+    if violation and violation.code is ErrorCode.UNSUPPORTED:
+        return f"{violation.field} must be {violation.rule}, not {violation.operand:#x}"
+    if violation is None and opcode_of(word) is Opcode.MATRIX:
+        return "b must be a segment in shared memory"
+    return None

@@ -1,0 +1,105 @@
+"""Random legal configurations in which every pair of boolean parameters occurs."""
+
+import itertools
+
+import numpy as np
+from heddle.config import Config, ConfigError
+from heddle_sim.features import BOOLEANS
+
+__all__ = ["pairs_of", "possible_pairs", "random_configurations"]
+
+_TRIALS = 30            # settings of the booleans of which the one with the most new pairs is taken
+_WITH_ALL = {"cores": 2, "l2_kib": 64}      # numbers with which every boolean may be true
+# Values of the numbers. Each is used before one comes again.
+_VALUES = {
+    "threads": (8, 16, 32, 64), "dot": (4, 8, 16), "shared_memory_kib": (4, 8, 16, 32, 64, 128), "factor_words": (32, 64, 128, 256, 512),
+    "instruction_words": (64, 128, 256, 512, 512, 1024, 1024, 2048, 4096), "cores": (1, 1, 2, 3, 4), "axi_data_bits": (64, 128, 256, 512),
+    "axi_address_bits": (20, 24, 32), "axi_reads": (2, 3, 4, 8, 24, 128), "axi_writes": (2, 3, 4, 6, 32), "thread_slots": (1, 2, 4, 8, 16),
+    "thread_multipliers": (1, 2, 4, 8), "matrix_queue": (2, 3, 8, 16), "thread_queue": (2, 4, 7), "copy_queue": (2, 5, 8),
+    "fetch_words": (1, 2, 4, 8, 16), "shared_writes": (1, 8), "l2_kib": (0, 4, 16, 64), "l2_ways": (1, 2, 4, 8),
+    "rnn_contexts": (1, 2, 4, 8), "rnn_elements": (256, 1024, 8192), "rnn_records": (8, 32, 64), "rnn_tap_registers": (16, 64, 256),
+}
+# Of devices that Verilator builds in a minute.
+_SMALL = {"threads": (8,), "dot": (4, 4, 8), "shared_memory_kib": (4, 8, 16, 32), "factor_words": (32, 64, 128),
+          "instruction_words": (256, 512, 512, 1024), "axi_data_bits": (64, 128), "axi_reads": (2, 3, 4, 8), "axi_writes": (2, 3, 4),
+          "fetch_words": (1, 2, 4), "cores": (1,), "l2_kib": (0, 4, 8), "l2_ways": (1, 2), "rnn_contexts": (1, 2),
+          "rnn_elements": (256, 512), "rnn_records": (8, 16), "rnn_tap_registers": (16, 32)}
+
+
+def pairs_of(cfg):
+    """The values of each two boolean parameters: a set of ((name, value), (name, value))."""
+    return set(itertools.combinations([(name, getattr(cfg, name)) for name in BOOLEANS], 2))
+
+
+def _legal(values):
+    try:
+        return Config(**values)
+    except ConfigError:
+        return None
+
+
+def possible_pairs():
+    """All pairs of values of two boolean parameters that a legal configuration has."""
+    others = [dict.fromkeys(BOOLEANS, True), dict.fromkeys(BOOLEANS, False) | dict.fromkeys(("mm16", "reductions"), True),
+              dict.fromkeys(BOOLEANS, False)]
+    return {pair for flags in others for names in itertools.combinations(BOOLEANS, 2)
+            for pair in itertools.product(*([(name, chosen) for chosen in (False, True)] for name in names))
+            if _legal(_WITH_ALL | flags | dict(pair))}
+
+
+class _Numbers:
+    """Draws the values of each number in a random order."""
+
+    def __init__(self, rng, values):
+        self._rng, self._values = rng, values
+        self._left = {name: [] for name in values}
+
+    def draw(self):
+        chosen = {}
+        for name, values in self._values.items():
+            if not self._left[name]:
+                self._left[name] = [values[index] for index in self._rng.permutation(len(values))]
+            chosen[name] = self._left[name].pop()
+        return chosen
+
+
+def _settings(rng):
+    """Values of the booleans that some configuration has."""
+    while True:
+        flags = {name: bool(rng.integers(2)) for name in BOOLEANS}
+        if _legal(_WITH_ALL | flags):
+            return flags
+
+
+def _fitted(rng, numbers, flags):
+    """The numbers changed as little as the rules demand."""
+    changed = numbers | {}
+    if flags["multicast"]:
+        changed["cores"] = max(2, changed["cores"])
+    if flags["reductions"]:
+        changed["l2_kib"] = max(4, changed["l2_kib"])
+    if changed["l2_kib"] and changed["cores"] == 3:
+        changed["cores"] = 2
+    if changed["shared_writes"] == 1:
+        changed["axi_data_bits"] = min(128, changed["axi_data_bits"])
+    if changed["l2_kib"]:
+        changed["l2_kib"] = max(changed["l2_kib"], 256 * changed["cores"] * changed["l2_ways"] // 1024)
+    return changed
+
+
+def random_configurations(seed, count=40, *, small=False):
+    """``count`` legal ``Config``s, the same for the same seed; number i of them does not depend on ``count``.
+
+    Booleans are chosen so that 40 have all of ``possible_pairs``; numbers come from lists of values, each value in its turn.
+    ``small``: of sizes that the Verilated device builds in a minute; only every fourth may have two cores, for ``multicast``.
+    """
+    rng = np.random.default_rng([seed, int(small)])
+    numbers, missing, found = _Numbers(rng, _VALUES | (_SMALL if small else {})), possible_pairs(), []
+    while len(found) < count:
+        trials = [_settings(rng) | ({"multicast": False} if small and len(found) % 4 else {}) for _ in range(_TRIALS)]
+        flags = max(trials, key=lambda flags: len(missing & set(itertools.combinations(flags.items(), 2))))
+        kind = "small" if small else "random"
+        cfg = Config(name=f"{kind}_{seed}_{len(found)}", **_fitted(rng, numbers.draw(), flags), **flags)
+        missing -= pairs_of(cfg)
+        found.append(cfg)
+    return found
