@@ -7,7 +7,7 @@ from operator import add
 
 import numpy as np
 
-from ..kernels.recurrent import factor_table, plan_engine, plan_factors
+from ..kernels.recurrent import factor_table, plan_run
 from ..rnn.image import build_image, check_fit
 from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
@@ -22,30 +22,24 @@ _STEPS = 4                  # of each sequence, to compare layouts
 
 
 class _Engine:
-    """Programs on the device; registers keep their values from one to the next."""
+    """Runs images on the device; factor registers and biases keep their values from one run to the next."""
 
     def __init__(self, device):
         self.device = device
 
-    def load(self, words):
-        device, table = self.device, factor_table(self.device.cfg, words)
-        source = device.memory.place(table.reshape(1, -1))
+    def run(self, images, load):
+        """Shared memory of each core after its image, and figures. ``load``: weights and biases are loaded as part of the run."""
+        device, addresses, found, source, table = self.device, [], [], None, ()
         try:
-            for launch in plan_factors(device.cfg, source, len(table)):
-                device.run(launch.program, launch.uniform)
-        finally:
-            device.free(source)
-
-    def run(self, images, biases):
-        """Shared memory of each core after its image, and figures."""
-        device, addresses, found = self.device, [], []
-        try:
+            if load:
+                table = factor_table(device.cfg, next(image.words for image in images if image))
+                source = device.memory.place(table.reshape(1, -1))
             for image in images:
                 addresses.append(image and [device.memory.place(image.shared[None, :image.outputs_address])])
                 if image:
                     addresses[-1].append(device.memory.reserve((1, len(image.shared) - image.outputs_address), np.uint8, UNWRITTEN))
-            launch = plan_engine(device.cfg, images, addresses, biases)
-            stats = device.run(launch.program, launch.uniform, launch.macs)
+            launches = plan_run(device.cfg, images, addresses, source, len(table))
+            stats = reduce(add, (device.run(launch.program, launch.uniform, launch.macs) for launch in launches))
             for image, pair in zip(images, addresses):
                 shared = image and image.shared.copy()
                 if image:
@@ -53,16 +47,13 @@ class _Engine:
                 found.append(shared)
             return found, stats
         finally:
-            for address in (address for pair in addresses if pair for address in pair):
+            for address in (*(address for pair in addresses if pair for address in pair), *([] if source is None else [source])):
                 device.free(address)
 
 
 def run_image(device, image):
-    """Run one ``EngineImage`` with its weights on core 0. Returns ``(shared memory, stats)``; ``stats`` does not count the loading of
-    weights."""
-    engine = _Engine(device)
-    engine.load(image.words)
-    found, stats = engine.run([image] + [None] * (device.cfg.cores - 1), True)
+    """Run one ``EngineImage`` on core 0, weights and all. Returns ``(shared memory, stats)``."""
+    found, stats = _Engine(device).run([image] + [None] * (device.cfg.cores - 1), True)
     return found[0], stats
 
 
@@ -171,27 +162,26 @@ def check_contexts(cfg, contexts):
         raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts!r}")
 
 
-def run_sequences(device, sequences, contexts=None):
+def run_sequences(device, sequences, contexts=None, *, loaded=False):
     """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engines of all cores.
 
-    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up, without the
-    loading of weights, which lie in the factor registers. ``contexts``: tasks of a core that take turns.
+    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up. The first run loads
+    weights and biases, and so does one whose weights lie in other registers. ``contexts``: tasks of a core that take turns. ``loaded``:
+    weights and biases of the same networks are there from the call before, and are not loaded again.
     """
     cfg = device.cfg
     check_contexts(cfg, contexts)
     engine, plain = _Engine(device), plain_is_better(cfg, sequences, contexts)
     group = [_Progress(cfg, sequence, plain) for sequence in sequences]
     models = [progress.model for progress in group]
-    loaded, stats = [None] * cfg.cores, []
+    there, stats = [None] * cfg.cores, []
     for chosen in itertools.zip_longest(*(_rounds(cfg, share) for share in _shares(cfg, group)), fillvalue=()):
         images = [build_image(cfg, [task for _, task in part], contexts and min(contexts, len(part)), models) if part else None
                   for part in chosen]
-        same = all(image is None or (before is not None and image.same_weights(before)) for image, before in zip(images, loaded))
-        if not same:
-            engine.load(next(image.words for image in images if image))
-            loaded = [None] * cfg.cores
-        found, figures = engine.run(images, not same)
-        loaded = [image or before for image, before in zip(images, loaded)]
+        same = all(image is None or (before is not None and image.same_weights(before)) for image, before in zip(images, there))
+        found, figures = engine.run(images, not (same or loaded))
+        there = [image or (before if same else None) for image, before in zip(images, there)]
+        loaded = False
         stats.append(figures)
         for part, image, shared in zip(chosen, images, found):
             for (progress, task), result in zip(part, image.results(shared) if image else ()):
