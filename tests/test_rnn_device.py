@@ -9,6 +9,8 @@ from heddle.errors import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.device.errors import DeviceError
+from heddle_sim.device.recurrent import run_sequences
+from heddle_sim.kernels.recurrent import plan_factors
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.reference import FloatLayer
 from onnx import helper
@@ -117,6 +119,35 @@ def test_several_networks(devices):
     for result, golden in zip(results, wanted, strict=True):
         assert np.array_equal(result.outputs["y.h"], golden.outputs["y.h"])
     assert stats.counters["rnn_steps"] > 0
+
+
+@pytest.mark.parametrize("steps", [1, 20])
+def test_stats_begin_with_weights_in_global_memory(devices, steps):
+    """Every call reads weights and inputs from global memory: their beats are counted, and their cycles are part of the run."""
+    layer = network(5, "lstm", 4, 8, 8, ("Sigmoid", "Tanh", "Tanh"))
+    sequences = [Sequence(layer, np.random.default_rng(0).uniform(-1, 1, (steps, 8)))]
+    first, second = (devices[0].run_tasks(sequences)[1] for _ in range(2))
+    weights, inputs, beat = 4 * 8 * (8 + 8), 2 * 8 * steps, CONFIG.axi_data_bits // 8
+    assert first.counters["read_beats"] >= (weights + inputs) / beat
+    assert first.counters["read_beats"] == second.counters["read_beats"] and abs(first.cycles - second.cycles) < 10
+    engine = first.counters["rnn_steps"] + first.counters["rnn_waits"]
+    assert first.cycles >= engine + weights / beat and sum(first.breakdown.values()) == first.cycles
+    assert first.utilization == 4 * 8 * (8 + 8) * steps / (first.cycles * CONFIG.peak_macs_per_cycle)
+    there, without = run_sequences(devices[0], sequences, loaded=True)
+    assert np.array_equal(there[0].outputs["y.h"], devices[1].run_tasks(sequences)[0][0].outputs["y.h"])
+    assert without.cycles <= first.cycles - weights / beat
+
+
+def test_loading_takes_the_cycles_of_the_bus(devices):
+    """Weights of all factor registers: pieces are moved to registers while others come."""
+    table = np.arange(CONFIG.factor_words * CONFIG.threads * CONFIG.dot, dtype=np.uint32).astype(np.uint8)
+    loads = table.size // (16 * CONFIG.threads)
+    source = devices[0].memory.place(table.reshape(1, -1))
+    launch, = plan_factors(CONFIG, source, loads)
+    stats = devices[0].run(launch.program, launch.uniform)
+    devices[0].free(source)
+    bound = table.size // (CONFIG.axi_data_bits // 8)
+    assert stats.counters["read_beats"] == bound < stats.cycles < bound + 200
 
 
 def test_wrong_image(devices):
