@@ -150,6 +150,20 @@ def test_loading_takes_the_cycles_of_the_bus(devices):
     assert stats.counters["read_beats"] == bound < stats.cycles < bound + 200
 
 
+def test_copies_while_the_engine_runs(devices):
+    """Many sequences: inputs of an image are loaded and outputs of one are stored while another is computed."""
+    layer = network(6, "lstm", 4, 8, 8, ("Sigmoid", "Tanh", "Tanh"))
+    rng = np.random.default_rng(3)
+    sequences = [Sequence(layer, rng.uniform(-1, 1, (6, 8))) for _ in range(60)]
+    results, stats = devices[0].run_tasks(sequences)
+    wanted, _ = devices[1].run_tasks(sequences)
+    for result, golden in zip(results, wanted, strict=True):
+        assert np.array_equal(result.outputs["y.h"], golden.outputs["y.h"]) and np.array_equal(result.states["y.c"], golden.states["y.c"])
+    beats = stats.counters["read_beats"] + stats.counters["write_beats"]
+    engine = stats.counters["rnn_steps"] + stats.counters["rnn_waits"]
+    assert sum(stats.breakdown.values()) == stats.cycles < engine + 0.6 * beats
+
+
 def test_wrong_image(devices):
     """An image outside of shared memory, one that is not aligned, one that is empty; the device goes on."""
     device = devices[0]

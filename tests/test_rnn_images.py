@@ -113,6 +113,25 @@ def test_biases_without_room_for_their_words(cores):
         assert all(np.array_equal(one, other) for one, other in zip(found[0], expected[0]))
 
 
+@pytest.mark.parametrize("cores, count, programs", [(1, 60, 1), (2, 90, 2)])
+def test_sequences_in_halves_of_shared_memory(cores, count, programs):
+    """Many whole sequences: images of half of shared memory follow each other in a program; results are those of a larger one."""
+    cfg, rng = TINY.replace(cores=cores, factor_words=128), np.random.default_rng(10)
+    pairs = list(networks(rng))
+    sequences = [Sequence(network, x[:rng.integers(1, 12)]) for network, x in (pairs[rng.integers(3)] for _ in range(count))]
+    runs = []
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device, Device(BASE, "golden", memory_bytes=1 << 20) as whole:
+        run, device.run = device.run, lambda *arguments: runs.append(arguments) or run(*arguments)
+        results, stats = device.run_tasks(sequences)
+        assert device.memory.allocator.used == 0
+        expected, wanted = whole.run_tasks(sequences)
+    assert len(runs) == programs and all(program.source.count("wait.copy") >= 3 * cores for program, *_ in runs)
+    assert stats.macs == wanted.macs and sum("ld.v4" in program.source for program, *_ in runs) == 1
+    for one, other in zip(results, expected, strict=True):
+        assert all(np.array_equal(one.outputs[name], other.outputs[name]) for name in one.outputs)
+        assert all(np.array_equal(one.states[name], other.states[name]) for name in one.states)
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_longer_than_shared_memory(direction):
     rng = np.random.default_rng(4)

@@ -118,14 +118,16 @@ def plan_factors(cfg, source, loads):
 
 
 def plan_run(cfg, images, addresses, source=None, loads=0):
-    """``Launch``es that run an ``EngineImage`` on each core, None on those without one [S3.7].
+    """``Launch``es that run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
 
-    ``addresses`` has for each core (image, room for its outputs) in global memory, or None. ``source``, ``loads``: factor table to be
-    loaded before; without one the factor registers and biases of the run before are there. Weights, then the image are on the bus while
-    weights go to registers; one program does all unless the instruction memory is too small, in which case others load weights before.
+    ``addresses`` has for each core (what is loaded of all its images, room for their outputs) in global memory, or None. ``source``,
+    ``loads``: factor table to be loaded before; without one the factor registers and biases of the run before are there. Weights, then the
+    image are on the bus while weights go to registers; one program does all unless the instruction memory is too small, in which case
+    others load weights before. Of several images of a core the next one is loaded, and the outputs of the one before are stored, while the
+    engine runs: every other one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
     """
     uniform = {2 * core + index: address for core, pair in enumerate(addresses) if pair for index, address in enumerate(pair)}
-    macs = sum(image.macs for image in images if image)
+    macs = sum(image.macs for of_core in images for image in of_core)
 
     def last(first, count):
         return _engine_lines(cfg, images, first, count, source is not None)
@@ -135,38 +137,53 @@ def plan_run(cfg, images, addresses, source=None, loads=0):
 
 def _engine_lines(cfg, images, first, count, biases):
     lines = [] if len(images) == 1 else [f"umov {_CORE}, %core"]
-    for core, image in enumerate(images):
+    for core, of_core in enumerate(images):
         guard = "" if len(images) == 1 else "@up0 "
         lines += [f"usetp.eq up0, {_CORE}, {core}"] if guard else []
-        lines += _select_image(core, image, guard) if image else [f"{guard}halt"]
+        lines += _select_image(core, of_core[0], guard) if of_core else [f"{guard}halt"]
     copy = [f"umov {_SHARED}, 0", f"barrier.expect {_IMAGE_BARRIER}, {_BYTES}",
             f"copy_block.shared.global {_SHARED}, {_IMAGE}, {_BLOCKS}, {_IMAGE_BARRIER}"]
-    lines += _Loading(cfg, first, count, max(image.outputs_address for image in images if image)).lines(copy) if count else copy
+    lines += _Loading(cfg, first, count, max(of_core[0].outputs_address for of_core in images if of_core)).lines(copy) if count else copy
     lines.append(f"barrier.wait {_IMAGE_BARRIER}")
     for core in range(1, len(images)):
         lines += [f"usetp.eq up0, {_CORE}, {core}", f"@up0 bra core_{core}"] if images[core] else []
-    for core, image in enumerate(images):
-        lines += [f"core_{core}:", *_run_image(core, image, biases)] if image else []
+    for core, of_core in enumerate(images):
+        lines += [f"core_{core}:", *_run_images(core, of_core, biases)] if of_core else []
     return lines
 
 
 def _select_image(core, image, guard):
-    return [f"{guard}umov {_IMAGE}, ur{2 * core}", f"{guard}umov {_BYTES}, {image.outputs_address}",
-            f"{guard}umov {_BLOCKS}, {image.outputs_address // BANK_BYTES}"]
+    return [f"{guard}umov {_IMAGE}, ur{2 * core}", f"{guard}umov {_BYTES}, {len(image.loaded)}",
+            f"{guard}umov {_BLOCKS}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _run_image(core, image, biases):
-    """From an image in shared memory to outputs in global memory."""
-    lines, starts = [], []
-    if biases and image.bias_registers is not None:
-        lines += _load_biases(image)
-    elif biases and image.bias_address is not None:
-        starts.append(image.bias_address)
-    for address in (*starts, image.address):
-        lines += [f"umov {_SHARED}, {address}", f"rnn {_SHARED}"]
-    blocks = (len(image.shared) - image.outputs_address) // BANK_BYTES
-    return [*lines, f"umov {_SHARED}, {image.outputs_address}", f"copy_block.global.shared ur{2 * core + 1}, {_SHARED}, {blocks}",
-            "wait.copy", "halt"]
+def _run_images(core, images, biases):
+    """From the first image in shared memory to outputs of all in global memory."""
+    lines, (first, *further) = [], images
+    if biases and first.bias_registers is not None:
+        lines += _load_biases(first)
+    if further:                             # weights in shared memory have been read
+        lines += ["wait.thread", *_next_image(images, 1)]
+    if biases and first.bias_registers is None and first.bias_address is not None:
+        lines += [f"umov {_SHARED}, {first.bias_address}", f"rnn {_SHARED}"]
+    output = f"ur{2 * core + 1}"
+    for number, image in enumerate(images):
+        lines += [f"umov {_SHARED}, {image.address}", f"rnn {_SHARED}"]
+        lines += ["wait.copy"] if further else []           # outputs of the image before are stored, the next image is there
+        lines += [f"umov {_SHARED}, {image.outputs_address}",
+                  f"copy_block.global.shared {output}, {_SHARED}, {image.output_bytes // BANK_BYTES}"]
+        if number + 1 < len(images):
+            lines.append(f"uadd {output}, {output}, {image.output_bytes}")
+        if number + 2 < len(images):
+            lines += _next_image(images, number + 2)
+    return [*lines, "wait.copy", "halt"]
+
+
+def _next_image(images, number):
+    """The copy of an image; those before it have been copied."""
+    image = images[number]
+    return [f"uadd {_IMAGE}, {_IMAGE}, {len(images[number - 1].loaded)}", f"umov {_SHARED}, {image.origin}",
+            f"copy_block.shared.global {_SHARED}, {_IMAGE}, {len(image.loaded) // BANK_BYTES}"]
 
 
 def _load_biases(image):
