@@ -8,6 +8,7 @@ from heddle import load_config
 from heddle.errors import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
+from heddle_sim.cli.bench_rnn import layer_row
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.device.recurrent import run_sequences
 from heddle_sim.kernels.recurrent import plan_factors
@@ -136,6 +137,18 @@ def test_stats_begin_with_weights_in_global_memory(devices, steps):
     there, without = run_sequences(devices[0], sequences, loaded=True)
     assert np.array_equal(there[0].outputs["y.h"], devices[1].run_tasks(sequences)[0][0].outputs["y.h"])
     assert without.cycles <= first.cycles - weights / beat
+
+
+def test_rows_of_the_bench_say_what_loading_takes(devices):
+    """``cycles`` are those of the whole run; a step of it takes as long as in one of another length."""
+    one, few, many = (layer_row(*devices, "lstm", 8, 8, 1, 0, steps=steps) for steps in (1, 4, 40))
+    bound = 4 * 8 * (8 + 8) / (CONFIG.axi_data_bits // 8)
+    for row in (one, few, many):
+        assert bound <= row["loading_cycles"] < row["cycles"] == sum(row["breakdown"].values()) and row["checked"]
+        assert row["utilization"] == row["macs"] / (row["cycles"] * CONFIG.peak_macs_per_cycle)
+    assert one["cycles_per_step"] is None and few["cycles_per_step"] == pytest.approx(many["cycles_per_step"], rel=0.1)
+    assert one["utilization"] < 0.1 < many["step_utilization"]
+    assert abs(few["loading_cycles"] - many["loading_cycles"]) < 50
 
 
 def test_loading_takes_the_cycles_of_the_bus(devices):

@@ -30,8 +30,8 @@ def layer_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, 
     network = drawn_network(device.cfg, np.random.default_rng(seed), cell, hidden, inputs, cat, threads)
     if network is None:
         if steps is not None:
-            raise UsageError(f"--steps must not be given for a layer that does not fit configuration {device.cfg.name}, as {hidden} with "
-                             f"{inputs} inputs and {threads} threads")
+            raise UsageError(f"--steps must not be given for a layer that does not fit configuration {device.cfg.name}, as one of {hidden} "
+                             f"units and {inputs} inputs for --threads {threads}")
         return model_row(device.cfg, cell, hidden, inputs, threads, cat)
     return rnn_row(device, golden, cell, network, threads, seed, steps=steps)
 
