@@ -132,6 +132,24 @@ def test_sequences_in_halves_of_shared_memory(cores, count, programs):
         assert all(np.array_equal(one.states[name], other.states[name]) for name in one.states)
 
 
+@pytest.mark.parametrize("shared_kib", [16, 4])
+def test_small_instruction_memory(shared_kib):
+    """Several programs load the weights, also where shared memory has no room for them beside the image; one of them runs the engine."""
+    cfg = TINY.replace(instruction_words=64, factor_words=256, shared_memory_kib=shared_kib)
+    operands = layer_operands(np.random.default_rng(11), "lstm", 24, 40, 8, batch=1)
+    runs = []
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device, Device(BASE, "golden", memory_bytes=1 << 20) as whole:
+        run, device.run = device.run, lambda *arguments: runs.append(arguments) or run(*arguments)
+        results, stats = device.lstm(*operands)
+        expected, _ = whole.lstm(*operands)
+    loads = [program.source.count("ld.v4") for program, *_ in runs]
+    assert len(loads) > 2 and sum(loads) >= 4 * 24 * 64 / 128 and stats.macs == 8 * 4 * 24 * 64
+    assert all(np.array_equal(one, other) for one, other in zip(results, expected, strict=True))
+    with pytest.raises(ValueError, match="^instruction_words must be at least [0-9]+ for this network .configuration tiny., not 64$"):
+        with Device(cfg.replace(cores=16, l2_kib=0, reductions=False, reduction_floats=False), "golden", memory_bytes=1 << 20) as device:
+            device.lstm(*(np.repeat(operands[0], 16, axis=1), *operands[1:]))
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_longer_than_shared_memory(direction):
     rng = np.random.default_rng(4)
