@@ -84,6 +84,14 @@ def test_plans_of_the_cycle_model(capsys):
     assert cycles[32] == [(512, 32, 46, 43), (512, 16, 66, 64), (1024, 32, 128, 128), (1024, 16, 130, 128)]
 
 
+def test_steps(capsys):
+    """The length of the run is that asked for, also one step; the functional simulator knows no cycles."""
+    for steps in (1, 7):
+        row, = rows(capsys, "--hidden", "4", "--threads", "2", "--steps", str(steps), *GOLDEN)
+        assert (row["steps"], row["macs"], row["checked"]) == (steps, 2 * steps * 4 * 4 * 8, True)
+        assert all(row[name] is None for name in ("cycles", "loading_cycles", "cycles_per_step", "utilization"))
+
+
 @pytest.mark.parametrize("options", [["--threshold", "0.05"], ["--skip-zeros"], ["--threshold", "0", "--skip-zeros"]])
 def test_elements_that_are_left_out(options, capsys):
     row, = rows(capsys, "--hidden", "8", "--threads", "2", "--cell", "gru", *options, *GOLDEN)
@@ -98,6 +106,10 @@ def test_elements_that_are_left_out(options, capsys):
     (["--weights", "x"], "--weights must not be given without --suite rnnoise"),
     (["--suite", "deepbench", "--hidden", "8"], "--hidden must not be given with --suite deepbench"),
     (["--suite", "skipping", "--threshold", "1"], "--threshold must not be given with --suite skipping"),
+    (["--steps", "4", "--skip-zeros"], "--steps must not be given with --skip-zeros or --threshold"),
+    (["--suite", "deepbench", "--steps", "4"], "--steps must not be given with --suite deepbench"),
+    (["--steps", "4", "--hidden", "64", "--threads", "1"],
+     "--steps must not be given for a layer that does not fit configuration tiny, as one of 64 units and 64 inputs for --threads 1"),
     (["--threads", "9"], "--threads must be at most 8, not 9"),
     (["--hidden", "100", "--threshold", "0.1"], "--hidden must be of layers that fit configuration tiny, not 100 with 100 inputs"),
 ])

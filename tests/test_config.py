@@ -35,7 +35,7 @@ def test_presets(name, threads, dot, shared_kib, factor_words, axi_bits):
 
 
 def test_quad_is_four_cores_of_base():
-    assert load_config("quad").replace(cores=1, multicast=False, l2_kib=128, rnn=True, name="base") == load_config("base")
+    assert load_config("quad").replace(cores=1, multicast=False, l2_kib=128, name="base") == load_config("base")
     assert load_config("quad").peak_macs_per_cycle == 4 * load_config("base").peak_macs_per_cycle
 
 

@@ -7,11 +7,9 @@ from heddle_sim import Device
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_verif.rnn_networks import random_layer, random_sequences
 
-CFG = load_config("tiny").without_level2(name="tiny_engines", cores=2, tensors=False, copy_within=False, factor_words=256,
-                                         shared_memory_kib=32)
+CFG = load_config("tiny").without_level2(name="tiny_engines", cores=4, tensors=False, copy_within=False, mm16=False, transpose=False,
+                                         factor_words=512, shared_memory_kib=8)
 MEMORY_BYTES = 1 << 20
-
-pytestmark = pytest.mark.nightly
 
 
 @pytest.fixture(scope="module")
@@ -33,25 +31,56 @@ def drawn(kind="lstm", inputs=12, size=12):
     return Network.of_layer(random_layer(np.random.default_rng(3), kind, inputs, size), cats=1)
 
 
+def filling(layers=1):
+    """One of so many networks whose weights fill the factor registers."""
+    return drawn("lstm", CFG.factor_words * CFG.threads * CFG.dot // (4 * 16 * layers) - 16, 16)
+
+
 def sequence(network, steps, start=0):
     return Sequence(network, np.random.default_rng(steps).uniform(-1, 1, (steps, network.step.vectors["x"].size)), start=start)
 
 
-def test_tasks_on_both_cores(devices):
+def test_four_cores():
+    """Tasks of several networks on four cores: results are those of the functional simulator, and each core has read all weights."""
+    with Device(CFG, memory_bytes=MEMORY_BYTES) as hardware, Device(CFG, "golden", memory_bytes=MEMORY_BYTES) as golden:
+        devices = hardware, golden
+        run(devices, random_sequences(np.random.default_rng(7), CFG, tasks=7, largest=16, longest=12))
+        run(devices, [sequence(drawn(), 2)])            # one core works
+        network = filling()
+        weights = network.step.macs()
+        assert weights == CFG.factor_words * CFG.threads * CFG.dot == 2 * CFG.shared_bytes
+        stats = run(devices, [sequence(network, steps) for steps in (3, 60, 5, 4, 2)])      # several rounds, biases are loaded
+        assert stats.counters["read_beats"] >= CFG.cores * weights / (CFG.axi_data_bits // 8)
+        assert sum(stats.breakdown.values()) == stats.cycles
+
+
+@pytest.mark.nightly
+def test_tasks_on_all_cores(devices):
     rng = np.random.default_rng(7)
     for _ in range(6):
         run(devices, random_sequences(rng, CFG, tasks=7, largest=16, longest=12))
 
 
+@pytest.mark.nightly
 def test_biases_that_are_loaded(devices):
-    """Weights that fill the factor registers: both cores load their biases, also with other numbers of tasks."""
-    network = drawn("lstm", 16, 16)
-    assert network.step.macs() * 4 == CFG.factor_words * CFG.threads * CFG.dot
+    """Weights that fill the factor registers: all cores load their biases, also with other numbers of tasks."""
     for layers in (1, 4):
-        networks = [drawn("lstm", 16, 16) for _ in range(layers)]
+        networks = [filling(layers) for _ in range(layers)]
         run(devices, [sequence(networks[index % layers], 3 + index) for index in range(5)])
 
 
+@pytest.mark.nightly
+def test_quad_as_shipped():
+    """A layer on each core of the preset."""
+    cfg = load_config("quad")
+    rng = np.random.default_rng(2)
+    network = Network.of_layer(random_layer(rng, "lstm", 32, 32))
+    with Device(cfg, memory_bytes=MEMORY_BYTES) as hardware, Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as golden:
+        stats = run((hardware, golden), [sequence(network, 8) for _ in range(5)])
+    assert stats.counters["read_beats"] >= cfg.cores * 4 * 32 * 64 / (cfg.axi_data_bits // 8)
+
+
+@pytest.mark.nightly
 def test_each_core_has_half(devices):
     network = drawn()
     one, two = (run(devices, [sequence(network, 40) for _ in range(count)]) for count in (1, 2))
@@ -59,6 +88,7 @@ def test_each_core_has_half(devices):
     assert two.cycles < 1.2 * one.cycles
 
 
+@pytest.mark.nightly
 def test_one_stops_and_the_other_goes_on(devices):
     """The core with the longest sequence is the first. A short one ends on the other meanwhile; and the other begins so late that
     the first has ended: neither is stopped, slowed down or changed by that."""

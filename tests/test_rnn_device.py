@@ -8,7 +8,10 @@ from heddle import load_config
 from heddle.errors import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
+from heddle_sim.cli.bench_rnn import layer_row
 from heddle_sim.device.errors import DeviceError
+from heddle_sim.device.recurrent import run_sequences
+from heddle_sim.kernels.recurrent import plan_factors
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.reference import FloatLayer
 from onnx import helper
@@ -133,6 +136,61 @@ def test_one_bus_for_writes(far):
             results, wanted = (getattr(device, kind)(x, w, r)[0] for device in (hardware, golden))
             assert all(np.array_equal(result, expected) for result, expected in zip(results, wanted, strict=True)), kind
             assert np.any(results[0])
+
+
+@pytest.mark.parametrize("steps", [1, 20])
+def test_stats_begin_with_weights_in_global_memory(devices, steps):
+    """Every call reads weights and inputs from global memory: their beats are counted, and their cycles are part of the run."""
+    layer = network(5, "lstm", 4, 8, 8, ("Sigmoid", "Tanh", "Tanh"))
+    sequences = [Sequence(layer, np.random.default_rng(0).uniform(-1, 1, (steps, 8)))]
+    first, second = (devices[0].run_tasks(sequences)[1] for _ in range(2))
+    weights, inputs, beat = 4 * 8 * (8 + 8), 2 * 8 * steps, CONFIG.axi_data_bits // 8
+    assert first.counters["read_beats"] >= (weights + inputs) / beat
+    assert first.counters["read_beats"] == second.counters["read_beats"] and abs(first.cycles - second.cycles) < 10
+    engine = first.counters["rnn_steps"] + first.counters["rnn_waits"]
+    assert first.cycles >= engine + weights / beat and sum(first.breakdown.values()) == first.cycles
+    assert first.utilization == 4 * 8 * (8 + 8) * steps / (first.cycles * CONFIG.peak_macs_per_cycle)
+    there, without = run_sequences(devices[0], sequences, loaded=True)
+    assert np.array_equal(there[0].outputs["y.h"], devices[1].run_tasks(sequences)[0][0].outputs["y.h"])
+    assert without.cycles <= first.cycles - weights / beat
+
+
+def test_rows_of_the_bench_say_what_loading_takes(devices):
+    """``cycles`` are those of the whole run; a step of it takes as long as in one of another length."""
+    one, few, many = (layer_row(*devices, "lstm", 8, 8, 1, 0, steps=steps) for steps in (1, 4, 40))
+    bound = 4 * 8 * (8 + 8) / (CONFIG.axi_data_bits // 8)
+    for row in (one, few, many):
+        assert bound <= row["loading_cycles"] < row["cycles"] == sum(row["breakdown"].values()) and row["checked"]
+        assert row["utilization"] == row["macs"] / (row["cycles"] * CONFIG.peak_macs_per_cycle)
+    assert one["cycles_per_step"] is None and few["cycles_per_step"] == pytest.approx(many["cycles_per_step"], rel=0.1)
+    assert one["utilization"] < 0.1 < many["step_utilization"]
+    assert abs(few["loading_cycles"] - many["loading_cycles"]) < 50
+
+
+def test_loading_takes_the_cycles_of_the_bus(devices):
+    """Weights of all factor registers: pieces are moved to registers while others come."""
+    table = np.arange(CONFIG.factor_words * CONFIG.threads * CONFIG.dot, dtype=np.uint32).astype(np.uint8)
+    loads = table.size // (16 * CONFIG.threads)
+    source = devices[0].memory.place(table.reshape(1, -1))
+    launch, = plan_factors(CONFIG, source, loads)
+    stats = devices[0].run(launch.program, launch.uniform)
+    devices[0].free(source)
+    bound = table.size // (CONFIG.axi_data_bits // 8)
+    assert stats.counters["read_beats"] == bound < stats.cycles < bound + 200
+
+
+def test_copies_while_the_engine_runs(devices):
+    """Many sequences: inputs of an image are loaded and outputs of one are stored while another is computed."""
+    layer = network(6, "lstm", 4, 8, 8, ("Sigmoid", "Tanh", "Tanh"))
+    rng = np.random.default_rng(3)
+    sequences = [Sequence(layer, rng.uniform(-1, 1, (6, 8))) for _ in range(60)]
+    results, stats = devices[0].run_tasks(sequences)
+    wanted, _ = devices[1].run_tasks(sequences)
+    for result, golden in zip(results, wanted, strict=True):
+        assert np.array_equal(result.outputs["y.h"], golden.outputs["y.h"]) and np.array_equal(result.states["y.c"], golden.states["y.c"])
+    beats = stats.counters["read_beats"] + stats.counters["write_beats"]
+    engine = stats.counters["rnn_steps"] + stats.counters["rnn_waits"]
+    assert sum(stats.breakdown.values()) == stats.cycles < engine + 0.6 * beats
 
 
 def test_wrong_image(devices):

@@ -113,6 +113,43 @@ def test_biases_without_room_for_their_words(cores):
         assert all(np.array_equal(one, other) for one, other in zip(found[0], expected[0]))
 
 
+@pytest.mark.parametrize("cores, count, programs", [(1, 60, 1), (2, 90, 2)])
+def test_sequences_in_halves_of_shared_memory(cores, count, programs):
+    """Many whole sequences: images of half of shared memory follow each other in a program; results are those of a larger one."""
+    cfg, rng = TINY.replace(cores=cores, factor_words=128), np.random.default_rng(10)
+    pairs = list(networks(rng))
+    sequences = [Sequence(network, x[:rng.integers(1, 12)]) for network, x in (pairs[rng.integers(3)] for _ in range(count))]
+    runs = []
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device, Device(BASE, "golden", memory_bytes=1 << 20) as whole:
+        run, device.run = device.run, lambda *arguments: runs.append(arguments) or run(*arguments)
+        results, stats = device.run_tasks(sequences)
+        assert device.memory.allocator.used == 0
+        expected, wanted = whole.run_tasks(sequences)
+    assert len(runs) == programs and all(program.source.count("wait.copy") >= 3 * cores for program, *_ in runs)
+    assert stats.macs == wanted.macs and sum("ld.v4" in program.source for program, *_ in runs) == 1
+    for one, other in zip(results, expected, strict=True):
+        assert all(np.array_equal(one.outputs[name], other.outputs[name]) for name in one.outputs)
+        assert all(np.array_equal(one.states[name], other.states[name]) for name in one.states)
+
+
+@pytest.mark.parametrize("shared_kib", [16, 4])
+def test_small_instruction_memory(shared_kib):
+    """Several programs load the weights, also where shared memory has no room for them beside the image; one of them runs the engine."""
+    cfg = TINY.replace(instruction_words=64, factor_words=256, shared_memory_kib=shared_kib)
+    operands = layer_operands(np.random.default_rng(11), "lstm", 24, 40, 8, batch=1)
+    runs = []
+    with Device(cfg, "golden", memory_bytes=1 << 20) as device, Device(BASE, "golden", memory_bytes=1 << 20) as whole:
+        run, device.run = device.run, lambda *arguments: runs.append(arguments) or run(*arguments)
+        results, stats = device.lstm(*operands)
+        expected, _ = whole.lstm(*operands)
+    loads = [program.source.count("ld.v4") for program, *_ in runs]
+    assert len(loads) > 2 and sum(loads) >= 4 * 24 * 64 / 128 and stats.macs == 8 * 4 * 24 * 64
+    assert all(np.array_equal(one, other) for one, other in zip(results, expected, strict=True))
+    with pytest.raises(ValueError, match="^instruction_words must be at least [0-9]+ for this network .configuration tiny., not 64$"):
+        with Device(cfg.replace(cores=16, l2_kib=0, reductions=False, reduction_floats=False), "golden", memory_bytes=1 << 20) as device:
+            device.lstm(*(np.repeat(operands[0], 16, axis=1), *operands[1:]))
+
+
 @pytest.mark.parametrize("direction", ["forward", "reverse"])
 def test_sequences_longer_than_shared_memory(direction):
     rng = np.random.default_rng(4)

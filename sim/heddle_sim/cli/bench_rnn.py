@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..device.recurrent import plain_is_better
+from ..device.recurrent import plain_is_better, run_sequences
 from ..rnn.image import check_fit
 from ..rnn.model import EngineModel
 from ..rnn.network import Network, Sequence
@@ -29,6 +29,9 @@ def layer_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, 
     """``rnn_row``, or ``model_row`` of a layer that does not fit the configuration."""
     network = drawn_network(device.cfg, np.random.default_rng(seed), cell, hidden, inputs, cat, threads)
     if network is None:
+        if steps is not None:
+            raise UsageError(f"--steps must not be given for a layer that does not fit configuration {device.cfg.name}, as one of {hidden} "
+                             f"units and {inputs} inputs for --threads {threads}")
         return model_row(device.cfg, cell, hidden, inputs, threads, cat)
     return rnn_row(device, golden, cell, network, threads, seed, steps=steps)
 
@@ -36,11 +39,13 @@ def layer_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, 
 def rnn_row(device, golden, cell, network, threads, seed, *, steps=None):
     """A benchmark row: a layer for ``threads`` sequences that take turns, once for half the steps and once for all.
 
-    ``cycles`` are those of the longer run, from the image in global memory to the outputs there; ``cycles_per_step`` is the difference of
+    ``cycles`` and ``utilization`` are those of the longer run, from weights and inputs in global memory to outputs there; of them
+    ``loading_cycles`` are what a run takes longer that loads weights and biases. ``cycles_per_step`` is steady: the difference of
     the engine's own counters between both runs, for a step of one sequence. ``tile_efficiency`` is what the shape leaves of the multipliers
     when nothing stalls, ``of_tile_efficiency`` how much of that was reached; ``row_wise_cycles_per_step`` what a step would take if the
-    whole hidden vector were waited for. Raises ``CommandFailed`` when a result differs from that of ``golden``, a device of the
-    functional simulator (None: nothing is compared).
+    whole hidden vector were waited for. ``steps``: of the longer run; by default as fit shared memory, at most 48. One step has no steady
+    pace. Raises ``CommandFailed`` when a result differs from that of ``golden``, a device of the functional simulator (None: nothing is
+    compared).
     """
     layer = network.layers["y"]
     hidden, inputs = layer.size, layer.widths[0]
@@ -51,8 +56,11 @@ def rnn_row(device, golden, cell, network, threads, seed, *, steps=None):
     stats = figures["stats"]
     row = _shape(device.cfg, cell, hidden, inputs, threads, figures["cat"]) | {"steps": longer, "seed": seed, "simulator": device.simulator}
     row |= stats.as_row() | {"peak_macs_per_cycle": row["peak_macs_per_cycle"], "biases": bool(_biases(layer)), "utilization": None}
+    row |= {"loading_cycles": figures["loading"]}
     if stats.cycles is not None:
-        row |= {"utilization": stats.macs / (stats.cycles * row["peak_macs_per_cycle"])} | _pace(row, figures["pace"])
+        row |= {"utilization": stats.macs / (stats.cycles * row["peak_macs_per_cycle"])}
+    if figures["pace"] is not None:
+        row |= _pace(row, figures["pace"])
     return row | {"checked": golden is not None}
 
 
@@ -71,21 +79,25 @@ def model_row(cfg, cell, hidden, inputs, threads, cat=None):
         raise UsageError(str(refused))
     best = min(paces, key=paces.get)
     row = _shape(cfg, cell, hidden, inputs, threads, best)
-    row |= {"steps": None, "simulator": "cycle model", "cycles": None, "utilization": None}
+    row |= {"steps": None, "simulator": "cycle model", "cycles": None, "loading_cycles": None, "utilization": None}
     return row | _pace(row, paces[best]) | {"checked": False}
 
 
 def measured(device, golden, network, rows, what):
     """Sequences of ``rows``, one each, run for half of their steps and for all of them.
 
-    Returns ``stats`` and ``results`` of the longer run, ``cat`` of the layer, and of a step of one sequence ``pace`` (cycles of the
+    Returns ``stats`` and ``results`` of the longer run, ``cat`` of the layer, ``loading`` (cycles that loading weights and biases takes of
+    a run: the shorter one is done again with weights that are there), and of a step of one sequence ``pace`` (cycles of the
     engine), ``lanes`` (cycles in which they worked), ``elements`` and those that were ``multiplied``; None where it is not known.
     """
-    counts, found = [], None
+    counts, found, loading = [], None, None
     longer = len(rows[0])
-    for count in (longer // 2, longer):
+    shorter = max(1, longer // 2)
+    for count in (shorter, longer):
         sequences = [Sequence(network, values[:count]) for values in rows]
         results, stats = device.run_tasks(sequences, len(rows))
+        if count == shorter and stats.cycles is not None and loading is None:
+            loading = stats.cycles - run_sequences(device, sequences, len(rows), loaded=True)[1].cycles
         expected = None
         if golden:
             wanted, expected = golden.run_tasks(sequences, len(rows))
@@ -97,16 +109,17 @@ def measured(device, golden, network, rows, what):
         found = {"stats": stats, "results": results}
     for name in counts[0]:
         first, last = (count[name] for count in counts)
-        found[name] = None if None in (first, last) else (last - first) / (longer - longer // 2) / len(rows)
+        known = None not in (first, last) and longer > shorter
+        found[name] = (last - first) / (longer - shorter) / len(rows) if known else None
     plain = plain_is_better(device.cfg, sequences, len(rows))
-    return found | {"cat": network.model(device.cfg, plain).cats["y"]}
+    return found | {"cat": network.model(device.cfg, plain).cats["y"], "loading": loading}
 
 
 def _steps(cfg, hidden, inputs, threads, steps):
     """Steps of the longer run."""
     room = int(SHARE * cfg.shared_bytes) // (threads * 2 * (inputs + hidden + 16))
-    longer = (steps or min(MOST_STEPS, room)) // 2 * 2
-    if longer < 2:
+    longer = steps or min(MOST_STEPS, room) // 2 * 2
+    if not longer:
         raise UsageError(f"--hidden and --threads must leave room for two steps in shared memory, not {hidden} with {threads} threads")
     return longer
 
@@ -170,6 +183,6 @@ def compare_results(results, expected, what):
 
 
 def print_rnn(options, config, rows):
-    columns = ["cell", "hidden", "inputs", "threads", "simulator", "ep", "vp", "steps", "cycles", "cycles_per_step",
+    columns = ["cell", "hidden", "inputs", "threads", "simulator", "ep", "vp", "steps", "cycles", "loading_cycles", "cycles_per_step",
                "row_wise_cycles_per_step", "tile_efficiency", "of_tile_efficiency", "utilization", "checked"]
     print_rows(options, "rnn", config, rows, dict.fromkeys(columns))

@@ -10,7 +10,7 @@ from .common import UsageError, open_device, positive, progress_for
 __all__ = ["add_rnn", "numbers", "run_rnn"]
 
 # What each suite takes beside --seed, --config and the options of the device, with defaults.
-_LAYERS = {"cell": "lstm", "hidden": (16, 32, 64), "threads": (1, 2, 4), "inputs": None, "cat": None, "skip_zeros": False,
+_LAYERS = {"cell": "lstm", "hidden": (16, 32, 64), "threads": (1, 2, 4), "inputs": None, "cat": None, "steps": None, "skip_zeros": False,
            "threshold": None}
 _OPTIONS = {None: _LAYERS, "deepbench": {}, "skipping": {}, "rnnoise": {"threads": (1, 2, 4), "weights": None, "frames": FRAMES}}
 
@@ -46,6 +46,7 @@ def add_rnn(what):
     rnn.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
     rnn.add_argument("--cat", type=int, choices=(1, 2, 4), help="dot products of a lane (default: chosen by the cycle model; the largest "
                      "that fits where elements are left out)")
+    rnn.add_argument("--steps", type=positive, help="of each sequence (default: what fits shared memory, at most 48)")
     rnn.add_argument("--skip-zeros", action="store_true", default=None,
                      help=f"leave out columns of zeros; {round(100 * ZEROS)} of 100 inputs are then zero")
     rnn.add_argument("--threshold", type=_threshold, metavar="X", help="leave out elements that changed by less than X, of inputs that "
@@ -96,6 +97,8 @@ def _deepbench(options, cfg):
 
 def _layers(options, cfg):
     skipping = options.skip_zeros or options.threshold is not None
+    if skipping and options.steps is not None:
+        raise UsageError("--steps must not be given with --skip-zeros or --threshold")
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         golden = Device(cfg, "golden", memory_bytes=options.memory_mib << 20) if skipping else _golden(options, cfg)
         progress.stage("recurrent layers", len(options.hidden) * len(options.threads))
@@ -104,7 +107,7 @@ def _layers(options, cfg):
             for threads in options.threads:
                 shape = device, golden, options.cell, hidden, options.inputs or hidden, threads, options.seed
                 rows.append(skipping_row(*shape, cat=options.cat, threshold=options.threshold, skip_zeros=options.skip_zeros) if skipping
-                            else layer_row(*shape, cat=options.cat))
+                            else layer_row(*shape, cat=options.cat, steps=options.steps))
                 progress.step()
     (print_skipping if skipping else print_rnn)(options, cfg.name, rows)
 

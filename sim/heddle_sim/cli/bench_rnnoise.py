@@ -34,10 +34,11 @@ def load_weights(path):
 def rnnoise_row(device, golden, arrays, threads, seed, frames=FRAMES):
     """A benchmark row: ``threads`` streams of synthetic features that take turns.
 
-    ``cycles`` are those of ``frames`` frames of every stream, from the images in global memory to the gains there; ``cycles_per_frame`` is
-    the difference of the engine's own counters between two shorter runs, for a frame of one stream; ``bound`` what the multipliers take
-    without padding and waits. ``gain_error`` and ``voice_error`` are the largest differences to float64. Raises ``CommandFailed`` when
-    ``GAIN_ERROR`` is exceeded, or when a result differs from that of ``golden``, a device of the functional simulator (None: not compared).
+    ``cycles`` are those of ``frames`` frames of every stream, from weights and features in global memory to the gains there;
+    ``cycles_per_frame`` is the difference of the engine's own counters between two shorter runs, for a frame of one stream; ``bound`` what
+    the multipliers take without padding and waits. ``gain_error`` and ``voice_error`` are the largest differences to float64. Raises
+    ``CommandFailed`` when ``GAIN_ERROR`` is exceeded, or when a result differs from that of ``golden``, a device of the functional
+    simulator (None: not compared).
     """
     cfg, what = device.cfg, f"suite=rnnoise threads={threads} seed={seed}"
     features = [synthetic_features(frames, seed + stream) for stream in range(threads)]

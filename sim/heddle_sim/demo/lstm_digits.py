@@ -115,7 +115,7 @@ def _report(digits, count, result, simulator, cfg):
             f"cycles     {stats.cycles:,} in total, {stats.cycles / len(labels):,.1f} per image, "
             f"utilization {100 * stats.utilization:.1f} %",
             f"engine     {engine / len(labels) / steps:.1f} cycles per step, utilization "
-            f"{100 * stats.macs / (engine * stats.peak_macs_per_cycle):.1f} %; the others load images and store logits",
+            f"{100 * stats.macs / (engine * stats.peak_macs_per_cycle):.1f} %; the others load weights and images and store logits",
         ]
     return lines, expected, accuracy
 

@@ -79,7 +79,8 @@ class RecurrentAccess:
     def run_tasks(self, sequences, contexts=None):
         """Run ``Sequence``s of one or several ``Network``s, as tasks that take turns. Returns ``([SequenceResult], stats)``.
 
-        ``stats`` counts from the image in global memory to the outputs there; weights have been loaded before, by runs of their own.
+        ``stats`` counts from weights and inputs in global memory to the outputs there: each call loads weights and biases, once for all
+        its runs.
         """
         if isinstance(sequences, Sequence):
             raise TypeError("sequences must be a list of Sequence, not one")

@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 
 from ..features import lacking
-from ..kernels.recurrent import factor_table, plan_engine, plan_factors
+from ..kernels.recurrent import factor_table, plan_run
 from ..rnn.image import build_image, check_fit
 from ..rnn.network import SequenceResult
 from ..rnn.task import Task, TaskResult
@@ -19,51 +19,53 @@ __all__ = ["check_contexts", "plain_is_better", "run_image", "run_sequences"]
 UNWRITTEN = 0xA5
 MARGIN = 1024               # bytes of shared memory for headers and alignment, and for each task
 TASK_MARGIN = 128
+IMAGE_INSTRUCTIONS = 64     # of the instruction memory, for each image of a program
 _STEPS = 4                  # of each sequence, to compare layouts
 
 
 class _Engine:
-    """Programs on the device; registers keep their values from one to the next."""
+    """Runs images on the device; factor registers and biases keep their values from one run to the next."""
 
     def __init__(self, device):
         self.device = device
 
-    def load(self, words):
-        device, table = self.device, factor_table(self.device.cfg, words)
-        source = device.memory.place(table.reshape(1, -1))
-        try:
-            for launch in plan_factors(device.cfg, source, len(table)):
-                device.run(launch.program, launch.uniform)
-        finally:
-            device.free(source)
+    def run(self, images, load):
+        """Shared memory of each core after each of its images, and figures. ``images``: a list for each core, see ``plan_run``. ``load``:
+        weights and biases are loaded as part of the run."""
+        device, addresses, taken, source, table = self.device, [], [], None, ()
 
-    def run(self, images, biases):
-        """Shared memory of each core after its image, and figures."""
-        device, addresses, found = self.device, [], []
+        def placed(array):
+            taken.append(device.memory.place(array[None]))
+            return taken[-1]
+
         try:
-            for image in images:
-                addresses.append(image and [device.memory.place(image.shared[None, :image.outputs_address])])
-                if image:
-                    addresses[-1].append(device.memory.reserve((1, len(image.shared) - image.outputs_address), np.uint8, UNWRITTEN))
-            launch = plan_engine(device.cfg, images, addresses, biases)
-            stats = device.run(launch.program, launch.uniform, launch.macs)
-            for image, pair in zip(images, addresses):
-                shared = image and image.shared.copy()
-                if image:
-                    shared[image.outputs_address:] = device.read(pair[1], (len(shared) - image.outputs_address,), np.uint8)
-                found.append(shared)
-            return found, stats
+            if load:
+                table = factor_table(device.cfg, next(image.words for of_core in images for image in of_core))
+                source = placed(table.reshape(-1))
+            for of_core in images:
+                room = sum(image.output_bytes for image in of_core)
+                addresses.append(of_core and (placed(np.concatenate([image.loaded for image in of_core])),
+                                              placed(np.full(room, UNWRITTEN, np.uint8))))
+            launches = plan_run(device.cfg, images, addresses, source, len(table))
+            stats = reduce(add, (device.run(launch.program, launch.uniform, launch.macs) for launch in launches))
+            return [self._outputs(of_core, *pair[1:]) if of_core else [] for of_core, pair in zip(images, addresses)], stats
         finally:
-            for address in (address for pair in addresses if pair for address in pair):
+            for address in taken:
                 device.free(address)
+
+    def _outputs(self, images, address):
+        found = []
+        for image in images:
+            shared = image.shared.copy()
+            shared[image.outputs_address:] = self.device.read(address, (image.output_bytes,), np.uint8)
+            found.append(shared)
+            address += image.output_bytes
+        return found
 
 
 def run_image(device, image):
-    """Run one ``EngineImage`` with its weights on core 0. Returns ``(shared memory, stats)``; ``stats`` does not count the loading of
-    weights."""
-    engine = _Engine(device)
-    engine.load(image.words)
-    found, stats = engine.run([image] + [None] * (device.cfg.cores - 1), True)
+    """Run one ``EngineImage`` on core 0, weights and all. Returns ``(shared memory, stats)``."""
+    (found, *_), stats = _Engine(device).run([[image]] + [[]] * (device.cfg.cores - 1), True)
     return found[0], stats
 
 
@@ -116,22 +118,68 @@ class _Progress:
 
 
 def _rounds(cfg, group):
-    """Tasks of a group that fit shared memory together, until all steps are done: lists of (progress, task).
+    """What a core does, program by program, until all steps are done: lists of images, an image a list of (progress, task).
 
-    As many whole sequences as fit; where they would be fewer than the contexts, parts of sequences.
+    Whole sequences that do not fit shared memory together are images of half of it, so that copies of one go on while another is computed.
+    Where an image of them would be fewer than the contexts, programs of one image each: as many whole sequences as fit, or parts.
     """
-    room = cfg.shared_bytes - MARGIN - 16 * 4 * cfg.rnn_records
+    for images in _halves(cfg, group):
+        yield [[(progress, progress.task(progress.left)) for progress in part] for part in images]
+    room = _room(cfg, cfg.shared_bytes)
     while any(progress.left for progress in group):
         under_way = [progress for progress in group if progress.left]
         needs = np.cumsum([progress.fixed_bytes + progress.step_bytes * progress.left for progress in under_way])
         whole = int(np.sum(needs <= room))
         if whole >= min(cfg.rnn_contexts, len(under_way)):
-            yield [(progress, progress.task(progress.left)) for progress in under_way[:whole]]
+            yield [[(progress, progress.task(progress.left)) for progress in under_way[:whole]]]
             continue
         under_way = under_way[:cfg.rnn_contexts]
         while len(under_way) > 1 and _steps(room, under_way) < 1:
             under_way = under_way[:len(under_way) // 2]
-        yield [(progress, progress.task(max(1, _steps(room, under_way)))) for progress in under_way]
+        yield [[(progress, progress.task(max(1, _steps(room, under_way)))) for progress in under_way]]
+
+
+def _room(cfg, nbytes):
+    """Of a part of shared memory, for tasks."""
+    return nbytes - MARGIN - 16 * 4 * cfg.rnn_records
+
+
+def _halves(cfg, group):
+    """Programs of a core, each a list of images of whole sequences for both halves of shared memory; none where all fit it together, or
+    where images would have fewer tasks than there are contexts."""
+    room, most = _room(cfg, cfg.shared_bytes // 2), max(1, cfg.instruction_words // (IMAGE_INSTRUCTIONS * cfg.cores))
+    if sum(progress.fixed_bytes + progress.step_bytes * progress.left for progress in group) <= _room(cfg, cfg.shared_bytes):
+        return
+    for count in range(2, len(group) // cfg.rnn_contexts + 1):
+        images = [group[len(group) * index // count:len(group) * (index + 1) // count] for index in range(count)]
+        if sum(max(bytes_of(part) for part in images) for bytes_of in (_loaded_bytes, _stored_bytes)) <= room:
+            yield from (images[first:first + most] for first in range(0, count, most))
+            return
+
+
+def _loaded_bytes(part):
+    return sum(progress.model.state_bytes + progress.model.input_bytes * progress.left + TASK_MARGIN for progress in part)
+
+
+def _stored_bytes(part):
+    return sum(progress.fixed_bytes - progress.model.state_bytes + progress.model.output_pitch * progress.left for progress in part)
+
+
+def _build(cfg, parts, contexts, models):
+    """Images of a program of a core: of several ones, every other lies in the upper half of shared memory, and all outputs of a half behind
+    what any of them loads there."""
+    origins = [index % 2 * (cfg.shared_bytes // 2) for index in range(len(parts))]
+
+    def made(part, **places):
+        return build_image(cfg, [task for _, task in part], contexts and min(contexts, len(part)), models, **places)
+
+    images = [made(part, origin=origin) for part, origin in zip(parts, origins)]
+    behind = {origin: max(image.outputs_address for image in images if image.origin == origin) for origin in origins}
+    images = [image if image.outputs_address == behind[image.origin] else made(part, origin=image.origin, outputs_at=behind[image.origin])
+              for part, image in zip(parts, images)]
+    if len(images) > 1 and any(len(image.shared) - image.origin > cfg.shared_bytes // 2 for image in images):
+        raise ValueError(f"images must fit half of shared memory ({cfg.shared_bytes // 2} bytes), not more")
+    return images
 
 
 def _steps(room, group):
@@ -172,29 +220,28 @@ def check_contexts(cfg, contexts):
         raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts!r}")
 
 
-def run_sequences(device, sequences, contexts=None):
+def run_sequences(device, sequences, contexts=None, *, loaded=False):
     """``([SequenceResult], stats)`` of sequences of one or several networks, as tasks of the engines of all cores.
 
-    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up, without the
-    loading of weights, which lie in the factor registers. ``contexts``: tasks of a core that take turns.
+    What does not fit shared memory is done in several runs, states going from one to the next; ``stats`` adds them up. The first run loads
+    weights and biases, and so does one whose weights lie in other registers. ``contexts``: tasks of a core that take turns. ``loaded``:
+    weights and biases of the same networks are there from the call before, and are not loaded again.
     """
     cfg = device.cfg
     check_contexts(cfg, contexts)
     engine, plain = _Engine(device), plain_is_better(cfg, sequences, contexts)
     group = [_Progress(cfg, sequence, plain) for sequence in sequences]
     models = [progress.model for progress in group]
-    loaded, stats = [None] * cfg.cores, []
+    there, stats = [None] * cfg.cores, []
     for chosen in itertools.zip_longest(*(_rounds(cfg, share) for share in _shares(cfg, group)), fillvalue=()):
-        images = [build_image(cfg, [task for _, task in part], contexts and min(contexts, len(part)), models) if part else None
-                  for part in chosen]
-        same = all(image is None or (before is not None and image.same_weights(before)) for image, before in zip(images, loaded))
-        if not same:
-            engine.load(next(image.words for image in images if image))
-            loaded = [None] * cfg.cores
-        found, figures = engine.run(images, not same)
-        loaded = [image or before for image, before in zip(images, loaded)]
+        images = [_build(cfg, parts, contexts, models) for parts in chosen]
+        firsts = [of_core[0] if of_core else None for of_core in images]
+        same = all(image is None or (before is not None and image.same_weights(before)) for image, before in zip(firsts, there))
+        found, figures = engine.run(images, not (same or loaded))
+        there = [image or (before if same else None) for image, before in zip(firsts, there)]
+        loaded = False
         stats.append(figures)
-        for part, image, shared in zip(chosen, images, found):
-            for (progress, task), result in zip(part, image.results(shared) if image else ()):
+        for part, image, shared in (each for of_core in zip(chosen, images, found) for each in zip(*of_core)):
+            for (progress, task), result in zip(part, image.results(shared)):
                 progress.take(task, result)
     return [progress.result() for progress in group], reduce(add, stats)

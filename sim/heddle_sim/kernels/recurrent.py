@@ -1,4 +1,4 @@
-"""Programs around the engine for recurrent networks: factor registers are loaded, an image is copied in and run, its outputs go out."""
+"""Programs around the engine for recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
 
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
@@ -6,11 +6,15 @@ from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from ..isa import assemble
 from .launch import Launch
 
-__all__ = ["engine_text", "factor_table", "plan_engine", "plan_factors"]
+__all__ = ["factor_table", "plan_factors", "plan_run"]
 
-_OTHER_INSTRUCTIONS = 16        # of a program that loads factor registers
 _REGISTERS = BANK_BYTES // 4
-_SHARED, _CORE = "ur40", "ur41"
+_SHARED, _CORE, _WEIGHTS, _IMAGE, _BYTES, _BLOCKS = (f"ur{number}" for number in range(40, 46))
+_SEGMENT = "ur15"
+_SLOTS = 4                  # pieces of the weights in shared memory: one is moved to registers while others arrive
+_PIECES = 32                # a large one costs cycles at the end, when the bus is idle; each has instructions of its own
+_LEAST_ROWS = 2
+_IMAGE_BARRIER = f"b{_SLOTS}"
 
 
 def factor_table(cfg, words):
@@ -22,65 +26,168 @@ def factor_table(cfg, words):
     return np.ascontiguousarray(padded.reshape(cfg.threads, loads, BANK_BYTES).transpose(1, 0, 2)).view(np.uint8)
 
 
-def plan_factors(cfg, source, loads):
-    """``Launch``es that load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows at a global address.
+class _Loading:
+    """Loads ``first`` to ``first + count`` of a factor table: pieces of it go through slots of shared memory from ``room`` on.
 
-    Each brings as much as fits shared memory and the instruction memory; a load of 16 bytes a thread meets every bank once.
-    Register r0 and r1 of all threads are used.
+    ``apart``: the slots lie beside the image, which may be copied meanwhile; otherwise shared memory has no place for both at once.
     """
-    row = cfg.threads * BANK_BYTES
-    chunk = min(cfg.shared_bytes // row, cfg.instruction_words - _OTHER_INSTRUCTIONS)
-    launches = []
-    for first in range(0, loads, chunk):
-        count = min(chunk, loads - first)
-        lines = ["umov ur1, 0", f"barrier.expect b0, {count * row}",
-                 f"copy_block.shared.global ur1, ur0, {count * row // BANK_BYTES}, b0",
-                 "mov r0, %tid", f"shl r1, r0, {BANK_BYTES.bit_length() - 1}", "segment.shared.b8.d1 ur2, 0", "barrier.wait b0"]
-        lines += [f"ld.v4 r{FIRST_FACTOR_REGISTER + _REGISTERS * (first + index)}, ur2:r1:{index * row}" for index in range(count)]
-        launches.append(Launch(assemble("\n".join([*lines, "wait.thread", "halt"]) + "\n", cfg), {0: source + first * row}))
+
+    def __init__(self, cfg, first, count, room):
+        self.first, self.row = first, cfg.threads * BANK_BYTES
+        self.apart = cfg.shared_bytes - room >= min(count, 2) * self.row
+        self.room = room if self.apart else 0
+        rows = (cfg.shared_bytes - self.room) // self.row
+        self.slots = min(_SLOTS, rows)
+        size = max(1, min(rows // self.slots, max(_LEAST_ROWS, count // _PIECES)))
+        self.size, self.pieces = size, [min(size, count - start) for start in range(0, count, size)]
+
+    def lines(self, image):
+        """Text; ``image`` is that of the copy of the image, which follows the last piece on the bus."""
+        copies = [self._copy(number) for number in range(len(self.pieces))]
+        copies[-1:] = [[*copies[-1], *image]] if self.apart else copies[-1:]
+        lines = [f"mov r0, %tid\nshl r1, r0, {BANK_BYTES.bit_length() - 1}\nsegment.shared.b8.d1 {_SEGMENT}, 0"]
+        for copy in copies[:self.slots]:
+            lines += copy
+        register = FIRST_FACTOR_REGISTER + _REGISTERS * self.first
+        for number, size in enumerate(self.pieces):
+            lines.append(f"barrier.wait b{number % self.slots}")
+            for index in range(size):
+                lines.append(f"ld.v4 r{register}, {_SEGMENT}:r1:{self._place(number) + index * self.row}")
+                register += _REGISTERS
+            if number + self.slots < len(copies):       # the slot must have been read
+                lines += ["wait.thread", *copies[number + self.slots]]
+        return lines if self.apart else [*lines, "wait.thread", *image]
+
+    def _place(self, number):
+        return self.room + number % self.slots * self.size * self.row
+
+    def _copy(self, number):
+        nbytes = self.pieces[number] * self.row
+        return [f"umov {_SHARED}, {self._place(number)}", f"barrier.expect b{number % self.slots}, {nbytes}",
+                f"copy_block.shared.global {_SHARED}, {_WEIGHTS}, {nbytes // BANK_BYTES}, b{number % self.slots}",
+                f"uadd {_WEIGHTS}, {_WEIGHTS}, {nbytes}"]
+
+
+def _count(lines):
+    """Instructions of a text."""
+    return sum(not line.endswith(":") for line in "\n".join(lines).splitlines())
+
+
+def _load_only(cfg, first, count):
+    return [*_Loading(cfg, first, count, 0).lines([]), "wait.thread", "halt"]
+
+
+def _pieces(cfg, loads, last):
+    """How many loads each program does, so that all fit the instruction memory: a list. ``last`` makes the text of the last one, of a
+    first load and a number of loads; those before it do nothing but load."""
+    counts, first = [], 0
+    while _count(last(first, loads - first)) > cfg.instruction_words:
+        most = min(loads - first, cfg.instruction_words)
+        fitting = next((count for count in range(most, 0, -1) if _count(_load_only(cfg, first, count)) <= cfg.instruction_words), 0)
+        if not fitting:
+            raise ValueError(f"instruction_words must be at least {_count(last(first, loads - first))} for this network (configuration "
+                             f"{cfg.name}), not {cfg.instruction_words}")
+        counts.append(fitting)
+        first += fitting
+    return [*counts, loads - first]
+
+
+def _launches(cfg, source, counts, last, uniform, macs):
+    row, first, launches = cfg.threads * BANK_BYTES, 0, []
+    for index, count in enumerate(counts):
+        final = index == len(counts) - 1
+        text = last(first, count) if final else _load_only(cfg, first, count)
+        weights = {int(_WEIGHTS[2:]): source + first * row} if count else {}
+        launches.append(Launch(assemble("\n".join(text) + "\n", cfg), weights | (uniform if final else {}), macs if final else 0))
+        first += count
     return launches
 
 
-def engine_text(images, biases=True):
-    """Text of the program that runs an ``EngineImage`` on each core, None on those without one [S3.7].
+def plan_factors(cfg, source, loads):
+    """``Launch``es that load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows at a global address, and do nothing
+    else.
 
-    ur(2 · core) and ur(2 · core + 1) are the global address of the image and that of its outputs. ``biases``: they are made or loaded
-    first; they keep their values, so that further images of the same models need not.
+    Pieces of the table pass through slots of shared memory: those to come are on the bus while one is moved to registers. A load of 16
+    bytes a thread takes fewer cycles than its bytes on the bus, so the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles.
+    Registers r0 and r1 of all threads are used.
     """
-    lines = []
-    if len(images) > 1:
-        lines.append(f"umov {_CORE}, %core")
-        for core in range(len(images)):
-            lines += [f"usetp.eq up0, {_CORE}, {core}", f"@up0 bra core_{core}"]
-    for core, image in enumerate(images):
-        lines += [f"core_{core}:"] + (_run_image(core, image, biases) if image else ["halt"])
-    return "\n".join(lines) + "\n"
+    def last(first, count):
+        return _load_only(cfg, first, count)
+
+    return _launches(cfg, source, _pieces(cfg, loads, last), last, {}, 0)
 
 
-def _run_image(core, image, biases):
-    source, outputs = f"ur{2 * core}", f"ur{2 * core + 1}"
-    lines = [f"umov {_SHARED}, 0", f"barrier.expect b0, {image.outputs_address}",
-             f"copy_block.shared.global {_SHARED}, {source}, {image.outputs_address // BANK_BYTES}, b0", "barrier.wait b0"]
-    starts = []
-    if biases and image.bias_registers is not None:
-        lines += _load_biases(core, image)
-    elif biases and image.bias_address is not None:
-        starts.append(image.bias_address)
-    for address in (*starts, image.address):
-        lines += [f"umov {_SHARED}, {address}", f"rnn {_SHARED}"]
-    blocks = (len(image.shared) - image.outputs_address) // BANK_BYTES
-    return [*lines, f"umov {_SHARED}, {image.outputs_address}", f"copy_block.global.shared {outputs}, {_SHARED}, {blocks}", "wait.copy",
-            "halt"]
+def plan_run(cfg, images, addresses, source=None, loads=0):
+    """``Launch``es that run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
 
-
-def _load_biases(core, image):
-    """Biases from their table into product registers of all threads; r0, of a sum that is not yet made, is used."""
-    segment, row = "ur0" if core else "ur2", 4 * image.words.shape[0]       # a register of another core's addresses
-    loads = [f"ld.b32 r{register}, {segment}:r0:{image.bias_address + index * row}" for index, register in enumerate(image.bias_registers)]
-    return ["mov r0, %tid", "shl r0, r0, 2", f"segment.shared.b8.d1 {segment}, 0", *loads, "wait.thread"]
-
-
-def plan_engine(cfg, images, addresses, biases=True):
-    """``Launch`` of ``engine_text``; ``addresses`` has for each core (image, room for its outputs) in global memory, or None."""
+    ``addresses`` has for each core (what is loaded of all its images, room for their outputs) in global memory, or None. ``source``,
+    ``loads``: factor table to be loaded before; without one the factor registers and biases of the run before are there. Weights, then the
+    image are on the bus while weights go to registers; one program does all unless the instruction memory is too small, in which case
+    others load weights before. Of several images of a core the next one is loaded, and the outputs of the one before are stored, while the
+    engine runs: every other one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
+    """
     uniform = {2 * core + index: address for core, pair in enumerate(addresses) if pair for index, address in enumerate(pair)}
-    return Launch(assemble(engine_text(images, biases), cfg), uniform, sum(image.macs for image in images if image))
+    macs = sum(image.macs for of_core in images for image in of_core)
+
+    def last(first, count):
+        return _engine_lines(cfg, images, first, count, source is not None)
+
+    return _launches(cfg, source, _pieces(cfg, loads, last), last, uniform, macs)
+
+
+def _engine_lines(cfg, images, first, count, biases):
+    lines = [] if len(images) == 1 else [f"umov {_CORE}, %core"]
+    for core, of_core in enumerate(images):
+        guard = "" if len(images) == 1 else "@up0 "
+        lines += [f"usetp.eq up0, {_CORE}, {core}"] if guard else []
+        lines += _select_image(core, of_core[0], guard) if of_core else [f"{guard}halt"]
+    copy = [f"umov {_SHARED}, 0", f"barrier.expect {_IMAGE_BARRIER}, {_BYTES}",
+            f"copy_block.shared.global {_SHARED}, {_IMAGE}, {_BLOCKS}, {_IMAGE_BARRIER}"]
+    lines += _Loading(cfg, first, count, max(of_core[0].outputs_address for of_core in images if of_core)).lines(copy) if count else copy
+    lines.append(f"barrier.wait {_IMAGE_BARRIER}")
+    for core in range(1, len(images)):
+        lines += [f"usetp.eq up0, {_CORE}, {core}", f"@up0 bra core_{core}"] if images[core] else []
+    for core, of_core in enumerate(images):
+        lines += [f"core_{core}:", *_run_images(core, of_core, biases)] if of_core else []
+    return lines
+
+
+def _select_image(core, image, guard):
+    return [f"{guard}umov {_IMAGE}, ur{2 * core}", f"{guard}umov {_BYTES}, {len(image.loaded)}",
+            f"{guard}umov {_BLOCKS}, {len(image.loaded) // BANK_BYTES}"]
+
+
+def _run_images(core, images, biases):
+    """From the first image in shared memory to outputs of all in global memory."""
+    lines, (first, *further) = [], images
+    if biases and first.bias_registers is not None:
+        lines += _load_biases(first)
+    if further:                             # weights in shared memory have been read
+        lines += ["wait.thread", *_next_image(images, 1)]
+    if biases and first.bias_registers is None and first.bias_address is not None:
+        lines += [f"umov {_SHARED}, {first.bias_address}", f"rnn {_SHARED}"]
+    output = f"ur{2 * core + 1}"
+    for number, image in enumerate(images):
+        lines += [f"umov {_SHARED}, {image.address}", f"rnn {_SHARED}"]
+        lines += ["wait.copy"] if further else []           # outputs of the image before are stored, the next image is there
+        lines += [f"umov {_SHARED}, {image.outputs_address}",
+                  f"copy_block.global.shared {output}, {_SHARED}, {image.output_bytes // BANK_BYTES}"]
+        if number + 1 < len(images):
+            lines.append(f"uadd {output}, {output}, {image.output_bytes}")
+        if number + 2 < len(images):
+            lines += _next_image(images, number + 2)
+    return [*lines, "wait.copy", "halt"]
+
+
+def _next_image(images, number):
+    """The copy of an image; those before it have been copied."""
+    image = images[number]
+    return [f"uadd {_IMAGE}, {_IMAGE}, {len(images[number - 1].loaded)}", f"umov {_SHARED}, {image.origin}",
+            f"copy_block.shared.global {_SHARED}, {_IMAGE}, {len(image.loaded) // BANK_BYTES}"]
+
+
+def _load_biases(image):
+    """Biases from their table into product registers of all threads; r0, of a sum that is not yet made, is used."""
+    row = 4 * image.words.shape[0]
+    loads = [f"ld.b32 r{register}, {_SEGMENT}:r0:{image.bias_address + index * row}" for index, register in enumerate(image.bias_registers)]
+    return ["mov r0, %tid", "shl r0, r0, 2", f"segment.shared.b8.d1 {_SEGMENT}, 0", *loads, "wait.thread"]

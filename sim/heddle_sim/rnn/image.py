@@ -259,11 +259,11 @@ class _Builder:
             if count > most:
                 raise ValueError(f"{what} must fit {most} ({name} of configuration {cfg.name}), not take {count}")
 
-    def build(self):
-        """``EngineImage``."""
+    def build(self, origin=0, outputs_at=0):
+        """``EngineImage`` from address ``origin`` on, its outputs behind ``outputs_at``."""
         cfg = self.cfg
         self.add_models()
-        memory = SharedMemory(cfg)
+        memory = SharedMemory(cfg, origin)
         bias_address, bias_registers = self._bias_image(memory) if self.bias_sweeps else None, None
         if self.bias_rows:
             bias_address = memory.place(np.concatenate(self.bias_rows))
@@ -271,7 +271,7 @@ class _Builder:
         address = memory.reserve(ROW_BYTES * (1 + 2 * len(self.tasks) + len(self.sweeps) + len(self.operations)))
         records, rows = [], []
         loaded = [self._loaded(memory, task) for task in self.tasks]
-        outputs_address = memory.used
+        memory.used = outputs_address = max(memory.used, outputs_at)
         for number, (task, (values, places)) in enumerate(zip(self.tasks, loaded), 1):
             rows.append(self._reserve_outputs(memory, task, places))
             records += [_record(task_layout, **values, last=number == len(self.tasks)), _record(task_memory_layout, **places)]
@@ -282,7 +282,7 @@ class _Builder:
         macs = sum(task.steps * task.model.step.macs() for task in self.tasks)
         words = np.concatenate(self.words, axis=1)
         return EngineImage(words, memory.image(), bias_address, bias_registers, address, outputs_address, macs, self.contexts,
-                           self.tasks, rows)
+                           self.tasks, rows, origin)
 
     def _bias_image(self, memory):
         constants = [1, _DIGIT] + [_TOP] * self.top
@@ -329,13 +329,13 @@ class _Builder:
         return output
 
 
-def build_image(cfg, tasks, contexts=None, models=None):
-    """``EngineImage`` of tasks for one run.
+def build_image(cfg, tasks, contexts=None, models=None, **places):
+    """``EngineImage`` of tasks for one run, at ``places`` of shared memory (``origin``, ``outputs_at``).
 
     ``contexts``: tasks that take turns; by default as many as there are and fit. ``models``: those whose weights are there, in this order;
     by default those of the tasks. Raises ``ValueError``, which names what does not fit.
     """
-    return _Builder(cfg, list(tasks), contexts, models).build()
+    return _Builder(cfg, list(tasks), contexts, models).build(**places)
 
 
 def check_fit(cfg, models, contexts=1):

@@ -75,7 +75,7 @@ class EngineImage:
     words : int8 [threads, used words, dot]
         Factor registers from word 0 on.
     shared : uint8 array
-        Shared memory from address 0 on: images, inputs, states, room for the outputs.
+        Shared memory from address 0 on: images, inputs, states, room for the outputs; nothing below ``origin``.
     bias_address : int or None
         Of the image of the run that makes the biases, to be complete before the other; or of a table of them.
     bias_registers : range or None
@@ -88,6 +88,8 @@ class EngineImage:
         Multiply-accumulates of all tasks, without padding.
     contexts : int
         Tasks that take turns.
+    origin : int
+        What is loaded lies from here on.
     """
 
     words: np.ndarray
@@ -100,6 +102,16 @@ class EngineImage:
     contexts: int
     tasks: list
     rows: list
+    origin: int = 0
+
+    @property
+    def loaded(self):
+        """What is loaded: uint8."""
+        return self.shared[self.origin:self.outputs_address]
+
+    @property
+    def output_bytes(self):
+        return len(self.shared) - self.outputs_address
 
     def same_weights(self, other):
         """The weights and biases of another image are those of this one, in the same registers."""
@@ -131,10 +143,10 @@ class EngineImage:
 
 
 class SharedMemory:
-    """Shared memory that fills from address 0 on."""
+    """Shared memory that fills from address ``origin`` on."""
 
-    def __init__(self, cfg):
-        self.cfg, self.bytes, self.used = cfg, np.zeros(cfg.shared_bytes, np.uint8), 0
+    def __init__(self, cfg, origin=0):
+        self.cfg, self.bytes, self.used = cfg, np.zeros(cfg.shared_bytes, np.uint8), origin
 
     def reserve(self, nbytes):
         address = self.used
