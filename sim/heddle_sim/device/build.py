@@ -181,6 +181,8 @@ def _build(verilog, cfg, directory, library, progress):
     def compile_one(source):
         target = directory / f"{source.stem}.o"
         include = ["-include", header] if source.parent == generated else []
+        if source.stem.endswith("__Slow"):
+            include += ["-include", CPP / "once.hpp"]
         _call([_compiler(), *own, *include, "-c", source, "-o", target], directory, "the C++ compiler")
         progress.step()
         return target
