@@ -88,20 +88,33 @@ def test_tiny_broken(seed):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1000, 1700))
+@pytest.mark.parametrize("seed", range(1000, 1140))
 def test_tiny_long(seed):
     fuzz(load_config("tiny"), seed, PROGRAMS_OF_A_DEVICE)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(560))
+def test_tiny_soak(part, seed):
+    fuzz(load_config("tiny"), [seed, part], PROGRAMS_OF_A_DEVICE)
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1000, 1150))
+@pytest.mark.parametrize("seed", range(1000, 1030))
 def test_tiny_broken_long(seed):
     seen = fuzz_broken(load_config("tiny"), seed, 2 * PROGRAMS_OF_A_DEVICE)
     assert PRECISE & set(seen)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(120))
+def test_tiny_broken_soak(part, seed):
+    seen = fuzz_broken(load_config("tiny"), [seed, part], 2 * PROGRAMS_OF_A_DEVICE)
+    assert PRECISE & set(seen)
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(5, 20))])
 @pytest.mark.parametrize("name", ["small", "base"])
 def test_larger(name, seed):
     cfg = load_config(name)
