@@ -58,6 +58,7 @@ def test_within(simulator, seed):
               parameters={"rounds": 1}, test_filter="random_mix/profile=3|memory_errors|rejected|stopping|pace")
 
 
+@pytest.mark.icarus_soak
 @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.nightly), pytest.param(4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", WITHIN)
 def test_within_long(name, rounds, simulator, seed):

@@ -113,9 +113,10 @@ def test_tiny_broken_soak(part, seed):
     assert PRECISE & set(seen)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", [*range(5), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(5, 20))])
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
 @pytest.mark.parametrize("name", ["small", "base"])
-def test_larger(name, seed):
+def test_larger(name, part, seed):
+    """Small memories: programs meet in the same places more often. As they ship: ``test_presets.py``."""
     cfg = load_config(name)
-    fuzz(cfg.replace(shared_memory_kib=32, factor_words=64), seed, PROGRAMS_OF_A_DEVICE)
+    fuzz(cfg.replace(shared_memory_kib=32, factor_words=64), [seed, part], PROGRAMS_OF_A_DEVICE)

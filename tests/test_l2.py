@@ -42,6 +42,7 @@ def test_level2_of_two_cores(simulator, seed):
               test_filter="random_traffic|pace")
 
 
+@pytest.mark.icarus_soak
 @pytest.mark.parametrize("epochs", [pytest.param(4, marks=pytest.mark.nightly), pytest.param(12, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_level2_long(name, epochs, simulator, seed):

@@ -46,6 +46,12 @@ def test_some(name, configuration, seed):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name, configuration", ALL)
 def test_all(name, configuration, seed):
+    run(name, configuration, UNITS[name].simulator, seed, UNITS[name].night)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name, configuration", [(name, configuration) for name, configuration in ALL if UNITS[name].night])
+def test_whole(name, configuration, seed):
     run(name, configuration, UNITS[name].simulator, seed)
 
 

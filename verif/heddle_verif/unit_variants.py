@@ -48,8 +48,9 @@ SCALED = {name: scaled(cfg) for name, cfg in PRESETS.items()}
 class Unit:
     """A unit as a core makes it, its bench, and the configurations that the bench runs.
 
-    ``make`` gets a configuration, ``parameters`` too; ``has`` says whether a preset has the unit. ``make nightly`` runs the whole bench
-    on all configurations, on ``simulator``; ``make test`` runs the tests of ``quick`` on those it names, on Icarus.
+    ``make`` gets a configuration, ``parameters`` too; ``has`` says whether a preset has the unit. ``make nightly`` runs the tests that
+    match ``night`` (None: all) on all configurations, on ``simulator``, and ``make soak`` all of them; ``make test`` runs those that match
+    ``quick``, by configuration, on Icarus.
     """
 
     make: Callable
@@ -58,6 +59,7 @@ class Unit:
     parameters: Callable = lambda cfg: {}
     has: Callable = lambda cfg: True
     simulator: str = "icarus"
+    night: str | None = None
     quick: dict = field(default_factory=dict)
 
 
@@ -75,7 +77,7 @@ UNITS = {
     "tokens": Unit(make=Tokens, bench="tokens", configurations=_scaled("tiny", "base", "resident64", "small"),
                    quick={"base": "finish=0.6/same=0.7|full_groups"}),
     "matrix_unit": Unit(make=MatrixUnit, bench="matrix", configurations=SCALED, simulator="verilator",
-                        quick={"base": "repeats"}),
+                        night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
     "lane": Unit(make=Lane, bench="lane", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
     "gather": Unit(make=Gather, bench="gather", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
