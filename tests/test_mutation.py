@@ -4,6 +4,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 from heddle.datapath.reduction_tree import ReductionTree
+from heddle_verif import sources
 from heddle_verif.mutants import differs, make_mutants
 from heddle_verif.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
 from heddle_verif.sources import source_texts
@@ -44,7 +45,9 @@ def test_key_of_a_unit(monkeypatch):
     names = dict(source_texts(["heddle_verif.bench.gather"]))
     assert "numpy" not in names and {
         "heddle_verif.bench.gather", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.derived"} <= names.keys()
-    monkeypatch.setattr("heddle_verif.sources._text", lambda name: "another text")
+    read = sources._text
+    changed = "heddle_verif.bench.reduction_tree"
+    monkeypatch.setattr(sources, "_text", lambda name: read(name) + "# changed" if name == changed else read(name))
     assert unit_key("reduction_tree", 3, 1) != before
 
 
