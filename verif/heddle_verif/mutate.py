@@ -62,6 +62,7 @@ class Target:
     simulator: str = "icarus"
     limit_s: float = 300
     count: int | None = None        # of mutants; None: as the command says
+    weight: int = 1                 # share of the time that is left
 
 
 def _variant(unit, configuration, make):
@@ -79,14 +80,14 @@ UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
     "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
     "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
-    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue", simulator="verilator",
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue", simulator="verilator", weight=4,
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
     "gather": Target(make=lambda: Gather(TINY), configuration=TINY, tests=GATHER_TESTS),
     "gather_ahead": Target(make=lambda: Gather(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
-    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
+    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
                                               "address_errors"))),
@@ -218,8 +219,9 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
         if before.get("key") == key and before.get("run") == most:
             results[name] = before | {"unchanged": True}
         else:
-            left = max(0, 60 * minutes - (time.monotonic() - started)) / (len(names) - number)
-            results[name] = mutate_unit(name, most, left, seed, report=report, jobs=jobs) | {"key": key, "unchanged": False}
+            left = max(0, 60 * minutes - (time.monotonic() - started))
+            share = left * UNITS[name].weight / sum(UNITS[other].weight for other in names[number:])
+            results[name] = mutate_unit(name, most, share, seed, report=report, jobs=jobs) | {"count": most, "key": key, "unchanged": False}
         report(row(name, results[name]))
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(stored_results(path) | results, indent=2) + "\n")
@@ -228,7 +230,7 @@ def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=prin
 
 def row(name, result):
     """A line of the table."""
-    return (f"{name:18} run {result['run']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
+    return (f"{name:18} run {result['run']:3} of {result['count']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
             f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {result['score']:.0%}  {result['seconds']} s"
             f"{'  unchanged' * result['unchanged']}")
 
