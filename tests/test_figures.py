@@ -11,17 +11,23 @@ from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, print
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = load_figures()
+# Rows without an expected value, which ``heddle bench check`` reports as different: ``--update`` stores one.
+NOT_MEASURED = set()
 README_ROWS = re.findall(r"^\| .* \| (.*) \| `heddle (.*)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
+def measured(command):
+    return all(figure.expected is not None for figure in command.figures)
+
+
 def test_form(tmp_path):
-    """Every figure was measured, at a commit; what is written is read again."""
+    """Figures were measured, at a commit, but for those that are said not to be; what is written is read again."""
     assert len(COMMANDS) > 10
     for command in COMMANDS:
         assert command.words[0] in ("bench", "synth") and "--json" not in command.words and (ROOT / command.page).is_file()
-        assert command.figures and command.commit and command.seconds > 0, command.command
-        for figure in command.figures:
-            assert figure.expected is not None and 0 <= figure.tolerance < 0.05, (command.command, figure)
+        assert command.figures and all(0 <= figure.tolerance < 0.05 for figure in command.figures), command.command
+        assert not measured(command) or command.commit and command.seconds > 0, command.command
+    assert {command.command for command in COMMANDS if not measured(command)} == NOT_MEASURED
     store_figures(COMMANDS, tmp_path / "figures.json")
     assert (tmp_path / "figures.json").read_text() == FIGURES.read_text()
 
@@ -31,16 +37,12 @@ def test_readme_rows_are_stored():
     assert len(README_ROWS) >= 8
     stored = {command.command: command for command in COMMANDS if command.page == "README.md"}
     for text, command in README_ROWS:
-        assert command in stored or command in MISSING, command
-        for figure in stored[command].figures if command in stored else ():
+        assert command in stored, command
+        for figure in stored[command].figures:
             assert figure.shown is None or figure.shown in text, (command, figure)
 
 
-# Rows that take longer than an hour to measure and have not been: synthesis and routing.
-MISSING = {"synth --target ecp5 --pnr"}
-
-
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: f"{command.page}: {command.command}")
+@pytest.mark.parametrize("command", filter(measured, COMMANDS), ids=lambda command: f"{command.page}: {command.command}")
 def test_pages_give_what_is_stored(command):
     page = (ROOT / command.page).read_text()
     for figure in command.figures:
