@@ -19,6 +19,10 @@ def pytest_generate_tests(metafunc):
 @pytest.hookimpl(tryfirst=True)     # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     for item in items:
+        if item.get_closest_marker("icarus_soak") and item.callspec.params.get("simulator") == "icarus":
+            item.add_marker("soak")
+        if item.get_closest_marker("soak"):
+            item.add_marker("nightly")      # what leaves nightly tests out leaves them out too
         if item.get_closest_marker("verilator_nightly") and item.callspec.params.get("simulator") == "verilator":
             item.add_marker("nightly")
 

@@ -67,11 +67,12 @@ def test_within_on_one_bus(seed):
               parameters={"rounds": 1}, test_filter="random_mix/profile=banks")
 
 
-@pytest.mark.nightly
+@pytest.mark.icarus_soak
+@pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.nightly), pytest.param(4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", WITHIN)
-def test_within_long(name, simulator, seed):
+def test_within_long(name, rounds, simulator, seed):
     run_bench(CopyUnit(WITHIN[name]), bench="heddle_verif.bench.copy_within", cfg=WITHIN[name], simulator=simulator, seed=seed,
-              parameters={"rounds": 4}, timeout_s=800)
+              parameters={"rounds": rounds}, timeout_s=800)
 
 
 SYSTEMS = {"tiny": CONFIGS["tiny"], "large": CONFIGS["large"], "far": FAR}

@@ -88,21 +88,35 @@ def test_tiny_broken(seed):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1000, 1700))
+@pytest.mark.parametrize("seed", range(1000, 1140))
 def test_tiny_long(seed):
     fuzz(load_config("tiny"), seed, PROGRAMS_OF_A_DEVICE)
 
 
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(560))
+def test_tiny_soak(part, seed):
+    fuzz(load_config("tiny"), [seed, part], PROGRAMS_OF_A_DEVICE)
+
+
 @pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1000, 1150))
+@pytest.mark.parametrize("seed", range(1000, 1030))
 def test_tiny_broken_long(seed):
     seen = fuzz_broken(load_config("tiny"), seed, 2 * PROGRAMS_OF_A_DEVICE)
     assert PRECISE & set(seen)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(120))
+def test_tiny_broken_soak(part, seed):
+    seen = fuzz_broken(load_config("tiny"), [seed, part], 2 * PROGRAMS_OF_A_DEVICE)
+    assert PRECISE & set(seen)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(20))
 @pytest.mark.parametrize("name", ["small", "base"])
-def test_larger(name, seed):
+def test_larger(name, part, seed):
+    """Small memories: programs meet in the same places more often. As they ship: ``test_presets.py``."""
     cfg = load_config(name)
-    fuzz(cfg.replace(shared_memory_kib=32, factor_words=64), seed, PROGRAMS_OF_A_DEVICE)
+    fuzz(cfg.replace(shared_memory_kib=32, factor_words=64), [seed, part], PROGRAMS_OF_A_DEVICE)

@@ -42,9 +42,10 @@ def test_level2_of_two_cores(simulator, seed):
               test_filter="random_traffic|pace")
 
 
-@pytest.mark.nightly
+@pytest.mark.icarus_soak
+@pytest.mark.parametrize("epochs", [pytest.param(4, marks=pytest.mark.nightly), pytest.param(12, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
-def test_level2_long(name, simulator, seed):
+def test_level2_long(name, epochs, simulator, seed):
     cfg = CONFIGURATIONS[name]
-    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 12},
+    run_bench(Level2(cfg), bench="heddle_verif.bench.level2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": epochs},
               timeout_s=800)

@@ -27,8 +27,9 @@ def hit_and_miss(stats):
     return stats.counters["level2_hits"], stats.counters["level2_misses"]
 
 
-@pytest.mark.parametrize("cfg, count", [(CFG, 30), pytest.param(CFG, 500, marks=pytest.mark.nightly),
-                                        pytest.param(INTEGERS, 100, marks=pytest.mark.nightly)], ids=["tiny", "long", "integers"])
+@pytest.mark.parametrize("cfg, count", [(CFG, 30), pytest.param(CFG, 150, marks=pytest.mark.nightly),
+                                        pytest.param(CFG, 500, marks=pytest.mark.soak),
+                                        pytest.param(INTEGERS, 50, marks=pytest.mark.nightly)], ids=["tiny", "long", "soak", "integers"])
 def test_reductions_of_tensors(cfg, count, seed):
     rng = np.random.default_rng(seed)
     cases = []
@@ -41,8 +42,9 @@ def test_reductions_of_tensors(cfg, count, seed):
     assert cfg.reduction_floats or ErrorCode.UNSUPPORTED in codes
 
 
-@pytest.mark.parametrize("cfg, rounds", [(CFG, 1), pytest.param(CFG, 20, marks=pytest.mark.nightly),
-                                         pytest.param(INTEGERS, 5, marks=pytest.mark.nightly)], ids=["tiny", "long", "integers"])
+@pytest.mark.parametrize("cfg, rounds", [(CFG, 1), pytest.param(CFG, 6, marks=pytest.mark.nightly),
+                                         pytest.param(CFG, 20, marks=pytest.mark.soak),
+                                         pytest.param(INTEGERS, 2, marks=pytest.mark.nightly)], ids=["tiny", "long", "soak", "integers"])
 def test_reductions_of_blocks(cfg, rounds, seed):
     """Every pair that is defined, and some that are not; from shared memory and within global memory."""
     rng = np.random.default_rng(seed)
@@ -70,7 +72,7 @@ def error_of(device, launch):
     return None
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [12, pytest.param(100, marks=pytest.mark.nightly), pytest.param(300, marks=pytest.mark.soak)])
 def test_copies_within(count, seed):
     """Chains of copies: each source lies behind its destination or before it."""
     rng = np.random.default_rng(seed)
@@ -204,7 +206,7 @@ def test_the_host_changes_memory_between_runs(hardware):
         assert hit_and_miss(stats) == (0, 4)
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.nightly), pytest.param(100, marks=pytest.mark.soak)])
 def test_random_programs(count, seed):
     fuzz(CFG, seed, count)
 

@@ -27,7 +27,7 @@ CONFIGS = {
 
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
                                               for name in ("plain", "far")),
-                                    *(pytest.param(name, marks=pytest.mark.nightly)
+                                    *(pytest.param(name, marks=[pytest.mark.nightly, pytest.mark.icarus_soak])
                                       for name in ("dot8", "dot16", "far_slots", "threads16"))])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]

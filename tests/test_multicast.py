@@ -137,8 +137,8 @@ def test_random_copies(cores, backend, seed):
                 check(device, rng, int(rng.integers(1, 16)))
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("part", range(3))
+@pytest.mark.parametrize("part", [pytest.param(0, marks=pytest.mark.nightly),
+                                  *(pytest.param(part, marks=pytest.mark.soak) for part in (1, 2))])
 @pytest.mark.parametrize("cores", CONFIGS)
 def test_random_copies_long(cores, part, seed):
     rng = np.random.default_rng([seed, part])

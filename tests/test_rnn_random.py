@@ -8,7 +8,6 @@ from heddle_verif.rnn_networks import random_sequences
 
 CFG = load_config("recurrent64").replace(name="recurrent64_differences", rnn_differences=True)
 TINY = load_config("tiny").replace(factor_words=512, shared_memory_kib=32)
-NETWORKS = 200
 
 
 def equal(results, wanted):
@@ -17,13 +16,13 @@ def equal(results, wanted):
         assert all(np.array_equal(result.states[name], golden.states[name]) for name in golden.states)
 
 
-@pytest.mark.nightly
-def test_networks(seed):
+@pytest.mark.parametrize("networks", [pytest.param(60, marks=pytest.mark.nightly), pytest.param(200, marks=pytest.mark.soak)])
+def test_networks(networks, seed):
     """Sizes 1 to 130, lengths 1 to 20, one to four threads, up to three networks at once, all layers and options: equal, bit by bit, and
     as many columns are left out."""
     rng, count = np.random.default_rng(seed), 0
     with Device(CFG, memory_bytes=1 << 20) as hardware, Device(CFG, "golden", memory_bytes=1 << 20) as golden:
-        while count < NETWORKS:
+        while count < networks:
             sequences = random_sequences(rng, CFG)
             wanted, expected = golden.run_tasks(sequences)
             results, stats = hardware.run_tasks(sequences)

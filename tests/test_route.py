@@ -200,7 +200,8 @@ def test_registers_of_few_lanes_or_others_are_not_copied(readers):
     assert copy_registers(netlist, [[0, 1, 2], [3, 4], [5, 6, 7]]) == 0 and len(netlist["modules"]["top"]["cells"]) == len(readers) + 1
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
+@pytest.mark.once
 @pytest.mark.timeout(5400)
 def test_whole_device_routes(capsys):
     assert main(["synth", "--config", "small", "--target", "ecp5", "--pnr", "--json", "--quiet"]) == 0

@@ -70,7 +70,7 @@ def legal(fields, request):
     return first_violation(fields, request, CFG.shared_bytes, CFG.axi_address_bits) is None
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [60, pytest.param(250, marks=pytest.mark.nightly), pytest.param(1000, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("store", [False, True])
 def test_legal_requests(store, count, seed):
     """Each does what the functional simulator does; all modes, ranks, swizzles and interleaves are among them."""
@@ -88,7 +88,7 @@ def test_legal_requests(store, count, seed):
     assert any(max(fields.steps) > 1 for fields in described) and any(min(request.coordinates) < 0 for _, request in cases) != store
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [60, pytest.param(100, marks=pytest.mark.nightly), pytest.param(300, marks=pytest.mark.soak)])
 def test_broken_requests(count, seed):
     """``count`` requests that break a rule: the same code, operand and dimension; what is legal all the same does the same."""
     rng, cases, illegal = np.random.default_rng(seed), [], 0

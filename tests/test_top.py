@@ -25,7 +25,7 @@ def test_icarus(seed):
     assert run("icarus", seed, ICARUS)["tests"] == 2
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
 def test_icarus_long(seed):
     run("icarus", seed)
 

@@ -14,7 +14,7 @@ from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In
 
-__all__ = ["Once", "convert_with_types"]
+__all__ = ["Once", "collect_types", "convert_with_types"]
 
 _types = ContextVar("heddle_types", default=None)
 
@@ -106,7 +106,8 @@ def _convert(component, name):
 
 
 @contextmanager
-def _collect_types():
+def collect_types():
+    """While it is open, ``Once`` elaborates each type a single time, as in emission; yields the types by name."""
     types = {}
     token = _types.set(types)
     try:
@@ -132,7 +133,7 @@ def convert_with_types(component, name):
 
     Raises ``ValueError`` when ``name`` is also the name of a type.
     """
-    with _no_garbage_collection(), _collect_types() as types:
+    with _no_garbage_collection(), collect_types() as types:
         text = _convert(component, name)
     if name in types:
         raise ValueError(f"name must differ from the type names of its instances, not {name!r}")

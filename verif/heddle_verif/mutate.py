@@ -1,8 +1,9 @@
 """Mutation testing: how many broken versions of a unit its bench notices.
 
-``python -m heddle_verif.mutate [--count N] [--seconds S] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it,
+``python -m heddle_verif.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it,
 runs the bench on each mutant, up to its first test that fails, and prints a table; survivors are listed with their place in the source
-after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. Survivors that are understood are in
+after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. A unit that is there, all of its mutants run, with
+the same Verilog, bench and choice of mutants, is not run again: its row says ``unchanged``. Survivors that are understood are in
 ``verif/mutation_waivers.toml``.
 """
 
@@ -15,28 +16,33 @@ import time
 import tomllib
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from amaranth.hdl import UnusedElaboratable
 from heddle import load_config
 from heddle.datapath.lane import Lane
 from heddle.datapath.reduction_tree import ReductionTree
+from heddle.emit import emit_verilog
 from heddle.front.tokens import Tokens
 from heddle.front.unit import FrontEnd
 from heddle.thread.gather import Gather
 from heddle.thread.unit import ThreadUnit
-from heddle_sim.build_cache import build_directory
+from heddle_sim.build_cache import build_directory, content_key
 from heddle_sim.harness import BenchFailure, run_bench
 
 from .bench import replay_queue
 from .mutants import SELECT, differs, make_mutants
+from .sources import source_texts
+from .unit_variants import SCALED
 
-__all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "waivers"]
+__all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "run_units", "unit_key", "waivers"]
 
 ROOT = Path(__file__).resolve().parents[2]
 WAIVERS = ROOT / "verif" / "mutation_waivers.toml"
 SEED = 1
+VARIANT_COUNT = 30
+MINUTES = 40                    # of all units together
 SLOWER, SLACK_S = 4, 30         # a mutant whose tests take longer than so many times those of the unit, and seconds, hangs
 
 
@@ -55,6 +61,13 @@ class Target:
     modules: str = "*"
     simulator: str = "icarus"
     limit_s: float = 300
+    count: int | None = None        # of mutants; None: as the command says
+    weight: int = 1                 # share of the time that is left
+
+
+def _variant(unit, configuration, make):
+    """The unit as a preset builds it, with the tests of another one."""
+    return replace(unit, make=make, configuration=configuration, count=VARIANT_COUNT)
 
 
 TINY = load_config("tiny")
@@ -67,17 +80,27 @@ UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
     "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
     "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
-    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue", simulator="verilator",
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue", simulator="verilator", weight=4,
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
     "gather": Target(make=lambda: Gather(TINY), configuration=TINY, tests=GATHER_TESTS),
     "gather_ahead": Target(make=lambda: Gather(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
-    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator",
+    "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
                                               "address_errors"))),
+}
+# The default preset, scaled down: without ``issue_ahead`` and ``far_registers``, 8 multipliers a lane, a bus of two banks.
+BASE = SCALED["base"]
+PLAIN_BASE = BASE.replace(rnn=False)
+UNITS |= {
+    "lane_base": _variant(UNITS["lane"], PLAIN_BASE, lambda: Lane(PLAIN_BASE)),
+    "tokens_base": _variant(UNITS["tokens"], BASE, lambda: Tokens(BASE)),
+    "gather_base": _variant(UNITS["gather"], BASE, lambda: Gather(BASE)),
+    "issue_base": _variant(UNITS["issue"], BASE, lambda: FrontEnd(BASE)),
+    "global_access_base": _variant(UNITS["global_access"], BASE, lambda: ThreadUnit(BASE)),
 }
 
 
@@ -108,6 +131,14 @@ def _place(file, text):
     if len(lines) != 1:
         raise ValueError(f"text of a waiver must be in one line of {file}, not in {len(lines)}: {text}")
     return f"{file}:{lines[0]}"
+
+
+def unit_key(name, count, seed):
+    """Changes when the unit, its benches with all that they import, the choice of mutants or a waiver does."""
+    target = UNITS[name]
+    benches = sorted({f"heddle_verif.bench.{bench}" for bench, _ in target.tests})
+    return content_key(emit_verilog(target.make(), "unit"), source_texts([*benches, "heddle_verif.mutants"]), target.tests, target.modules,
+                       target.parameters, target.simulator, count, seed, waivers(name))
 
 
 def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print, jobs=1):
@@ -168,28 +199,58 @@ def _killed(name, target, verilog, number, tests, limit_s):
     return False
 
 
+def stored_results(path):
+    """Results of earlier runs by unit; none where there is no such file, or half of one."""
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def run_units(names, count, minutes, seed=SEED, jobs=1, again=False, report=print):
+    """Mutate units one after the other, each in its share of what is left of the time; returns results by unit, with ``unchanged``."""
+    path, started, results = build_directory() / "mutation.json", time.monotonic(), {}
+    known = {} if again else stored_results(path)
+    for number, name in enumerate(names):
+        most = UNITS[name].count or count
+        key = unit_key(name, most, seed)
+        before = known.get(name, {})
+        if before.get("key") == key and before.get("run") == most:
+            results[name] = before | {"unchanged": True}
+        else:
+            left = max(0, 60 * minutes - (time.monotonic() - started))
+            share = left * UNITS[name].weight / sum(UNITS[other].weight for other in names[number:])
+            results[name] = mutate_unit(name, most, share, seed, report=report, jobs=jobs) | {"count": most, "key": key, "unchanged": False}
+        report(row(name, results[name]))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(stored_results(path) | results, indent=2) + "\n")
+    return results
+
+
+def row(name, result):
+    """A line of the table."""
+    return (f"{name:18} run {result['run']:3} of {result['count']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
+            f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {result['score']:.0%}  {result['seconds']} s"
+            f"{'  unchanged' * result['unchanged']}")
+
+
 def main(arguments=None):
     """Print the table of the units named (all without a name)."""
     parser = argparse.ArgumentParser(prog="python -m heddle_verif.mutate", description=__doc__.splitlines()[0])
     parser.add_argument("unit", nargs="*", help=f"one of {', '.join(UNITS)}; all without one")
-    parser.add_argument("--count", type=int, default=60, help="mutants of a unit")
-    parser.add_argument("--seconds", type=float, default=600, help="time limit of a unit")
+    parser.add_argument("--count", type=int, default=60, help=f"mutants of a unit ({VARIANT_COUNT} of those that end with _base)")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="time limit of all units; what is left is shared by those to come")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="mutants at a time (default: one for each processor)")
     parser.add_argument("--seed", type=int, default=SEED, help="of the choice of mutants")
+    parser.add_argument("--again", action="store_true", help="units that have not changed too")
     options = parser.parse_args(arguments)
     unknown = set(options.unit) - UNITS.keys()
     if unknown:
         parser.error(f"unit must be one of {', '.join(UNITS)}, not {', '.join(sorted(unknown))}")
     warnings.simplefilter("ignore", UnusedElaboratable)     # components asked for their ports only
-    results = {}
-    for name in options.unit or UNITS:
-        results[name] = result = mutate_unit(name, options.count, options.seconds, options.seed, jobs=options.jobs)
-        print(f"{name:16} run {result['run']:3}  killed {result['killed']:3}  equivalent {result['equivalent']:2}  "
-              f"waived {result['waived']:2}  survive {len(result['survivors']):2}  score {result['score']:.0%}  {result['seconds']} s",
-              flush=True)
-    path = build_directory() / "mutation.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=2) + "\n")
+    run_units(options.unit or list(UNITS), options.count, options.minutes, options.seed, options.jobs, options.again,
+              report=lambda line: print(line, flush=True))
     return 0
 
 

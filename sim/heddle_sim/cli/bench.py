@@ -12,6 +12,7 @@ heddle bench gather                a tile read by all threads from a plain and a
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
 heddle bench simspeed              cycles per second of the device, and of cocotb as our benches build it, on the same program
+heddle bench check                 every figure of README and the pages again, compared with what is stored; --synth: areas and clocks too
 """
 
 import contextlib
@@ -20,6 +21,7 @@ import sys
 from pathlib import Path
 
 from ..rnn.plan_svg import plan_svg
+from .bench_check import add_check, run_check
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
 from .bench_copy import block_rows, copy_rows, print_copy
 from .bench_elaborate import elaborate_row
@@ -86,6 +88,7 @@ def add_arguments(parser):
     transpose.add_argument("--seed", type=seed, default=0, help="of the operands and of the memory (default 0)")
     transpose.add_argument("--no-check", action="store_true", help="do not compare with numpy")
     add_device(transpose)
+    add_check(what)
     elaborate = what.add_parser("elaborate", help="time of generation")
     elaborate.add_argument("--unit", default="heddle", help="a unit alone (see heddle show units)")
     simspeed = what.add_parser("simspeed", help="speed of simulation")
@@ -98,8 +101,8 @@ def add_arguments(parser):
 
 
 def execute(options):
-    if options.what == "rnn-plan":
-        _rnn_plan(options)
+    if options.what in ("rnn-plan", "check"):
+        (_rnn_plan if options.what == "rnn-plan" else run_check)(options)
         return
     cfg = configuration(options)
     verbs = {"gemm": _gemm, "merge": _merge, "copy": _copy, "conv": _conv, "rnn": run_rnn, "gather": _gather, "transpose": _transpose,

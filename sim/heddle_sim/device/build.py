@@ -139,7 +139,8 @@ def _build(verilog, cfg, directory, library, progress):
     ports = [f"-DAXI_FIRST={prefixes[0]}", "-DAXI_PORTS=" + " ".join(f"AXI_PORT({prefix})" for prefix in prefixes)]
     own = [*flags, f"-DAXI_BYTES={cfg.axi_bytes}", *ports, f"-I{generated}", f"-I{CPP}"]
     runtime = _runtime_sources(root, generated)
-    sources = [*sorted(generated.glob("*.cpp"), key=lambda path: -path.stat().st_size), CPP / "harness.cpp"]
+    # Of a function that several objects have the linker takes the first one: no function that is not optimised comes before one that is.
+    sources = [*sorted(generated.glob("*.cpp"), key=lambda path: (_once(path), -path.stat().st_size)), CPP / "harness.cpp"]
     header = generated / "Vheddle__pch.h"
     progress.stage(f"compile {cfg.name}", len(sources) + len(runtime))
     _call([_compiler(), *own, "-x", "c++-header", header, "-o", f"{header}.gch"], directory, "the C++ compiler")
@@ -147,6 +148,8 @@ def _build(verilog, cfg, directory, library, progress):
     def compile_one(source):
         target = directory / f"{source.stem}.o"
         include = ["-include", header] if source.parent == generated else []
+        if _once(source):
+            include += ["-include", CPP / "once.hpp"]
         _call([_compiler(), *own, *include, "-c", source, "-o", target], directory, "the C++ compiler")
         progress.step()
         return target
@@ -157,6 +160,11 @@ def _build(verilog, cfg, directory, library, progress):
         _call([_compiler(), *objects, *runtime_objects, "-o", library, *LINKER_FLAGS], directory, "the linker")
     for path in [*objects, Path(f"{header}.gch")]:
         path.unlink()
+
+
+def _once(source):
+    """What Verilator keeps apart because it runs once."""
+    return source.stem.endswith("__Slow")
 
 
 def _includes(root):

@@ -102,7 +102,7 @@ async def kernel(dut):
     """The programs of the matrix product; three shapes."""
     bench = await prepared(dut, "bursty", 0.3)
     for m, n, k in ((7, 9, 15), (17, 20, 40), (33, 20, 40)):
-        launch = plan(bench.cfg, m, n, k, 0, 0x4000, 0x8000, True, False)
+        launch = plan(bench.cfg, m * bench.cfg.cores, n, k, 0, 0x4000, 0x8000, True, False)     # this core's part of the rows
         await bench.load(launch.program)
         await bench.set_uniform(launch.uniform)
         await bench.run()

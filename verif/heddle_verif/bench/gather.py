@@ -273,7 +273,7 @@ async def random_operations(dut, offer, hold, grant):
 async def reset_under_way(dut):
     """A reset forgets everything that was asked."""
     bench = GatherBench(dut, grant=0.5)
-    for _ in range(60):
+    for _ in range(120):
         await bench.start()
         await bench.run(bench.operation(), bench.random.randint(1, 8))
     await bench.start()

@@ -1,0 +1,115 @@
+"""``heddle bench check``: the stored figures, the pages that give them, and that a wrong figure is noticed."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from heddle_sim.cli import main
+from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, printed_value, store_figures
+
+ROOT = Path(__file__).resolve().parents[1]
+COMMANDS = load_figures()
+# Rows without an expected value, which ``heddle bench check`` reports as different: ``--update`` stores one.
+NOT_MEASURED = set()
+README_ROWS = re.findall(r"^\| .* \| (.*) \| `heddle (.*)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
+
+
+def measured(command):
+    return all(figure.expected is not None for figure in command.figures)
+
+
+def test_form(tmp_path):
+    """Figures were measured, at a commit, but for those that are said not to be; what is written is read again."""
+    assert len(COMMANDS) > 10
+    for command in COMMANDS:
+        assert command.words[0] in ("bench", "synth") and "--json" not in command.words and (ROOT / command.page).is_file()
+        assert command.figures and all(0 <= figure.tolerance < 0.05 for figure in command.figures), command.command
+        assert not measured(command) or command.commit and command.seconds > 0, command.command
+    assert {command.command for command in COMMANDS if not measured(command)} == NOT_MEASURED
+    store_figures(COMMANDS, tmp_path / "figures.json")
+    assert (tmp_path / "figures.json").read_text() == FIGURES.read_text()
+
+
+def test_readme_rows_are_stored():
+    """Each row of README's table of figures has stored ones, by its command, and its numbers are among them."""
+    assert len(README_ROWS) >= 8
+    stored = {command.command: command for command in COMMANDS if command.page == "README.md"}
+    for text, command in README_ROWS:
+        assert command in stored, command
+        for figure in stored[command].figures:
+            assert figure.shown is None or figure.shown in text, (command, figure)
+
+
+@pytest.mark.parametrize("command", filter(measured, COMMANDS), ids=lambda command: f"{command.page}: {command.command}")
+def test_pages_give_what_is_stored(command):
+    page = (ROOT / command.page).read_text()
+    for figure in command.figures:
+        if figure.shown is not None:
+            assert re.search(rf"(?<![\d,.]){re.escape(figure.shown)}", page), f"{command.page} does not say {figure.shown}"
+            assert figure.agrees_with_page(), f"{command.page} says {figure.shown}, {figure.expected} is stored ({command.command})"
+
+
+def check(path, figures, capsys, *options):
+    """Exit code, output and the file afterwards; a product on the smallest configuration."""
+    command = "bench gemm --config tiny --simulator golden --m 9 --n 5 --k 7"
+    store_figures([Command("README.md", command, None, None, figures)], path)
+    code = main(["bench", "check", "--figures", str(path), *options])
+    return code, capsys.readouterr(), load_figures(path)[0]
+
+
+def test_a_right_figure_passes_and_a_wrong_one_fails(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    right, wrong = Figure({"m": 9}, "macs", 315), Figure({"m": 9}, "macs", 316)
+    near = Figure({"m": 9}, "macs", 316, tolerance=0.01)
+    code, said, _ = check(path, [right, near], capsys)
+    assert code == 0 and [line.split()[0] for line in said.out.splitlines()] == ["ok", "ok"] and "315, expected 315" in said.out
+    code, said, _ = check(path, [right, wrong], capsys)
+    assert code == 1 and [line.split()[0] for line in said.out.splitlines()] == ["ok", "DIFFER"]
+    assert said.err == "heddle bench: error: 1 of 2 figures differ from the stored ones or were not measured\n"
+
+
+def test_update_stores_what_was_measured(tmp_path, capsys):
+    code, _, command = check(tmp_path / "figures.json", [Figure({}, "macs", None)], capsys, "--update")
+    assert code == 0 and command.figures[0].expected == 315 and command.seconds > 0
+
+
+def test_what_was_not_measured_differs(tmp_path, capsys):
+    """No such row, no such field, a field without a value, nothing stored; a wrong value, as JSON."""
+    figures = [Figure({"m": 10}, "macs", 315), Figure({}, "no_such_field", 1), Figure({}, "cycles", 1), Figure({}, "macs", None),
+               Figure({}, "macs", 316)]
+    code, said, _ = check(tmp_path / "figures.json", figures, capsys, "--json")
+    found = json.loads(said.out)["figures"]
+    assert code == 1 and [(each["measured"], each["agrees"]) for each in found] == [(None, False)] * 3 + [(315, False)] * 2
+    assert found[0]["error"] == "no such row"
+
+
+def test_a_command_that_fails_differs(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    store_figures([Command("README.md", "bench gemm --config nothing", None, None, [Figure({}, "macs", 1)])], path)
+    assert main(["bench", "check", "--figures", str(path)]) == 1 and "configuration must be one of" in capsys.readouterr().out
+
+
+def test_synthesis_only_when_asked_for(tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    store_figures([Command("README.md", "synth --unit nothing", None, None, [Figure({}, "lut", 1)])], path)
+    assert main(["bench", "check", "--figures", str(path)]) == 2
+    assert main(["bench", "check", "--figures", str(path), "--synth"]) == 1 and "DIFFER" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("text", ["{", "[{}]", '[{"page": 1, "figures": [{"what": 2}]}]'])
+def test_wrong_files(text, tmp_path, capsys):
+    path = tmp_path / "figures.json"
+    path.write_text(text)
+    assert main(["bench", "check", "--figures", str(path)]) == 2
+    assert "figures must be a list of commands" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text, value, step", [("1,774", 1774, 1), ("98.4 %", 0.984, 0.001), ("512.1", 512.1, 0.1), ("1.000", 1, 0.001)])
+def test_printed_values(text, value, step):
+    assert printed_value(text) == pytest.approx((value, step))
+
+
+def test_commands_are_of_the_command_line():
+    assert all(shlex.join(command.words) == command.command for command in COMMANDS)

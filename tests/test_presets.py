@@ -1,0 +1,117 @@
+"""Every preset as it ships, whole, on the generated hardware: products, copies, a recurrent layer, convolutions, random programs."""
+
+import numpy as np
+import pytest
+from heddle import load_config
+from heddle.config import preset_names
+from heddle_sim import Device
+from heddle_sim.device.simulation import MemorySettings
+from heddle_sim.golden.convolution import convolution
+
+from .test_fuzz import fuzz
+
+QUICK = ("tiny", "base", "small", "resident64", "recurrent64")      # the others take minutes to build
+MEMORY_BYTES = 1 << 20
+PROGRAMS = 20
+
+
+@pytest.fixture(scope="module", params=[pytest.param(name, marks=[] if name in QUICK else pytest.mark.nightly) for name in preset_names()])
+def preset(request):
+    """The hardware of a preset and its functional simulator; no parameter is changed, and the build is shared by all tests."""
+    settings = MemorySettings(latency=40, jitter=30, stall=0.1, interleave=True, seed=3)
+    with (Device(request.param, memory_bytes=MEMORY_BYTES, memory_settings=settings) as hardware,
+          Device(request.param, "golden", memory_bytes=MEMORY_BYTES) as golden):
+        assert hardware.cfg == load_config(request.param)
+        yield hardware, golden
+
+
+def random_integers(rng, shape, dtype):
+    limits = np.iinfo(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape, dtype)
+
+
+def check_products(device, rng):
+    """Ragged products of every pair of types, with B in columns and in rows, and few rows, for which merges are chosen."""
+    types = [(np.int8, np.uint8)] + [(np.int16, np.uint16)] * device.cfg.mm16
+    compared = 0
+    for pair in types:
+        for a_type in pair:
+            for b_type in pair:
+                for layout in ("nk", "kn")[:1 + device.cfg.transpose]:
+                    m, n, k = (int(size) for size in rng.integers(1, 90, 3))
+                    for rows in (m, 3):
+                        a, b = random_integers(rng, (rows, k), a_type), random_integers(rng, (k, n), b_type)
+                        c, stats = device.matmul(a, b, b_layout=layout)
+                        expected = (a.astype(np.int64) @ b.astype(np.int64)).astype(np.int32)
+                        assert np.array_equal(c, expected), f"{a.dtype} {a.shape} x {b.dtype} {b.shape} {layout}"
+                        assert sum(stats.breakdown.values()) == stats.cycles > 0
+                        compared += 1
+    assert compared == 8 * len(types) * (1 + device.cfg.transpose)
+
+
+def check_copies(device, rng):
+    """A block to shared memory and back; where there are tensors a box that reaches over the edge, and its store."""
+    array = random_integers(rng, (1040,), np.uint8)
+    image, _ = device.copy_block(array)
+    assert np.array_equal(image, array)
+    stored, _ = device.store_block(image[::-1].copy(), array)
+    assert np.array_equal(stored, array[::-1])
+    if not device.cfg.tensors:
+        return
+    array = random_integers(rng, (5, 9, 64), np.int8)
+    box, coords = (3, 4, 32), (3, 7, 48)
+    image, _ = device.copy_tensor(array, box=box, coords=coords)
+    expected = np.zeros(box, np.int8)
+    expected[:2, :2, :16] = array[3:, 7:, 48:]
+    assert np.array_equal(image.view(np.int8).reshape(box), expected)
+    stored, _ = device.store_tensor(image, np.zeros_like(array), box=box, coords=coords)
+    expected = np.zeros_like(array)
+    expected[3:, 7:, 48:] = array[3:, 7:, 48:]
+    assert np.array_equal(stored, expected)
+
+
+def check_layer(hardware, golden, rng):
+    """An LSTM of two sequences of different lengths: bits of the functional simulator."""
+    hidden, inputs, steps = 6, 5, 3     # the weights fit the factor registers of every preset
+    operands = [rng.standard_normal((steps, 2, inputs)).astype(np.float32),
+                *(rng.uniform(-0.5, 0.5, (1, 4 * hidden, columns)).astype(np.float32) for columns in (inputs, hidden)),
+                rng.uniform(-0.5, 0.5, (1, 8 * hidden)).astype(np.float32), np.array([3, 2], np.int32)]
+    (found, stats), (expected, _) = (device.lstm(*operands) for device in (hardware, golden))
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    assert np.abs(found[0]).max() > 0.01 and stats.cycles > 0
+
+
+def test_smoke(preset):
+    hardware, golden = preset
+    rng = np.random.default_rng(25)
+    check_products(hardware, rng)
+    check_copies(hardware, rng)
+    if hardware.cfg.rnn:
+        check_layer(hardware, golden, rng)
+
+
+@pytest.mark.nightly
+def test_convolutions(preset):
+    """Ragged convolutions; without tensors they are refused by name."""
+    device, rng = preset[0], np.random.default_rng(26)
+    cases = [((2, 9, 7, 16), (5, 3, 3, 16), 1, 1), ((1, 8, 8, 3), (7, 5, 5, 3), 2, 2), ((1, 6, 5, 200), (37, 1, 1, 200), 0, 1),
+             ((3, 20, 16), (12, 3, 16), 1, 2)]
+    for x_shape, w_shape, pads, strides in cases:
+        x, w = (random_integers(rng, shape, np.int8) for shape in (x_shape, w_shape))
+        if not device.cfg.tensors:
+            with pytest.raises(ValueError, match="tensors"):
+                device.conv(x, w, pads=pads, strides=strides)
+            continue
+        y, stats = device.conv(x, w, pads=pads, strides=strides)
+        spatial = len(x_shape) - 2
+        expected = convolution(x, w, ((pads, pads),) * spatial, (strides,) * spatial, (1,) * spatial)
+        assert np.array_equal(y, expected) and stats.cycles > 0
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", preset_names())
+def test_random_programs(name):
+    """Two devices after each other, each with a memory of its own behaviour."""
+    cfg = load_config(name)
+    for seed in range(2):
+        fuzz(cfg, seed, PROGRAMS // 2)

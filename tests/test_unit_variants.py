@@ -1,0 +1,63 @@
+"""Each unit in every variant that a preset builds has a bench: derived from ``configs/``, by what elaboration reads of a configuration."""
+
+import pytest
+from heddle_sim.harness import run_bench
+from heddle_verif import unit_variants
+from heddle_verif.traced import kind, read_while_elaborated, structure
+from heddle_verif.unit_variants import PRESETS, SCALED, UNITS, missing_variants
+
+QUICK = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.quick]
+ALL = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.configurations]
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_every_variant_of_a_preset_has_a_bench(name):
+    assert missing_variants(name) == {}
+
+
+def test_a_variant_without_a_bench_is_found(monkeypatch):
+    """The default preset without its bench of the front end, which differs from that of ``tiny`` in more than sizes."""
+    unit = UNITS["tokens"]
+    monkeypatch.setitem(UNITS, "tokens", unit_variants.Unit(make=unit.make, bench=unit.bench, configurations={"tiny": SCALED["tiny"]}))
+    missing = missing_variants("tokens")
+    assert missing["base"] == ["issue_ahead"] and "far_registers" in missing["small"] and "tiny" not in missing
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_scaling_changes_sizes_only(name):
+    """Everything but sizes stays: a bench of the scaled preset runs the structure that ships."""
+    for unit in ("front_end", "tokens", "gather", "copy_unit", "axi_master"):
+        names = read_while_elaborated(UNITS[unit].make, SCALED[name])
+        assert len(names) > 1 and structure(PRESETS[name], names) == structure(SCALED[name], names)
+
+
+def test_every_parameter_has_a_class():
+    """A parameter that a unit begins to read must be said to be a size, or what of it decides."""
+    with pytest.raises(KeyError, match="cores_of_another_kind"):
+        kind(type("Other", (), {"cores_of_another_kind": 3})(), "cores_of_another_kind")
+
+
+@pytest.mark.parametrize("name, configuration", QUICK)
+def test_some(name, configuration, seed):
+    """The default preset's variants of the units that decide when an instruction begins."""
+    run(name, configuration, "icarus", seed, UNITS[name].quick[configuration])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name, configuration", ALL)
+def test_all(name, configuration, seed):
+    run(name, configuration, UNITS[name].simulator, seed, UNITS[name].night)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name, configuration", [(name, configuration) for name, configuration in ALL if UNITS[name].night])
+def test_whole(name, configuration, seed):
+    run(name, configuration, UNITS[name].simulator, seed)
+
+
+def run(name, configuration, simulator, seed, tests=None):
+    unit = UNITS[name]
+    cfg = unit.configurations[configuration]
+    summary = run_bench(unit.make(cfg), bench=f"heddle_verif.bench.{unit.bench}", cfg=cfg, simulator=simulator, seed=seed,
+                        parameters=unit.parameters(cfg), test_filter=tests, timeout_s=800)
+    assert summary["tests"] > 0

@@ -1,0 +1,135 @@
+"""Units with the configurations that their benches run: the tests parametrize from this table, and it is compared with the presets."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+
+from heddle import load_config
+from heddle.config import preset_names
+from heddle.datapath.lane import Lane
+from heddle.front.tokens import Tokens
+from heddle.front.unit import FrontEnd
+from heddle.matrix.unit import MatrixUnit
+from heddle.memory.arbiter import GlobalArbiter
+from heddle.memory.axi_master import AxiMaster
+from heddle.memory.barriers import Barriers
+from heddle.memory.l2 import Level2
+from heddle.memory.multicast import MulticastNetwork
+from heddle.memory.reduce import Reducer
+from heddle.memory.shared_memory import SharedMemory
+from heddle.rnn.tail import Tail
+from heddle.thread.gather import Gather
+from heddle.thread.unit import ThreadUnit
+from heddle.tmau.unit import CopyUnit
+
+from .control_system import ControlSystem
+from .engine_system import EngineSystem
+from .traced import kind, read_while_elaborated, structure
+
+__all__ = ["PRESETS", "SCALED", "UNITS", "Unit", "missing_variants", "scaled"]
+
+
+def scaled(cfg):
+    """A preset with small memories and few lanes: the same structure of every unit, but for its sizes."""
+    changes = {"threads": max(cfg.thread_slots, min(cfg.threads, 16)),
+               "shared_memory_kib": min(cfg.shared_memory_kib, 16),
+               "factor_words": 64, "instruction_words": 512, "axi_address_bits": 17, "rnn_elements": 1024, "rnn_tap_registers": 16,
+               "rnn_records": 32}
+    if cfg.l2_kib:
+        changes["l2_kib"] = 4 * cfg.cores
+    return cfg.replace(name=f"{cfg.name}_scaled", **changes)
+
+
+PRESETS = {name: load_config(name) for name in preset_names()}
+SCALED = {name: scaled(cfg) for name, cfg in PRESETS.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unit:
+    """A unit as a core makes it, its bench, and the configurations that the bench runs.
+
+    ``make`` gets a configuration, ``parameters`` too; ``has`` says whether a preset has the unit. ``make nightly`` runs the tests that
+    match ``night`` (None: all) on all configurations, on ``simulator``, and ``make soak`` all of them; ``make test`` runs those that match
+    ``quick``, by configuration, on Icarus.
+    """
+
+    make: Callable
+    bench: str
+    configurations: dict
+    parameters: Callable = lambda cfg: {}
+    has: Callable = lambda cfg: True
+    simulator: str = "icarus"
+    night: str | None = None
+    quick: dict = field(default_factory=dict)
+
+
+def _scaled(*names):
+    return {name: SCALED[name] for name in names}
+
+
+def _shared_memory(cfg):
+    return SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)
+
+
+UNITS = {
+    "front_end": Unit(make=FrontEnd, bench="front", configurations=SCALED, simulator="verilator",
+                      quick={"base": "random_programs/pause=1/finish=0.5|throughput|masks|barriers"}),
+    "tokens": Unit(make=Tokens, bench="tokens", configurations=_scaled("tiny", "base", "resident64", "small"),
+                   quick={"base": "finish=0.6/same=0.7|full_groups"}),
+    "matrix_unit": Unit(make=MatrixUnit, bench="matrix", configurations=SCALED, simulator="verilator",
+                        night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
+    "lane": Unit(make=Lane, bench="lane", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
+    "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
+    "gather": Unit(make=Gather, bench="gather", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
+    "copy_unit": Unit(make=CopyUnit, bench="copy", simulator="verilator",
+                      configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
+    "tensor_copies": Unit(make=CopyUnit, bench="tensor_copies", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
+                          parameters=lambda cfg: {"legal": 100, "illegal": 30}, has=lambda cfg: cfg.tensors, simulator="verilator"),
+    "copies_within": Unit(make=CopyUnit, bench="copy_within", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
+                          parameters=lambda cfg: {"rounds": 1}, has=lambda cfg: cfg.copy_within, simulator="verilator"),
+    "shared_memory": Unit(make=_shared_memory, bench="shared_memory", configurations=_scaled("tiny", "quad", "small", "small_all"),
+                          parameters=lambda cfg: {"readers": 3 + cfg.rnn, "writers": 2 + cfg.rnn}),
+    "barriers": Unit(make=Barriers, bench="barriers", configurations=_scaled("tiny", "small")),
+    "arbiter": Unit(make=GlobalArbiter, bench="arbiter", configurations=_scaled("tiny", "base", "small", "small_all")),
+    "axi_master": Unit(make=AxiMaster, bench="axi_master", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
+    "level2": Unit(make=Level2, bench="level2", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
+                   parameters=lambda cfg: {"epochs": 1}, has=lambda cfg: cfg.l2_kib > 0, simulator="verilator"),
+    "reducer": Unit(make=Reducer, bench="reduce", configurations=_scaled("tiny", "base", "small_all"),
+                    parameters=lambda cfg: {"beats": 1500}, has=lambda cfg: cfg.reductions),
+    "multicast": Unit(make=MulticastNetwork, bench="multicast", configurations=_scaled("quad"), has=lambda cfg: cfg.multicast),
+    "engine": Unit(make=EngineSystem, bench="rnn_engine", configurations=_scaled("tiny", "base", "large", "recurrent64", "small_all"),
+                   has=lambda cfg: cfg.rnn, simulator="verilator"),
+    "engine_lanes": Unit(make=MatrixUnit, bench="engine_lanes", configurations=_scaled("tiny", "base", "large", "recurrent64", "small_all"),
+                         has=lambda cfg: cfg.rnn, simulator="verilator"),
+    "tail": Unit(make=Tail, bench="rnn_tail", configurations=_scaled("tiny", "base", "small_all"),
+                 parameters=lambda cfg: {"tables": 3, "jobs": 11}, has=lambda cfg: cfg.rnn),
+    "control": Unit(make=ControlSystem, bench="control",
+                    configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
+}
+
+
+@cache
+def _names(make, preset):
+    few = {name: 6 if getattr(SCALED[preset], name) % 3 == 0 else 4 for name in ("axi_reads", "axi_writes")}    # the same, but small
+    return read_while_elaborated(make, SCALED[preset].replace(**few))
+
+
+def missing_variants(name):
+    """Presets whose variant of a unit no configuration of its bench has, with the parameters in which the nearest one differs.
+
+    A variant is what decides the structure of the unit: see ``traced``.
+    """
+    unit, read, missing = UNITS[name], [], {}
+    for preset, cfg in PRESETS.items():
+        if not unit.has(cfg):
+            continue
+        # Elaboration that reads equal values goes the same way: one preset tells which parameters matter for all that are equal in these.
+        names = next((names for names, wanted in read if structure(cfg, names) == wanted), None)
+        if names is None:
+            names = _names(unit.make, preset)
+            read.append((names, structure(SCALED[preset], names)))
+        wanted = structure(cfg, names)
+        found = [{key for key, value in wanted.items() if kind(other, key) != value} for other in unit.configurations.values()]
+        if all(found):
+            missing[preset] = sorted(min(found, key=len))
+    return missing
