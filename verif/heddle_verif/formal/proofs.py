@@ -61,7 +61,7 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="tensor_extent", make=ExtentSpec, says="a tensor that passes has no element behind memory, whatever overflows", bounded=5,
           cover=8, unbounded="pdr"),
     Proof(name="tensor_range", make=RequestRangeSpec, says="requests stay in a tensor that ends in memory; nothing wraps", bounded=7,
-          cover=7, unbounded="no"),
+          cover=7, unbounded="no", nightly=True, limit_s=800),
     Proof(name="slot_ring", make=SlotRingSpec, says="every transfer completes, once, in order, after its last answer", bounded=8, cover=12,
           unbounded="pdr"),
     Proof(name="arrival_merge", make=ArrivalMergeSpec, says="no byte lost, doubled or told to another barrier; sums never wrap", bounded=6,
