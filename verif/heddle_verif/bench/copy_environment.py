@@ -328,7 +328,6 @@ class CopyBench:
         due = self.cycle + self.random.randint(*self.stalls.latency)
         self.responses.append((due, request.tag, any(self.fails(address) for address in addresses)))
 
-
     def _write_beat(self, request, address, value, enabled):
         data = np.frombuffer(value.to_bytes(self.cfg.axi_bytes, "little"), np.uint8)
         place = self.memory[address:address + self.cfg.axi_bytes]
