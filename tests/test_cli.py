@@ -50,7 +50,7 @@ def test_every_verb_has_help(capsys, verb):
         (["bench", "gemm", "--m", "4", "--n", "4", "--k", "4", "--ka", "4", "--kb", "4", *GOLDEN],
          "ka and kb must give groups of at most 8 lanes, not 16 (ka 4, kb 4)"),
         (["bench", "gemm", "--m", "200", "--n", "200", "--k", "4", "--resident", *GOLDEN],
-         "resident operands must fit 16384 bytes of shared memory, not take 169600 (m=200, n=200, k=4, ka=1, kb=1)"),
+         "shared_memory_kib must be at least 256 for a resident product with threads = 8, dot = 4, m = 200, n = 200, k = 4, not 16"),
         (["generate", "--unit", "loom", "--config", "tiny"], "unit must be one of "),
         (["show", "threads"], "invalid choice: 'threads'"),
         (["synth", "--target", "paper"], "invalid choice: 'paper'"),
