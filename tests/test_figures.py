@@ -12,7 +12,8 @@ from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, print
 ROOT = Path(__file__).resolve().parents[1]
 COMMANDS = load_figures()
 # Rows without an expected value, which ``heddle bench check`` reports as different: ``--update`` stores one.
-NOT_MEASURED = set()
+NOT_MEASURED = {"bench copy", "bench gemm --config quad --m 1024 --n 512 --k 512", "bench rnn --config large --hidden 256",
+                "bench rnn --config large --hidden 256 --threads 1,2,4", "bench rnn --suite skipping", "synth --target ecp5 --pnr"}
 README_ROWS = re.findall(r"^\| .* \| (.*) \| `heddle (.*)` \|$", (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
@@ -42,7 +43,8 @@ def test_readme_rows_are_stored():
             assert figure.shown is None or figure.shown in text, (command, figure)
 
 
-@pytest.mark.parametrize("command", filter(measured, COMMANDS), ids=lambda command: f"{command.page}: {command.command}")
+@pytest.mark.parametrize("command", [command for command in COMMANDS if measured(command)],
+                         ids=lambda command: f"{command.page}: {command.command}")
 def test_pages_give_what_is_stored(command):
     page = (ROOT / command.page).read_text()
     for figure in command.figures:

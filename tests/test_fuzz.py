@@ -29,13 +29,13 @@ def differing(found, expected):
     return f"{len(places)} bytes differ, first at " + ", ".join(f"{place:#x}" for place in places[:8])
 
 
-def fuzz(cfg, seed, count):
+def fuzz(cfg, seed, count, memory_bytes=MEMORY_BYTES):
     rng = np.random.default_rng(seed)
-    with (Device(cfg, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=1_000_000) as device,
-          Device(cfg, "golden", memory_bytes=MEMORY_BYTES) as golden):
-        device.memory.bytes[:] = golden.memory.bytes[:] = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
+    with (Device(cfg, "verilator", memory_bytes=memory_bytes, memory_settings=settings(rng), timeout_cycles=1_000_000) as device,
+          Device(cfg, "golden", memory_bytes=memory_bytes) as golden):
+        device.memory.bytes[:] = golden.memory.bytes[:] = rng.integers(0, 256, memory_bytes, np.uint8)
         for number in range(count):
-            text = random_program(rng, cfg, LENGTH, memory_bytes=MEMORY_BYTES)
+            text = random_program(rng, cfg, LENGTH, memory_bytes=memory_bytes)
             device.run(text)
             golden.run(text)
             found, expected = device.memory.bytes, golden.memory.bytes

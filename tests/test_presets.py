@@ -114,4 +114,4 @@ def test_random_programs(name):
     """Two devices after each other, each with a memory of its own behaviour."""
     cfg = load_config(name)
     for seed in range(2):
-        fuzz(cfg, seed, PROGRAMS // 2)
+        fuzz(cfg, seed, PROGRAMS // 2, memory_bytes=4 * MEMORY_BYTES)       # programs store what registers and shared memory keep

@@ -13,6 +13,8 @@ __all__ = ["ExecutableGenerator"]
 
 OFFSETS = 4                         # registers of offsets in each register file, the last ones
 FIRST_COPY_UNIFORM = 36             # this and above hold operands of copies and bases of segments
+BESIDE_ITEMS, LEAST_ITEMS = 90, 110     # instructions of a program before the results: beside the random ones, and random ones at least
+OTHER_RESULTS = PRODUCT_REGISTERS // 4 + UNIFORM_REGISTERS * 5 // 4 + 40     # instructions that store all but factor registers
 SEGMENTS_IN_LOOPS = (14, 15)        # defined by each instruction that uses them; the others only outside of blocks
 
 
@@ -30,6 +32,7 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
         self.data_bytes = self.shared_results - cfg.threads * self.record_bytes
         if self.data_bytes < 4096:
             raise ValueError(f"memory_bytes must leave 4096 bytes besides the results, not {memory_bytes}")
+        self.stored = self._stored_factors()
         self.sizes, self.hint_end = {"shared": cfg.shared_bytes, "global": self.data_bytes}, self.data_bytes
         product, factor = PRODUCT_REGISTERS - OFFSETS, cfg.registers - OFFSETS
         self.offsets = dict.fromkeys([*range(product, PRODUCT_REGISTERS), *range(factor, cfg.registers)])
@@ -42,12 +45,11 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
     # -- beginning and end ------------------------------------------------------------------
 
     def program(self, length):
-        results = self.results_count()
-        return super().program(min(length, self.cfg.instruction_words - results - 90))
+        return super().program(min(length, self._room()))
 
     def interrupted(self, length):
         """A program like others, and the number of an instruction of it at which everything before has ended."""
-        length = min(length, self.cfg.instruction_words - self.results_count() - 90)
+        length = min(length, self._room())
         self.prologue()
         self.items(length // 2)
         self.text("wait")
@@ -69,36 +71,37 @@ class ExecutableGenerator(StoreGroupTexts, ProgramGenerator):
         for _ in range(12):
             self.load(Width.V4)
 
-    def results_count(self):
-        cfg = self.cfg
-        return PRODUCT_REGISTERS // 4 + (cfg.registers - PRODUCT_REGISTERS) * 5 // 4 + UNIFORM_REGISTERS * 5 // 4 + 40
+    def _stored_factors(self):
+        """Factor registers that the end stores: all, or where the instruction memory has no room for that a part of them, drawn."""
+        words, factors = self.cfg.instruction_words, self.cfg.factor_registers
+        count = min(factors, (words - BESIDE_ITEMS - min(LEAST_ITEMS, words // 8) - OTHER_RESULTS) * 4 // 5 // 4 * 4)
+        first = self.random.randrange(0, factors - count + 1, 4) if count < factors else 0
+        return range(FIRST_FACTOR_REGISTER + first, FIRST_FACTOR_REGISTER + first + count)
+
+    def _room(self):
+        return self.cfg.instruction_words - OTHER_RESULTS - len(self.stored) * 5 // 4 - BESIDE_ITEMS
 
     def epilogue(self):
         """Store what a program can see. The last registers hold offsets and are stored before they are needed."""
-        text, first = self.text, FIRST_FACTOR_REGISTER
+        text = self.text
         text("wait")
         self.races.wait()
         offset = self.cfg.registers - 1
         text(f"umov ur63, {self.data_bytes:#x}", "segment.global.b128.d1 ur0, ur63", "mov r255, %tid")
         self.times("r255", "r254", self.record_bytes // BANK_BYTES)
         text(f"mov r{offset}, r255")
-        place = 0
         for register in range(0, PRODUCT_REGISTERS, 4):
-            text(f"st.v4 ur0:rf{offset}:{place}, r{register}")
-            place += 1
-        values = [f"r{number}" for number in range(first, self.cfg.registers)]
-        values += [f"ur{number}" for number in range(UNIFORM_REGISTERS)]
+            text(f"st.v4 ur0:rf{offset}:{register // 4}, r{register}")
+        place = PRODUCT_REGISTERS // 4
+        values = [*(f"r{number}" for number in self.stored), *(f"ur{number}" for number in range(UNIFORM_REGISTERS))]
         for index in range(0, len(values), 4):
             group = index // 4 % 2 * 4
             text(*(f"mov r{group + part}, {value}" for part, value in enumerate(values[index:index + 4])),
                  f"st.v4 ur0:rf{offset}:{place}, r{group}")
             place += 1
         text("mov r0, 0")
-        for number in range(PREDICATES):
-            text(f"@p{number} or r0, r0, {1 << number}")
-        text("umov ur62, 0")
-        for number in range(LOOP_PREDICATE + 1):
-            text(f"@up{number} uor ur62, ur62, {1 << number}")
+        text(*(f"@p{number} or r0, r0, {1 << number}" for number in range(PREDICATES)), "umov ur62, 0")
+        text(*(f"@up{number} uor ur62, ur62, {1 << number}" for number in range(LOOP_PREDICATE + 1)))
         text("mov r1, ur62", f"st.v2 ur0:rf{offset}:{place}, r0", "umov ur60, 0",
              f"umov ur61, {self.shared_results:#x}", f"copy_block.global.shared ur61, ur60, {self.cfg.shared_bytes // 16}", "halt")
 
