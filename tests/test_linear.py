@@ -80,6 +80,19 @@ def test_layers_on_the_hardware(cfg):
     check_layers(cfg, "verilator", 2, 24)
 
 
+@pytest.mark.parametrize("columns", [32, 31, 64, 70])
+def test_first_columns_have_their_own_multipliers(columns):
+    """The first four columns of a tile are requantised with their multipliers from the first tile on (`base` as it ships)."""
+    rng = np.random.default_rng(columns)
+    x, w = (rng.integers(-128, 128, shape).astype(np.int8) for shape in ((70, 600), (600, columns)))
+    bias = rng.integers(-1000, 1000, columns).astype(np.int32)
+    spec = Requantise(rng.integers(1 << 28, 1 << 31, columns), 40)
+    sums = x.astype(np.int32) @ w.astype(np.int32)
+    with Device("base", "golden", memory_bytes=1 << 20) as device:
+        assert np.array_equal(device.linear(x, w, None, spec)[0], spec.apply(sums))
+        assert np.array_equal(device.linear(x, w, bias, spec)[0], spec.apply(sums + bias))
+
+
 def test_transposed_weights():
     rng = np.random.default_rng(3)
     x, w = rng.integers(-128, 128, (2, 20, 30)).astype(np.int8)

@@ -44,11 +44,11 @@ class Requantise:
         check_flag("relu", self.relu)
         check_mask("multiplier", self.multiplier)
         try:
-            known = self.dtype is not None and np.dtype(self.dtype) in (np.int8, np.uint8)
+            dtype = None if self.dtype is None else np.dtype(self.dtype)
         except TypeError:
-            known = False
-        if not known:
-            raise TypeError(f"dtype must be int8 or uint8, not {self.dtype!r}")
+            raise TypeError(f"dtype must be int8 or uint8, not {self.dtype!r}") from None
+        if dtype not in (np.int8, np.uint8):
+            raise TypeError(f"dtype must be int8 or uint8, not {dtype}")
         try:
             multipliers = np.asarray(self.multiplier)
         except ValueError:

@@ -191,6 +191,11 @@ class LinearKernel(MatmulKernel):
             self.text(f"    uadd {{table}}, {{table}}, {row * self.row_bytes}")
         self.text(f"    segment.shared.b8.d1 ur{segment}, {{table}}")
 
+    def point_at_multipliers(self):
+        """The segment of the multipliers begins with those of the tile that is finished next."""
+        if self.own_multipliers:
+            self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
+
     def load_biases(self, tile):
         self.text(*(self.load_quad(tile, quad) for quad in range(self.used_columns // 4)))
 
@@ -229,7 +234,9 @@ class LinearKernel(MatmulKernel):
         """The first mm of a tile, and the first lines that finish the one before."""
         self.multiply(tile, half, parts=slice(0, 1))
         first = self.text.label("first")
-        self.text(f"    @!up3 bra {first}", *self.finish_tile(not tile)[:_QUEUED], f"{first}:")
+        self.text(f"    @!up3 bra {first}")
+        self.point_at_multipliers()
+        self.text(*self.finish_tile(not tile)[:_QUEUED], f"{first}:")
 
     def same_rows_begin(self):
         """Where all tiles have the same columns nothing else is to be done."""
@@ -242,8 +249,8 @@ class LinearKernel(MatmulKernel):
         ``between`` its two halves comes another mm; the first lines have been issued then.
         """
         text, lines = self.text, self.finish_tile(tile)
-        if self.own_multipliers:
-            self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
+        if not between:
+            self.point_at_multipliers()
         if self.has_bias:
             self.point_at_next_biases("{cols}")
         if self.keeps_b:
