@@ -41,6 +41,7 @@ CLASSES = {
     "cores": _few, "core_bits": _few, "l2_kib": bool, "l2_ways": _few, "shared_writes": int,
     "threads": lambda value: value >= 16, "positions": lambda value: value >= 16, "thread_groups": lambda value: value == 1,
     "dot": int, "word_bits": int, "numbers_per_word": int, "element_bits": int, "sum_bits": lambda value: value == 32,
+    "engine_element_bits": int, "prefetched_blocks": bool,
     "fetch_words": int, "fetch_slots": int, "piece_slots": int, "thread_slots": int, "tail_lanes": int, "vector_lanes": int,
     "slot_multipliers": int, "thread_multipliers": int, "lane_registers": int, "register_read_latency": int, "rnn_contexts": _few,
     "matrix_queue": _is_two, "thread_queue": _is_two, "copy_queue": _is_two,
