@@ -96,6 +96,7 @@ class Issue(Component):
             self._later(m, word)
         with m.If(~instruction.legal):
             m.d.comb += self._fail.eq(self.i.valid)
+        self._settle(m, word)
         with m.If(self._execute):
             self._control(m, word)
             self._uniform(m, word)
@@ -231,17 +232,19 @@ class Issue(Component):
                     with m.If(self._guarded):
                         m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
 
+    def _settle(self, m, word):
+        """Whether no copy comes any more: while a ``barrier.wait`` waits; with multicast behind the program too, as other cores ask."""
+        m.submodules.quiet = self._quiet = quiet = QuietCounter()
+        waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
+        asks = waits
+        if self.cfg.multicast:          # a core that can go on may still send
+            asks = waits | ~self.active
+            m.d.comb += self.settled.eq(quiet.reached & ~(waits & self.barrier_complete))
+        m.d.comb += quiet.quiet.eq(asks & ~self.copy_busy)
+
     def _barriers(self, m, word):
         never = Signal()                # the barrier cannot complete: an error when the instruction passes
-        m.submodules.quiet = quiet = QuietCounter()
-        waits = (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
-        settled = quiet.reached
-        m.d.comb += quiet.quiet.eq(waits & ~self.copy_busy)
-        if self.cfg.multicast:          # behind the program too; a core that can go on may still send
-            settled = self.settled & self.peers_settled
-            waits = waits & self._execute
-            m.d.comb += [quiet.quiet.eq((waits | ~self.active) & ~self.copy_busy),
-                         self.settled.eq(quiet.reached & ~(waits & self.barrier_complete))]
+        settled = self.settled & self.peers_settled if self.cfg.multicast else self._quiet.reached
         with m.Switch(word.opcode):
             with m.Case(Opcode.BARRIER_EXPECT):
                 m.d.comb += self.expect.eq(self._guarded)
