@@ -161,7 +161,7 @@ def test_blocks_of_arrays(hardware):
     (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(16, np.uint8), reduce="add"), "reduce must be defined for U8"),
     (lambda device: device.store_block(np.zeros(16, np.uint8), np.zeros(4, np.uint32), reduce="mean"), "reduce must be None or one of"),
     (lambda device: device.move_block(np.zeros(16, np.uint8), np.zeros(32, np.uint8)), "into must have 16 bytes, not 32"),
-    (lambda device: device.move_block(np.zeros(16, np.uint8), space="core"), "space must be global or shared"),
+    (lambda device: device.move_block(np.zeros(16, np.uint8), space="core"), "space must be one of global, shared"),
     (lambda device: device.move_block(np.zeros(32, np.uint8), space="shared", smem_destination=16), "smem_destination must be at least 32"),
 ])
 def test_wrong_arguments(call, error):
