@@ -20,7 +20,7 @@ async def tensor_latency(dut):
         await RisingEdge(dut.clk)
     for rank in range(1, 6):
         # Rows of their own for each request: a second level has none of them.
-        fields = TensorFields(sizes=(128, *[8] * (rank - 1)), strides=tuple(128 * 8 ** d for d in range(rank - 1)),
+        fields = TensorFields(sizes=(128, *[2] * (rank - 1)), strides=tuple(128 * 2 ** d for d in range(rank - 1)),
                               box=(64, *[1] * (rank - 1)), element_strides=(1,) * rank, address=MEMORY_BYTES // 2 + 1024 * rank)
         bench.ram.write(1024 * rank, fields.encode())
         for cached in (False, True):
