@@ -34,8 +34,8 @@ def _sources():
 def make_mutants(make, count, seed=1, modules="*"):
     """Mutants of the component that ``make()`` returns.
 
-    ``modules`` is a pattern of the names of the modules that are broken. Returns the Yosys command of each mutant (number 1 on) and
-    a Verilog text with module ``dut``, whose plusarg ``mut_sel=<number>`` breaks one cell.
+    ``modules`` are patterns of the names of the modules that are broken, with spaces between. Returns the Yosys command of each mutant
+    (number 1 on) and a Verilog text with module ``dut``, whose plusarg ``mut_sel=<number>`` breaks one cell.
     """
     texts = _texts(make())
     width = count.bit_length()

@@ -2,9 +2,9 @@
 
 ``python -m heddle_verif.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it,
 runs the bench on each mutant, up to its first test that fails, and prints a table; survivors are listed with their place in the source
-after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. A unit that is there, all of its mutants run, with
-the same Verilog, bench and choice of mutants, is not run again: its row says ``unchanged``. Survivors that are understood are in
-``verif/mutation_waivers.toml``.
+after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. A unit is skipped if that file
+has a complete result for the same Verilog, bench and choice of mutants; its row says ``unchanged``. Survivors that are understood are
+in ``verif/mutation_waivers.toml``.
 """
 
 import argparse
@@ -80,7 +80,8 @@ UNITS = {
     "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
     "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
     "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
-    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, modules="mutated.issue", simulator="verilator", weight=4,
+    "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4,
+                    modules="mutated.issue mutated.issue.quiet_counter mutated.issue.wait_limit",
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),

@@ -234,7 +234,7 @@ class Issue(Component):
 
     def _settle(self, m, word):
         """Whether no copy comes any more: while a ``barrier.wait`` waits; with multicast behind the program too, as other cores ask."""
-        m.submodules.quiet = self._quiet = quiet = QuietCounter()
+        m.submodules.quiet_counter = self._quiet = quiet = QuietCounter()
         waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
         asks = waits
         if self.cfg.multicast:          # a core that can go on may still send
