@@ -30,12 +30,18 @@ def device(request):
         yield device
 
 
-def error_of(device, program):
-    """Code, operand and dimension; afterwards the device works."""
+def failure_of(device, program):
+    """The ``DeviceError`` of a program; afterwards the device works."""
     with pytest.raises(DeviceError) as caught:
         device.run(program)
     device.run(USES)
-    return caught.value.code, caught.value.operand, caught.value.dimension
+    return caught.value
+
+
+def error_of(device, program):
+    """Code, operand and dimension of the error."""
+    error = failure_of(device, program)
+    return error.code, error.operand, error.dimension
 
 
 def test_barriers_in_flight(device):
@@ -126,10 +132,8 @@ USE = START + "umov ur8, 0x10800\n"
 
 def place_of(device, program):
     """Code, program counter and operand of the error."""
-    with pytest.raises(DeviceError) as caught:
-        device.run(program)
-    device.run(USES)
-    return caught.value.code, caught.value.pc, caught.value.operand
+    error = failure_of(device, program)
+    return error.code, error.pc, error.operand
 
 
 def assert_the_same_in_all_memories(cfg):

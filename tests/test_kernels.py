@@ -7,7 +7,7 @@ import pytest
 from heddle import load_config
 from heddle.config import ConfigError
 from heddle_sim import Device
-from heddle_sim.kernels.cost import bus_cycles, choose, estimate
+from heddle_sim.kernels.cost import bus_cycles, candidates, estimate, preferred
 from heddle_sim.kernels.merges import MERGES, Merge
 from heddle_sim.kernels.stream_tiling import StreamTiling
 from heddle_sim.kernels.streaming import StreamingKernel
@@ -179,7 +179,7 @@ def test_columns_of_a_tile_are_dealt_out_once(threads):
 
 def test_the_cost_model_prefers_merges_for_few_rows():
     cfg = load_config("base")
-    few, many = choose(cfg, 8, 256, 512, None, None), choose(cfg, 512, 512, 512, None, None)
+    few, many = (preferred(candidates(cfg, m, n, 512, None, None)) for m, n in ((8, 256), (512, 512)))
     assert few.ka * few.kb == 4 and (many.ka, many.kb) == (1, 1)
     assert estimate(cfg, 8, 256, 512, Merge(32, 8, 4)) < 0.4 * estimate(cfg, 8, 256, 512, Merge(32, 8))
     assert bus_cycles(cfg, 8, 256, 512) == (8 + 256) * 512 // 32

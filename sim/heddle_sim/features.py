@@ -10,7 +10,7 @@ from heddle.isa.layout import Opcode
 from .isa.checking import find_violation
 from .isa.fields import FIELDS, opcode_of
 
-__all__ = ["BOOLEANS", "lacking", "unsupported_message"]
+__all__ = ["BOOLEANS", "lacking", "presets_with", "unsupported_message"]
 
 BOOLEANS = tuple(field.name for field in dataclasses.fields(Config) if field.type is bool)
 # Of what a descriptor or the format of a reduction asks for, which the instruction does not show.
@@ -23,14 +23,15 @@ _NEEDED = {"reduction_floats": "reductions", "rnn_differences": "rnn"} | {
 
 
 @cache
-def _presets_with(parameter):
+def presets_with(parameter):
+    """Names of the presets in which a boolean parameter has an effect."""
     presets = [load_config(name) for name in preset_names()]
     return [cfg.name for cfg in presets if getattr(cfg, parameter) and getattr(cfg, _NEEDED.get(parameter, parameter))]
 
 
 def lacking(cfg, parameter):
     """``<parameter> is false; true in <presets>``, for the end of a message about a ``Config``."""
-    presets = _presets_with(parameter)
+    presets = presets_with(parameter)
     return f"{parameter} is false; true in {', '.join(presets)}" if presets else f"{parameter} is false; so it is in all presets"
 
 

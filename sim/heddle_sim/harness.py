@@ -1,6 +1,5 @@
 """Runs cocotb benches: emits the component, builds the simulator (cached) and runs the bench under a time limit."""
 
-import contextlib
 import importlib.metadata
 import json
 import os
@@ -8,7 +7,6 @@ import random
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,6 +18,7 @@ from heddle.emit import emit_verilog
 
 from .bench_process import CONFIG_VARIABLE, bench_config, bench_parameters
 from .build_cache import build_directory, cached_build, content_key
+from .processes import run_limited
 from .toolchain import simulator_environment, simulator_version
 
 __all__ = ["BenchFailure", "SIMULATORS", "bench_config", "bench_parameters", "run_bench"]
@@ -159,16 +158,8 @@ def _step(step, simulator, arguments, directory, environment, limit_s):
     job.write_text(json.dumps({"simulator": simulator, "step": step, "arguments": arguments}))
     full = {key: value for key, value in os.environ.items() if key not in ("PYTEST_CURRENT_TEST", "WAVES")} | environment
     with (directory / f"{step}.log").open("w") as log:
-        process = subprocess.Popen([sys.executable, "-m", "heddle_sim.bench_process", str(job)], cwd=directory, env=full,
-                                   stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
-        try:
-            return process.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            return None
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
+        return run_limited([sys.executable, "-m", "heddle_sim.bench_process", str(job)], limit_s, cwd=directory, env=full,
+                           stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
 def _results(path):

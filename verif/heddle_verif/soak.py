@@ -4,13 +4,12 @@ Ends with 1 at the end of the first round in which a test fails, and says the se
 """
 
 import argparse
-import contextlib
 import os
-import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
+
+from heddle_sim.processes import run_limited
 
 __all__ = ["main", "run_rounds"]
 
@@ -38,15 +37,7 @@ def run_rounds(hours, seed, jobs, run, clock=time.monotonic, report=print):
 
 
 def _pytest(arguments, seconds):
-    process = subprocess.Popen([sys.executable, "-m", "pytest", *arguments], cwd=ROOT, start_new_session=True)
-    try:
-        return process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    return run_limited([sys.executable, "-m", "pytest", *arguments], seconds, cwd=ROOT)
 
 
 def main(arguments=None):

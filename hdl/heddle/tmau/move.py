@@ -72,19 +72,16 @@ class Mover(Component):
             shared.o_moved.ready.eq(self.o_moved.ready), global_.o_moved.ready.eq(self.o_moved.ready & ~shared.o_moved.valid),
         ]
         link(m, global_.o_failure, self.o_failure)
-        reads = self.bank_read, shared.bank_read, self.o_bank_read
-        writes = self.bank_write, shared.bank_write, self.o_bank_write
+        reads = self.bank_read, shared.bank_read, self.o_bank_read, self.cfg.banks_known_ahead
+        writes = self.bank_write, shared.bank_write, self.o_bank_write, self.cfg.shared_writes == 1
         m.d.comb += self.event_conflict.eq(self._banks(m, *reads) | self._banks(m, *writes))
         self._global(m, global_)
         return m
 
-    def _banks(self, m, port, mine, out):
-        """Each bank is that of loads and stores where they ask for it. A port that asks for one bank at a time, on the lines of bank 0, is
-        theirs where they ask for any: of writes with ``shared_writes`` 1, of reads with ``banks_known_ahead``. Returns whether the mover
-        had to wait for another unit."""
-        first_banks = port.request
-        if self.cfg.banks_known_ahead if out is self.o_bank_read else self.cfg.shared_writes == 1:
-            first_banks = port.request.any().replicate(BANKS)
+    def _banks(self, m, port, mine, out, shared_lines):
+        """Each bank is that of loads and stores where they ask for it. With ``shared_lines`` a port asks for one bank at a time, on the
+        lines of bank 0, and is theirs where they ask for any. Returns whether the mover had to wait for another unit."""
+        first_banks = port.request.any().replicate(BANKS) if shared_lines else port.request
         m.d.comb += out.request.eq(port.request | (mine.request & ~first_banks))
         for bank in range(BANKS):
             first = first_banks[bank]

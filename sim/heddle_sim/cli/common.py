@@ -4,9 +4,9 @@ import json
 import sys
 
 from heddle import ConfigError, load_config
-from heddle.config import preset_names
 
 from ..device.simulation import MAX_COUNT, MAX_SEED, MemorySettings
+from ..features import presets_with
 from ..progress import BarProgress, Progress
 
 __all__ = [
@@ -113,8 +113,7 @@ def configuration(options):
 def require(cfg, parameter, what):
     """Raises ``UsageError`` where the configuration lacks a boolean parameter that ``what`` needs."""
     if not getattr(cfg, parameter):
-        having = ", ".join(name for name in preset_names() if getattr(load_config(name), parameter))
-        raise UsageError(f"--config must be one with {parameter} for {what} ({having}), not {cfg.name}")
+        raise UsageError(f"--config must be one with {parameter} for {what} ({', '.join(presets_with(parameter))}), not {cfg.name}")
 
 
 def progress_for(options):

@@ -77,11 +77,11 @@ class Device(TensorAccess, RecurrentAccess):
     ):
         self.cfg = config if isinstance(config, Config) else load_config(config)
         check_choice("simulator", simulator, SIMULATORS)
-        check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
+        memory_bytes = check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
         if memory_bytes % 4096:
             raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
-        check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
-        check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
+        timeout_cycles = check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
+        wait_timeout_cycles = check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
         if wait_timeout_cycles and not self.cfg.wait_timeout:
             raise ValueError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} ({lacking(self.cfg, 'wait_timeout')}), "
                              f"not {wait_timeout_cycles}")
@@ -90,8 +90,8 @@ class Device(TensorAccess, RecurrentAccess):
             settings = MemorySettings(latency=latency, bandwidth=bandwidth, jitter=jitter, seed=seed)
         if not isinstance(settings, MemorySettings):
             raise TypeError(f"memory_settings must be a MemorySettings, not {type(settings).__name__}")
-        self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, int(timeout_cycles), int(wait_timeout_cycles)
-        self.memory = GlobalMemory(int(memory_bytes))
+        self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
+        self.memory = GlobalMemory(memory_bytes)
         if simulator == "verilator":
             self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, progress or Progress())
         else:

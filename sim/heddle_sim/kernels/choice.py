@@ -1,7 +1,6 @@
 """Which kernel multiplies two matrices, with which merges."""
 
 from dataclasses import dataclass
-from numbers import Integral
 
 from ..arguments import check_flag
 from ..program import Program
@@ -9,7 +8,7 @@ from .cost import Choice, candidates, check_order, preferred
 from .fitting import Unfit, first_fitting, fitted
 from .launch import Launch
 from .matmul import MatmulKernel
-from .merges import MERGES, Merge
+from .merges import Merge, check_factor
 from .resident import choose_resident
 from .stream_tiling import StreamTiling
 from .streaming import StreamingKernel
@@ -18,29 +17,12 @@ __all__ = ["Product", "choose_kernel", "plan"]
 
 
 @dataclass(frozen=True)
-class Product:
-    """A kernel with its program, for a ``Choice`` of merges and loop order and a number of multiply-accumulates."""
+class Product(Choice):
+    """A choice with its kernel and program, for a number of multiply-accumulates."""
 
-    choice: Choice
     kernel: object
     program: Program
     macs: int
-
-    @property
-    def ka(self):
-        return self.choice.ka
-
-    @property
-    def kb(self):
-        return self.choice.kb
-
-    @property
-    def order(self):
-        return self.choice.order
-
-    @property
-    def cycles(self):
-        return self.choice.cycles
 
     def launch(self, a, b, c):
         """``Launch`` for matrices at these addresses, as ``plan`` has them."""
@@ -55,18 +37,12 @@ def choose_kernel(cfg, m, n, k, signed, element_bytes=1, b_layout="nk", ka=None,
     factor or order, and ``ConfigError`` for what does not fit.
     """
     check_order(order)
-    merges = {name: _checked_merge(name, value) for name, value in (("ka", ka), ("kb", kb)) if value is not None}
+    merges = {name: check_factor(name, value) for name, value in (("ka", ka), ("kb", kb)) if value is not None}
     ka, kb = merges.get("ka"), merges.get("kb")
     if check_flag("resident", resident):
         return fitted(cfg, "a resident product", lambda cfg: choose_resident(
             cfg, m, n, k, *signed, ka, kb, order, element_bytes, b_layout), m=m, n=n, k=k, **merges)
     return fitted(cfg, "matmul", lambda cfg: _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order), **merges)
-
-
-def _checked_merge(name, value):
-    if not isinstance(value, Integral) or isinstance(value, bool) or value not in MERGES:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
-    return int(value)
 
 
 def _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order):
@@ -79,7 +55,7 @@ def _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order):
         except Unfit:
             choices = [other for other in choices if (other.ka, other.kb) != (choice.ka, choice.kb)]
             continue
-        return Product(choice, kernel, program, m * n * k)
+        return Product(**vars(choice), kernel=kernel, program=program, macs=m * n * k)
     raise Unfit("instruction_words")
 
 

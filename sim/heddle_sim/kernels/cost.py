@@ -9,7 +9,7 @@ from .shares import share_out
 from .stream_tiling import StreamTiling
 from .tiling import Tiling, round_up
 
-__all__ = ["ORDERS", "Choice", "bus_cycles", "candidates", "check_order", "choose", "estimate", "preferred"]
+__all__ = ["ORDERS", "Choice", "bus_cycles", "candidates", "check_order", "estimate", "preferred"]
 
 ORDERS = {"k-outer": "", "column-outer": ".kin"}    # Fig. 6 and Fig. 7 [S0.4]: modifier of mm
 _ACCESS_CYCLES = 6          # of a load or store beyond its passes
@@ -116,8 +116,3 @@ def preferred(choices):
         if choice.cycles < _GAIN * best.cycles:
             best = choice
     return best
-
-
-def choose(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
-    """The ``preferred`` one of ``candidates``: what is None is chosen."""
-    return preferred(candidates(cfg, m, n, k, ka, kb, order, passes, b_in_rows))

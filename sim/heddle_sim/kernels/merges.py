@@ -1,13 +1,21 @@
 """How the lanes of a core share the rows, columns and dot products of a tile when ``mm`` merges [S0.5-S0.7]."""
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from heddle.constants import BANK_BYTES
 
-__all__ = ["MERGES", "Merge"]
+__all__ = ["MERGES", "Merge", "check_factor"]
 
 MERGES = (1, 2, 3, 4)
 _LANES = {1: 1, 2: 2, 3: 4, 4: 4}       # neighbouring lanes; with three the fourth does nothing
+
+
+def check_factor(name, value):
+    """``value`` as ``int``; ``ValueError`` unless it is one of ``MERGES``."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value not in MERGES:
+        raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
+    return int(value)
 
 
 @dataclass(frozen=True)
@@ -31,9 +39,7 @@ class Merge:
 
     def __post_init__(self):
         for name in ("ka", "kb"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or value not in MERGES:
-                raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
+            check_factor(name, getattr(self, name))
         if self.group > self.threads:
             raise ValueError(f"ka and kb must give groups of at most {self.threads} lanes, not {self.group} (ka {self.ka}, kb {self.kb})")
 

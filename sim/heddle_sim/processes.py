@@ -1,0 +1,24 @@
+"""Programs that are run under a time limit, with all that they start."""
+
+import contextlib
+import os
+import signal
+import subprocess
+
+__all__ = ["run_limited"]
+
+
+def run_limited(command, seconds, **options):
+    """Exit status of a command, or ``None`` when the time was over; the processes that it started end with it.
+
+    ``options`` are those of ``subprocess.Popen``. The command has a process group of its own, which is killed at the end.
+    """
+    process = subprocess.Popen(command, start_new_session=True, **options)
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
