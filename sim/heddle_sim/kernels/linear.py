@@ -329,7 +329,7 @@ def plan_linear(cfg, m, n, k, addresses, signed, bias, requantise, table):
     Parameters
     ----------
     addresses : sequence of int
-        Of A, B, C and the table, laid out as for ``matmul.plan``; C has elements of 8 bits with ``requantise``, else of 32.
+        Of A, B, C and the table, laid out as for ``choice.plan``; C has elements of 8 bits with ``requantise``, else of 32.
     signed : sequence of bool
         Signedness of A and B.
     bias, requantise, table
