@@ -9,10 +9,11 @@ ROOT = Path(__file__).resolve().parents[1]
 # Package: the packages of this project that it may import.
 ALLOWED = {
     "heddle": {"heddle"},
-    "heddle_sim": {"heddle", "heddle_sim"},
+    "heddle_fpga": {"heddle", "heddle_fpga"},
+    "heddle_sim": {"heddle", "heddle_fpga", "heddle_sim"},
     "heddle_verif": {"heddle", "heddle_sim", "heddle_verif"},
 }
-FOLDERS = {"heddle": "hdl", "heddle_sim": "sim", "heddle_verif": "verif"}
+FOLDERS = {"heddle": "hdl", "heddle_fpga": "hdl", "heddle_sim": "sim", "heddle_verif": "verif"}
 FILES = [path for package, folder in FOLDERS.items() for path in sorted((ROOT / folder / package).rglob("*.py"))]
 FILE_LINES = 350
 

@@ -4,7 +4,7 @@ import pytest
 from heddle import load_config
 from heddle.datapath.lane_array import LaneArray
 from heddle.units import make_unit
-from heddle_sim.synthesis import count_cells, count_parts
+from heddle_fpga import count_cells, count_parts
 
 CFG = load_config("small_all")
 CONTROL = ("scheduler", "progress", "jobs", "loader")       # and what is in no part: the run, and how parts are joined

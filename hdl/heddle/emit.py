@@ -2,10 +2,13 @@
 
 import re
 
+from amaranth.hdl import Const, Value
+from amaranth.lib.wiring import Out
+
 from .once import convert_with_types
 from .yosys import run_yosys
 
-__all__ = ["VARIANTS", "emit_verilog", "emit_rtlil"]
+__all__ = ["VARIANTS", "component_ports", "emit_verilog", "emit_rtlil"]
 
 # Combinational logic becomes continuous assignments: an ``always @*`` block would keep its outputs unknown at time 0 in Icarus.
 _WRITE = ["memory_collect", "opt_clean", "write_verilog -noattr -norename top.v"]
@@ -21,6 +24,17 @@ VARIANTS = {
 _FUNCTION = re.compile(r"^ *function (?:\[\d+:0\] )?\\(\$\S+) ;", re.MULTILINE)
 _ESCAPED = re.compile(r"\\(\$\S+)")
 _INIT_LINE = re.compile(r"^( *)(\S+ ?)\[(\d+)\] = (\d+'[hb]\w+);$")
+
+
+def component_ports(component):
+    """Yields (name, is_output, value) of each port of a component as it is in Verilog; clock and reset are not among them.
+
+    Members without bits, and ``ready`` or ``valid`` of streams that are always so, are no ports.
+    """
+    for path, member, value in component.signature.flatten(component):
+        value = Value.cast(value)
+        if len(value) and not isinstance(value, Const):
+            yield "__".join(map(str, path)), member.flow == Out, value
 
 
 def emit_rtlil(component, name="top"):

@@ -17,6 +17,7 @@ __all__ = [
     "add_device",
     "configuration",
     "from_zero",
+    "megahertz",
     "open_device",
     "print_rows",
     "positive",
@@ -58,6 +59,14 @@ def seconds(text):
     return value
 
 
+def megahertz(text):
+    """Type of an option: a clock frequency in MHz, to 10 GHz."""
+    value = float(text)
+    if not 1 <= value <= 10_000:
+        raise ValueError(text)
+    return value
+
+
 def _integer(text, low, high):
     value = int(text)
     if not low <= value <= high:
@@ -67,7 +76,7 @@ def _integer(text, low, high):
 
 # What argparse calls them in its messages.
 positive.__name__, seed.__name__, from_zero.__name__ = "positive integer", "seed (an integer from 0)", "integer from 0"
-seconds.__name__ = "number of seconds"
+seconds.__name__, megahertz.__name__ = "number of seconds", "number of MHz from 1 to 10000"
 
 
 def add_config(parser, default="base", said=None):

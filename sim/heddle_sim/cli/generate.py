@@ -9,11 +9,10 @@ import importlib.metadata
 import json
 from pathlib import Path
 
-from heddle.emit import VARIANTS, emit_verilog
+from heddle.emit import VARIANTS, component_ports, emit_verilog
 from heddle.units import make_unit
 
 from ..device.build import source_key
-from ..ports import component_ports
 from .common import add_config, configuration, progress_for
 
 __all__ = ["add_arguments", "execute", "port_list"]

@@ -6,6 +6,7 @@ import sys
 
 from heddle import ConfigError
 from heddle.yosys import YosysError
+from heddle_fpga.place_and_route import NextpnrError
 
 from ..build_cache import BuildError
 from ..device.errors import DeviceError, OutOfMemory
@@ -27,6 +28,7 @@ FAILURES = (
     SimulationError,
     ToolError,
     YosysError,
+    NextpnrError,
     OSError,
     ImportError,
 )

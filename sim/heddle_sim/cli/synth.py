@@ -1,15 +1,16 @@
 """Synthesise for an FPGA and count what it takes.
 
-With --pnr, nextpnr places and routes the design as well (a unit: minutes; all of small: about half an hour); the row then has the clock
-frequency that it reached and the path that limits it. Without it fmax_mhz is null. Units that others have published figures
-of have those in ``peers``.
+With --pnr, nextpnr places and routes the design as well (a unit: minutes); the row then has the clock frequency that it reached and the
+path that limits it, or how many wires are still overused when the time is over. Without it fmax_mhz is null. Units that others have
+published figures of have those in ``peers``.
 """
 
 from heddle.units import make_unit
+from heddle_fpga.sites import load_sites, sites_of
+from heddle_fpga.synthesis import CLOCK_MHZ, SEED, TARGETS, count_parts, synthesise
 
 from ..peers import peers
-from ..synthesis import SEED, TARGETS, count_parts, synthesise
-from .common import add_config, add_json, configuration, print_rows, progress_for, seconds, seed
+from .common import add_config, add_json, configuration, megahertz, print_rows, progress_for, seconds, seed
 
 __all__ = ["add_arguments", "execute"]
 
@@ -21,6 +22,9 @@ def add_arguments(parser):
     parser.add_argument("--parts", action="store_true", help="also what each part takes, with what is in it; borders are kept, so that the "
                         "sum is a little more than the whole")
     parser.add_argument("--pnr", action="store_true", help="place and route too")
+    parser.add_argument("--clock", type=megahertz, default=CLOCK_MHZ, metavar="MHZ", help=f"that is asked for (default {CLOCK_MHZ})")
+    parser.add_argument("--sites", metavar="FILE", help="where multipliers and block RAMs go (default: "
+                        "constraints/CONFIG-ecp5.toml for a whole device, if it exists)")
     parser.add_argument("--seed", type=seed, default=SEED, help=f"of placement (default {SEED})")
     parser.add_argument("--time-limit", type=seconds, default=3600, metavar="SECONDS", help="of each tool (default 3600)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
@@ -30,19 +34,19 @@ def add_arguments(parser):
 def execute(options):
     options.config = options.config or ("base" if options.unit == "tmau" else "small")
     cfg = configuration(options)
+    sites = options.sites or sites_of(cfg, options.unit)
     with progress_for(options) as progress:
+        def stage(name):
+            progress.step()
+            progress.stage(name)
+
         row = synthesise(
-            cfg,
-            options.unit,
-            options.target,
-            pnr=options.pnr,
-            seed=options.seed,
-            time_limit_s=options.time_limit,
-            progress=progress,
-        )
+            cfg, options.unit, options.target, pnr=options.pnr, seed=options.seed, clock_mhz=options.clock,
+            sites=load_sites(sites) if sites else [], time_limit_s=options.time_limit, stage=stage)
+        progress.step()
         rows = [row]
         if options.parts:
-            counts = count_parts(make_unit(options.unit, cfg), options.target, options.time_limit)
+            counts = count_parts(make_unit(options.unit, cfg), options.target, options.time_limit, options.clock)
             rows += [{"unit": f"{options.unit}.{path}" if path else f"{options.unit} (parts)", "target": options.target} | part
                      for path, part in counts.items()]
     others = peers(options.unit, options.target)

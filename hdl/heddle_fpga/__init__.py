@@ -1,0 +1,6 @@
+"""FPGA flow: synthesis by Yosys, placing and routing by nextpnr, both as their users run them."""
+
+from .place_and_route import NextpnrError
+from .synthesis import TARGETS, count_cells, count_parts, synthesise
+
+__all__ = ["TARGETS", "NextpnrError", "count_cells", "count_parts", "synthesise"]
