@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Space
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.encoding import Space
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import TensorMode
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.golden.copy import CopyOperation, check_copy

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import (
+from heddle.isa.encoding import (
     Access,
     AluFunction,
     CompareFunction,
@@ -19,7 +18,8 @@ from heddle.isa.layout import (
     Swizzle,
     instruction_layout,
 )
-from heddle.isa.table import INSTRUCTIONS
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.instructions import INSTRUCTIONS
 from heddle_sim.isa import AssemblyError, assemble, disassemble, disassemble_word
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.documentation import isa_page

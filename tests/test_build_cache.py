@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from heddle import load_config
-from heddle.stream import Buffer
+from heddle.lib.stream import Buffer
 from heddle_sim import object_cache
 from heddle_sim.build_cache import STAMP, BuildError, build_directory, cached_build, content_key
 from heddle_sim.cli import main

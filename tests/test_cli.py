@@ -5,7 +5,7 @@ import json
 import pytest
 from heddle import load_config
 from heddle.config import preset_names
-from heddle.counters import BREAKDOWN
+from heddle.isa.counter_table import BREAKDOWN
 from heddle_sim.cli import main
 from heddle_sim.device import Device
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Space, Swizzle
-from heddle.tmau.slots import SlotRing
+from heddle.isa.encoding import Space, Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.tmau.transaction_table import SlotRing
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import CopyOperation, burst_ranges, check_copy, copy_block
 from heddle_sim.harness import run_bench

@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 from heddle import Config, load_config
-from heddle.errors import ErrorCode
-from heddle.registers import REGISTERS
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import REGISTERS
 from heddle.top import Top
 from heddle.units import make_unit
 from heddle_sim import Device, DeviceError

@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, DeviceError, OutOfMemory, Stats
 from heddle_sim.device.memory import ALIGNMENT, Allocator, GlobalMemory, row_pitch
 from heddle_sim.kernels.launch import Launch

@@ -15,9 +15,9 @@ from amaranth.sim import Simulator
 from heddle import load_config
 from heddle.config import preset_names
 from heddle.emit import emit_verilog
-from heddle.once import Once
-from heddle.stream import Queue, link
-from heddle.tmau.requests import RequestCheck
+from heddle.lib.shared_module import Once
+from heddle.lib.stream import Queue, link
+from heddle.tmau.request_check import RequestCheck
 from heddle.top import Top
 from heddle.yosys import YosysError, run_yosys
 from heddle_sim.harness import run_bench

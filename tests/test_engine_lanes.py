@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.datapath.lane import Lane
+from heddle.datapath.pe import Lane
 from heddle.emit import emit_rtlil
 from heddle.matrix.unit import MatrixUnit
 from heddle.rnn.layouts import Start

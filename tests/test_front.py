@@ -2,8 +2,8 @@
 
 import pytest
 from heddle import load_config
-from heddle.front.tokens import Tokens
-from heddle.front.unit import FrontEnd
+from heddle.front_end.scoreboard import Tokens
+from heddle.front_end.unit import FrontEnd
 from heddle_sim.harness import run_bench
 
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}

@@ -5,8 +5,8 @@ import operator
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import UNIFORM_FUNCTIONS, AluFunction, CompareFunction
+from heddle.isa.encoding import UNIFORM_FUNCTIONS, AluFunction, CompareFunction
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.isa import assemble
 

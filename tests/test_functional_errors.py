@@ -5,9 +5,9 @@ import random
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.checks import CHECKS
-from heddle.isa.layout import INSTRUCTION_BITS, Opcode, OperandSource, Space, Special
+from heddle.isa.encoding import INSTRUCTION_BITS, Opcode, OperandSource, Space, Special
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.issue_rules import CHECKS
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import FIELDS, pack

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from heddle import Config, load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import LoopOrder
+from heddle.isa.encoding import LoopOrder
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.functional import FunctionalSimulator
 from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply

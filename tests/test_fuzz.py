@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.constants import UNIFORM_REGISTERS
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, DeviceError
 from heddle_sim.device.simulation import MemorySettings
 from heddle_verif.programs import broken_program, fill_program, random_program, state_program

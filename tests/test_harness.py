@@ -3,7 +3,7 @@
 import time
 
 import pytest
-from heddle.stream import Buffer
+from heddle.lib.stream import Buffer
 from heddle_sim.harness import BenchFailure, run_bench
 from heddle_sim.toolchain import Tool, ToolError, find, report, require, simulator_version
 

@@ -6,11 +6,11 @@ from amaranth.hdl import Const
 from amaranth.sim import Simulator
 from heddle import load_config
 from heddle.constants import SEGMENTS
-from heddle.errors import ErrorCode
-from heddle.front.checks import InstructionChecks, failed_operand
-from heddle.isa.checks import CHECKS
-from heddle.isa.layout import Opcode, Space, instruction_layout
-from heddle.layouts import PC_BITS
+from heddle.front_end.instruction_checks import InstructionChecks, failed_operand
+from heddle.interfaces.layouts import PC_BITS
+from heddle.isa.encoding import Opcode, Space, instruction_layout
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.issue_rules import CHECKS
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
 

@@ -2,8 +2,8 @@
 
 import pytest
 from heddle import load_config
-from heddle.memory.l2 import Level2
-from heddle.memory.reduce import Reducer
+from heddle.l2.reduction_unit import Reducer
+from heddle.l2.unit import Level2
 from heddle_sim.harness import run_bench
 
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction
-from heddle.tmau.descriptor import FLOAT_FORMATS, TensorFormat
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.isa.encoding import Reduction
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.kernels.tensor_copy import block_copy, block_move
 from heddle_sim.tensor_map import TensorMap

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.datapath.lane import Lane
-from heddle.datapath.reduction_tree import ReductionTree
-from heddle.errors import ErrorCode
-from heddle.isa.layout import LoopOrder
+from heddle.datapath.pe import Lane
+from heddle.isa.encoding import LoopOrder
+from heddle.isa.error_codes import ErrorCode
+from heddle.lib.adder_tree import ReductionTree
 from heddle.matrix.unit import MatrixUnit
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
 from heddle_sim.harness import run_bench

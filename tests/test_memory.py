@@ -2,9 +2,9 @@
 
 import pytest
 from heddle import load_config
-from heddle.memory.arbiter import GlobalArbiter
 from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
+from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
 from heddle_sim.harness import run_bench
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from heddle import Config, ConfigError, load_config
 from heddle.constants import LINE_BYTES
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Swizzle
-from heddle.tmau.descriptor import TensorFormat
+from heddle.isa.encoding import Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim import Device, DeviceError
 from heddle_sim.golden.tensor_copy import load_tensor
 from heddle_sim.golden.tensor_fields import TensorFields

@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
-from heddle.datapath.reduction_tree import ReductionTree
+from heddle.lib.adder_tree import ReductionTree
 from heddle_verif import sources
 from heddle_verif.mutants import differs, make_mutants
 from heddle_verif.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
@@ -92,7 +92,7 @@ def test_what_nothing_reads_is_equivalent(bit, expected):
 def test_description():
     command = ("mutate -ctrl mut_sel 3 1 -mode inv -module mutated.tree -cell $6 -port A -portbit 6 -src /x/lib/wiring.py:1 "
                "-src /x/hdl/heddle/stream.py:65")
-    assert describe(command) == "hdl/heddle/stream.py:65 in tree: inv port A[6]"
+    assert describe(command) == "hdl/heddle/lib/stream.py:65 in tree: inv port A[6]"
     assert describe("mutate -mode inv -module mutated.tree -cell $6 -port A -portbit 6") == "cell $6 in tree: inv port A[6]"
 
 

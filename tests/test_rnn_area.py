@@ -2,7 +2,7 @@
 
 import pytest
 from heddle import load_config
-from heddle.datapath.lane_array import LaneArray
+from heddle.datapath.pe_array import LaneArray
 from heddle.units import make_unit
 from heddle_fpga import count_cells, count_parts
 

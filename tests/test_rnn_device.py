@@ -5,7 +5,7 @@ import onnx
 import onnxruntime
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.cli.bench_rnn import layer_row

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.device.errors import DeviceError

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.emit import emit_verilog
-from heddle.errors import ErrorCode
-from heddle.registers import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
 from heddle_sim.build_cache import BuildError
 from heddle_sim.device.build import device_library
 from heddle_sim.device.simulation import MemorySettings, RtlSimulation, SimulationError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import Config, load_config
 from heddle.config import ConfigError
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, Requantise
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.golden.convolution import convolution

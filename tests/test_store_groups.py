@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.tmau.descriptor import TensorFormat
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_fields import TensorFields
 

@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, stream
-from heddle.stream import Queue, link
+from heddle.lib.stream import Queue, link
 from heddle_sim.harness import run_bench
 from heddle_verif.bench.stream import make_unit
 

@@ -4,7 +4,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.tensor_map import TensorMapError
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode
+from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS
 from heddle_sim.golden.tensor_checks import TensorRequest, descriptor_violations, request_violations
 from heddle_sim.golden.tensor_copy import load_array, load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields

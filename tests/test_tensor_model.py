@@ -5,8 +5,8 @@ import itertools
 import ml_dtypes
 import numpy as np
 import pytest
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import Fill, Interleave, TensorFormat, TensorMode
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import Fill, Interleave, TensorFormat, TensorMode
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.golden.tensor_copy import converted, load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields

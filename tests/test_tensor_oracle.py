@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import Fill, TensorFormat, TensorMode
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import Fill, TensorFormat, TensorMode
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import MAX_RANK, Fill, Interleave, TensorMode
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import MAX_RANK, Fill, Interleave, TensorMode
 from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_checks import first_violation

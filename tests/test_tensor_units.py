@@ -2,13 +2,13 @@
 
 import pytest
 from heddle import load_config
-from heddle.memory.multicast import MulticastNetwork
 from heddle.tmau.box_walk import BoxWalk
 from heddle.tmau.descriptor_cache import DescriptorCache
-from heddle.tmau.load import LoadEngine
+from heddle.tmau.load_engine import LoadEngine
+from heddle.tmau.multicast_network import MulticastNetwork
+from heddle.tmau.request_generator import TensorGenerator
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
-from heddle.tmau.tensor_generator import TensorGenerator
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.harness import run_bench
 from heddle_verif.bench.copy_system import CopySystem

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 from heddle import Config, load_config
-from heddle.errors import ErrorCode
-from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
-from heddle.layouts import ThreadKind, thread_operation_layout
+from heddle.interfaces.layouts import ThreadKind, thread_operation_layout
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.isa.error_codes import ErrorCode
 from heddle.thread.alu import Alu
-from heddle.thread.gather import Gather
+from heddle.thread.shared_lsu import Gather
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
 from heddle_sim.harness import run_bench

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
-from heddle.errors import ErrorCode
-from heddle.isa.layout import LoopOrder
+from heddle.isa.encoding import LoopOrder
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device
 from heddle_sim.cli.main import main
 from heddle_sim.device.errors import DeviceError

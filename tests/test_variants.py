@@ -2,11 +2,11 @@
 
 import pytest
 from heddle import load_config
-from heddle.datapath.reduction_tree import ReductionTree
-from heddle.front.tokens import Tokens
-from heddle.memory.arbiter import GlobalArbiter
+from heddle.front_end.scoreboard import Tokens
+from heddle.lib.adder_tree import ReductionTree
 from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
+from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.thread.alu import Alu
 from heddle.thread.unit import ThreadUnit
 from heddle.tmau.unit import CopyUnit

@@ -4,18 +4,18 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from .counters import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
-from .front.fetch import program_write_layout
-from .front.unit import FrontEnd
-from .layouts import PC_BITS, ErrorStream, GlobalPort
+from .front_end.instruction_fetch import program_write_layout
+from .front_end.unit import FrontEnd
+from .interfaces.layouts import PC_BITS, ErrorStream, GlobalPort
+from .isa.counter_table import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
 from .matrix.unit import MatrixUnit
-from .memory.arbiter import GlobalArbiter
 from .memory.barriers import Barriers
+from .memory.global_arbiter import GlobalArbiter
 from .memory.shared_memory import SharedMemory
 from .rnn.engine import RecurrentEngine
 from .thread.unit import ThreadUnit
-from .tmau.multicast import multicast_beat_layout
-from .tmau.rows import RowExpander
+from .tmau.multicast_port import multicast_beat_layout
+from .tmau.row_expander import RowExpander
 from .tmau.unit import CopyUnit
 
 __all__ = ["Core", "CORE_EVENTS", "CORE_REASONS", "ERROR_SOURCES"]

@@ -5,7 +5,7 @@ import re
 from amaranth.hdl import Const, Value
 from amaranth.lib.wiring import Out
 
-from .once import convert_with_types
+from .lib.shared_module import convert_with_types
 from .yosys import run_yosys
 
 __all__ = ["VARIANTS", "component_ports", "emit_verilog", "emit_rtlil"]

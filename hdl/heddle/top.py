@@ -4,15 +4,15 @@ from amaranth import *
 from amaranth.lib.wiring import Component, Out, connect
 
 from .control.axi_lite import AxiLite, axi_lite_members
-from .control.counters import PerformanceCounters
-from .control.registers import ControlRegisters
-from .control.run import RunControl
+from .control.control_registers import ControlRegisters
+from .control.performance_counters import PerformanceCounters
+from .control.run_control import RunControl
 from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
-from .counters import LEVEL2_EVENTS, absent_counters
+from .isa.counter_table import LEVEL2_EVENTS, absent_counters
+from .l2.unit import Level2
+from .lib.shared_module import Once
 from .memory.axi_master import AxiMaster, axi_members
-from .memory.l2 import Level2
-from .memory.multicast import MulticastNetwork
-from .once import Once
+from .tmau.multicast_network import MulticastNetwork
 
 __all__ = ["Top", "axi_prefixes"]
 
@@ -35,7 +35,7 @@ class Top(Component):
     Members
     -------
     s_axil_*
-        AXI4-Lite control (``heddle.registers``).
+        AXI4-Lite control (``heddle.isa.register_map``).
     m_axi_*, or m_axi_<core>_* of each core where there are several
         AXI4 to global memory: ``cfg.axi_data_bits`` wide, ``cfg.axi_id_bits`` of ID.
     interrupt

@@ -7,26 +7,26 @@ __all__ = ["unit_names", "make_unit"]
 
 def _units():
     # Imported when asked for: the command line lists names without loading the hardware.
-    from .control.counters import PerformanceCounters
-    from .control.registers import ControlRegisters
+    from .control.control_registers import ControlRegisters
+    from .control.performance_counters import PerformanceCounters
     from .core import Core
-    from .datapath.lane import Lane
-    from .datapath.lane_array import LaneArray
-    from .front.unit import FrontEnd
-    from .matrix.fetch import Fetch
+    from .datapath.pe import Lane
+    from .datapath.pe_array import LaneArray
+    from .front_end.unit import FrontEnd
+    from .l2.reduction_unit import Reducer
+    from .l2.unit import Level2
+    from .matrix.b_fetch import Fetch
     from .matrix.unit import MatrixUnit
-    from .memory.arbiter import GlobalArbiter
     from .memory.axi_master import AxiMaster
     from .memory.barriers import Barriers
-    from .memory.l2 import Level2
-    from .memory.multicast import MulticastNetwork
-    from .memory.reduce import Reducer
+    from .memory.global_arbiter import GlobalArbiter
     from .memory.shared_memory import SharedMemory
     from .rnn.engine import RecurrentEngine
     from .rnn.tail import Tail
     from .thread.alu import Alu
     from .thread.unit import ThreadUnit
-    from .tmau.tensor_generator import TensorGenerator
+    from .tmau.multicast_network import MulticastNetwork
+    from .tmau.request_generator import TensorGenerator
     from .tmau.unit import CopyUnit
     from .top import Top
     return {

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 from heddle.constants import FIRST_FACTOR_REGISTER
-from heddle.isa.layout import (
+from heddle.interfaces.layouts import CopyKind, ThreadKind
+from heddle.isa.encoding import (
     GUARD_ALWAYS,
     Access,
     AluFunction,
@@ -17,8 +18,7 @@ from heddle.isa.layout import (
     Special,
     Swizzle,
 )
-from heddle.layouts import CopyKind, ThreadKind
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.tensor_descriptor import TensorMode
 
 from .isa.checking import find_violation
 from .isa.fields import FIELDS, opcode_of
@@ -42,7 +42,7 @@ class Decoder:
 
     A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode``, its ``name``, ``violation``
     (the first failed check at issue that needs no state, or ``None``), ``issues`` (whatever the uniform predicates are)
-    and ``operation`` with the fields of the unit's operation layout of ``heddle.layouts``; those that depend on the state
+    and ``operation`` with the fields of the unit's operation layout of ``heddle.interfaces.layouts``; those that depend on the state
     of the machine are filled in before each execution.
     """
 

@@ -4,8 +4,8 @@ import dataclasses
 from functools import cache
 
 from heddle.config import Config, load_config, preset_names
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Opcode
+from heddle.isa.encoding import Opcode
+from heddle.isa.error_codes import ErrorCode
 
 from .isa.checking import find_violation
 from .isa.fields import FIELDS, opcode_of

@@ -4,9 +4,9 @@ from collections import Counter
 
 import numpy as np
 from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
-from heddle.errors import ErrorCode
-from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space, Special
-from heddle.layouts import PC_BITS
+from heddle.interfaces.layouts import PC_BITS
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special
+from heddle.isa.error_codes import ErrorCode
 
 from .decoded import THREAD_KINDS, Decoder
 from .functional_copies import BarrierOpen, CopyInstructions

@@ -1,8 +1,8 @@
 """Copies and barriers of the functional simulator."""
 
 from heddle.constants import BANK_BYTES, MOST_EXPECTED
-from heddle.errors import ErrorCode
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import TensorMode
 
 from .integers import signed
 from .operations import copy_block

@@ -2,7 +2,7 @@
 
 import operator
 
-from heddle.isa.layout import AluFunction, CompareFunction
+from heddle.isa.encoding import AluFunction, CompareFunction
 
 __all__ = ["ALU", "COMPARE", "signed"]
 

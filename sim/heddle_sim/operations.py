@@ -2,9 +2,9 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction, Space, Swizzle
-from heddle.layouts import CopyKind
+from heddle.interfaces.layouts import CopyKind
+from heddle.isa.encoding import Reduction, Space, Swizzle
+from heddle.isa.error_codes import ErrorCode
 
 from .golden.copy import check_copy, swizzled
 from .golden.copy import copy_block as golden_copy

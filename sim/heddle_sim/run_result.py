@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from heddle.errors import ErrorCode
-from heddle.messages import error_message
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.error_messages import error_message
 
 from .program import Program
 

@@ -2,8 +2,8 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.isa.layout import Swizzle
-from heddle.tmau.descriptor import FORMAT_BYTES, Interleave, TensorMode
+from heddle.isa.encoding import Swizzle
+from heddle.isa.tensor_descriptor import FORMAT_BYTES, Interleave, TensorMode
 
 __all__ = ["Panel", "access_lines", "draw", "heading", "panels"]
 

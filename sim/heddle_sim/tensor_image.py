@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BANKS
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.tensor_descriptor import TensorMode
 
 from .arguments import Arguments
 from .golden.bank_access import banks_of, gather_cycles

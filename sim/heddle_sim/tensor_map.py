@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
-from heddle.isa.layout import Swizzle
-from heddle.tmau.descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
+from heddle.isa.encoding import Swizzle
+from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
 
 from .arguments import Arguments
 from .golden.tensor_checks import descriptor_violations

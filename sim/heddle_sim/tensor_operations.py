@@ -1,7 +1,7 @@
 """Tensor copies of the functional simulator: descriptors in global memory, checks as hardware makes them, the golden models."""
 
-from heddle.errors import ErrorCode
-from heddle.tmau.descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
 
 from .golden.tensor_checks import TensorRequest, first_violation, understood, unsupported_value
 from .golden.tensor_copy import load_tensor, store_tensor

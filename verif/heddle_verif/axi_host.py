@@ -5,9 +5,9 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
-from heddle.counters import BREAKDOWN
-from heddle.errors import ErrorCode
-from heddle.registers import CONTROL, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
+from heddle.isa.counter_table import BREAKDOWN
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import CONTROL, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
 
 __all__ = ["AxiHost", "random_pauses"]
 

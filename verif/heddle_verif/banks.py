@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import Event, First, RisingEdge, ValueChange
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.layouts import SHARED_READ_LATENCY
+from heddle.interfaces.layouts import SHARED_READ_LATENCY
 
 __all__ = ["BankMemory", "BankRequester"]
 

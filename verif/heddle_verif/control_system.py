@@ -4,12 +4,12 @@ from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from heddle.control.axi_lite import AxiLite, axi_lite_members
-from heddle.control.counters import PerformanceCounters
-from heddle.control.registers import ControlRegisters
-from heddle.control.run import RunControl
-from heddle.counters import BREAKDOWN, COUNTERS
-from heddle.front.fetch import program_write_layout
-from heddle.layouts import PC_BITS, ErrorStream
+from heddle.control.control_registers import ControlRegisters
+from heddle.control.performance_counters import PerformanceCounters
+from heddle.control.run_control import RunControl
+from heddle.front_end.instruction_fetch import program_write_layout
+from heddle.interfaces.layouts import PC_BITS, ErrorStream
+from heddle.isa.counter_table import BREAKDOWN, COUNTERS
 
 __all__ = ["ControlSystem", "REASONS"]
 

@@ -3,8 +3,8 @@
 from amaranth.hdl import Array, Const, Module, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
-from heddle.errors import ErrorCode
-from heddle.registers import ADDRESS_BITS, COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import ADDRESS_BITS, COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
 
 __all__ = ["CopyTop"]
 

@@ -2,7 +2,7 @@
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.layouts import read_data_layout, read_request_layout
+from heddle.interfaces.layouts import read_data_layout, read_request_layout
 
 from .stream import StreamSink, StreamSource
 

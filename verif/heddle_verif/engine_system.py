@@ -3,10 +3,10 @@
 from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from heddle.config import Config
-from heddle.counters import most_in_a_cycle
-from heddle.datapath.lane_array import LaneArray
-from heddle.front.recurrent import recurrent_error_layout
-from heddle.layouts import BankReadPort, BankWritePort
+from heddle.datapath.pe_array import LaneArray
+from heddle.front_end.recurrent_control import recurrent_error_layout
+from heddle.interfaces.layouts import BankReadPort, BankWritePort
+from heddle.isa.counter_table import most_in_a_cycle
 from heddle.rnn.engine import RecurrentEngine
 
 __all__ = ["EngineSystem", "with_lanes"]

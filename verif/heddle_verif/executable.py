@@ -2,8 +2,8 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDICATES, PRODUCT_REGISTERS, ROW_BYTES, UNIFORM_REGISTERS
-from heddle.isa.layout import ACCESS_BYTES
-from heddle.isa.layout import Access as Width
+from heddle.isa.encoding import ACCESS_BYTES
+from heddle.isa.encoding import Access as Width
 
 from .generator import LOOP_PREDICATE, STORES, ProgramGenerator
 from .races import Access, Races

@@ -10,9 +10,9 @@ from heddle.constants import (
     UNIFORM_PREDICATES,
     UNIFORM_REGISTERS,
 )
-from heddle.isa.layout import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
-from heddle.tmau.reducible import reducible_formats
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.isa.encoding import ACCESS_BYTES, UNIFORM_FUNCTIONS, Access, AluFunction, CompareFunction
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
+from heddle.l2.reduction_formats import reducible_formats
 
 from .text import Text
 

@@ -5,7 +5,7 @@ from collections import defaultdict, deque
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
+from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
 
 from .pause import bursty
 from .stream import StreamSink, StreamSource

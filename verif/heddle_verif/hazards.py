@@ -1,8 +1,8 @@
 """Registers that operations read and write, and the rule that units in flight must not meet in them."""
 
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
-from heddle.isa.layout import ACCESS_BYTES, Access, AluFunction
-from heddle.layouts import ThreadKind
+from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.encoding import ACCESS_BYTES, Access, AluFunction
 
 __all__ = ["HazardChecker", "matrix_registers", "thread_registers"]
 

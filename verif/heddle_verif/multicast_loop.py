@@ -2,9 +2,9 @@
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, connect, flipped
-from heddle.memory.multicast import MulticastNetwork
-from heddle.stream import link
-from heddle.tmau.load import LoadEngine
+from heddle.lib.stream import link
+from heddle.tmau.load_engine import LoadEngine
+from heddle.tmau.multicast_network import MulticastNetwork
 
 __all__ = ["LoopedLoad"]
 

@@ -21,12 +21,12 @@ from pathlib import Path
 
 from amaranth.hdl import UnusedElaboratable
 from heddle import load_config
-from heddle.datapath.lane import Lane
-from heddle.datapath.reduction_tree import ReductionTree
+from heddle.datapath.pe import Lane
 from heddle.emit import emit_verilog
-from heddle.front.tokens import Tokens
-from heddle.front.unit import FrontEnd
-from heddle.thread.gather import Gather
+from heddle.front_end.scoreboard import Tokens
+from heddle.front_end.unit import FrontEnd
+from heddle.lib.adder_tree import ReductionTree
+from heddle.thread.shared_lsu import Gather
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.build_cache import build_directory, content_key
 from heddle_sim.harness import BenchFailure, run_bench

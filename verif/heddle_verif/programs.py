@@ -3,7 +3,7 @@
 import random
 
 from heddle.constants import BANK_BYTES, SEGMENTS
-from heddle.isa.layout import INSTRUCTION_BITS
+from heddle.isa.encoding import INSTRUCTION_BITS
 from heddle_sim.isa.assembler import assemble
 from heddle_sim.program import Program
 

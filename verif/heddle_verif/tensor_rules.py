@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import Fill, Interleave, TensorFormat, TensorMode, descriptor_layout
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import Fill, Interleave, TensorFormat, TensorMode, descriptor_layout
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 

@@ -3,9 +3,8 @@
 from dataclasses import replace
 
 import numpy as np
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.box_walk import FAR, LOOPS, place_bits
-from heddle.tmau.descriptor import (
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import (
     FLOAT_FORMATS,
     FORMAT_BYTES,
     INTERLEAVE_BYTES,
@@ -17,7 +16,8 @@ from heddle.tmau.descriptor import (
     TensorFormat,
     TensorMode,
 )
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS, REDUCTION_FORMATS
+from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS, REDUCTION_FORMATS
+from heddle.tmau.box_walk import FAR, LOOPS, place_bits
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import traverse

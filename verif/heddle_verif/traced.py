@@ -6,7 +6,7 @@ from amaranth.hdl import Fragment
 from heddle import Config
 from heddle.constants import BANK_BYTES, LINE_BYTES
 from heddle.derived import DerivedParameters
-from heddle.once import collect_types
+from heddle.lib.shared_module import collect_types
 
 __all__ = ["CLASSES", "SIZES", "kind", "read_while_elaborated", "structure"]
 

@@ -6,20 +6,20 @@ from functools import cache
 
 from heddle import load_config
 from heddle.config import preset_names
-from heddle.datapath.lane import Lane
-from heddle.front.tokens import Tokens
-from heddle.front.unit import FrontEnd
+from heddle.datapath.pe import Lane
+from heddle.front_end.scoreboard import Tokens
+from heddle.front_end.unit import FrontEnd
+from heddle.l2.reduction_unit import Reducer
+from heddle.l2.unit import Level2
 from heddle.matrix.unit import MatrixUnit
-from heddle.memory.arbiter import GlobalArbiter
 from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
-from heddle.memory.l2 import Level2
-from heddle.memory.multicast import MulticastNetwork
-from heddle.memory.reduce import Reducer
+from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
 from heddle.rnn.tail import Tail
-from heddle.thread.gather import Gather
+from heddle.thread.shared_lsu import Gather
 from heddle.thread.unit import ThreadUnit
+from heddle.tmau.multicast_network import MulticastNetwork
 from heddle.tmau.unit import CopyUnit
 
 from .control_system import ControlSystem

@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
-from ..registers import ADDRESS_BITS
+from ..isa.register_map import ADDRESS_BITS
 
 __all__ = ["AxiLite", "axi_lite_members"]
 

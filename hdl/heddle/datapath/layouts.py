@@ -2,7 +2,7 @@
 
 from amaranth.lib import data
 
-from .product_file import PRODUCT_ADDRESS_BITS
+from .product_register_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_banks", "tap_layout",
            "tap_read_bits"]

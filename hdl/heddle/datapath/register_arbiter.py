@@ -4,9 +4,9 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import FIRST_FACTOR_REGISTER
-from ..layouts import RegisterPort
+from ..interfaces.layouts import RegisterPort
 from .layouts import TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout, tap_banks, tap_read_bits
-from .product_file import PRODUCT_ADDRESS_BITS
+from .product_register_file import PRODUCT_ADDRESS_BITS
 
 __all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter"]
 

@@ -5,7 +5,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..datapath.layouts import step_layout
-from ..layouts import PC_BITS
+from ..interfaces.layouts import PC_BITS
 from .merges import COLUMN_MODES, POSITIONS_A
 
 __all__ = ["PIECE_BITS", "group_layout", "merge_layout", "pick_layout", "slots_layout", "walked_layout", "word_request_layout"]

@@ -5,10 +5,10 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS
-from ..datapath.lane_array import LaneArray, engine_members
-from ..layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
-from ..stream import Queue, link
-from .fetch import Fetch
+from ..datapath.pe_array import LaneArray, engine_members
+from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
+from ..lib.stream import Queue, link
+from .b_fetch import Fetch
 
 __all__ = ["MatrixUnit"]
 

@@ -4,8 +4,8 @@ from amaranth.hdl import Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..layouts import MemoryPort
-from ..stream import Queue, link
+from ..interfaces.layouts import MemoryPort
+from ..lib.stream import Queue, link
 
 __all__ = ["ITEMS", "AxiMaster", "axi_members"]
 

@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BARRIERS, MOST_EXPECTED
-from ..layouts import barrier_arrival_layout, barrier_blocks_signature
+from ..interfaces.layouts import barrier_arrival_layout, barrier_blocks_signature
 
 __all__ = ["Barriers"]
 

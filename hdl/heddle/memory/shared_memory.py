@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In
 
 from ..constants import BANKS
-from ..datapath.gates import any_of
-from ..layouts import BankReadPort, BankWritePort
-from ..once import Once
+from ..interfaces.layouts import BankReadPort, BankWritePort
+from ..lib.onehot import any_of
+from ..lib.shared_module import Once
 from .shared_bank import SharedBank
 
 __all__ = ["SharedMemory"]

@@ -7,8 +7,8 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..lib.rounding import add_carry
 from .layouts import ACTIVATION_FRACTION, SUM_FRACTION, Function
-from .rounding import add_carry
 
 __all__ = ["ACTIVATION_LATENCY", "INTERVALS", "Activation", "interval_layout", "interval_table"]
 

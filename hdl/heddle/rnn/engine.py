@@ -4,21 +4,21 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..counters import most_in_a_cycle
-from ..errors import ErrorCode
-from ..front.recurrent import recurrent_error_layout
-from ..layouts import BankReadPort, BankWritePort
-from ..stream import link
-from .blocks import BlockWalk
-from .columns import ColumnReader
-from .jobs import JobQueue
+from ..front_end.recurrent_control import recurrent_error_layout
+from ..interfaces.layouts import BankReadPort, BankWritePort
+from ..isa.counter_table import most_in_a_cycle
+from ..isa.error_codes import ErrorCode
+from ..lib.stream import link
+from .activation_queue import JobQueue
+from .column_reader import ColumnReader
+from .dependency_scoreboard import Progress
+from .image_loader import Fault, Loader
 from .layouts import engine_step_layout, operation_layout, stored, sweep_layout
-from .loader import Fault, Loader
-from .progress import Progress
+from .output_writer import OutputWriter
+from .row_sequencer import BlockWalk
 from .scheduler import Scheduler
 from .tail import ISSUE_LATENCY, Tail
 from .vector_memory import VectorMemory
-from .writer import OutputWriter
 
 __all__ = ["RecurrentEngine"]
 

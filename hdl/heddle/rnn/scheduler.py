@@ -6,6 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from .context_arbiter import Turns
+from .dependency_scoreboard import status_layout
 from .layouts import (
     COUNT_BITS,
     DISTRIBUTED,
@@ -23,8 +25,6 @@ from .layouts import (
     tail_job_layout,
     task_start_layout,
 )
-from .progress import status_layout
-from .turns import Turns
 
 __all__ = ["Scheduler"]
 

@@ -6,9 +6,9 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
-from ..once import Once
-from ..stream import Queue, link
-from .delay import Delay, Stages
+from ..lib.delay import Delay, Stages
+from ..lib.shared_module import Once
+from ..lib.stream import Queue, link
 from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout, tail_output_layout
 from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout, vector_group_bits
 from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_control_layout

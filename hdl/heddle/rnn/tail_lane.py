@@ -5,11 +5,11 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..datapath.gates import select_one_hot
+from ..lib.delay import Delay
+from ..lib.onehot import select_one_hot
+from ..lib.rounding import add_carry, add_rounded, round_right, saturate
 from .activation import Activation
-from .delay import Delay
 from .layouts import DISTRIBUTED, Function
-from .rounding import add_carry, add_rounded, round_right, saturate
 
 __all__ = ["GATE_CYCLE", "LANE_LATENCY", "SUM_CYCLE", "TailLane", "tail_control_layout"]
 

@@ -4,8 +4,8 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from ..datapath.gates import select_one_hot
-from ..isa.layout import AluFunction, CompareFunction
+from ..isa.encoding import AluFunction, CompareFunction
+from ..lib.onehot import select_one_hot
 
 __all__ = ["Alu", "AluDecode", "AluDatapath", "alu_control_layout"]
 

@@ -4,7 +4,7 @@ from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import PREDICATES
-from ..datapath.gates import select_one_hot
+from ..lib.onehot import select_one_hot
 
 __all__ = ["Predicates"]
 

@@ -5,10 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS, PREDICATES
-from ..datapath.gates import select_one_hot
-from ..errors import ErrorCode
-from ..isa.layout import Access, AluFunction
-from ..layouts import (
+from ..interfaces.layouts import (
     BankReadPort,
     BankWritePort,
     ErrorStream,
@@ -17,16 +14,19 @@ from ..layouts import (
     ThreadKind,
     thread_operation_layout,
 )
-from ..stream import link
-from .accesses import Accesses, slot_step_layout
-from .entrance import Entrance
-from .late import LateResults
-from .late_operation import LateOperation
-from .operands import OperandWalk, walk_kind, walk_kind_layout
+from ..isa.encoding import Access, AluFunction
+from ..isa.error_codes import ErrorCode
+from ..lib.onehot import select_one_hot
+from ..lib.stream import link
+from .lsu import Accesses, slot_step_layout
+from .operand_fetch import Entrance
+from .operand_sequencer import OperandWalk, walk_kind, walk_kind_layout
 from .predicates import Predicates
-from .returns import Returns, destination_words
-from .slot_array import SlotArray
-from .writer import ResultWriter
+from .result_bus import LateResults
+from .result_hazards import LateOperation
+from .result_routing import Returns, destination_words
+from .simd_lanes import SlotArray
+from .write_back import ResultWriter
 
 __all__ = ["ThreadUnit"]
 

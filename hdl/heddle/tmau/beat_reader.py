@@ -8,16 +8,16 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
-from ..datapath.gates import any_of, select_one_hot
-from ..layouts import (
+from ..interfaces.layouts import (
     SHARED_READ_LATENCY,
     BankReadPort,
     barrier_arrival_layout,
     write_data_layout,
 )
-from ..stream import Queue
-from .beats import beat_layout
-from .generator import unit_bytes, units_per_beat
+from ..lib.onehot import any_of, select_one_hot
+from ..lib.stream import Queue
+from .beat_requester import beat_layout
+from .burst_generator import unit_bytes, units_per_beat
 from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatReader"]

@@ -5,8 +5,8 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
-from ..stream import Buffer, link
-from .descriptor import MAX_RANK
+from ..isa.tensor_descriptor import MAX_RANK
+from ..lib.stream import Buffer, link
 
 __all__ = ["FAR", "LOOPS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
 

@@ -6,8 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
-from ..layouts import read_data_layout, read_request_layout
-from .descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, descriptor_layout, no_descriptor
+from ..interfaces.layouts import read_data_layout, read_request_layout
+from ..isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, descriptor_layout, no_descriptor
 
 __all__ = ["DescriptorCache"]
 

@@ -4,16 +4,16 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..errors import ErrorCode
+from ..isa.error_codes import ErrorCode
+from ..isa.tensor_descriptor import Interleave, TensorFormat, TensorMode
+from ..l2.reduction_formats import is_one_of, lacks_reduction
+from ..lib.product import PartialProduct
 from .box_walk import FAR, LOOPS, place_bits
-from .conversion import CONVERTED_FORMATS
-from .descriptor import Interleave, TensorFormat, TensorMode
-from .multicast import multicast_members
-from .product import PartialProduct
-from .reducible import is_one_of, lacks_reduction
-from .setup_checks import POSITION_BITS, DimensionChecks, RequestChecks
-from .setup_extent import ExtentCheck
-from .setup_row import BoxBytes, RowEdges, RowShape
+from .extent_check import ExtentCheck
+from .float_conversion import CONVERTED_FORMATS
+from .multicast_port import multicast_members
+from .row_geometry import BoxBytes, RowEdges, RowShape
+from .rule_check import POSITION_BITS, DimensionChecks, RequestChecks
 from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout, violation_layout
 
 __all__ = ["TensorSetup"]

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
 from ..constants import BANKS
-from ..isa.layout import Swizzle
+from ..isa.encoding import Swizzle
 
 __all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field", "swizzles"]
 

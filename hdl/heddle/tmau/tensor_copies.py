@@ -4,13 +4,13 @@ from amaranth.hdl import Module
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
-from ..stream import link
-from .generator import burst_layout
-from .piece_bursts import PieceBursts
-from .read_share import DESCRIPTOR_TAG_BITS
-from .reducible import reducible_formats
-from .tensor_generator import TensorGenerator
+from ..interfaces.layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
+from ..l2.reduction_formats import reducible_formats
+from ..lib.stream import link
+from .burst_generator import burst_layout
+from .chunk_bursts import PieceBursts
+from .descriptor_read_port import DESCRIPTOR_TAG_BITS
+from .request_generator import TensorGenerator
 from .tensor_layouts import tensor_operation_layout
 
 __all__ = ["TensorCopies"]

@@ -4,11 +4,11 @@ from amaranth.hdl import signed
 from amaranth.lib import data
 
 from ..constants import BANK_BYTES
-from ..isa.layout import Reduction
-from ..layouts import PC_BITS
+from ..interfaces.layouts import PC_BITS
+from ..isa.encoding import Reduction
+from ..isa.tensor_descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
 from .box_walk import box_walk_layout
-from .descriptor import MAX_RANK, MAX_SPATIAL, Fill, TensorFormat, TensorMode, descriptor_layout
-from .multicast import multicast_members
+from .multicast_port import multicast_members
 
 __all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "tensor_failure_layout", "tensor_operation_layout",
            "tensor_request_layout", "violation_layout"]

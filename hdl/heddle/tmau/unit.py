@@ -5,9 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import STORE_GROUPS
-from ..datapath.gates import any_of
-from ..isa.layout import Space
-from ..layouts import (
+from ..interfaces.layouts import (
     BankReadPort,
     BankWritePort,
     CopyKind,
@@ -18,17 +16,19 @@ from ..layouts import (
     copy_operation_layout,
     error_layout,
 )
-from ..stream import Queue, link
-from .arrivals import ArrivalMerge
+from ..isa.encoding import Space
+from ..lib.onehot import any_of
+from ..lib.stream import Queue, link
+from .barrier_updates import ArrivalMerge
+from .burst_generator import BurstGenerator
 from .burst_merge import BurstMerge
-from .generator import BurstGenerator
-from .groups import StoreGroups
-from .load import LoadEngine
-from .move import Mover
-from .multicast import multicast_beat_layout
-from .read_share import ReadShare
-from .requests import RequestCheck, transfer_layout
-from .store import StoreEngine
+from .descriptor_read_port import ReadShare
+from .load_engine import LoadEngine
+from .local_dma import Mover
+from .multicast_port import multicast_beat_layout
+from .request_check import RequestCheck, transfer_layout
+from .store_engine import StoreEngine
+from .store_groups import StoreGroups
 from .tensor_copies import TensorCopies
 from .tensor_layouts import tensor_operation_layout
 

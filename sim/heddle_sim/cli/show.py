@@ -6,10 +6,10 @@ import json
 
 from heddle import load_config
 from heddle.config import preset_names
-from heddle.counters import BREAKDOWN, COUNTERS
-from heddle.isa.table import INSTRUCTIONS
-from heddle.messages import ERROR_MESSAGES
-from heddle.registers import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
+from heddle.isa.counter_table import BREAKDOWN, COUNTERS
+from heddle.isa.error_messages import ERROR_MESSAGES
+from heddle.isa.instructions import INSTRUCTIONS
+from heddle.isa.register_map import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle.units import unit_names
 
 from . import show_rnn, show_tensormap

@@ -29,7 +29,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from heddle.tmau.descriptor import TensorFormat
+from heddle.isa.tensor_descriptor import TensorFormat
 
 from ..tensor_drawing import access_lines, draw, heading
 from ..tensor_image import ACCESSES, access, tensor_image

@@ -3,11 +3,11 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
-from heddle.control.run import STUCK_CYCLES
-from heddle.counters import BREAKDOWN, COUNTERS
-from heddle.errors import STOPPING_ERRORS, ErrorCode
-from heddle.isa.layout import Opcode
-from heddle.registers import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
+from heddle.control.run_control import STUCK_CYCLES
+from heddle.isa.counter_table import BREAKDOWN, COUNTERS
+from heddle.isa.encoding import Opcode
+from heddle.isa.error_codes import STOPPING_ERRORS, ErrorCode
+from heddle.isa.register_map import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
 
 from ..functional import FunctionalSimulator
 from ..functional_recurrent import COUNTS as RECURRENT_COUNTS

@@ -2,9 +2,9 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, ROW_BYTES
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import FLOAT_FORMATS, MAX_RANK
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, MAX_RANK
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.tmau.swizzle import swizzles
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 
 from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
 from ..features import lacking, unsupported_message

@@ -1,7 +1,7 @@
 """Errors of a run, as a user sees them."""
 
-from heddle.errors import ErrorCode
-from heddle.messages import error_message
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.error_messages import error_message
 
 __all__ = ["DeviceError", "OutOfMemory"]
 

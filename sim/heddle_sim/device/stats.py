@@ -18,9 +18,9 @@ class Stats:
     peak_macs_per_cycle : int
         What the configuration could do in a cycle.
     breakdown : dict of str to int
-        Cycles by what the device, or core 0 of several, did (``heddle.counters.BREAKDOWN``); they add up to ``cycles``.
+        Cycles by what the device, or core 0 of several, did (``heddle.isa.counter_table.BREAKDOWN``); they add up to ``cycles``.
     counters : dict of str to int
-        Event counters (``heddle.counters.COUNTERS``), over all cores.
+        Event counters (``heddle.isa.counter_table.COUNTERS``), over all cores.
     """
 
     cycles: int | None

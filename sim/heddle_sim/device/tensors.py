@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 from heddle.constants import ROW_BYTES
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.tensor_descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
 from ..arguments import Arguments
 from ..features import lacking

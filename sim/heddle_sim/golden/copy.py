@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction, Space, Swizzle
-from heddle.layouts import CopyKind
-from heddle.tmau.descriptor import FLOAT_FORMATS, TensorFormat
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.interfaces.layouts import CopyKind
+from heddle.isa.encoding import Reduction, Space, Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.tmau.swizzle import swizzles
 
 from .reductions import reduce_elements

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS
-from heddle.errors import ErrorCode
-from heddle.isa.layout import LoopOrder
+from heddle.isa.encoding import LoopOrder
+from heddle.isa.error_codes import ErrorCode
 
 __all__ = ["MatrixOperation", "MatrixResult", "column_of", "column_steps", "group_lanes", "matrix_steps", "multiply"]
 

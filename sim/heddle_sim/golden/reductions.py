@@ -2,8 +2,8 @@
 
 import ml_dtypes
 import numpy as np
-from heddle.isa.layout import Reduction
-from heddle.tmau.descriptor import FORMAT_BYTES, NAN_BITS, TensorFormat
+from heddle.isa.encoding import Reduction
+from heddle.isa.tensor_descriptor import FORMAT_BYTES, NAN_BITS, TensorFormat
 
 __all__ = ["reduce_elements"]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle.rnn.layouts import (
     MAX_STEPS,
     RECORD_BITS,

@@ -1,11 +1,10 @@
-"""Golden model of the checks of tensor copies: every rule of ``heddle.tmau.rules`` that a descriptor or a request breaks."""
+"""Golden model of the checks of tensor copies: every rule of ``heddle.isa.tensor_rules`` that a descriptor or a request breaks."""
 
 from dataclasses import dataclass, field, replace
 
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction, Swizzle
-from heddle.tmau.conversion import CONVERTED_FORMATS
-from heddle.tmau.descriptor import (
+from heddle.isa.encoding import Reduction, Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import (
     DESCRIPTOR_ALIGNMENT,
     DESCRIPTOR_BYTES,
     FLOAT_FORMATS,
@@ -16,7 +15,8 @@ from heddle.tmau.descriptor import (
     TensorFormat,
     TensorMode,
 )
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT
+from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT
+from heddle.tmau.float_conversion import CONVERTED_FORMATS
 
 __all__ = ["TensorRequest", "Violation", "all_violations", "descriptor_violations", "first_violation", "request_violations",
            "understood", "unsupported_value"]

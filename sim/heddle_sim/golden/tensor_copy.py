@@ -1,8 +1,8 @@
 """Golden model of tensor copies: boxes between global and shared memory [S1.5-S1.9]."""
 
 import numpy as np
-from heddle.isa.layout import Reduction
-from heddle.tmau.descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleave, TensorFormat
+from heddle.isa.encoding import Reduction
+from heddle.isa.tensor_descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleave, TensorFormat
 
 from .reductions import reduce_elements
 from .tensor_traversal import swizzled_addresses, traverse

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from math import prod
 
-from heddle.isa.layout import Swizzle
-from heddle.tmau.descriptor import (
+from heddle.isa.encoding import Swizzle
+from heddle.isa.tensor_descriptor import (
     DESCRIPTOR_BYTES,
     FORMAT_BYTES,
     INTERLEAVE_BYTES,

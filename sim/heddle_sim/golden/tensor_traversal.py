@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.tensor_descriptor import TensorMode
 
 __all__ = ["Traversal", "swizzled_addresses", "traverse"]
 

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle.constants import PREDICATES
-from heddle.errors import ErrorCode
-from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
-from heddle.layouts import ThreadKind
+from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.isa.error_codes import ErrorCode
 
 __all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", "active_threads"]
 

@@ -4,9 +4,9 @@ import difflib
 import re
 from dataclasses import dataclass
 
-from heddle.errors import ErrorCode
-from heddle.isa.layout import GUARD_ALWAYS, INSTRUCTION_BITS
-from heddle.isa.table import INSTRUCTIONS, Unit
+from heddle.isa.encoding import GUARD_ALWAYS, INSTRUCTION_BITS
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.instructions import INSTRUCTIONS, Unit
 
 from ..program import Program
 from .checking import find_violation

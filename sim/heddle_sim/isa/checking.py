@@ -1,4 +1,4 @@
-"""The checks at issue of ``heddle.isa.checks``, applied to instruction words."""
+"""The checks at issue of ``heddle.isa.issue_rules``, applied to instruction words."""
 
 from dataclasses import dataclass
 
@@ -11,9 +11,7 @@ from heddle.constants import (
     SEGMENTS,
     UNIFORM_REGISTERS,
 )
-from heddle.errors import ErrorCode
-from heddle.isa.checks import CHECKS
-from heddle.isa.layout import (
+from heddle.isa.encoding import (
     UNIFORM_FUNCTIONS,
     Access,
     AluFunction,
@@ -26,7 +24,9 @@ from heddle.isa.layout import (
     Special,
     Swizzle,
 )
-from heddle.tmau.descriptor import MAX_RANK, TensorMode
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.issue_rules import CHECKS
+from heddle.isa.tensor_descriptor import MAX_RANK, TensorMode
 from heddle.tmau.swizzle import swizzles
 
 from .fields import FIELDS, opcode_of

@@ -1,7 +1,7 @@
 """Disassembler: instruction words to canonical text that assembles to the same bits."""
 
-from heddle.isa.layout import GUARD_ALWAYS, Opcode
-from heddle.isa.table import INSTRUCTIONS, Unit
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode
+from heddle.isa.instructions import INSTRUCTIONS, Unit
 
 from .assembler import AssemblyError, encode_instruction
 from .fields import FIELDS, opcode_of

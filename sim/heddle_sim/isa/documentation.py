@@ -1,11 +1,11 @@
 """The page ``docs/isa.md``, generated: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
 
 from heddle.constants import FIRST_FACTOR_REGISTER, MOST_EXPECTED
-from heddle.errors import ErrorCode
-from heddle.isa import layout
-from heddle.isa.checks import CHECKS, RULES
-from heddle.isa.table import INSTRUCTIONS, Unit
-from heddle.messages import ERROR_MESSAGES
+from heddle.isa import encoding as layout
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.error_messages import ERROR_MESSAGES
+from heddle.isa.instructions import INSTRUCTIONS, Unit
+from heddle.isa.issue_rules import CHECKS, RULES
 
 from .fields import FIELDS
 from .modifiers import MODIFIERS, Flags

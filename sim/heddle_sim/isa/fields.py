@@ -1,8 +1,8 @@
-"""Packing and unpacking of 128-bit instruction words, derived from ``heddle.isa.layout``."""
+"""Packing and unpacking of 128-bit instruction words, derived from ``heddle.isa.encoding``."""
 
 from amaranth.hdl import Shape
 from amaranth.lib import data
-from heddle.isa.layout import INSTRUCTION_BITS, Opcode, instruction_layout
+from heddle.isa.encoding import INSTRUCTION_BITS, Opcode, instruction_layout
 
 __all__ = ["FIELDS", "WORD_BYTES", "Field", "pack", "unpack", "opcode_of"]
 

@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from heddle.isa.layout import LoopOrder, Reduction, Space, Swizzle, WaitUnit
-from heddle.tmau.descriptor import TensorFormat
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.isa.encoding import LoopOrder, Reduction, Space, Swizzle, WaitUnit
+from heddle.isa.tensor_descriptor import TensorFormat
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
 
 __all__ = ["Choice", "Flags", "MODIFIERS", "ModifierError", "parse_modifiers", "format_modifiers"]
 

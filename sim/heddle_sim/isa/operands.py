@@ -3,7 +3,7 @@
 import re
 
 from heddle.constants import FIRST_FACTOR_REGISTER
-from heddle.isa.layout import OperandSource, Special
+from heddle.isa.encoding import OperandSource, Special
 
 from .fields import FIELDS
 

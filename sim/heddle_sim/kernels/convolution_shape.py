@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 from heddle.constants import BANK_BYTES
-from heddle.tmau.rules import COORDINATE_OFFSET_BITS
+from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS
 
 from ..tensor_map import TensorMap
 from .tiling import round_up

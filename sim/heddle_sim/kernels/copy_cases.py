@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, replace
 
-from heddle.isa.layout import Swizzle
-from heddle.tmau.descriptor import SWIZZLE_BYTES, TensorMode
+from heddle.isa.encoding import Swizzle
+from heddle.isa.tensor_descriptor import SWIZZLE_BYTES, TensorMode
 
 from ..golden.tensor_checks import TensorRequest
 from ..golden.tensor_fields import TensorFields

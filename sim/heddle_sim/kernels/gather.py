@@ -6,7 +6,7 @@ Rows of 128 bytes lie one behind the other. In the plain layout the pieces that 
 
 from heddle.config import ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.isa.layout import Swizzle
+from heddle.isa.encoding import Swizzle
 from heddle.tmau.swizzle import swizzles
 
 from ..features import lacking

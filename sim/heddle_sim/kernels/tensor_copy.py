@@ -1,7 +1,7 @@
 """Programs of single copies: a box of a tensor, or blocks of 16 bytes, between global and the shared memory of core 0."""
 
 from heddle.constants import BANK_BYTES
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.tensor_descriptor import TensorMode
 
 from ..isa import assemble
 from .fitting import assemble_kernel, fitted

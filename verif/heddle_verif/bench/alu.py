@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import Timer
-from heddle.isa.layout import UNIFORM_FUNCTIONS, CompareFunction
+from heddle.isa.encoding import UNIFORM_FUNCTIONS, CompareFunction
 from heddle_sim.golden.thread import alu, compare
 
 CORNERS = [0, 1, 2, 3, 15, 16, 30, 31, 32, 33, 63, 64, 0x7FFFFFFE, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xAAAAAAAA, 0xFFFFFFE0,

@@ -6,9 +6,9 @@ from collections import deque
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.isa.layout import Reduction
-from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
-from heddle.tmau.descriptor import TensorFormat
+from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
+from heddle.isa.encoding import Reduction
+from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.harness import bench_config
 
 CLIENTS = 2

@@ -8,7 +8,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 from heddle.constants import MAX_BURST_BYTES
-from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_response_layout
+from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_response_layout
 from heddle.memory.axi_master import AxiMaster
 from heddle_sim.harness import bench_config
 

@@ -3,12 +3,12 @@
 import cocotb
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
-from heddle.control.run import STUCK_CYCLES
-from heddle.counters import BREAKDOWN, COUNTERS
-from heddle.errors import ErrorCode
-from heddle.front.fetch import program_write_layout
-from heddle.layouts import PC_BITS, error_layout
-from heddle.registers import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
+from heddle.control.run_control import STUCK_CYCLES
+from heddle.front_end.instruction_fetch import program_write_layout
+from heddle.interfaces.layouts import PC_BITS, error_layout
+from heddle.isa.counter_table import BREAKDOWN, COUNTERS
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle_sim.bench_process import bench_config
 
 from heddle_verif.axi_host import random_pauses

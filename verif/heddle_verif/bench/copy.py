@@ -4,7 +4,7 @@ import itertools
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.isa.layout import Reduction, Space, Swizzle
+from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle_sim.golden.copy import CopyOperation, check_copy
 from heddle_sim.harness import bench_config
 

@@ -8,8 +8,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, MAX_BURST_BYTES, ROW_BYTES
-from heddle.isa.layout import Reduction, Space
-from heddle.layouts import (
+from heddle.interfaces.layouts import (
     SHARED_READ_LATENCY,
     barrier_arrival_layout,
     copy_operation_layout,
@@ -20,6 +19,7 @@ from heddle.layouts import (
     write_request_layout,
     write_response_layout,
 )
+from heddle.isa.encoding import Reduction, Space
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.copy import copy_block
 from heddle_sim.golden.reductions import reduce_elements

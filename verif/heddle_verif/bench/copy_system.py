@@ -10,12 +10,12 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 from heddle.constants import BANKS, LINE_BYTES
-from heddle.isa.layout import Space
-from heddle.layouts import BankReadPort, ErrorStream, GlobalPort, copy_operation_layout
-from heddle.memory.arbiter import GlobalArbiter
+from heddle.interfaces.layouts import BankReadPort, ErrorStream, GlobalPort, copy_operation_layout
+from heddle.isa.encoding import Space
+from heddle.l2.unit import Level2
 from heddle.memory.axi_master import AxiMaster, axi_members
 from heddle.memory.barriers import Barriers
-from heddle.memory.l2 import Level2
+from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle.tmau.unit import CopyUnit

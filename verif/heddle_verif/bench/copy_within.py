@@ -4,9 +4,9 @@ from dataclasses import replace
 from functools import partial
 
 import cocotb
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Reduction, Space, Swizzle
-from heddle.tmau.descriptor import TensorFormat
+from heddle.isa.encoding import Reduction, Space, Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.golden.copy import CopyOperation, check_copy
 from heddle_sim.harness import bench_parameters
 

@@ -4,7 +4,7 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.tmau.descriptor import descriptor_layout
+from heddle.isa.tensor_descriptor import descriptor_layout
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle_sim.harness import bench_config, bench_parameters
 

@@ -12,7 +12,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
-from heddle.registers import DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
+from heddle.isa.register_map import DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle_sim.bench_process import bench_config, bench_parameters
 from heddle_sim.device.memory import row_pitch
 from heddle_sim.kernels.choice import plan

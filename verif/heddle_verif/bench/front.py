@@ -5,9 +5,9 @@ import random
 
 import cocotb
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, SEGMENTS
-from heddle.errors import ErrorCode
-from heddle.isa.checks import CHECKS
-from heddle.isa.layout import GUARD_ALWAYS, Opcode, Space
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.issue_rules import CHECKS
 from heddle_sim.isa import assemble
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack

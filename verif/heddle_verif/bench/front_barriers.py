@@ -1,7 +1,7 @@
 """Bench of the front end's barriers with far registers: their state comes two cycles after their number."""
 
 import cocotb
-from heddle.errors import ErrorCode
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 
 from .front import prepared

@@ -4,11 +4,18 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTERS
-from heddle.front.fetch import program_write_layout
-from heddle.front.unit import FrontEnd
-from heddle.isa.layout import AluFunction, WaitUnit
-from heddle.layouts import CopyKind, ThreadKind, error_layout, matrix_operation_layout, row_operation_layout, thread_operation_layout
-from heddle.tmau.descriptor import TensorMode
+from heddle.front_end.instruction_fetch import program_write_layout
+from heddle.front_end.unit import FrontEnd
+from heddle.interfaces.layouts import (
+    CopyKind,
+    ThreadKind,
+    error_layout,
+    matrix_operation_layout,
+    row_operation_layout,
+    thread_operation_layout,
+)
+from heddle.isa.encoding import AluFunction, WaitUnit
+from heddle.isa.tensor_descriptor import TensorMode
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.bench_process import bench_config
 from heddle_sim.golden.front import FrontModel

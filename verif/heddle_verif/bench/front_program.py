@@ -1,8 +1,8 @@
 """Bench of the front end: where a program ends."""
 
 import cocotb
-from heddle.errors import ErrorCode
-from heddle.isa.layout import GUARD_ALWAYS, Opcode
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import pack
 

@@ -2,8 +2,8 @@
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.errors import ErrorCode
-from heddle.front.recurrent import recurrent_error_layout
+from heddle.front_end.recurrent_control import recurrent_error_layout
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 
 from .front_environment import FrontBench

@@ -8,9 +8,9 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.isa.layout import ACCESS_BYTES, Access
-from heddle.layouts import SHARED_READ_LATENCY
-from heddle.thread.gather import placement_layout
+from heddle.interfaces.layouts import SHARED_READ_LATENCY
+from heddle.isa.encoding import ACCESS_BYTES, Access
+from heddle.thread.shared_lsu import placement_layout
 from heddle_sim.golden.bank_access import banks_of, gather_cycles
 from heddle_sim.harness import bench_config
 

@@ -9,7 +9,7 @@ from amaranth.utils import exact_log2
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.datapath.lane_sums import group_sum_bits
+from heddle.datapath.cross_lane_tree import group_sum_bits
 from heddle.datapath.layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
 from heddle_sim.harness import bench_config
 

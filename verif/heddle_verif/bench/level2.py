@@ -7,10 +7,10 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import LINE_BYTES
-from heddle.isa.layout import Reduction
-from heddle.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
-from heddle.memory.l2 import Level2
-from heddle.tmau.descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
+from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
+from heddle.isa.encoding import Reduction
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
+from heddle.l2.unit import Level2
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.harness import bench_config
 

@@ -5,8 +5,8 @@ import numpy as np
 from amaranth.utils import exact_log2
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.errors import ErrorCode
-from heddle.isa.layout import LoopOrder
+from heddle.isa.encoding import LoopOrder
+from heddle.isa.error_codes import ErrorCode
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps
 
 from .matrix_workload import begin, group_size

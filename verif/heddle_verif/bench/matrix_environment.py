@@ -8,7 +8,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge, Timer
 from heddle.constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
-from heddle.layouts import SHARED_READ_LATENCY, error_layout, matrix_operation_layout
+from heddle.interfaces.layouts import SHARED_READ_LATENCY, error_layout, matrix_operation_layout
 from heddle_sim.golden.matrix import multiply
 from heddle_sim.harness import bench_config
 

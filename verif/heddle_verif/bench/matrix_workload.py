@@ -2,7 +2,7 @@
 
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
-from heddle.isa.layout import LoopOrder
+from heddle.isa.encoding import LoopOrder
 from heddle_sim.golden.matrix import MatrixOperation
 
 from .matrix_environment import MatrixBench

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS
-from heddle.layouts import (
+from heddle.interfaces.layouts import (
     BankReadPort,
     BankWritePort,
     GlobalPort,

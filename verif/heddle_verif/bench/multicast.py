@@ -3,8 +3,8 @@
 from types import SimpleNamespace
 
 import cocotb
-from heddle.memory.multicast import MulticastNetwork
-from heddle.tmau.multicast import multicast_beat_layout
+from heddle.tmau.multicast_network import MulticastNetwork
+from heddle.tmau.multicast_port import multicast_beat_layout
 from heddle_sim.bench_process import bench_config
 
 from heddle_verif.fixture import Bench

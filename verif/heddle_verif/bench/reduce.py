@@ -6,10 +6,10 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.isa.layout import Reduction
-from heddle.memory.reduce import reducer_latency
-from heddle.tmau.descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
-from heddle.tmau.rules import REDUCTION_FORMATS
+from heddle.isa.encoding import Reduction
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
+from heddle.isa.tensor_rules import REDUCTION_FORMATS
+from heddle.l2.reduction_unit import reducer_latency
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.harness import bench_config, bench_parameters
 

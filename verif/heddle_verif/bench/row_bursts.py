@@ -4,8 +4,8 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
+from heddle.isa.tensor_descriptor import Interleave
 from heddle.tmau.box_walk import place_bits, row_layout
-from heddle.tmau.descriptor import Interleave
 from heddle.tmau.row_bursts import LINE_BLOCKS, piece_layout, row_shape_layout
 from heddle_sim.golden.tensor_traversal import traverse
 from heddle_sim.harness import bench_config

@@ -2,7 +2,7 @@
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.stream import Buffer
+from heddle.lib.stream import Buffer
 from heddle_sim.bench_process import bench_config, bench_parameters
 
 from heddle_verif.fixture import Bench

@@ -6,7 +6,7 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS
-from heddle.layouts import SHARED_READ_LATENCY
+from heddle.interfaces.layouts import SHARED_READ_LATENCY
 from heddle.memory.shared_memory import FIRST_READERS
 from heddle_sim.harness import bench_config, bench_parameters
 

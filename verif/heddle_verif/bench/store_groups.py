@@ -4,7 +4,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import STORE_GROUPS
-from heddle.isa.layout import Space
+from heddle.isa.encoding import Space
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
 from heddle_sim.harness import bench_parameters
 

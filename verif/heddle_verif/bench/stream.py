@@ -4,7 +4,7 @@ import cocotb
 from amaranth.hdl import signed
 from amaranth.lib import data
 from cocotb.triggers import RisingEdge
-from heddle.stream import Buffer, Queue
+from heddle.lib.stream import Buffer, Queue
 from heddle_sim.bench_process import bench_parameters
 
 from heddle_verif.fixture import Bench

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle.errors import ErrorCode
-from heddle.isa.layout import Space, Swizzle
-from heddle.tmau.descriptor import DESCRIPTOR_BYTES, TensorMode
+from heddle.isa.encoding import Space, Swizzle
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, TensorMode
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.golden.copy import CopyOperation
 from heddle_sim.golden.tensor_checks import first_violation, understood, unsupported_value

@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.tmau.descriptor import TensorMode
+from heddle.isa.tensor_descriptor import TensorMode
 from heddle.tmau.row_bursts import piece_layout
 from heddle.tmau.tensor_layouts import tensor_failure_layout, tensor_operation_layout
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation

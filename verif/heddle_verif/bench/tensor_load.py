@@ -5,10 +5,10 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.isa.layout import Swizzle
-from heddle.layouts import barrier_arrival_layout, read_data_layout, read_request_layout
-from heddle.tmau.descriptor import NAN_BITS, TensorFormat
-from heddle.tmau.generator import Filler, burst_layout, unit_bytes, units_per_beat
+from heddle.interfaces.layouts import barrier_arrival_layout, read_data_layout, read_request_layout
+from heddle.isa.encoding import Swizzle
+from heddle.isa.tensor_descriptor import NAN_BITS, TensorFormat
+from heddle.tmau.burst_generator import Filler, burst_layout, unit_bytes, units_per_beat
 from heddle_sim.golden.copy import swizzled
 from heddle_sim.harness import bench_config
 

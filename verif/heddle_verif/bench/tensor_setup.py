@@ -6,9 +6,9 @@ import cocotb
 import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.errors import ErrorCode
-from heddle.tmau.descriptor import Interleave, TensorMode
-from heddle.tmau.rules import RULES
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_descriptor import Interleave, TensorMode
+from heddle.isa.tensor_rules import RULES
 from heddle.tmau.tensor_layouts import box_layout, tensor_failure_layout, tensor_request_layout
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields

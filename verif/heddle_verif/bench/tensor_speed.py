@@ -4,8 +4,8 @@ import json
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.isa.layout import Swizzle
-from heddle.tmau.rules import SHARED_ALIGNMENT
+from heddle.isa.encoding import Swizzle
+from heddle.isa.tensor_rules import SHARED_ALIGNMENT
 from heddle_sim.kernels.copy_cases import CopyCase
 
 from .copy_environment import Stalls

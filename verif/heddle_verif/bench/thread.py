@@ -4,10 +4,10 @@ import cocotb
 import numpy as np
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, ROW_BYTES
-from heddle.errors import ErrorCode
-from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
-from heddle.layouts import ThreadKind
-from heddle.thread.global_access import IN_FLIGHT
+from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
+from heddle.isa.error_codes import ErrorCode
+from heddle.thread.global_lsu import IN_FLIGHT
 
 from .thread_environment import MEMORY_BYTES, Stalls, ThreadBench
 from .thread_workload import STORES, Workload

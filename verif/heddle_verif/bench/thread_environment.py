@@ -9,7 +9,7 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, PREDICATES, ROW_BYTES
-from heddle.layouts import (
+from heddle.interfaces.layouts import (
     SHARED_READ_LATENCY,
     error_layout,
     read_data_layout,

@@ -2,8 +2,8 @@
 
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
-from heddle.isa.layout import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
-from heddle.layouts import ThreadKind
+from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 
 from .thread_environment import MEMORY_BYTES
 

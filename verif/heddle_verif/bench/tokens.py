@@ -7,7 +7,7 @@ import operator
 import cocotb
 from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.constants import TOKEN_GRANULES
-from heddle.front.tokens import Tokens, token_layout
+from heddle.front_end.scoreboard import Tokens, token_layout
 from heddle_sim.bench_process import bench_config
 
 from heddle_verif.fixture import Bench

@@ -5,10 +5,10 @@ import itertools
 import cocotb
 import numpy as np
 from heddle.constants import UNIFORM_REGISTERS
-from heddle.control.run import STUCK_CYCLES
-from heddle.errors import ErrorCode
-from heddle.isa.layout import GUARD_ALWAYS, Opcode
-from heddle.registers import DEVICE_ID
+from heddle.control.run_control import STUCK_CYCLES
+from heddle.isa.encoding import GUARD_ALWAYS, Opcode
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import DEVICE_ID
 from heddle_sim.bench_process import bench_config
 from heddle_sim.device.memory import row_pitch
 from heddle_sim.functional import FunctionalSimulator

@@ -6,7 +6,7 @@ from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal, Value
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.memory import arbiter
+from heddle.memory import global_arbiter as arbiter
 
 from .contract import any_stream, require, tracked_item
 

@@ -5,10 +5,10 @@ from amaranth.hdl import Assert, Assume, Cover, Module, Signal, signed
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
-from heddle.layouts import row_operation_layout
-from heddle.tmau.generator import BurstGenerator, unit_bytes
-from heddle.tmau.requests import transfer_layout
-from heddle.tmau.rows import RowExpander
+from heddle.interfaces.layouts import row_operation_layout
+from heddle.tmau.burst_generator import BurstGenerator, unit_bytes
+from heddle.tmau.request_check import transfer_layout
+from heddle.tmau.row_expander import RowExpander
 
 from .contract import any_sink, any_stream
 

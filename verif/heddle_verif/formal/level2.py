@@ -6,10 +6,10 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.memory import l2_lookup
-from heddle.memory.l2_join import LineJoin
-from heddle.memory.l2_layouts import Level2Sizes
-from heddle.memory.l2_pending import PendingWrites
+from heddle.l2 import lookup as l2_lookup
+from heddle.l2.layouts import Level2Sizes
+from heddle.l2.line_join import LineJoin
+from heddle.l2.pending_writes import PendingWrites
 
 from .contract import any_sink, any_stream
 

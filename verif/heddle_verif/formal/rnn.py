@@ -3,7 +3,7 @@
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 from amaranth.lib.wiring import Component
-from heddle.rnn.turns import Turns
+from heddle.rnn.context_arbiter import Turns
 
 __all__ = ["TurnsSpec"]
 

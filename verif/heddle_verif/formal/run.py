@@ -5,9 +5,9 @@ from unittest import mock
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cat, Cover, Module, Signal
 from amaranth.lib.wiring import Component
-from heddle.control import run
-from heddle.errors import ErrorCode
-from heddle.layouts import error_layout
+from heddle.control import run_control as run
+from heddle.interfaces.layouts import error_layout
+from heddle.isa.error_codes import ErrorCode
 
 from .contract import data_of
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
-from heddle.layouts import SHARED_READ_LATENCY
+from heddle.interfaces.layouts import SHARED_READ_LATENCY
 from heddle.memory.shared_bank import SharedBank
 
 __all__ = ["SharedBankSpec"]

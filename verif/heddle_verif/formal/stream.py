@@ -4,7 +4,7 @@ from unittest import mock
 
 from amaranth.hdl import Assert, Module
 from amaranth.lib.wiring import Component
-from heddle import stream
+from heddle.lib import stream
 
 from .contract import any_sink, any_stream, tracked_item
 

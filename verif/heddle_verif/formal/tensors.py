@@ -6,13 +6,13 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from heddle import load_config
 from heddle.constants import BANK_BYTES
-from heddle.layouts import read_request_layout
-from heddle.tmau.arrivals import ArrivalMerge
+from heddle.interfaces.layouts import read_request_layout
+from heddle.tmau.barrier_updates import ArrivalMerge
 from heddle.tmau.box_walk import LOOPS, BoxWalk
+from heddle.tmau.burst_generator import burst_layout
 from heddle.tmau.burst_request import request_burst
-from heddle.tmau.generator import burst_layout
 from heddle.tmau.row_bursts import LINE_BLOCKS, RowBursts
-from heddle.tmau.slots import SlotRing
+from heddle.tmau.transaction_table import SlotRing
 
 from .contract import any_sink, any_stream
 

@@ -4,7 +4,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.front.tokens import Tokens
+from heddle.front_end.scoreboard import Tokens
 
 __all__ = ["TokensSpec"]
 

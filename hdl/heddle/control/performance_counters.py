@@ -1,0 +1,116 @@
+"""Performance counters and the breakdown of a run's cycles."""
+
+from amaranth import *
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import ceil_log2
+
+from ..isa.counter_table import BREAKDOWN, COUNTERS, most_in_a_cycle
+from ..lib.onehot import any_of
+
+__all__ = ["PerformanceCounters"]
+
+
+class PerformanceCounters(Component):
+    """32-bit counters of every event of ``heddle.isa.counter_table`` and a 64-bit cycle counter.
+
+    While ``enable`` is high ``cycles`` counts every cycle, exactly one breakdown counter counts (the first reason that holds, else
+    ``control``), and every event counter adds the number of cores whose event holds.
+
+    A few bits per counter count at full speed; one counter after the other is added to its word in a small memory, so
+    that an event costs a handful of LUTs instead of a 32-bit adder.
+
+    Parameters
+    ----------
+    cores : int
+        Cores whose events are counted together.
+    absent : iterable of str
+        Counters that stay zero: their events do not exist in the configuration.
+
+    Members
+    -------
+    event_<name>
+        Number of cores whose event holds, 0 to ``cores``, or the sum of their events; ``reason_<name>`` one bit per breakdown
+        reason but ``control``.
+    clear
+        All counters are zero from the next cycle on.
+    index, value
+        ``value`` is the counter at ``index`` (order of ``heddle.isa.register_map.counter_addresses``), one cycle later.
+    settled
+        ``value`` is exact: two rounds of additions and the registers in front of them have passed since ``enable`` was high.
+    """
+
+    def __init__(self, cores=1, absent=()):
+        self._cores, self._absent = cores, frozenset(absent)
+        self._names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
+        self._slots = 1 << ceil_log2(len(self._names))
+        members = {f"event_{name}": In(range(cores * most_in_a_cycle(name) + 1)) for name in COUNTERS if name not in self._absent}
+        members |= {f"reason_{name}": In(1) for name in BREAKDOWN if name != "control"}
+        super().__init__(members | {
+            "enable": In(1), "clear": In(1), "index": In(range(len(self._names))), "value": Out(32), "settled": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
+        slot = Signal(range(self._slots))           # the counter whose turn it is
+        slot_s1 = Signal.like(slot)
+        slot_s2 = Signal.like(slot)
+        amounts_s1 = []                             # what each adds in its turn, zero in that of others
+        lapped = Signal()                           # every word was written since ``clear``
+        cycles_carry = Signal()
+        m.d.sync += slot.eq(slot + 1)
+
+        for name, event in self._events(cycles_carry).items():
+            index = self._names.index(name)
+            most = self._cores * most_in_a_cycle(name) if name in COUNTERS else 1       # that one cycle adds
+            recent = Signal(range(self._slots * most + 1), name=f"recent_{name}")
+            happened = Signal(range(most + 1), name=f"happened_{name}")
+            m.d.sync += happened.eq(Mux(self.clear, 0, event))
+            m.d.sync += recent.eq(Mux(slot == index, 0, recent) + happened)
+            amount = Signal.like(recent, name=f"amount_{name}", reset_less=True)
+            m.d.sync += amount.eq(recent)
+            with m.If(slot != index):
+                m.d.sync += amount.eq(0)
+            amounts_s1.append(amount)
+            with m.If(self.clear):
+                m.d.sync += recent.eq(0)
+
+        amount_s2 = Signal(max(map(len, amounts_s1)), reset_less=True)      # the counters stand all over a chip
+        turn, host = totals.read_port(domain="comb"), totals.read_port(domain="comb")
+        write = totals.write_port()
+        total = Signal(33)
+        m.d.sync += [
+            slot_s1.eq(slot), slot_s2.eq(slot_s1), amount_s2.eq(any_of(amounts_s1)),
+            self.value.eq(Mux(lapped, host.data, 0)),
+        ]
+        with m.If(slot_s2 == self._slots - 1):
+            m.d.sync += lapped.eq(1)
+        with m.If(self.clear):      # a new round, whose words replace what is in the memory
+            m.d.sync += [slot.eq(0), slot_s1.eq(0), slot_s2.eq(0), lapped.eq(0)]
+        m.d.comb += [
+            host.addr.eq(self.index), turn.addr.eq(slot_s2),
+            total.eq(Mux(lapped, turn.data, 0) + amount_s2),
+            write.addr.eq(slot_s2), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
+            cycles_carry.eq(total[32] & (slot_s2 == self._names.index("cycles"))),
+        ]
+
+        settling = 2 * self._slots + 4              # two rounds, and the registers on the way
+        waiting = Signal(range(settling + 1))
+        m.d.comb += self.settled.eq((waiting == 0) & ~self.enable)
+        with m.If(self.enable | self.clear):
+            m.d.sync += waiting.eq(settling)
+        with m.Elif(waiting != 0):
+            m.d.sync += waiting.eq(waiting - 1)
+        return m
+
+    def _events(self, cycles_carry):
+        """What each counter counts, in the order of the counters; cycles of the run only."""
+        events = {"cycles": self.enable, "cycles_high": cycles_carry}
+        earlier = Const(0)
+        for name in BREAKDOWN:
+            holds = Const(1) if name == "control" else getattr(self, f"reason_{name}")
+            events[name] = self.enable & holds & ~earlier
+            earlier = earlier | holds
+        return events | {name: Mux(self.enable, getattr(self, f"event_{name}"), 0)
+                         for name in COUNTERS if name not in self._absent}

@@ -1,0 +1,145 @@
+"""The adder tree of one lane with a configurable tail: its last levels add, or accumulate sums of their own."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..lib.adder_tree import ReductionTree
+from ..lib.onehot import any_of
+from .cat_accumulators import TapFile
+from .layouts import TAP_ROW_BITS, TAPS, tap_banks, tap_layout, tap_read_bits
+from .reduction_tree import element_product_bits, product_bits
+
+__all__ = ["TapTree", "tap_sum_bits"]
+
+PLACES = ("source_row", "source_bank", "product_row", "product_bank")
+
+
+def tap_sum_bits(cfg):
+    """Bits of a sum of up to ``dot`` products of a signed byte and a signed element of ``engine_element_bits``."""
+    return element_product_bits(cfg) + exact_log2(cfg.dot)
+
+
+class TapTree(Component):
+    """Adds the ``dot`` products of a lane like ``LaneTree``, or makes 1, 2 or 4 sums of them, each accumulated apart [S3.4].
+
+    Product i belongs to quarter i mod 4. Quarters are added with ``log2(dot) - 2`` levels each; three adders remain:
+
+    ========= =================== =================== =====================
+    adder     CAT-1, ``mm``       CAT-2               CAT-4
+    ========= =================== =================== =====================
+    even      quarters 0 + 2      quarters 0 + 2      quarter 2 + register
+    odd       quarters 1 + 3      quarters 1 + 3      quarter 3 + register
+    root      even + odd          odd + register      quarter 1 + register
+    ========= =================== =================== =====================
+
+    so tap 0, which the lane accumulates, is the root, the even sum or quarter 0. Registers are those of tap 2, 3 and 1 (``TapFile``);
+    a sum is written in the cycle in which it is formed. There are ``dot - 1`` adders in every mode.
+
+    With D = log2(dot) and products in cycle 3, ``taps`` goes with cycle 1 + D (``late_…``, ``split`` and ``sum``: with the next one),
+    ``root`` and ``sum`` stand in cycle 3 + D; registers of tap 2 and 3 are written in cycle 1 + D, of tap 1 in cycle 2 + D. ``sum`` is
+    zero without ``taps.sum``. ``root`` is for ``mm``, modulo 2^sum_bits. Throughput one set of products a cycle; nothing is
+    held back; no register is reset.
+
+    Reads: ``tap_data`` is the register of ``row`` and ``bank``, a cycle later, zero without a bank.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(signed(product_bits(cfg))).array(dot)
+    odd_high : In(1)
+        With ``two_passes`` only; see ``LaneTree``.
+    taps : In(tap_layout(cfg))
+    root : Out(signed(sum_bits))
+    sum : Out(signed(tap_sum_bits(cfg)))
+    row : In(4)
+    bank : In(tap_read_bits(cfg))
+        Of tap 1, then 2, then 3: one hot over all of them.
+    tap_data : Out(32)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(signed(product_bits(cfg))).array(cfg.dot),
+            **({"odd_high": In(1)} if cfg.two_passes else {}),
+            "taps": In(tap_layout(cfg)),
+            "root": Out(signed(cfg.sum_bits)),
+            "sum": Out(signed(tap_sum_bits(cfg))),
+            "row": In(TAP_ROW_BITS),
+            "bank": In(tap_read_bits(cfg)),
+            "tap_data": Out(32),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        files = [TapFile(self.cfg) for _ in range(1, TAPS)]
+        for tap, file in enumerate(files, 1):
+            m.submodules[f"tap_{tap}"] = file
+        quarters = [self._quarter(m, number) for number in range(4)]
+        even, odd = self._first_level(m, quarters, files)
+        self._last_level(m, even, odd, files[0])
+        self._read(m, files)
+        return m
+
+    def _quarter(self, m, number):
+        width = element_product_bits(self.cfg) if number % 2 else product_bits(self.cfg)
+        m.submodules[f"quarter_{number}"] = tree = ReductionTree(width, exact_log2(self.cfg.dot) - 2)
+        m.d.comb += [element.eq(value) for element, value in zip(tree.i, list(self.i)[number::4], strict=True)]
+        return tree.root
+
+    def _first_level(self, m, quarters, files):
+        """Even and odd sum, registered. What a mode does not use is held at zero, so that an OR selects."""
+        taps, quarter_bits = self.taps, tap_sum_bits(self.cfg) - 2
+        totals = []
+        for number, name in enumerate(("even", "odd")):
+            total, added, file = Signal(32, name=f"{name}_total"), Signal(signed(32), name=f"{name}_added"), files[number + 1]
+            m.d.comb += [
+                added.eq(file.source | Mux(taps.quarters, 0, quarters[number])),
+                total.eq(added + quarters[number + 2]),
+                file.total.eq(total),
+                *(getattr(file, place).eq(getattr(taps, place)) for place in PLACES),
+            ]
+            totals.append(total)
+        width = 32 if self.cfg.wide_lanes else quarter_bits + 1
+        even, odd = Signal(signed(width), name="even", reset_less=True), Signal(signed(quarter_bits + 1), name="odd", reset_less=True)
+        high = Signal(16, name="odd_high_s", reset_less=True)
+        alone = [Signal(signed(quarter_bits), name=f"alone_{number}", reset_less=True) for number in range(2)]
+        m.d.sync += [even.eq(totals[0]), odd.eq(totals[1]), *(value.eq(quarter) for value, quarter in zip(alone, quarters))]
+        with m.If(taps.quarters):
+            m.d.sync += [even.eq(0), odd.eq(0)]
+        with m.Else():
+            m.d.sync += [value.eq(0) for value in alone]
+        joined = odd | alone[1]
+        if self.cfg.two_passes:
+            m.d.sync += high.eq(totals[1])
+            with m.If(self.odd_high):
+                m.d.sync += odd.eq(0)
+            with m.Else():
+                m.d.sync += high.eq(0)
+            joined |= Cat(Const(0, 16), high).as_signed()
+        return (even, alone[0]), joined
+
+    def _last_level(self, m, even, odd, file):
+        taps, (even, alone) = self.taps, even
+        total, added = Signal(32, name="root_total"), Signal(signed(32), name="root_added")
+        root, summed = Signal.like(self.root, name="total", reset_less=True), Signal.like(self.sum, name="tap_0", reset_less=True)
+        m.d.comb += [
+            added.eq(file.source | Mux(taps.split, 0, even)),
+            total.eq(added + odd),
+            file.total.eq(total),
+            *(getattr(file, place).eq(getattr(taps, f"late_{place}")) for place in PLACES),
+            self.root.eq(root),
+            self.sum.eq(summed),
+        ]
+        m.d.sync += [root.eq(total), summed.eq(Mux(taps.split, even | alone, total.as_signed()))]
+        with m.If(~taps.sum):
+            m.d.sync += summed.eq(0)
+
+    def _read(self, m, files):
+        m.d.comb += self.tap_data.eq(any_of(file.data for file in files))
+        for number, file in enumerate(files):
+            m.d.comb += [file.row.eq(self.row), file.bank.eq(self.bank.word_select(number, tap_banks(self.cfg)))]

@@ -1,0 +1,94 @@
+"""Sums over neighbouring lanes: the levels of the reduction tree above the lanes' roots."""
+
+from amaranth.hdl import Cat, Const, Module, Signal, signed
+from amaranth.lib.wiring import Component, In, Out
+
+from ..lib.onehot import any_of
+
+__all__ = ["GROUP_LEVELS", "LaneSums", "group_sum_bits"]
+
+GROUP_LEVELS = 2        # pairs, then quads
+
+
+def group_sum_bits(width):
+    """Bits of the sum of four roots of ``width`` bits; never more than the 32 of a product register."""
+    return min(width + GROUP_LEVELS, 32)
+
+
+class LaneSums(Component):
+    """Adds the roots of pairs or of quads of neighbouring lanes [S0.6, S0.7].
+
+    ``o[j]`` is the sum of lanes 2j and 2j + 1 (``pairs``), or of the four lanes from ``4 * (j // 2)`` on (``quads``),
+    or zero; exact, modulo 2^32. With ``scaled`` it counts 2^8 times. Latency 2 cycles in both modes, one register a level;
+    ``pairs``, ``quads`` and ``scaled`` belong to the cycle between. Throughput one set of roots a cycle, nothing is held back,
+    no register is reset. ``3 * threads / 4`` adders.
+
+    Parameters
+    ----------
+    threads : int
+        Lanes: 2, which have no quads, or a multiple of 4.
+    width : int
+        Bits of a root, at most 32.
+    scales : bool
+        ``scaled`` exists.
+
+    Members
+    -------
+    i : In(signed(width)).array(threads)
+    pairs, quads : In(1)
+        At most one of them.
+    scaled : In(1)
+        With ``scales`` only.
+    total : In(1)
+        In the cycle between: ``first`` is the sum over all quads, of which only one may differ from zero.
+    o : Out(signed(group_sum_bits(width))).array(threads // 2)
+    first : Out(signed(group_sum_bits(width)))
+        For lane 0: like ``o[0]``, or the sum over all lanes.
+    """
+
+    def __init__(self, threads, width, scales=False):
+        if threads != 2 and (threads < 4 or threads % 4):
+            raise ValueError(f"threads must be 2 or a multiple of 4, not {threads!r}")
+        self.threads = threads
+        self.width = width
+        self.scales = scales
+        super().__init__({
+            **({"scaled": In(1)} if scales else {}),
+            "i": In(signed(width)).array(threads),
+            "pairs": In(1),
+            "quads": In(1),
+            "total": In(1),
+            "first": Out(signed(group_sum_bits(width))),
+            "o": Out(signed(group_sum_bits(width))).array(threads // 2),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+
+        def registers(name, values, width, condition=None):
+            """``values`` one cycle later, zero without the condition."""
+            kept = [Signal(signed(width), name=f"{name}_{j}", reset_less=True) for j in range(len(values))]
+            m.d.sync += [total.eq(value) for total, value in zip(kept, values)]
+            if condition is not None:
+                with m.If(~condition):
+                    m.d.sync += [total.eq(0) for total in kept]
+            return kept
+
+        pair_bits, quad_bits = min(self.width + 1, 32), group_sum_bits(self.width)
+        pairs = registers("pair", [self.i[2 * j] + self.i[2 * j + 1] for j in range(self.threads // 2)], pair_bits)
+        quads = [pairs[2 * j] + pairs[2 * j + 1] for j in range(self.threads // 4)]
+        plain = ~self.scaled if self.scales else 1
+        kept = registers("pair_kept", pairs, pair_bits, self.pairs & plain)
+        totals = registers("quad", quads, quad_bits, self.quads & plain)
+        # For lane 0 once more, in a register of their own: it is on the other side of the chip.
+        others = [any_of(quads[1:])] if len(quads) > 1 else []
+        rest = registers("rest", others, quad_bits, self.quads & self.total & plain)
+        if self.scales:         # a register for each weight: all but one are zero
+            for weighted, name, values, holds in ((kept, "pair", pairs, self.pairs), (totals, "quad", quads, self.quads),
+                                                  (rest, "rest", others, self.quads & self.total)):
+                scaled = registers(f"{name}_scaled", values, 24, holds & self.scaled)
+                weighted[:] = [value | Cat(Const(0, 8), more).as_signed() for value, more in zip(weighted, scaled)]
+        sums = [value | totals[j // 2] if totals else value for j, value in enumerate(kept)]
+        m.d.comb += [output.eq(value) for output, value in zip(self.o, sums)]
+        m.d.comb += self.first.eq(any_of([sums[0], *rest]))
+        return m

@@ -1,0 +1,334 @@
+"""Decode: operands, addresses, register tokens and errors of one instruction."""
+
+from amaranth import *
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..interfaces.layouts import PC_BITS, ThreadKind
+from ..isa.encoding import AluFunction, Opcode, OperandSource, Special, instruction_layout
+from ..isa.error_codes import ErrorCode
+from ..isa.tensor_descriptor import MAX_RANK
+from ..lib.onehot import select_one_hot
+from ..thread.alu import AluDecode, alu_control_layout
+from .instruction_checks import FailedField, InstructionChecks
+from .instruction_fetch import fetched_layout
+from .scoreboard import token_layout
+from .uniform_state import segment_layout
+
+__all__ = ["THREAD_KINDS", "Decode", "decoded_layout"]
+
+THREAD_KINDS = {
+    Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
+    Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
+}
+MASK_CYCLE = MAX_RANK      # of a multicast, in which its mask is read
+_WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
+_STAY = (*_WAITS, Opcode.RECURRENT)
+_UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
+
+_DECODED = {
+    "pc": PC_BITS,
+    "word": instruction_layout,
+    # What the instruction is, so that issue need not look at the operation before it looks at tokens and queues.
+    "for_thread": 1,
+    "for_matrix": 1,
+    "for_copy": 1,
+    "writes_uniform": 1,        # uniform registers or segments
+    "at_once": 1,               # takes one cycle in issue
+    "target_exists": 1,         # ``imm`` is the number of an instruction of the program
+    "legal": 1,                 # no check failed
+    "control": alu_control_layout,      # of the ALU for uniform registers
+    "a_value": 32,              # uniform register a; zero for moves and special registers
+    "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
+    "destination": 32,          # of a copy: uniform register dst
+    "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
+    "source_pitch": 32,
+    "rows": 32,                 # 1 for copy_block
+    "segment": segment_layout,
+    "token": token_layout,
+    "code": ErrorCode,          # the check that failed, else the error that issue may find
+    "field": FailedField,       # of ``word``: the operand of that error
+}
+
+
+def decoded_layout(cfg):
+    """A decoded instruction; where there are tensors, with what a copy of one needs besides."""
+    return data.StructLayout(_DECODED | ({
+        "for_tensor": 1,
+        "invalidates": 1,
+        "coordinates": data.ArrayLayout(32, 2),     # uniform registers b + 3, b + 4
+        "offsets": data.ArrayLayout(16, 2),         # c + 1, c + 2
+    } if cfg.tensors else {}) | ({"waits": 1} if cfg.wait_timeout else {}) | ({
+        "multicast": 1,
+        "mask": 32,             # a uniform register
+        "bad_mask": 1,
+    } if cfg.multicast else {}))
+
+
+def _one_of(opcode, members):
+    return Cat(opcode == member for member in members).any()
+
+
+def _granules(first, last):
+    """Mask of the token granules ``first`` to ``last``."""
+    return Cat((first <= index) & (index <= last) for index in range(TOKEN_GRANULES))
+
+
+class Decode(Component):
+    """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three, ``copy_tensor`` in as
+    many as it has dimensions, to several cores at least two and one more; registered output. With ``cfg.far_registers`` at most one every
+    other cycle: none is taken in the cycle in which the one before leaves, nor in the first one in which it is offered, in which
+    registers and checks are read.
+
+    Members
+    -------
+    i, o : streams of ``fetched_layout`` and ``decoded_layout``
+    hold
+        Take nothing: the instruction that executes now writes uniform registers or segments.
+    write, write_index
+        Uniform register that is written in this cycle: an instruction that has its number in a field that is read at once is not taken.
+    flush
+        Drop what stands at ``o`` and what is taken in this cycle.
+    a_index, a, b_index, b, segment_index, segment
+        Combinational reads of ``UniformState``; with ``cfg.tensors`` also ``c_index`` and ``c``.
+    core, start
+        Number of the core; a run begins, and so does ``%cycle``.
+    program_end
+        As in ``Fetch``: targets of branches lie below.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
+            "write": In(1), "write_index": In(6), "program_end": In(cfg.program_counter_bits + 1),
+            "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
+            "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
+        } | ({"c_index": Out(6), "c": In(32)} if cfg.tensors else {}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.checks = checks = InstructionChecks(self.cfg)
+        fetched, decoded = self.i.payload, self.o.payload
+        word = fetched.word
+        # Of a copy that has more uniform registers than are read at once: they come two at a time.
+        cycle = Signal(range(MASK_CYCLE + 1) if self.cfg.multicast else range(MAX_RANK) if self.cfg.tensors else 2)
+        copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
+        alone = self._alone(word, tensor)
+        goes_on = (copies | many | tensor) & ~alone
+        take, load = Signal(), Signal()
+        self._at_mask = Signal()        # the next cycle is that of the mask
+        m.d.comb += [
+            checks.word.eq(word), checks.segment_space.eq(self.segment.space),
+            self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
+            # The data registers load whatever stands there, taken or not: fewer terms behind ``o.ready``, which comes late. With far
+            # registers nothing but ``o.valid`` hangs on it.
+            load.eq((cycle == 0) & (~self.o.valid | (0 if self.cfg.far_registers else self.o.ready))),
+            self.i.ready.eq(load & self._known(m, word, alone)),
+            take.eq(self.i.valid & self.i.ready),
+        ]
+        # Outside the condition below: what is loaded does not depend on when.
+        token = self._token(m, word)
+        read = {"a": self.a, "b": self.b, "segment": self.segment, "code": checks.code, "field": checks.field}
+        if self.cfg.far_registers:
+            read = {name: self._before(m, name, value) for name, value in read.items()}
+        control, a_value, b_value = self._operands(m, word, many | tensor, **{name: read[name] for name in ("a", "b", "segment")})
+        failed = read["code"]
+        code, field = self._error(m, fetched, failed, read["field"])
+        program_end = Signal.like(self.program_end)
+        m.d.sync += program_end.eq(self.program_end)
+        with m.If(self.o.ready):
+            m.d.sync += self.o.valid.eq(0)
+        with m.If(take):
+            m.d.sync += [self.o.valid.eq(~goes_on), cycle.eq(goes_on)]
+        with m.If(load):
+            m.d.sync += [
+                decoded.for_thread.eq(_one_of(word.opcode, THREAD_KINDS)),
+                decoded.for_matrix.eq(word.opcode == Opcode.MATRIX),
+                decoded.for_copy.eq(copies | many),
+                decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
+                decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
+                decoded.target_exists.eq(word.imm < program_end),
+                decoded.legal.eq(~fetched.past_end & (failed == ErrorCode.NONE)),
+                decoded.pc.eq(fetched.pc),
+                decoded.word.eq(word),
+                decoded.rows.eq(1),
+                decoded.segment.eq(read["segment"]),
+                decoded.token.eq(token),
+                decoded.code.eq(code), decoded.field.eq(field),
+                decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
+            ]
+        if self.cfg.wait_timeout:
+            with m.If(load):
+                m.d.sync += decoded.waits.eq(_one_of(word.opcode, _WAITS))
+        if self.cfg.tensors:
+            m.d.comb += self.c_index.eq(word.dst)
+            with m.If(load):
+                m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR),
+                             decoded.destination.eq(self.c)]
+                if self.cfg.multicast:
+                    m.d.sync += [decoded.multicast.eq(0), decoded.mask.eq(0)]
+        self._pairs(m, cycle, word, decoded)
+        with m.If(self.flush):
+            m.d.sync += [self.o.valid.eq(0), cycle.eq(0)]
+        return m
+
+    def _known(self, m, word, alone):
+        """Whether what the instruction reads is known, so that it may be taken: nothing that it reads is written in this cycle. With far
+        registers that comes out of registers a cycle later, and so does what is read."""
+        stale = Signal(name="stale")
+        m.d.comb += stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index)
+                                           | (alone & (word.dst[:6] == self.write_index))))
+        if not self.cfg.far_registers:
+            return ~self.hold & ~stale
+        # A uniform register is written a cycle behind its instruction, so that ``stale`` is known when ``hold`` no longer holds.
+        known = Signal(name="known")
+        m.d.sync += known.eq(self.i.valid & ~self.i.ready & ~self.hold & ~stale)
+        return known
+
+    def _before(self, m, name, value):
+        """What stood there a cycle before."""
+        register = Signal(value.shape(), name=f"read_{name}", reset_less=True)
+        m.d.sync += register.eq(value)
+        return register
+
+    def _single(self, opcode):
+        """A copy of one row of blocks, or a prefetch of one that has an effect."""
+        return _one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * self.cfg.prefetches))
+
+    def _of_tensor(self, opcode):
+        return _one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * self.cfg.prefetches)) if self.cfg.tensors else Const(0)
+
+    def _alone(self, word, tensor):
+        """Whether a copy has all of its registers in its first cycle: that of a tensor of rank 1, to one core."""
+        if not self.cfg.tensors:
+            return Const(0)
+        alone = tensor & (word.modifiers.copy.rank_minus_one == 0)
+        return alone & ~word.modifiers.copy.multicast if self.cfg.multicast else alone
+
+    def _operands(self, m, word, from_uniform, a, b, segment):
+        """Controls of the ALU and its operands, or what takes their place in other instructions; b is a uniform register for those of
+        ``from_uniform``. ``a``, ``b``, ``segment``: what was read."""
+        m.submodules.alu_decode = alu = AluDecode()
+        uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
+        special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
+        addressed = _one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
+        uniform = ~special & ~addressed & (from_uniform | (word.b_source == OperandSource.UNIFORM))
+        address = segment.base + (word.imm << segment.element_shift)[:32]
+        m.d.comb += [
+            alu.function.eq(Mux(uniform_special, AluFunction.MOV, word.modifiers.alu.function)),
+            alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
+            alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
+        ]
+        # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
+        a_value = Mux(word.opcode == Opcode.MATRIX, b, a) if self.cfg.transpose else a
+        without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
+        chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform), without_a)
+        if self.cfg.far_registers:
+            chosen = self._before(m, "chosen", chosen)
+        b_value = select_one_hot(chosen[:4], (address, self._special(m, word), b, word.imm))
+        return alu.control, Mux(chosen[4], 0, a_value), b_value
+
+    def _special(self, m, word):
+        """The value of the special register; that of the threads' own number is not known here."""
+        cycle, value = Signal(32), Signal(32)
+        m.d.sync += cycle.eq(Mux(self.start, 0, cycle + 1))
+        values = {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
+                  Special.CORES: self.cfg.cores, Special.CYCLE: cycle}
+        with m.Switch(word.modifiers.alu.special):
+            for special, number in values.items():
+                with m.Case(special):
+                    m.d.comb += value.eq(number)
+        return value
+
+    def _error(self, m, fetched, failed, failed_field):
+        """Code and field of the error of an instruction (``failed``, NONE for a legal one), or of the one that a legal instruction raises
+        in issue, if any."""
+        code, field = Signal(ErrorCode), Signal(FailedField)
+        word = fetched.word
+        with m.If(fetched.past_end):
+            m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(Mux(fetched.past_memory, FailedField.past_memory, FailedField.pc))]
+        with m.Elif(failed != ErrorCode.NONE):
+            m.d.comb += [code.eq(failed), field.eq(failed_field)]
+        with m.Elif(word.opcode == Opcode.TRAP):
+            m.d.comb += [code.eq(ErrorCode.TRAP), field.eq(FailedField.imm)]
+        with m.Elif(word.opcode == Opcode.BRANCH):
+            m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(FailedField.imm)]
+        with m.Else():
+            m.d.comb += [code.eq(ErrorCode.BARRIER_UNDERRUN), field.eq(FailedField.a)]
+        return code, field
+
+    def _pairs(self, m, cycle, fetched, decoded):
+        """From the second cycle of a copy on: the uniform registers that are still missing. Their numbers are made a cycle before."""
+        word = decoded.word
+        a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
+        next_a, before_b, ends = word.dst + 1, word.a, self._single(word.opcode) | (cycle == 2)
+        if self.cfg.tensors:        # the coordinates follow b, the offsets c
+            tensor = self._of_tensor(word.opcode)
+            next_a = Mux(cycle != 1, a_index + 1, Mux(tensor, word.c, word.dst + 1))
+            before_b = Mux(tensor, b_index, word.a)
+            ends = Mux(tensor, cycle >= word.modifiers.copy.rank_minus_one, ends)
+            for index in range(2):
+                with m.If(cycle == 3 + index):
+                    m.d.sync += [decoded.offsets[index].eq(self.a), decoded.coordinates[index].eq(self.b)]
+        if self.cfg.multicast:
+            next_a, ends = self._mask(m, cycle, decoded, next_a, ends)
+        m.d.sync += [a_index.eq(Mux(cycle == 0, fetched.dst, next_a)), b_index.eq(Mux(cycle == 0, fetched.b, before_b) + 1)]
+        with m.If(cycle != 0):
+            m.d.comb += [self.a_index.eq(a_index), self.b_index.eq(b_index)]
+            m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, Mux(self._at_mask, MASK_CYCLE, cycle + 1)))]
+        with m.If(cycle == 1):
+            m.d.sync += decoded.destination.eq(self.a)
+            with m.If(~self._single(word.opcode)):
+                m.d.sync += decoded.rows.eq(self.b)
+        with m.If(cycle == 2):
+            m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b)]
+
+    def _mask(self, m, cycle, decoded, next_a, ends):
+        """A multicast reads its mask in a cycle of its own at the end."""
+        word, reads = decoded.word, cycle == MASK_CYCLE
+        multicast = word.modifiers.copy.multicast & ((word.opcode == Opcode.COPY_BLOCK) | (word.opcode == Opcode.COPY_TENSOR))
+        m.d.comb += self._at_mask.eq(multicast & ends & ~reads)
+        with m.If(cycle == 1):
+            m.d.sync += decoded.multicast.eq(multicast)
+        with m.If(reads):
+            m.d.sync += [decoded.mask.eq(self.a), decoded.bad_mask.eq(~self.a.any() | self.a[self.cfg.cores:].any())]
+        return Mux(self._at_mask, word.modifiers.copy.mask, next_a), Mux(multicast, reads, ends)
+
+    def _token(self, m, word):
+        """Register granules that the instruction uses; see ``Tokens`` for what is left out."""
+        token = Signal(token_layout)
+        matrix, store = word.opcode == Opcode.MATRIX, word.opcode == Opcode.STORE
+        computes = (word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_COMPARE)
+        writes = ((word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_SPECIAL)
+                  | (word.opcode == Opcode.LOAD))
+        moves = (word.opcode == Opcode.THREAD_ALU) & (word.modifiers.alu.function == AluFunction.MOV)
+        reads_a = (computes & ~moves) | (word.opcode == Opcode.LOAD) | store
+        reads_b = computes & (word.b_source == OperandSource.REGISTER)
+
+        product = Const(0, TOKEN_GRANULES)
+        for used, field in ((writes, word.dst), (reads_a, word.a), (reads_b, word.b), (store, word.c)):
+            granule = field[4:8]
+            product = product | Mux(used & (field < FIRST_FACTOR_REGISTER), _granules(granule, granule), 0)
+        steps = Signal(range(self.cfg.threads))         # product registers of a row of C in one lane, minus one
+        with m.Switch(word.modifiers.matrix.ka):
+            for ka in range(1, 5):
+                with m.Case(ka - 1):
+                    m.d.comb += steps.eq(-(-self.cfg.threads // ka) - 1)
+        columns = word.dst[:8] + steps
+        last = Mux(columns[8], TOKEN_GRANULES - 1, columns[4:8])
+        m.d.comb += token.product.eq(Mux(matrix, _granules(word.dst[4:8], last), product))
+
+        part_bits = self.cfg.numbers_per_word.bit_length() - 1
+        drop = self.cfg.factor_address_bits + part_bits - 4
+
+        def granule_of(field):
+            return (field - FIRST_FACTOR_REGISTER)[drop:drop + 4]
+
+        last_word = (word.c - FIRST_FACTOR_REGISTER)[part_bits:] + word.modifiers.matrix.k_length
+        slices = _granules(granule_of(word.c), last_word[drop - part_bits:][:4])
+        offset = _granules(granule_of(word.a), granule_of(word.a))
+        target = Mux(writes & (word.dst >= FIRST_FACTOR_REGISTER), _granules(granule_of(word.dst), granule_of(word.dst)), 0)
+        m.d.comb += token.factor.eq(Mux(matrix, slices | offset, target))
+        return token

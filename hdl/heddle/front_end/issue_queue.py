@@ -1,0 +1,144 @@
+"""The gate: where operations of the thread unit and of the matrix unit wait for their register tokens."""
+
+from amaranth import *
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
+from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
+from .decode import THREAD_KINDS, decoded_layout
+from .scoreboard import Tokens
+
+__all__ = ["Gate"]
+
+
+class Gate(Component):
+    """A place for one operation behind ``Issue``, which leaves it when its tokens are free and the queue of its unit takes it.
+
+    Latency 1 cycle, throughput 1 operation a cycle; an operation that meets registers of the other unit, or follows one of the other unit
+    without a cycle between them, stays a cycle longer. Nothing of ``o_thread`` and ``o_matrix`` but ``columns`` and ``lanes`` passes logic
+    on its way from the registers of the gate.
+
+    Members
+    -------
+    i : stream of ``decoded_layout``
+        Operations of the two units; ``ready`` does not depend on ``i``.
+    o_thread, o_matrix
+        Operations for the units.
+    predicates, lane_mask
+        Of the thread unit; an ``mm`` reads them when it leaves.
+    thread_done, matrix_done, clear, thread_empty, matrix_empty, matrix_hold
+        See ``Tokens``.
+    waiting
+        An operation is here.
+    event_token_stalls, event_queue_stalls, waiting_thread
+        The operation waits for its tokens, for a place in the queue, for the thread unit.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self._part_bits = cfg.numbers_per_word.bit_length() - 1
+        super().__init__(({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
+            "i": In(stream.Signature(decoded_layout(cfg))),
+            "o_thread": Out(stream.Signature(thread_operation_layout)),
+            "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
+            "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
+            "thread_done": In(1), "matrix_done": In(1), "clear": In(1), "thread_empty": Out(1), "matrix_empty": Out(1),
+            "waiting": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1), "waiting_thread": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.tokens = tokens = Tokens(self.cfg)
+        instruction, word = self.i.payload, self.i.payload.word
+        thread = Signal(thread_operation_layout, reset_less=True)
+        matrix = Signal(matrix_operation_layout(self.cfg), reset_less=True)
+        for_matrix = Signal(reset_less=True)
+        for_thread = Signal(reset_less=True)
+        refused = Signal()
+        m.d.comb += [
+            self.i.ready.eq(tokens.open),
+            tokens.take.eq(self.i.valid), tokens.token.eq(instruction.token), tokens.for_matrix.eq(instruction.for_matrix),
+            tokens.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
+            tokens.thread_done.eq(self.thread_done), tokens.matrix_done.eq(self.matrix_done), tokens.clear.eq(self.clear),
+            self.thread_empty.eq(tokens.thread_empty), self.matrix_empty.eq(tokens.matrix_empty),
+            self.o_thread.payload.eq(thread), self.o_thread.valid.eq(tokens.free & for_thread),
+            self.o_matrix.payload.eq(matrix), self.o_matrix.valid.eq(tokens.free & for_matrix),
+            self._columns(m, thread),
+            self.o_matrix.payload.lanes.eq(self.lane_mask),
+            refused.eq(~Mux(for_matrix, self.o_matrix.ready, self.o_thread.ready)),
+            tokens.add.eq(tokens.free & ~refused),
+            self.waiting.eq(tokens.waiting),
+            self.event_token_stalls.eq(tokens.waiting & ~tokens.free),
+            self.event_queue_stalls.eq(tokens.free & refused),
+            self.waiting_thread.eq(self.event_token_stalls | (self.event_queue_stalls & for_thread)),
+        ]
+        if self.cfg.issue_ahead:        # all but the offsets of B
+            shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
+            offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
+            m.d.comb += [tokens.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
+        with m.If(tokens.open):
+            m.d.sync += [for_thread.eq(instruction.for_thread), for_matrix.eq(instruction.for_matrix)]
+            self._thread(m, thread, instruction, word)
+            self._matrix(m, matrix, instruction, word)
+        return m
+
+    def _thread(self, m, operation, instruction, word):
+        special = word.opcode == Opcode.THREAD_SPECIAL
+        thread_number = word.modifiers.alu.special == Special.TID
+        accesses = (word.opcode == Opcode.LOAD) | (word.opcode == Opcode.STORE)
+        alu = word.modifiers.alu
+        narrows = (alu.function == AluFunction.NARROW) | (alu.function == AluFunction.SCALE)
+        vector = (word.opcode == Opcode.THREAD_ALU) & (alu.vector | narrows)
+        kind = Signal(ThreadKind)
+        with m.Switch(word.opcode):
+            for opcode, of_opcode in THREAD_KINDS.items():
+                with m.Case(opcode):
+                    m.d.comb += kind.eq(of_opcode)
+        with m.If(special & ~thread_number):
+            m.d.comb += kind.eq(ThreadKind.ALU)
+        m.d.sync += [
+            operation.kind.eq(kind),
+            operation.function.eq(Mux(special, AluFunction.MOV, alu.function)),
+            operation.compare.eq(alu.compare), operation.unsigned.eq(alu.unsigned),
+            operation.access.eq(Mux(accesses, word.modifiers.memory.access, Mux(vector, Access.V4, Access.B32))),
+            operation.space.eq(instruction.segment.space),
+            operation.element_shift.eq(instruction.segment.element_shift), operation.guard.eq(word.guard),
+            operation.guard_negate.eq(word.guard_negate), operation.dst.eq(word.dst), operation.a.eq(word.a),
+            operation.b.eq(word.b), operation.b_is_register.eq(~special & (word.b_source == OperandSource.REGISTER)),
+            operation.c.eq(word.c), operation.pc.eq(instruction.pc),
+            operation.value.eq(instruction.b_value),
+        ]
+
+    def _matrix(self, m, operation, instruction, word):
+        fields = word.modifiers.matrix
+        m.d.sync += [
+            operation.product.eq(word.dst),
+            operation.factor_word.eq((word.c - 256)[self._part_bits:]),
+            operation.offset_register.eq(word.a - 256),
+            operation.base.eq(instruction.b_value), operation.element_shift.eq(instruction.segment.element_shift),
+            operation.a_signed.eq(fields.a_signed), operation.b_signed.eq(fields.b_signed),
+            operation.k_length.eq(fields.k_length), operation.order.eq(fields.order), operation.zero.eq(fields.zero),
+            operation.ka.eq(fields.ka), operation.ka_interleaved.eq(fields.ka_interleaved),
+            operation.kb.eq(fields.kb), operation.kb_destination.eq(fields.kb_destination),
+            operation.lane_sum.eq(fields.lane_sum), operation.int16.eq(fields.element == ElementType.INT16),
+            operation.pc.eq(instruction.pc),
+        ]
+        if self.cfg.transpose:
+            m.d.sync += [
+                operation.transpose.eq(fields.transpose),
+                operation.pitch.eq(instruction.a_value << instruction.segment.element_shift),
+            ]
+
+    def _columns(self, m, operation):
+        """The columns of an ``mm``: the threads whose guard holds."""
+        guard = Signal(self.cfg.threads)
+        with m.Switch(operation.guard):
+            for index, predicate in enumerate(self.predicates):
+                with m.Case(index):
+                    m.d.comb += guard.eq(predicate)
+            with m.Default():
+                m.d.comb += guard.eq(~0)
+        return self.o_matrix.payload.columns.eq(guard ^ operation.guard_negate.replicate(self.cfg.threads))

@@ -1,0 +1,1 @@
+"""What several units share: payload layouts and port signatures."""

@@ -1,0 +1,58 @@
+"""Performance counters: one table for RTL, device and documentation."""
+
+from ..constants import BANKS
+
+__all__ = ["COUNTERS", "BREAKDOWN", "LEVEL2_EVENTS", "RNN_EVENTS", "absent_counters", "most_in_a_cycle"]
+
+# Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
+# With several cores: the reasons of core 0.
+BREAKDOWN = {
+    "matrix": "a step of the matrix unit or of the engine for recurrent networks entered the lanes",
+    "matrix_wait": "one of the two had work but no step could start (pipeline start, bank conflicts, hidden vectors on their way)",
+    "copy_wait": "the program waited for copies (barrier.wait, wait.copy)",
+    "thread": "the program waited for thread instructions (tokens, a full queue, wait.thread)",
+    "drain": "the program had ended and writes were still on their way",
+    "control": "anything else: uniform instructions, branches, start",
+}
+
+# Events; each counts cycles in which the event holds, or how much happens in a cycle, added up over the cores.
+COUNTERS = {
+    "instructions": "instructions issued",
+    "matrix_instructions": "mm instructions completed",
+    "matrix_steps": "steps of mm that entered the lanes",
+    "matrix_blocks": "blocks of 16 bytes that the fetch of B read",
+    "matrix_bank_conflicts": "cycles a fetch of B waited for its bank",
+    "matrix_bubbles": "cycles between the first and the last step of consecutive mm instructions without a step",
+    "thread_instructions": "thread instructions completed",
+    "register_stalls": "cycles the thread unit waited for registers that mm or another access used",
+    "thread_bank_conflicts": "cycles in which a thread access to shared memory had to wait for a bank",
+    "copy_bank_conflicts": "cycles in which a copy had to wait for a bank",
+    "token_stalls": "cycles an instruction waited for the token of its registers",
+    "queue_stalls": "cycles an instruction waited for a place in its unit's queue",
+    "barrier_stalls": "cycles spent in barrier.wait",
+    "read_requests": "AXI read bursts",
+    "read_beats": "AXI read beats",
+    "write_requests": "AXI write bursts",
+    "write_beats": "AXI write beats",
+    "multiply_stalls": "cycles the thread unit waited for its multipliers",
+    "thread_shared_cycles": "cycles in which a thread access asked for banks of shared memory",
+    "copy_start_cycles": "cycles from an operation that an idle copy unit takes to an address on the AXI port",
+    "level2_hits": "lines that reads, prefetches and reductions found in the second-level cache",
+    "level2_misses": "lines that they did not find there",
+    "level2_evictions": "lines of the second-level cache that made room for others",
+    "rnn_steps": "steps of the engine for recurrent networks that entered the lanes",
+    "rnn_waits": "cycles of its runs without a step",
+    "rnn_skipped": "columns of zeros that it left out",
+}
+RNN_EVENTS = ("rnn_steps", "rnn_waits", "rnn_skipped")
+LEVEL2_EVENTS = tuple(name for name in COUNTERS if name.startswith("level2_"))
+
+
+def absent_counters(cfg):
+    """Counters that stay zero: their events do not exist in the configuration."""
+    return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS) + (() if cfg.rnn else RNN_EVENTS)
+
+
+def most_in_a_cycle(name):
+    """Largest value of an event of one core."""
+    return {"matrix_blocks": BANKS, "rnn_skipped": 4}.get(name, 1)      # a column that is read, and three behind the next

@@ -1,0 +1,242 @@
+"""Encoding of the 128-bit instruction: enumerations and the one layout that all instructions share."""
+
+from amaranth.lib import data, enum
+
+from ..constants import REGISTER_BITS
+from .tensor_descriptor import TensorFormat, TensorMode
+
+__all__ = [
+    "Opcode", "OperandSource", "AluFunction", "UNIFORM_FUNCTIONS", "CompareFunction", "Special", "Access", "Space",
+    "ElementType", "LoopOrder", "Swizzle", "Reduction", "WaitUnit", "GUARD_ALWAYS",
+    "alu_fields", "memory_fields", "matrix_fields", "copy_fields", "segment_fields", "wait_fields",
+    "instruction_layout", "INSTRUCTION_BITS", "ACCESS_BYTES",
+]
+
+INSTRUCTION_BITS = 128
+MODIFIER_BITS = 34
+GUARD_ALWAYS = 7        # predicate number that is always true
+
+
+class Opcode(enum.Enum, shape=8):
+    """Zero is never a legal opcode, so that empty instruction memory stops the program."""
+
+    NOP = 0x01
+    HALT = 0x02
+    TRAP = 0x03
+    BRANCH = 0x04
+    WAIT = 0x05
+    SEGMENT = 0x07
+    BARRIER_EXPECT = 0x08
+    BARRIER_WAIT = 0x09
+    COMMIT_GROUP = 0x0A
+    WAIT_GROUP = 0x0B
+    UNIFORM_ALU = 0x10
+    UNIFORM_COMPARE = 0x11
+    UNIFORM_SPECIAL = 0x12
+    THREAD_ALU = 0x20
+    THREAD_COMPARE = 0x21
+    THREAD_SPECIAL = 0x22
+    LANE_MASK = 0x23
+    LOAD = 0x28
+    STORE = 0x29
+    MATRIX = 0x30
+    RECURRENT = 0x31
+    COPY_BLOCK = 0x40
+    COPY_ROWS = 0x41
+    COPY_TENSOR = 0x42
+    PREFETCH_BLOCK = 0x43
+    PREFETCH_TENSOR = 0x44
+    INVALIDATE_DESCRIPTOR = 0x45
+
+
+class OperandSource(enum.Enum, shape=2):
+    """Where operand ``b`` comes from."""
+
+    REGISTER = 0        # thread instructions: register b of each thread
+    UNIFORM = 1         # uniform register b
+    IMMEDIATE = 2       # field imm
+
+
+class AluFunction(enum.Enum, shape=4):
+    """32-bit integer functions of ``a`` and ``b``; shifts take the low five bits of ``b``."""
+
+    ADD = 0
+    SUB = 1
+    AND = 2
+    OR = 3
+    XOR = 4
+    SHL = 5
+    SHR = 6             # logical
+    SAR = 7             # arithmetic
+    MIN = 8             # signed
+    MAX = 9             # signed
+    MOV = 10            # b
+    SEL = 11            # a where the guard holds, else b; executed by all threads
+    MUL = 12            # low word of the product
+    MULH = 13           # high word of the product, signed or unsigned
+    NARROW = 14         # four registers from a, shifted right by b with rounding and saturated, as the four bytes of one register
+    SCALE = 15          # NARROW of high words of products with b, shifted right by field c
+
+
+# Functions that uniform instructions have too.
+UNIFORM_FUNCTIONS = tuple(function for function in AluFunction if function.value <= AluFunction.MOV.value)
+
+
+class CompareFunction(enum.Enum, shape=3):
+    EQ = 0
+    NE = 1
+    LT = 2
+    LE = 3
+    GT = 4
+    GE = 5
+
+
+class Special(enum.Enum, shape=4):
+    """Special registers; ``TID`` exists for threads only."""
+
+    TID = 0
+    THREADS = 1
+    DOT = 2
+    CORE = 3
+    CORES = 4
+    CYCLE = 5
+
+
+class Access(enum.Enum, shape=3):
+    """Width of a load or store; stores of 8 and 16 bits use the unsigned forms."""
+
+    U8 = 0
+    S8 = 1
+    U16 = 2
+    S16 = 3
+    B32 = 4
+    V2 = 5              # 8 bytes, two consecutive registers
+    V4 = 6              # 16 bytes, four consecutive registers
+
+
+ACCESS_BYTES = {Access.U8: 1, Access.S8: 1, Access.U16: 2, Access.S16: 2, Access.B32: 4, Access.V2: 8, Access.V4: 16}
+
+
+class Space(enum.Enum, shape=1):
+    SHARED = 0
+    GLOBAL = 1
+
+
+class ElementType(enum.Enum, shape=4):
+    """Element types of ``mm`` [S0.15]; signedness of integers is given per operand."""
+
+    INT8 = 0
+    INT16 = 1
+    INT32 = 2
+    BF16 = 3
+    F16 = 4
+    F32 = 5
+
+
+class LoopOrder(enum.Enum, shape=1):
+    """Order of the steps of one ``mm`` [S0.4]."""
+
+    SLICES_OUTER = 0    # Fig. 6: all columns, one k-slice at a time
+    COLUMNS_OUTER = 1   # Fig. 7: one column finished over all k-slices first
+
+
+class Swizzle(enum.Enum, shape=2):
+    NONE = 0
+    B32 = 1
+    B64 = 2
+    B128 = 3
+
+
+class Reduction(enum.Enum, shape=4):
+    NONE = 0
+    ADD = 1
+    MIN = 2
+    MAX = 3
+    INC = 4
+    DEC = 5
+    AND = 6
+    OR = 7
+    XOR = 8
+
+
+class WaitUnit(enum.Enum, shape=2):
+    """Bit numbers in the mask of ``wait``."""
+
+    THREAD = 0
+    COPY = 1
+    MATRIX = 2
+
+
+alu_fields = data.StructLayout({
+    "function": AluFunction,
+    "compare": CompareFunction,
+    "unsigned": 1,              # compare or multiply as unsigned, narrow to unsigned bytes
+    "special": Special,
+    "vector": 1,                # four registers from dst become the function of four registers from a
+})
+
+memory_fields = data.StructLayout({
+    "access": Access,
+})
+
+matrix_fields = data.StructLayout({
+    "element": ElementType,
+    "ka": 2,                    # threads that share a row, minus one [S0.5]
+    "ka_interleaved": 1,
+    "kb": 2,                    # threads that share a dot product, minus one [S0.6]
+    "kb_destination": 2,
+    "transpose": 1,             # [S0.8]
+    "a_signed": 1,
+    "b_signed": 1,
+    "k_length": 4,              # factor words, minus one
+    "order": LoopOrder,
+    "zero": 1,                  # the first k-slice replaces the product registers instead of adding to them
+    "lane_sum": 1,              # all threads share every dot product; it lands in thread 0
+})
+
+copy_fields = data.StructLayout({
+    "destination": Space,
+    "source": Space,
+    "swizzle": Swizzle,
+    "reduction": Reduction,
+    "barrier": 4,
+    "has_barrier": 1,
+    "mode": TensorMode,         # of tensors
+    "rank_minus_one": 3,
+    "format": TensorFormat,     # of the elements that a reduction of blocks combines
+    "multicast": 1,             # of a load: to the cores in the uniform register ``mask``
+    "mask": 6,
+})
+
+segment_fields = data.StructLayout({
+    "space": Space,
+    "element_shift": 3,         # log2 of the element size in bytes (0 to 4)
+    "rank": 3,                  # dimensions, minus one
+})
+
+wait_fields = data.StructLayout({
+    "units": 3,                 # bits by WaitUnit
+    "read": 1,                  # of groups of stores: until shared memory has been read
+})
+
+instruction_layout = data.StructLayout({
+    "opcode": Opcode,
+    "guard": 3,                 # thread predicate of thread instructions and mm, else uniform predicate
+    "guard_negate": 1,
+    "b_source": OperandSource,
+    "dst": REGISTER_BITS,
+    "a": REGISTER_BITS,
+    "b": REGISTER_BITS,
+    "c": REGISTER_BITS,
+    "modifiers": data.UnionLayout({
+        "alu": alu_fields,
+        "memory": memory_fields,
+        "matrix": matrix_fields,
+        "copy": copy_fields,
+        "segment": segment_fields,
+        "wait": wait_fields,
+        "bits": MODIFIER_BITS,
+    }),
+    "imm": 32,
+})
+assert instruction_layout.size == INSTRUCTION_BITS, instruction_layout.size

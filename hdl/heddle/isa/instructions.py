@@ -1,0 +1,231 @@
+"""The instruction table: text form, operands, fixed fields and meaning of every instruction."""
+
+from dataclasses import dataclass, field
+
+from .encoding import Access, AluFunction, CompareFunction, ElementType, Opcode
+from .tensor_descriptor import TensorMode
+
+__all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
+
+
+class Unit:
+    """Which unit executes an instruction (the word used in the documentation)."""
+
+    CONTROL = "control"
+    UNIFORM = "uniform"
+    THREAD = "thread"
+    MATRIX = "matrix"
+    COPY = "copy"
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand in the text of an instruction.
+
+    ``kind`` is one of
+
+    - ``register``: ``r0`` … into ``field``;
+    - ``uniform``: ``ur0`` … into ``field``;
+    - ``predicate`` / ``uniform_predicate``: ``p0`` … / ``up0`` … into ``field``;
+    - ``source``: thread instructions' operand b: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``amount``: a number of bits, into ``field``;
+    - ``select``: ``p1`` or ``!p1`` in place of a guard (fields guard, guard_negate);
+    - ``uniform_source``: ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``special``: ``%tid`` … into the ALU modifiers;
+    - ``address``: ``ur4:rf290:0x10``: segment into b, first offset register into a, immediate into imm;
+    - ``segment``: ``ur4`` naming a segment-table entry, into ``field``;
+    - ``barrier``: ``b0`` into ``field`` (``b`` or the copy modifiers);
+    - ``label``: a label or an instruction number, into imm;
+    - ``immediate``: a number, into imm.
+
+    ``modifier``: the field of one bit with which alone the operand is there.
+    """
+
+    kind: str
+    field: str = ""
+    optional: bool = False
+    modifier: str = ""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One row of the table.
+
+    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``, ``"segment"``,
+    ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
+    the mnemonic implies (dotted names reach into the modifiers).
+    ``writes``/``reads`` name the fields holding thread registers that are written and read.
+    """
+
+    mnemonic: str
+    opcode: Opcode
+    unit: str
+    operands: tuple
+    doc: str
+    fixed: dict = field(default_factory=dict)
+    modifiers: str = ""
+
+
+def _alu():
+    text = {
+        AluFunction.ADD: "a + b", AluFunction.SUB: "a - b", AluFunction.AND: "a and b", AluFunction.OR: "a or b",
+        AluFunction.XOR: "a xor b", AluFunction.SHL: "a shifted left by b mod 32",
+        AluFunction.SHR: "a shifted right by b mod 32, zeros in",
+        AluFunction.SAR: "a shifted right by b mod 32, sign in", AluFunction.MIN: "signed minimum of a and b",
+        AluFunction.MAX: "signed maximum of a and b",
+    }
+    for function, doc in text.items():
+        name = function.name.lower()
+        yield Instruction(name, Opcode.THREAD_ALU, Unit.THREAD,
+                          (Operand("register", "dst"), Operand("register", "a"), Operand("source")),
+                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function}, "alu")
+        yield Instruction("u" + name, Opcode.UNIFORM_ALU, Unit.UNIFORM,
+                          (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source")),
+                          f"dst = {doc}, 32 bits.", {"modifiers.alu.function": function})
+    move = {"modifiers.alu.function": AluFunction.MOV}
+    yield Instruction("mov", Opcode.THREAD_ALU, Unit.THREAD, (Operand("register", "dst"), Operand("source")),
+                      "dst = b.", move, "alu")
+    yield Instruction("umov", Opcode.UNIFORM_ALU, Unit.UNIFORM, (Operand("uniform", "dst"), Operand("uniform_source")),
+                      "dst = b.", move)
+    yield Instruction("mov", Opcode.THREAD_SPECIAL, Unit.THREAD, (Operand("register", "dst"), Operand("special")),
+                      "dst = special register.")
+    yield Instruction("umov", Opcode.UNIFORM_SPECIAL, Unit.UNIFORM, (Operand("uniform", "dst"), Operand("special")),
+                      "dst = special register (not %tid).")
+
+
+def _multiply():
+    binary = (Operand("register", "dst"), Operand("register", "a"), Operand("source"))
+    yield Instruction("mul", Opcode.THREAD_ALU, Unit.THREAD, binary, "dst = low 32 bits of a x b.",
+                      {"modifiers.alu.function": AluFunction.MUL}, "alu")
+    yield Instruction("mulh", Opcode.THREAD_ALU, Unit.THREAD, binary,
+                      "dst = high 32 bits of the 64-bit product a x b, signed, or unsigned with .u.",
+                      {"modifiers.alu.function": AluFunction.MULH}, "mulh")
+    yield Instruction("sel", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("select"), Operand("register", "a"), Operand("source")),
+                      "dst = a in threads where the predicate holds (!: does not hold), b in the others. Has no guard.",
+                      {"modifiers.alu.function": AluFunction.SEL}, "alu")
+    yield Instruction("narrow", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source")),
+                      "Byte j of dst = register a + j (a: a multiple of 4, at most r252) shifted right by b mod 32, rounded to nearest "
+                      "(halves up), and saturated to int8 (.s8) or uint8 (.u8).",
+                      {"modifiers.alu.function": AluFunction.NARROW}, "narrow")
+    yield Instruction("scale", Opcode.THREAD_ALU, Unit.THREAD,
+                      (Operand("register", "dst"), Operand("register", "a"), Operand("uniform_source"), Operand("amount", "c")),
+                      "mulh (signed) and narrow at once: byte j of dst = high 32 bits of register a + j (a as for narrow) x b, shifted "
+                      "right by c mod 32, rounded and saturated.",
+                      {"modifiers.alu.function": AluFunction.SCALE}, "narrow")
+
+
+def _compare():
+    for function in CompareFunction:
+        name, fixed = function.name.lower(), {"modifiers.alu.compare": function}
+        yield Instruction(f"setp.{name}", Opcode.THREAD_COMPARE, Unit.THREAD,
+                          (Operand("predicate", "dst"), Operand("register", "a"), Operand("source")),
+                          "Predicate dst = comparison of a with b, signed, or unsigned with .u.", fixed, "compare")
+        yield Instruction(f"usetp.{name}", Opcode.UNIFORM_COMPARE, Unit.UNIFORM,
+                          (Operand("uniform_predicate", "dst"), Operand("uniform", "a"), Operand("uniform_source")),
+                          "Uniform predicate dst = comparison of a with b, signed, or unsigned with .u.", fixed, "compare")
+
+
+def _memory():
+    for access in Access:
+        fixed = {"modifiers.memory.access": access}
+        yield Instruction(f"ld.{access.name.lower()}", Opcode.LOAD, Unit.THREAD,
+                          (Operand("register", "dst"), Operand("address")),
+                          "Load into dst (v2, v4: dst and the next registers; dst is a multiple of 2 or 4).", fixed)
+        if access in (Access.S8, Access.S16):
+            continue
+        name = {Access.U8: "b8", Access.U16: "b16"}.get(access, access.name.lower())
+        yield Instruction(f"st.{name}", Opcode.STORE, Unit.THREAD, (Operand("address"), Operand("register", "c")),
+                          "Store register c (v2, v4: c and the next; a multiple of 2 or 4; at most r255).", fixed)
+
+
+def _matrix():
+    text = {
+        ElementType.INT8: "Multiply-accumulate the factor registers from c with columns of B into the product registers from dst; thread "
+                          "n's guard and offset register say whether and where column n is fetched [S0.1-S0.3].",
+        ElementType.INT16: "Like mm8 with 16-bit integers, little-endian: a word of %dot bytes has %dot / 2 of them [S0.15].",
+    }
+    for element, doc in text.items():
+        yield Instruction(f"mm{element.name[3:]}", Opcode.MATRIX, Unit.MATRIX,
+                          (Operand("register", "dst"), Operand("address"), Operand("register", "c")), doc,
+                          {"modifiers.matrix.element": element}, "matrix")
+
+
+_MASK = Operand("uniform", "modifiers.copy.mask", modifier="modifiers.copy.multicast")
+_MODES = {TensorMode.TILE: "a box", TensorMode.IM2COL: "a column of pixels"}
+_TENSOR_DOC = ("a: address of the descriptor, a multiple of 64; b: first of as many uniform registers as the tensor has dimensions, the "
+               "signed coordinates, innermost first")
+_OFFSETS_DOC = "; c: first of two less, the offsets of the spatial dimensions (16 bits each), innermost first"
+
+
+def _tensors():
+    for mode, what in _MODES.items():
+        registers = (Operand("uniform", "a"), Operand("uniform", "b"), Operand("uniform", "c"))[:2 + (mode is TensorMode.IM2COL)]
+        doc, fixed = _TENSOR_DOC + _OFFSETS_DOC * (len(registers) == 3), {"modifiers.copy.mode": mode}
+        yield Instruction(f"copy_tensor.{mode.name.lower()}", Opcode.COPY_TENSOR, Unit.COPY,
+                          (Operand("uniform", "dst"), *registers, _MASK, Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                          f"Copy {what} of a tensor to (.shared.global) or from (.global.shared) shared memory at dst. {doc}. All bytes of "
+                          "the box are counted at the barrier [S1.2-S1.10].", fixed, "tensor")
+        yield Instruction(f"prefetch_tensor.{mode.name.lower()}", Opcode.PREFETCH_TENSOR, Unit.COPY, registers,
+                          f"Hint that {what} of a tensor will be needed; no effect without a second-level cache, and of a box larger than "
+                          f"shared memory. {doc} [S1.11].",
+                          fixed, "rank")
+    yield Instruction("prefetch_block", Opcode.PREFETCH_BLOCK, Unit.COPY, (Operand("uniform", "a"), Operand("uniform_source")),
+                      "Hint that b blocks of 16 bytes from address a will be needed; no effect without a second-level cache. "
+                      "All of them must lie in global memory; no more than the second level holds are asked for [S1.11].")
+    yield Instruction("invalidate_descriptor", Opcode.INVALIDATE_DESCRIPTOR, Unit.COPY, (Operand("uniform", "a"),),
+                      "Forget the descriptor of a tensor at address a: it is read again when it is needed. Before its first use by a "
+                      "program, and after it was changed; wait for the copies with the old one before [S1.3].")
+
+
+INSTRUCTIONS = (
+    Instruction("nop", Opcode.NOP, Unit.CONTROL, (), "Nothing."),
+    Instruction("halt", Opcode.HALT, Unit.CONTROL, (),
+                "End the program when all units are idle and all stores are acknowledged."),
+    Instruction("trap", Opcode.TRAP, Unit.CONTROL, (Operand("immediate"),), "Stop with error TRAP and this operand."),
+    Instruction("bra", Opcode.BRANCH, Unit.CONTROL, (Operand("label"),), "Continue at the label."),
+    Instruction("wait", Opcode.WAIT, Unit.CONTROL, (),
+                "Wait until the named units (.thread, .copy, .matrix; all without a name) have finished all earlier "
+                "instructions and their writes are acknowledged [S1.13].", modifiers="wait"),
+    Instruction("segment", Opcode.SEGMENT, Unit.CONTROL, (Operand("segment", "dst"), Operand("uniform_source")),
+                "Define a segment-table entry: .shared or .global, element size .b8 to .b128, rank .d1; b is the base address.",
+                modifiers="segment"),
+    Instruction("barrier.expect", Opcode.BARRIER_EXPECT, Unit.CONTROL, (Operand("barrier", "a"), Operand("uniform_source")),
+                "Add b to the bytes that the barrier expects [S1.13]."),
+    Instruction("barrier.wait", Opcode.BARRIER_WAIT, Unit.CONTROL, (Operand("barrier", "a"),),
+                "Wait until all copies of this core to the barrier are done and all expected bytes have arrived; errors BARRIER_UNDERRUN, "
+                "BARRIER_OVERRUN and BARRIER_EXPECT instead of hanging."),
+    Instruction("commit_group", Opcode.COMMIT_GROUP, Unit.CONTROL, (),
+                "All stores from shared to global memory since the last commit form a group (copies and tensors; none is a group too). "
+                "Waits while 8 groups are pending, and until the rows of a copy_rows before it have been handed to the copy unit [S1.13]."),
+    Instruction("wait_group", Opcode.WAIT_GROUP, Unit.CONTROL, (Operand("immediate"),),
+                "Wait until at most so many of the last committed groups have stores whose writes are not acknowledged; with .read: that "
+                "are not yet read from shared memory, which may then be overwritten. The order of groups is that of their commits [S1.13].",
+                modifiers="group"),
+    *_alu(),
+    *_multiply(),
+    *_compare(),
+    Instruction("lanemask", Opcode.LANE_MASK, Unit.THREAD, (),
+                "Row t of mm takes part only where the guard of this instruction holds for thread t."),
+    *_memory(),
+    *_matrix(),
+    Instruction("rnn", Opcode.RECURRENT, Unit.CONTROL, (Operand("uniform", "a"),),
+                "Run the engine for recurrent networks on the image at shared address a, a multiple of 16, when all thread and matrix "
+                "instructions before have finished; the program goes on when the outputs are in shared memory [S3.1-S3.6]."),
+    Instruction("copy_block", Opcode.COPY_BLOCK, Unit.COPY,
+                (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform_source"), _MASK,
+                 Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                "Copy b blocks of 16 bytes from address a to address dst (.destination.source spaces); the bytes are counted "
+                "at the barrier. Into global memory with a reduction, and the format behind it, where the configuration has reductions; "
+                "within a memory where it has copy_within [S1.12]. With .multicast to the "
+                "shared memories of all cores in the mask [S1.10].", modifiers="block"),
+    Instruction("copy_rows", Opcode.COPY_ROWS, Unit.COPY,
+                (Operand("uniform", "dst"), Operand("uniform", "a"), Operand("uniform", "b"),
+                 Operand("barrier", "modifiers.copy.barrier", optional=True)),
+                "One copy_block for each row of a matrix. Operands are pairs of uniform registers: address and pitch in bytes of the "
+                "destination (dst, dst+1) and of the source (a, a+1), blocks of a row and number of rows (b, b+1). Pitches have a sign; "
+                "addresses of rows are exact: one below 0 or from 2^32 on is OUT_OF_RANGE (operand: its low 32 bits). Rows are "
+                "checked one by one: those before a wrong one are copied.", modifiers="copy"),
+    *_tensors(),
+)

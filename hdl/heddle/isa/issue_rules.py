@@ -1,0 +1,116 @@
+"""The checks of an instruction at issue, as data: RTL, functional simulator and documentation read this one list."""
+
+from dataclasses import dataclass
+
+from .encoding import Opcode
+from .error_codes import ErrorCode
+
+__all__ = ["Check", "CHECKS", "RULES"]
+
+# What each rule demands of the field it is applied to.
+RULES = {
+    "register": "a register number below the number of registers",
+    "vector": "a register number below the number of registers; a multiple of 2 for V2 and of 4 for V4",
+    "product": "at most 255",
+    "product_vector": "at most 255; a multiple of 2 for V2 and of 4 for V4",
+    "offset": "at least 256 and below the number of registers",
+    "factors": "at least 256, the first register of a factor word, and the words of all k-slices exist",
+    "uniform": "at most 63",
+    "uniform_pair": "at most 62",
+    "predicate": "at most 6",
+    "segment": "at most 15",
+    "barrier": "at most 15",
+    "thread_source": "REGISTER, UNIFORM or IMMEDIATE",
+    "uniform_source": "UNIFORM or IMMEDIATE",
+    "source_number": "below the number of registers (REGISTER), at most 63 (UNIFORM), anything (IMMEDIATE)",
+    "uniform_function": "alu.function is not SEL, MUL, MULH, NARROW or SCALE",
+    "alu_target": "a register number below the number of registers; with alu.vector and without NARROW or SCALE a multiple of 4",
+    "alu_operand": "a register number below the number of registers; with alu.vector, NARROW or SCALE a multiple of 4 and at most 255",
+    "alu_source": "REGISTER, UNIFORM or IMMEDIATE; with alu.vector, NARROW or SCALE not REGISTER",
+    "compare_function": "alu.compare is defined",
+    "thread_special": "alu.special is defined",
+    "uniform_special": "alu.special is defined and not TID",
+    "load_access": "memory.access is defined",
+    "store_access": "memory.access is U8, U16, B32, V2 or V4",
+    "element_shift": "segment.element_shift is at most 4",
+    "rank": "segment.rank is 0",
+    "element": "element is INT8, or INT16 where the configuration has mm16",
+    "transpose": "transpose is 0, or the configuration has it",
+    "merges": "kb_destination is at most kb, and a group (four lanes for a factor of three) has at most all threads; with "
+              "lane_sum, ka, ka_interleaved, kb and kb_destination are 0",
+    "plain_copy": "copy.swizzle is NONE, or the configuration has copy_swizzles and it is B128, any with tensors; copy.reduction is NONE, "
+                  "or the configuration has reductions, it is defined and copy.destination GLOBAL",
+    "multicast": "copy.multicast is 0, or the configuration has multicast and the copy is one from global to shared memory",
+    "recurrent": "of a configuration that has rnn",
+    "tensors": "of a configuration that has tensors",
+    "tensor_rank": "copy.mode is TILE and the rank 1 to 5, or copy.mode is IM2COL and the rank 3 to 5",
+    "tensor_copy": "copy.destination and copy.source differ; copy.reduction is NONE, or is defined and copy.destination GLOBAL",
+    "coordinates": "at most 64 minus the rank",
+    "offsets": "at most 66 minus the rank where copy.mode is IM2COL",
+    "shared_segment": "the segment-table entry lies in shared memory",
+}
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check: ``field`` must satisfy ``rule`` (a key of ``RULES``), or ``code`` is raised.
+
+    The operand of the error is the value of the field, zero-extended; of ``modifiers`` the low 32 bits.
+    """
+
+    field: str
+    rule: str
+    code: ErrorCode = ErrorCode.ILLEGAL_OPERAND
+
+
+_UNIFORM_SOURCE = (Check("b_source", "uniform_source"), Check("b", "source_number"))
+_THREAD_SOURCE = (Check("b_source", "thread_source"), Check("b", "source_number"))
+_ADDRESS = (Check("a", "register"), Check("b", "segment"))
+_TENSORS = Check("modifiers", "tensors", ErrorCode.UNSUPPORTED)
+_MULTICAST = Check("modifiers", "multicast", ErrorCode.UNSUPPORTED)
+_TENSOR = (_TENSORS, Check("modifiers", "tensor_rank"))
+_TENSOR_REGISTERS = (Check("a", "uniform"), Check("b", "coordinates"), Check("c", "offsets"))
+
+# In the order in which they are made; the first that fails is the error of the instruction.
+CHECKS = {
+    Opcode.NOP: (),
+    Opcode.HALT: (),
+    Opcode.TRAP: (),
+    Opcode.BRANCH: (),
+    Opcode.WAIT: (),
+    Opcode.SEGMENT: (Check("dst", "segment"), *_UNIFORM_SOURCE, Check("modifiers", "element_shift"),
+                     Check("modifiers", "rank", ErrorCode.UNSUPPORTED)),
+    Opcode.BARRIER_EXPECT: (Check("a", "barrier"), *_UNIFORM_SOURCE),
+    Opcode.BARRIER_WAIT: (Check("a", "barrier"),),
+    Opcode.COMMIT_GROUP: (_TENSORS,),
+    Opcode.WAIT_GROUP: (_TENSORS,),
+    Opcode.UNIFORM_ALU: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
+                         Check("modifiers", "uniform_function")),
+    Opcode.UNIFORM_COMPARE: (Check("dst", "predicate"), Check("a", "uniform"), *_UNIFORM_SOURCE,
+                             Check("modifiers", "compare_function")),
+    Opcode.UNIFORM_SPECIAL: (Check("dst", "uniform"), Check("modifiers", "uniform_special")),
+    Opcode.THREAD_ALU: (Check("dst", "alu_target"), Check("a", "alu_operand"), Check("b_source", "alu_source"),
+                        Check("b", "source_number")),
+    Opcode.THREAD_COMPARE: (Check("dst", "predicate"), Check("a", "register"), *_THREAD_SOURCE,
+                            Check("modifiers", "compare_function")),
+    Opcode.THREAD_SPECIAL: (Check("dst", "register"), Check("modifiers", "thread_special")),
+    Opcode.LANE_MASK: (),
+    Opcode.LOAD: (Check("dst", "vector"), *_ADDRESS, Check("modifiers", "load_access")),
+    Opcode.STORE: (*_ADDRESS, Check("c", "product_vector"), Check("modifiers", "store_access")),
+    Opcode.MATRIX: (Check("dst", "product"), Check("a", "offset"), Check("b", "segment"), Check("c", "factors"),
+                    Check("modifiers", "element", ErrorCode.UNSUPPORTED),
+                    Check("modifiers", "transpose", ErrorCode.UNSUPPORTED),
+                    Check("modifiers", "merges", ErrorCode.UNSUPPORTED),
+                    Check("b", "shared_segment", ErrorCode.UNSUPPORTED)),
+    Opcode.RECURRENT: (Check("modifiers", "recurrent", ErrorCode.UNSUPPORTED), Check("a", "uniform")),
+    Opcode.COPY_BLOCK: (Check("dst", "uniform"), Check("a", "uniform"), *_UNIFORM_SOURCE,
+                        Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED), _MULTICAST),
+    Opcode.COPY_ROWS: (Check("dst", "uniform_pair"), Check("a", "uniform_pair"), Check("b", "uniform_pair"),
+                       Check("modifiers", "plain_copy", ErrorCode.UNSUPPORTED)),
+    Opcode.COPY_TENSOR: (*_TENSOR, Check("modifiers", "tensor_copy", ErrorCode.UNSUPPORTED), _MULTICAST, Check("dst", "uniform"),
+                         *_TENSOR_REGISTERS),
+    Opcode.PREFETCH_BLOCK: (_TENSORS, Check("a", "uniform"), *_UNIFORM_SOURCE),
+    Opcode.PREFETCH_TENSOR: (*_TENSOR, *_TENSOR_REGISTERS),
+    Opcode.INVALIDATE_DESCRIPTOR: (_TENSORS, Check("a", "uniform")),
+}
+assert set(CHECKS) == set(Opcode)

@@ -1,0 +1,1 @@
+"""The second-level cache with its reduction unit, between the cores and memory."""

@@ -1,0 +1,188 @@
+"""The second half of a bank: accesses to the contents in the order of the decisions, and reductions on the way."""
+
+from types import SimpleNamespace
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..interfaces.layouts import read_data_layout
+from ..isa.encoding import Reduction
+from .data import Level2Data
+from .layouts import Level2Sizes, line_answer_layout, line_beat_layout
+from .lookup import line_access_layout
+from .reduction_unit import Reducer, reducer_latency
+
+__all__ = ["Level2Access", "reduced_beat_layout"]
+
+
+def reduced_beat_layout(cfg):
+    """A beat for memory: the result of a reduction. ``error``: the old value could not be read, nothing is to be written."""
+    return data.StructLayout({"data": cfg.axi_data_bits, "strobe": cfg.axi_bytes, "begins": 1, "ends": 1, "error": 1})
+
+
+class Level2Access(Component):
+    """Works through one access after the other, a beat a cycle.
+
+    A line that fills comes beat by beat from ``i_fill``, whose answers are those of the fills in their order, and waits there until its
+    turn. Beats that are read, from the contents or as they come, are at ``o_answer`` 2 cycles later. Beats that are reduced meet
+    those of ``i_beat`` and leave for memory at ``o_reduced``, ``reducer_latency(cfg)`` + 1 cycles later at the earliest, and are
+    written to the contents then; an access to a beat that is on this way waits. Registered outputs, except where ``o_reduced`` comes
+    out of the reduction unit. Reset drops all accesses.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_access : In(stream of line_access_layout(cfg))
+    i_fill : In(stream of read_data_layout(cfg, cfg.axi_id_bits))
+    o_answer : Out(stream of line_answer_layout(cfg))
+    i_beat : In(stream of line_beat_layout(cfg))
+        Beats of the reductions, in order; only with ``cfg.reductions``, as ``o_reduced``.
+    o_reduced : Out(stream of reduced_beat_layout(cfg))
+    reducing : Out(1)
+        A beat has been taken from ``i_beat`` and is not at ``o_reduced`` yet.
+    failed : Out(1)
+        A beat of ``i_fill`` came with an error in the cycle before.
+    """
+
+    def __init__(self, cfg):
+        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        members = {
+            "i_access": In(stream.Signature(line_access_layout(cfg))),
+            "i_fill": In(stream.Signature(read_data_layout(cfg, cfg.axi_id_bits))),
+            "o_answer": Out(stream.Signature(line_answer_layout(cfg))),
+            "failed": Out(1),
+        }
+        if cfg.reductions:
+            members |= {"i_beat": In(stream.Signature(line_beat_layout(cfg))),
+                        "o_reduced": Out(stream.Signature(reduced_beat_layout(cfg))), "reducing": Out(1)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.contents = contents = Level2Data(self.cfg)
+        fetched = self._fetched_registers()
+        now = self._beat(m)
+        m.d.comb += [contents.read_row.eq(now.row), contents.read_enable.eq(now.go & ~self.i_access.payload.fills)]
+        blocked = Const(0)
+        reduced = self._reduce(m, contents, fetched, now) if self.cfg.reductions else None
+        if reduced is not None:
+            blocked = reduced.blocks
+        self._fetch(m, fetched, now, blocked)
+        self._answer(m, contents, fetched)
+        self._fill(m, contents, now, reduced)
+        return m
+
+    def _beat(self, m):
+        """The beat that is next in the access in front."""
+        access = self.i_access.payload
+        beat, begun = Signal(self.sizes.beat_bits), Signal()
+        now = SimpleNamespace(**{name: Signal(name=f"now_{name}") for name in ("go", "ends")})
+        now.number = Signal(self.sizes.beat_bits, name="now_number")
+        now.row = Cat(now.number, access.place)
+        m.d.comb += [
+            now.number.eq(Mux(begun, beat, access.first)),
+            now.ends.eq(now.number == access.last), self.i_access.ready.eq(now.go & now.ends),
+            self.i_fill.ready.eq(now.go & access.fills),
+        ]
+        with m.If(now.go):
+            m.d.sync += [beat.eq(now.number + 1), begun.eq(~now.ends)]
+        m.d.sync += self.failed.eq(now.go & access.fills & self.i_fill.payload.error)
+        return now
+
+    def _fetched_registers(self):
+        """The beat that was fetched in the cycle before, or waits."""
+        shapes = {"answers": 1, "reduces": 1, "filled": 1, "error": 1, "ends": 1, "core": self.cfg.core_bits,
+                  "data": self.cfg.axi_data_bits, "row": self.sizes.place_bits + self.sizes.beat_bits}
+        registers = {name: Signal(shape, name=f"fetched_{name}", reset_less=name not in ("answers", "reduces"))
+                     for name, shape in shapes.items()}
+        return SimpleNamespace(**registers, free=Signal(name="fetched_free"))
+
+    def _fetch(self, m, fetched, now, blocked):
+        access = self.i_access.payload
+        m.d.comb += now.go.eq(self.i_access.valid & (~access.fills | self.i_fill.valid) & fetched.free & ~blocked)
+        with m.If(fetched.free):
+            m.d.sync += [fetched.answers.eq(now.go & access.answers), fetched.reduces.eq(now.go & access.reduces)]
+        with m.If(now.go):
+            m.d.sync += [fetched.filled.eq(access.fills), fetched.error.eq(self.i_fill.payload.error), fetched.ends.eq(now.ends),
+                         fetched.core.eq(access.core), fetched.data.eq(self.i_fill.payload.data), fetched.row.eq(now.row)]
+
+    def _value(self, contents, fetched):
+        return Mux(fetched.filled, fetched.data, contents.read_data), Mux(fetched.filled, fetched.error, contents.read_error)
+
+    def _answer(self, m, contents, fetched):
+        out = self.o_answer
+        free = Signal(name="answer_free")
+        value, error = self._value(contents, fetched)
+        m.d.comb += free.eq(~out.valid | out.ready)
+        reducing = fetched.reduces & ~self._reducer_enable if self.cfg.reductions else 0
+        m.d.comb += fetched.free.eq(~(fetched.answers & ~free) & ~reducing)
+        with m.If(free):
+            m.d.sync += [out.valid.eq(fetched.answers), out.payload.data.eq(value), out.payload.error.eq(error),
+                         out.payload.ends.eq(fetched.ends), out.payload.core.eq(fetched.core)]
+
+    def _fill(self, m, contents, now, reduced):
+        """Write what comes from memory, or the result of a reduction."""
+        fills = now.go & self.i_access.payload.fills
+        answer = self.i_fill.payload
+        writes = [(fills & ~reduced.whole if reduced else fills, now.row, answer.data, Const(-1, self.cfg.axi_bytes), answer.error)]
+        if reduced:
+            writes.append((reduced.writes, reduced.row, reduced.data, reduced.strobe, reduced.error))
+        for condition, row, value, mask, error in writes:
+            with m.If(condition):
+                m.d.comb += [contents.write_row.eq(row), contents.write_data.eq(value), contents.write_mask.eq(mask),
+                             contents.write_mark.eq(1), contents.write_error.eq(error)]
+
+    # -- reductions -------------------------------------------------------------------------
+
+    def _reduce(self, m, contents, fetched, now):
+        """Pass what was fetched through the reduction unit. Returns when a beat must wait (``blocks``), that it is written as a whole when
+        it comes back (``whole``), and what comes back."""
+        cfg, beat, out = self.cfg, self.i_beat.payload, self.o_reduced
+        m.submodules.reducer = reducer = Reducer(cfg)
+        enable = self._reducer_enable = reducer.enable
+        fields = {"strobe": cfg.axi_bytes, "begins": 1, "ends": 1}
+        written = {name: Signal(shape, name=f"fetched_{name}", reset_less=True)
+                   for name, shape in (fields | {"new": cfg.axi_data_bits, "reduction": Reduction, "format": beat.format.shape()}).items()}
+        with m.If(now.go):
+            m.d.sync += [written["new"].eq(beat.data), *(register.eq(beat[name]) for name, register in written.items() if name != "new")]
+        value, error = self._value(contents, fetched)
+        m.d.comb += [reducer.old.eq(value), reducer.new.eq(written["new"]), reducer.reduction.eq(written["reduction"]),
+                     reducer.format.eq(written["format"]), enable.eq(~out.valid | out.ready),
+                     self.i_beat.ready.eq(now.go & self.i_access.payload.reduces)]
+        stages = self._stages(m, enable, {"valid": fetched.reduces, "row": fetched.row, "error": error,
+                                          **{name: written[name] for name in fields}})
+        last = stages[-1]
+        m.d.comb += [
+            out.valid.eq(last["valid"]), out.payload.data.eq(reducer.result), out.payload.error.eq(last["error"]),
+            out.payload.strobe.eq(Mux(last["error"], 0, last["strobe"])),
+            out.payload.begins.eq(last["begins"]), out.payload.ends.eq(last["ends"]),
+        ]
+        inside = [(fetched.reduces, fetched.row), *((stage["valid"], stage["row"]) for stage in stages)]
+        m.d.comb += self.reducing.eq(Cat(valid for valid, _ in inside).any())
+        whole, blocks = Signal(name="reduced_whole"), Signal(name="reduced_blocks")
+        writes = out.valid & out.ready
+        reduces = self.i_access.payload.reduces
+        writes_contents = self.i_access.payload.fills & ~whole
+        m.d.comb += [
+            whole.eq(reduces & beat.strobe.all()),
+            blocks.eq(Cat(valid & (row == now.row) for valid, row in inside).any() | (reduces & ~self.i_beat.valid)
+                      | (last["valid"] & writes_contents)),
+        ]
+        return SimpleNamespace(blocks=blocks, whole=whole, writes=writes, row=last["row"], data=reducer.result,
+                               strobe=Mux(last["error"], 0, last["strobe"]), error=last["error"])
+
+    def _stages(self, m, enable, values):
+        """What goes along with a beat through the reduction unit, at each of its registers."""
+        stages = []
+        for number in range(reducer_latency(self.cfg)):
+            after = {name: Signal(value.shape(), name=f"stage_{number}_{name}", reset_less=name != "valid")
+                     for name, value in values.items()}
+            with m.If(enable):
+                m.d.sync += [register.eq(values[name]) for name, register in after.items()]
+            stages.append(after)
+            values = after
+        return stages

@@ -1,0 +1,93 @@
+"""A bank of the second-level cache, between the cores and one AXI master."""
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import LINE_BYTES
+from ..interfaces.layouts import MemoryPort
+from ..lib.stream import Queue, link
+from .access import Level2Access
+from .layouts import Level2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
+from .lookup import Level2Lookup, line_access_layout
+from .write_path import Level2Writer
+
+__all__ = ["Level2Bank"]
+
+
+class Level2Bank(Component):
+    """Lines of one bank: ``Level2Lookup`` decides, ``Level2Access`` acts in the same order, ``Level2Writer`` takes what is written.
+
+    All requests to memory have tag 0, so that answers come in the order of the requests; up to ``Level2Sizes.reads``
+    and ``writes`` of lines are under way. An error of memory drops all lines, so that none is kept that memory did not give. See
+    docs/units/l2.md.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    number : In(bank)
+        Of the bank; constant.
+    i_read : In(stream of line_read_layout(cfg)), i_write : In(stream of line_part_layout(cfg))
+    o_answer : Out(stream of line_answer_layout(cfg)), o_ack : Out(stream of line_ack_layout(cfg), always ready)
+    memory : Out(MemoryPort(cfg, cfg.axi_id_bits))
+    invalidate : In(1)
+        Drop all lines: requests that come later are misses.
+    busy : Out(1)
+    event_hit, event_miss, event_eviction : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        super().__init__({
+            "number": In(max(self.sizes.bank_bits, 1)),
+            "i_read": In(stream.Signature(line_read_layout(cfg))), "i_write": In(stream.Signature(line_part_layout(cfg))),
+            "o_answer": Out(stream.Signature(line_answer_layout(cfg))),
+            "o_ack": Out(stream.Signature(line_ack_layout(cfg), always_ready=True)),
+            "memory": Out(MemoryPort(cfg, cfg.axi_id_bits)),
+            "invalidate": In(1), "busy": Out(1), "event_hit": Out(1), "event_miss": Out(1), "event_eviction": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, memory = self.cfg, self.memory
+        m.submodules.lookup = lookup = Level2Lookup(cfg)
+        m.submodules.access = access = Level2Access(cfg)
+        m.submodules.writer = writer = Level2Writer(cfg)
+        m.submodules.accesses = accesses = Queue(line_access_layout(cfg), self.sizes.reads)
+        for source, sink in ((self.i_read, lookup.i_read), (self.i_write, writer.i), (writer.o_lookup, lookup.i_write),
+                             (lookup.o_write, writer.i_line), (lookup.o_access, accesses.i), (accesses.o, access.i_access),
+                             (memory.read_data, access.i_fill), (access.o_answer, self.o_answer),
+                             (writer.o_data, memory.write_data), (memory.write_response, writer.i_response), (writer.o_ack, self.o_ack)):
+            link(m, source, sink)
+        if cfg.reductions:
+            link(m, writer.o_beat, access.i_beat)
+            link(m, access.o_reduced, writer.i_reduced)
+            m.d.comb += writer.reducing.eq(access.reducing)
+        for request, burst in ((memory.read_request, lookup.o_fill), (memory.write_request, writer.o_burst)):
+            self._request(m, request, burst)
+
+        refused = Signal()
+        m.d.sync += refused.eq(writer.o_ack.valid & writer.o_ack.payload.error)
+        m.d.comb += [
+            lookup.answered.eq(writer.o_ack.valid), lookup.clear.eq(self.invalidate | access.failed | refused),
+            self.busy.eq(lookup.busy | writer.busy | (accesses.level != 0)),
+        ]
+        for name in ("hit", "miss", "eviction"):
+            m.d.comb += getattr(self, f"event_{name}").eq(getattr(lookup, f"event_{name}"))
+        return m
+
+    def _request(self, m, request, burst):
+        """A burst within a line to memory."""
+        part = burst.payload
+        m.d.comb += [
+            request.valid.eq(burst.valid), burst.ready.eq(request.ready),
+            request.payload.address.eq(self._address(part.line) | (part.first << exact_log2(self.cfg.axi_bytes))),
+            request.payload.beats_minus_one.eq(part.beats_minus_one),
+        ]
+
+    def _address(self, line):
+        return Cat(Const(0, exact_log2(LINE_BYTES)), self.number[:self.sizes.bank_bits], line)

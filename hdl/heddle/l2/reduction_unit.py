@@ -1,0 +1,122 @@
+"""The reduction unit: a beat of memory combined with a beat that is written."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
+
+from ..isa.encoding import Reduction
+from ..isa.tensor_descriptor import TensorFormat
+from ..lib.shared_module import Once
+from .float_reducer import FLOAT_LATENCY, FloatReducer
+from .integer_reducer import INTEGER_LATENCY, IntegerReducer
+from .reduction_layouts import WORD_BITS, float_control_layout, float_controls, integer_control_layout, integer_controls
+
+__all__ = ["Reducer", "WordReducer", "reducer_latency"]
+
+FLOATS = (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32, TensorFormat.F32_FTZ)
+
+
+def reducer_latency(cfg):
+    """Cycles from the operands to the result of ``Reducer``."""
+    return 1 + (FLOAT_LATENCY if cfg.reduction_floats else INTEGER_LATENCY)
+
+
+class WordReducer(Component):
+    """A word of 64 bits: elements of 64, 32 or 16 bits. See ``Reducer``; ``cfg.reduction_floats`` adds the floating-point formats.
+
+    Latency ``reducer_latency(cfg) - 1`` cycles with ``enable``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        members = {"enable": In(1), "integer": In(integer_control_layout), "old": In(WORD_BITS), "new": In(WORD_BITS),
+                   "result": Out(WORD_BITS)}
+        if cfg.reduction_floats:
+            members |= {"floats": In(float_control_layout), "is_float": In(1)}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.integers = integers = IntegerReducer()
+        m.d.comb += [integers.enable.eq(self.enable), integers.control.eq(self.integer), integers.old.eq(self.old),
+                     integers.new.eq(self.new)]
+        if not self.cfg.reduction_floats:
+            m.d.comb += self.result.eq(integers.result)
+            return m
+        integer = self._delayed(m, integers.result, FLOAT_LATENCY - INTEGER_LATENCY, "integer")
+        is_float, single = (self._delayed(m, value, FLOAT_LATENCY, name)
+                            for value, name in ((self.is_float, "is_float"), (self.floats.single, "single")))
+        halves, low_type, high_type = [], Once("reduction_32", FloatReducer, single=True), Once("reduction_16", FloatReducer, single=False)
+        for half in range(2):
+            old, new = self.old.word_select(half, WORD_BITS // 2), self.new.word_select(half, WORD_BITS // 2)
+            low, high = low_type.instantiate(m, f"low_{half}"), high_type.instantiate(m, f"high_{half}")
+            for unit, start in ((low, 0), (high, 16)):
+                m.d.comb += [unit.enable.eq(self.enable), unit.control.eq(self.floats), unit.old.eq(old[start:]), unit.new.eq(new[start:])]
+            halves.append(Cat(low.result[:16], Mux(single, low.result[16:], high.result)))
+        m.d.comb += self.result.eq(Mux(is_float, Cat(halves), integer))
+        return m
+
+    def _delayed(self, m, value, cycles, name):
+        for stage in range(cycles):
+            value, before = Signal(len(value), name=f"{name}_{stage}", reset_less=True), value
+            with m.If(self.enable):
+                m.d.sync += value.eq(before)
+        return value
+
+
+class Reducer(Component):
+    """Combines a beat of memory, ``old``, with a beat that is written, ``new``, element by element [S1.9, docs/units/l2.md].
+
+    ``Reduction.NONE`` gives ``new``. The others are defined for the formats of ``REDUCTION_FORMATS`` (without
+    ``cfg.reduction_floats`` for those of integers only); what comes of other formats is not defined, so requests are checked before.
+    Bytes that are not to be written are up to the user: the result has all elements.
+
+    Latency ``reducer_latency(cfg)`` cycles in which ``enable`` is high (3; 7 with floats), one beat in each. No reset, no ``valid``.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    enable : In(1)
+        All registers move.
+    old, new : In(cfg.axi_data_bits)
+    reduction : In(Reduction)
+    format : In(TensorFormat)
+    result : Out(cfg.axi_data_bits)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({"enable": In(1), "old": In(cfg.axi_data_bits), "new": In(cfg.axi_data_bits), "reduction": In(Reduction),
+                          "format": In(TensorFormat), "result": Out(cfg.axi_data_bits)})
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, reduction, format = self.cfg, self.reduction, self.format
+        old, new = (Signal(cfg.axi_data_bits, name=name, reset_less=True) for name in ("old_now", "new_now"))
+        controls = {"integer": self._control(m, "integer", integer_control_layout, integer_controls(reduction, format))}
+        if cfg.reduction_floats:
+            is_float = Signal(reset_less=True)
+            with m.If(self.enable):
+                m.d.sync += is_float.eq(Cat(format == kind for kind in FLOATS).any() & (reduction != Reduction.NONE))
+            controls["floats"] = self._control(m, "floats", float_control_layout, float_controls(reduction, format))
+            controls["is_float"] = is_float
+        with m.If(self.enable):
+            m.d.sync += [old.eq(self.old), new.eq(self.new)]
+        word_type, results = Once("reduction_word", WordReducer, cfg), []
+        for number in range(cfg.axi_data_bits // WORD_BITS):
+            word = word_type.instantiate(m, f"word_{number}")
+            m.d.comb += [word.enable.eq(self.enable), word.old.eq(old.word_select(number, WORD_BITS)),
+                         word.new.eq(new.word_select(number, WORD_BITS)),
+                         *(getattr(word, name).eq(value) for name, value in controls.items())]
+            results.append(word.result)
+        m.d.comb += self.result.eq(Cat(results))
+        return m
+
+    def _control(self, m, name, layout, values):
+        control = data.View(layout, Signal(layout.size, name=f"{name}_control", reset_less=True))
+        with m.If(self.enable):
+            m.d.sync += [control[field].eq(value) for field, value in values.items()]
+        return control

@@ -1,0 +1,95 @@
+"""The second level of global memory: a cache with the reduction unit, or a wire."""
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..interfaces.layouts import GlobalPort, MemoryPort
+from ..lib.shared_module import Once
+from ..lib.stream import link
+from .bank import Level2Bank
+from .layouts import Level2Sizes, line_part_layout, line_read_layout
+from .line_join import LineJoin
+from .port import Level2Port
+
+__all__ = ["Level2"]
+
+
+class Level2(Component):
+    """Second level of global memory, between the cores and their AXI masters: every global access of every unit goes through it.
+
+    Without ``cfg.l2_kib`` a wire: every request, beat and response passes combinationally, latency 0, one request and one beat a
+    cycle in each direction, no state.
+
+    With it a cache that all cores share, of ``cfg.cores`` banks by line, bank n at AXI master n: reads fill it, writes go to memory and
+    drop their line, reductions do both in place [S1.9, S1.11, docs/units/l2.md]. Each port takes and gives one beat a cycle in
+    each direction; answers come in the order of the requests. Memory always has what was answered.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
+        From the arbiter of each core.
+    o : Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
+        To the AXI masters.
+    invalidate, busy, event_hit, event_miss, event_eviction
+        Only with ``cfg.l2_kib``. Drop all lines; something is under way; lines looked up in a cycle, over all banks.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        members = {
+            "i": In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores),
+            "o": Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores),
+        }
+        if cfg.l2_kib:
+            members |= {"invalidate": In(1), "busy": Out(1)}
+            members |= {f"event_{name}": Out(range(cfg.cores + 1)) for name in ("hit", "miss", "eviction")}
+        super().__init__(members)
+
+    def elaborate(self, platform):
+        m = Module()
+        if not self.cfg.l2_kib:
+            for client, memory in zip(self.i, self.o):
+                connect(m, client=flipped(client), memory=flipped(memory))
+            return m
+        port_type, bank_type = Once("level2_port", Level2Port, self.cfg), Once("level2_bank", Level2Bank, self.cfg)
+        ports = [port_type.instantiate(m, f"port_{number}") for number in range(self.cfg.cores)]
+        banks = [bank_type.instantiate(m, f"bank_{number}") for number in range(Level2Sizes(self.cfg).banks)]
+        for number, (port, client) in enumerate(zip(ports, self.i)):
+            connect(m, flipped(client), port.client)
+            m.d.comb += port.core.eq(number)
+        for number, (bank, memory) in enumerate(zip(banks, self.o)):
+            connect(m, bank.memory, flipped(memory))
+            m.d.comb += [bank.number.eq(number), bank.invalidate.eq(self.invalidate)]
+            self._to_bank(m, ports, number, bank)
+            self._from_bank(m, ports, number, bank)
+        for name in ("hit", "miss", "eviction"):
+            m.d.comb += getattr(self, f"event_{name}").eq(sum(getattr(bank, f"event_{name}") for bank in banks))
+        m.d.comb += self.busy.eq(Cat(unit.busy for unit in (*ports, *banks)).any())
+        return m
+
+    def _to_bank(self, m, ports, number, bank):
+        for name, shape in (("read", line_read_layout(self.cfg)), ("write", line_part_layout(self.cfg))):
+            m.submodules[f"{name}_join_{number}"] = join = LineJoin(shape, len(ports))
+            for port, way_in, ends in zip(ports, join.i, join.ends):
+                out, mine = getattr(port, f"o_{name}"), getattr(port, f"{name}_bank") == number
+                m.d.comb += [way_in.valid.eq(out.valid & mine), way_in.payload.eq(out.payload),
+                             ends.eq(out.payload.ends if name == "write" else 1)]
+                with m.If(mine):
+                    m.d.comb += out.ready.eq(way_in.ready)
+            link(m, join.o, getattr(bank, f"i_{name}"))
+
+    def _from_bank(self, m, ports, number, bank):
+        answer, ack = bank.o_answer, bank.o_ack
+        for core, port in enumerate(ports):
+            way_in = port.i_answer[number]
+            mine = answer.payload.core == core
+            m.d.comb += [
+                way_in.valid.eq(answer.valid & mine), way_in.payload.eq(answer.payload),
+                port.i_ack[number].valid.eq(ack.valid & (ack.payload.core == core)), port.i_ack[number].payload.eq(ack.payload),
+            ]
+            with m.If(mine):
+                m.d.comb += answer.ready.eq(way_in.ready)

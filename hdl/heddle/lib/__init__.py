@@ -1,0 +1,1 @@
+"""Parts that take no configuration: streams, queues, delays, one-hot selection, adder trees."""

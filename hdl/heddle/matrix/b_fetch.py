@@ -1,0 +1,286 @@
+"""The fetch of B: operations in, words and steps out."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES, BANKS
+from ..datapath.layouts import step_layout
+from ..interfaces.layouts import (
+    SHARED_READ_LATENCY,
+    BankReadPort,
+    ErrorStream,
+    matrix_operation_layout,
+)
+from ..lib.onehot import any_of, select_one_hot
+from .address_generator import GroupAddress
+from .bank_scheduler import WordSchedule
+from .broadcast_network import Broadcast, spread
+from .layouts import word_request_layout
+from .loop_sequencer import StepWalk
+from .merge_split import GroupWalk
+from .transpose_buffer import ColumnPicker
+from .transpose_fetch import PieceWalk
+
+__all__ = ["Fetch"]
+
+
+class Fetch(Component):
+    """Reads the words of B of one operation after the other and presents them to the lanes.
+
+    ``step`` goes to the lanes in the cycle in which the last of its words stands in the register behind its bank, ``word``
+    and ``take`` in the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
+    needed behind the banks; a queue of words has its place between ``word`` and the lanes when they come to hold words
+    back.
+
+    From an operation at ``i`` to its first step: 10 cycles, 13 with several slots, and the waits for the offsets and
+    the bank. One step a cycle without merges, also from operation to operation (see ``StepWalk``), and for merges as
+    many cycles as it takes to read the words of a step: ``fetch_slots`` a cycle and one row of every bank. A bank that
+    is not granted holds the walk. Reset forgets all operations.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(matrix_operation_layout(cfg)))
+    stop : In(1)
+    offset_read, offset_number, offset_grant, offset_load, offset
+        See ``LaneArray``.
+    pause : In(1)
+        No step will follow from this cycle: no bank is asked for, or with ``cfg.asks_in_pauses`` none is taken, and everything stays.
+    bank : Out(BankReadPort(cfg))
+        Never asks for more than one bank with one slot.
+    bank_ahead : Out(BANKS)
+        With ``cfg.banks_known_ahead``, combinational: the bank that is asked for in the next cycle (with ``cfg.issue_ahead`` unless that
+        is a pause).
+    step : Out(step_layout(cfg))
+    word : Out(signed(element_bits)).array(fetch_slots, dot)
+        Bytes of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``. The bytes of 16-bit elements
+        are swapped in the second pass; with ``wide_lanes`` every other byte is the whole element instead.
+    take : Out(positions)
+        Lane t has its word when bit t mod ``positions`` is set.
+    arrival : Out(1)
+        Words stand in the registers behind the banks in this cycle.
+    pending : Out(1)
+        Steps may still come for operations that were taken, the one at ``step`` not counted.
+    conflict : Out(1)
+        Combinational: words wait, for a bank that is not granted or that must be read once more for the same group.
+    o_error : Out(ErrorStream())
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        operation = matrix_operation_layout(cfg)
+        super().__init__({
+            "i": In(stream.Signature(operation)),
+            "stop": In(1),
+            "offset_read": Out(1),
+            "offset_number": Out(operation["offset_register"].shape),
+            "offset_grant": In(1),
+            "offset_load": Out(1),
+            "offset": In(32).array(cfg.threads),
+            "pause": In(1),
+            "bank": Out(BankReadPort(cfg)),
+            "step": Out(step_layout(cfg)),
+            "word": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
+            "take": Out(cfg.positions),
+            "arrival": Out(1),
+            "pending": Out(1),
+            "conflict": Out(1),
+            "o_error": Out(ErrorStream()),
+        } | ({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.walk = walk = StepWalk(self.cfg)
+        m.submodules.groups = groups = GroupWalk(self.cfg)
+        m.submodules.address = address = GroupAddress(self.cfg)
+        m.submodules.schedule = schedule = WordSchedule(self.cfg)
+        if self.cfg.transpose:
+            m.submodules.pieces = pieces = PieceWalk(self.cfg)
+            m.submodules.picker = picker = ColumnPicker(self.cfg)
+            advance = pieces.advance
+            m.d.comb += [pieces.i.eq(address.o), schedule.i.eq(pieces.o), pieces.o_ready.eq(schedule.advance)]
+            connect(m, pieces.o_pick, picker.i)
+        else:
+            advance, pieces, picker = schedule.advance, None, None
+            m.d.comb += schedule.i.eq(address.o)
+        connect(m, flipped(self.i), walk.i)
+        connect(m, flipped(self.o_error), address.o_error)
+        m.d.comb += [
+            walk.stop.eq(self.stop),
+            self.offset_read.eq(walk.offset_read),
+            self.offset_number.eq(walk.offset_number),
+            walk.offset_grant.eq(self.offset_grant),
+            walk.offset_wait.eq(groups.offset_wait),
+            self.offset_load.eq(groups.offset_load),
+            walk.advance.eq(advance & ~groups.hold),
+            groups.advance.eq(advance),
+            groups.valid.eq(walk.valid),
+            groups.i.eq(walk.o),
+            address.advance.eq(advance),
+            address.valid.eq(groups.o_valid),
+            address.i.eq(groups.o),
+        ]
+        m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
+        granted, remaining = self._ask(m, schedule.o)
+        paused = self.pause & ((~self.bank.request | self.bank.grant).all() if self.cfg.asks_in_pauses else schedule.o.bank.any())
+        m.d.comb += [schedule.o_ready.eq(~remaining), self.conflict.eq(~schedule.advance & ~paused)]
+        if self.cfg.banks_known_ahead:
+            m.d.comb += self.bank_ahead.eq(schedule.bank_ahead)
+        on_their_way, ending = self._read(m, schedule.o, granted, remaining, picker)
+        asked = Signal()
+        m.d.comb += asked.eq(schedule.pending | schedule.o.step.step | schedule.o.bank.any() | on_their_way)
+        m.d.comb += self.pending.eq(walk.pending | walk.valid | address.pending | asked)
+        if self.cfg.transpose:
+            m.d.comb += [
+                pieces.idle.eq(~(asked | schedule.o.step.last | ending)),
+                pieces.picking.eq(picker.busy), pieces.switched.eq(picker.switched),
+                self.pending.eq(walk.pending | walk.valid | address.pending | asked | pieces.pending | picker.busy),
+            ]
+        return m
+
+    def _ask(self, m, request):
+        """Ask for the banks of a request until all were granted; returns those granted now, and whether any remains."""
+        asked = Signal(BANKS)
+        granted = Signal(BANKS)
+        remaining = Signal()
+        m.d.comb += [
+            asked.eq(request.bank),
+            self.bank.request.eq(asked if self.cfg.asks_in_pauses else Mux(self.pause, 0, asked)),
+            granted.eq(Mux(self.pause, 0, asked & self.bank.grant)),
+            remaining.eq(self.pause | (asked & ~self.bank.grant).any() if self.cfg.asks_in_pauses else (asked & ~granted).any()),
+        ]
+        if self.cfg.fetch_slots > 1:
+            taken = Signal(BANKS)
+            m.d.comb += asked.eq(request.bank & ~taken)
+            m.d.sync += taken.eq(Mux(remaining, taken | granted, 0))
+        m.d.comb += [row.eq(request.rows[bank % len(request.rows)]) for bank, row in enumerate(self.bank.row)]
+        return granted, remaining
+
+    def _read(self, m, request, granted, remaining, picker):
+        """Wait for the data of granted requests, select the words; returns whether any is on its way, and ends of operations."""
+        waiting, ending = [], Const(0)
+        stage = request
+        for cycle in range(1, SHARED_READ_LATENCY + 2):     # the words then stand in registers of the fetch
+            following = Signal(word_request_layout(self.cfg), name=f"request_{cycle}")
+            m.d.sync += following.eq(stage)
+            if cycle == 1:
+                m.d.sync += [slot.served.eq(asking.served & (asking.bank & granted).any())
+                             for slot, asking in zip(following.slots, request.slots)]
+                with m.If(remaining):
+                    m.d.sync += [following.step.step.eq(0), following.step.last.eq(0)]
+                    if self.cfg.transpose:
+                        m.d.sync += following.piece.last.eq(0)
+            ending |= following.step.last
+            waiting += [following.step.step, *(slot.served for slot in following.slots)]
+            previous, stage = stage, following
+        takes, arrives, step, b_signed = self._take(stage), Cat(slot.served for slot in stage.slots).any(), stage.step, stage.b_signed
+        if self.cfg.transpose:
+            takes = Mux(picker.valid, ~0, Mux(stage.piece.used, 0, takes))
+            arrives = arrives & ~stage.piece.used
+            step = data.View(step_layout(self.cfg), Mux(picker.valid, picker.step.as_value(), stage.step.as_value()))
+            b_signed = Mux(picker.valid, picker.b_signed, b_signed)
+            slots = range(self.cfg.piece_slots)
+            m.d.comb += [picker.piece.eq(stage.piece), picker.served.eq(Cat(stage.slots[slot].served for slot in slots)),
+                         picker.int16.eq(stage.step.int16)]
+        take = Signal(self.cfg.positions)
+        m.d.sync += take.eq(takes)
+        m.submodules.broadcast = broadcast = Broadcast(self.cfg)
+        if self.cfg.fetch_slots > 1:
+            wide = Signal(len(broadcast.wide), reset_less=True)
+            m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)
+            m.d.comb += broadcast.wide.eq(wide)
+        m.d.comb += [
+            self.take.eq(take),
+            self.arrival.eq(arrives),
+            self.step.eq(step),
+        ]
+        banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
+        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data)]
+        for slot in range(self.cfg.fetch_slots):
+            if picker is not None and slot < self.cfg.piece_slots:
+                value = self._select_line(m, slot, previous.slots[slot], banks, picker)
+            elif self.cfg.fetch_slots == 1:
+                value = self._join(m, request.slots[slot], banks)
+            else:
+                value = self._select(m, slot, previous.slots[slot], banks)
+            self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
+            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
+        return Cat(waiting[:len(waiting) // 2]).any(), ending
+
+    def _take(self, request):
+        """Lanes, modulo ``positions``, whose word arrives."""
+        slots = self.cfg.fetch_slots
+        served = spread([slot.served for slot in request.slots], request.mask)
+        takes = []
+        for lane in range(self.cfg.positions):
+            # The group of words that arrives is the one that holds the lane's position.
+            elsewhere = [request.mask[bit] & (request.place[bit] != (lane >> bit & 1))
+                         for bit in range(exact_log2(slots), exact_log2(self.cfg.positions))]
+            takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
+        return Cat(takes)
+
+    def _join(self, m, request, banks):
+        """The word of the only slot: registers that are zero where it is not, joined by OR; ``request`` is two cycles ahead."""
+        words = []
+        for number, bank in enumerate(banks):
+            for chunk in range(BANK_BYTES // self.cfg.dot):
+                other = Signal(name=f"other_{number}_{chunk}", reset_less=True)
+                word = bank.word_select(chunk, 8 * self.cfg.dot)
+                m.d.sync += other.eq(~(request.bank[number] & (request.chunk == chunk)))
+                with m.If(other):
+                    m.d.sync += word.eq(0)
+                words.append(word)
+        value = Signal(8 * self.cfg.dot, name="value")
+        m.d.comb += value.eq(any_of(words))
+        return value
+
+    def _select(self, m, slot, request, banks):
+        """The word of a slot, out of the banks' words; ``request`` is a cycle ahead: the selection starts at registers."""
+        chunks = BANK_BYTES // self.cfg.dot
+        selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
+                    for bank in range(BANKS)]
+        for bank in range(BANKS):
+            for chunk in range(chunks):
+                m.d.sync += selected[bank][chunk].eq(request.bank[bank] & (request.chunk == chunk))
+        controls = [select for of_bank in selected for select in of_bank]
+        words = [bank.word_select(chunk, 8 * self.cfg.dot) for bank in banks for chunk in range(chunks)]
+        value = Signal(8 * self.cfg.dot, name=f"value_{slot}")
+        m.d.comb += value.eq(select_one_hot(controls, words))
+        return value
+
+    def _select_line(self, m, slot, request, banks, picker):
+        """The same by way of all 16 bytes of a bank, for the picker; the word is what that picks, where it does."""
+        selected = [Signal(name=f"select_{slot}_{bank}", reset_less=True) for bank in range(BANKS)]
+        m.d.sync += [select.eq(request.bank[bank]) for bank, select in enumerate(selected)]
+        line, value = Signal(8 * BANK_BYTES, name=f"line_{slot}"), Signal(8 * self.cfg.dot, name=f"value_{slot}")
+        chunk = Signal(exact_log2(BANK_BYTES // self.cfg.dot), name=f"chunk_{slot}", reset_less=True)
+        m.d.sync += chunk.eq(request.chunk)
+        m.d.comb += [line.eq(select_one_hot(selected, banks)), picker.line[slot].eq(line),
+                     value.eq(line.word_select(chunk, 8 * self.cfg.dot))]
+        if slot == 0:
+            m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))
+        return value
+
+    def _extend(self, m, slot, value, step, b_signed, word):
+        """The elements of the word."""
+        for index, element in enumerate(word):
+            extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
+            m.d.sync += extended.eq(self._element(step, b_signed, value, index))
+            m.d.comb += element.eq(extended)
+
+    def _element(self, step, b_signed, value, index):
+        """Byte ``index`` of a word as a signed number, or what takes its place with 16-bit elements."""
+        byte, other, is_high = value.word_select(index, 8), value.word_select(index ^ 1, 8), index % 2
+        if not self.cfg.mm16:
+            return Cat(byte, b_signed & byte[7]).as_signed()
+        if self.cfg.wide_lanes and not is_high:
+            sign = b_signed & Mux(step.int16, other[7], byte[7])
+            return Cat(byte, Mux(step.int16, other, sign.replicate(8)), sign).as_signed()
+        byte = Mux(step.swapped, other, byte)
+        holds_high = step.swapped ^ is_high       # only the high byte of an element has a sign
+        return Cat(byte, b_signed & byte[7] & (~step.int16 | holds_high)).as_signed()

@@ -1,0 +1,162 @@
+"""From words in slots to requests of banks that do not conflict."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES, BANKS
+from ..lib.onehot import any_of
+from .layouts import slots_layout, word_request_layout
+
+__all__ = ["WordSchedule"]
+
+
+class WordSchedule(Component):
+    """Orders the words of a group in rounds: in each round every bank reads at most one of its rows.
+
+    Words of the same 16 bytes are read once. In every bank the lowest slot that waits goes first. The step passes with
+    the last round. Latency 1 cycle with one slot, else 3 cycles and one more for each further round. ``o`` is
+    registered and keeps its value while ``o_ready`` is low. Reset drops what is under way.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(slots_layout(cfg))
+    advance : Out(1)
+        Combinational: ``i`` is taken.
+    o : Out(word_request_layout(cfg))
+    o_ready : In(1)
+    pending : Out(1)
+        Words are on their way, ``i`` included, ``o`` not included; low with one slot.
+    bank_ahead : Out(BANKS)
+        Combinational: ``o.bank`` of the next cycle, with ``cfg.words_voided`` also that of a word that will not be asked for.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(slots_layout(cfg)),
+            "advance": Out(1),
+            "o": Out(word_request_layout(cfg)),
+            "o_ready": In(1),
+            "pending": Out(1),
+            "bank_ahead": Out(BANKS),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        slots = self.cfg.fetch_slots
+        if slots == 1:
+            group, served, leader = self.i, self.i.used & ~(self.i.void if self.cfg.words_voided else 0), self.i.used
+            m.d.comb += self.advance.eq(self.o_ready)
+        else:
+            group, served, leader = self._rounds(m, slots)
+        self._request(m, group, served, leader)
+        return m
+
+    def _banks(self, word):
+        """Bank number and the rest above it, of an address in units of ``dot`` bytes."""
+        chunk_bits = exact_log2(BANK_BYTES // self.cfg.dot)
+        return word[chunk_bits:][:exact_log2(BANKS)], word[chunk_bits + exact_log2(BANKS):]
+
+    def _rounds(self, m, slots):
+        """Compare all words with each other, then take rounds.
+
+        Returns the group, its words of this round, and the first of each bank among them.
+        """
+        layout = slots_layout(self.cfg)
+        compared = Signal(layout)
+        ordered = Signal(layout)
+        waiting = Signal(slots)             # words that are not read yet, one for each place in memory
+        leader = Signal(slots)              # the first of each bank among them
+        served = Signal(slots)              # all words that are read in this round
+        more = Signal()                     # rounds after this one
+        m.d.comb += self.advance.eq(self.o_ready & ~more)
+        same_bank, same_word, same = {}, {}, {}
+        for j in range(slots):
+            for i in range(j):
+                bank, row = self._banks(self.i.words[i])
+                other_bank, other_row = self._banks(self.i.words[j])
+                same_bank[i, j] = Signal(name=f"same_bank_{i}_{j}", reset_less=True)
+                same_word[i, j] = Signal(name=f"same_word_{i}_{j}", reset_less=True)
+                same[i, j] = Signal(2, name=f"same_{i}_{j}", reset_less=True)
+                equal = bank == other_bank
+                with m.If(self.advance):
+                    m.d.sync += [
+                        same_bank[i, j].eq(equal),
+                        same_word[i, j].eq(equal & (row == other_row)),
+                        same[i, j].eq(Cat(same_bank[i, j], same_word[i, j])),
+                    ]
+        repeated = Signal(slots)
+        rest = Signal(slots)
+        for j in range(slots):
+            if j:
+                m.d.comb += repeated[j].eq(any_of(compared.used[i] & same_word[i, j] for i in range(j)))
+            blocked = any_of(waiting[i] & same[i, j][0] for i in range(j)) if j else Const(0)
+            m.d.comb += [
+                leader[j].eq(waiting[j] & ~blocked),
+                served[j].eq(any_of([leader[j]] + [leader[i] & same[i, j][1] for i in range(j)]) & ordered.used[j]),
+            ]
+        m.d.comb += [
+            rest.eq(waiting & ~leader),
+            more.eq(rest.any()),
+            self.pending.eq(Cat(stage.used.any() | stage.last for stage in (self.i, compared, ordered)).any()),
+        ]
+        with m.If(self.advance):
+            m.d.sync += [compared.eq(self.i), ordered.eq(compared), waiting.eq(compared.used & ~repeated)]
+        with m.Elif(self.o_ready):
+            m.d.sync += waiting.eq(rest)
+        step = Signal(layout, name="group")
+        m.d.comb += step.eq(ordered)
+        with m.If(more):
+            m.d.comb += [step.step.eq(0), step.last.eq(0)]
+            if self.cfg.transpose:
+                m.d.comb += step.piece.last.eq(0)
+        return step, served, leader
+
+    def _request(self, m, group, served, leader):
+        cfg = self.cfg
+        request = Signal(word_request_layout(cfg))
+        m.d.comb += self.o.eq(request)
+        words = [self._banks(word) for word in group.words]
+        one_hot = [Signal(BANKS, name=f"bank_{slot}") for slot in range(cfg.fetch_slots)]
+        m.d.comb += [bank.eq(1 << number) for bank, (number, _) in zip(one_hot, words)]
+        lanes = range(cfg.threads)
+        active = Cat(group.merge.active[lane % cfg.positions] for lane in lanes)
+        receivers = active & Cat(group.merge.destination[lane % 4] for lane in lanes)
+        banks = Cat(any_of(leader[slot] & one_hot[slot][bank] for slot in range(cfg.fetch_slots)) for bank in range(BANKS))
+        m.d.comb += self.bank_ahead.eq(Mux(self.o_ready, banks, request.bank))
+        m.d.sync += request.bank.eq(self.bank_ahead)
+        if cfg.words_voided:
+            with m.If(self.o_ready & group.void):
+                m.d.sync += request.bank.eq(0)
+        with m.If(self.o_ready):
+            for slot in range(cfg.fetch_slots):
+                m.d.sync += [
+                    request.slots[slot].served.eq(served[slot]),
+                    request.slots[slot].bank.eq(one_hot[slot]),
+                    request.slots[slot].chunk.eq(group.words[slot]),
+                ]
+            for bank, row in enumerate(request.rows):
+                if cfg.fetch_slots == 1:
+                    m.d.sync += row.eq(words[0][1])
+                else:
+                    m.d.sync += row.eq(any_of(Mux(leader[slot] & one_hot[slot][bank], words[slot][1], 0)
+                                              for slot in range(cfg.fetch_slots)))
+            m.d.sync += [
+                request.place.eq(group.merge.place),
+                request.mask.eq(group.merge.mask),
+                request.b_signed.eq(group.b_signed),
+                request.step.lanes.eq(group.lanes & active),
+                request.step.receivers.eq((group.lanes & receivers) | group.merge.receive_total),
+                request.step.pairs.eq(group.merge.pairs),
+                request.step.quads.eq(group.merge.quads),
+                request.step.total.eq(group.merge.total),
+            ]
+            if cfg.transpose:
+                m.d.sync += request.piece.eq(group.piece)
+            for name in ("step", "last", "product", "factor_word", "zero", "a_signed", "int16", "swapped"):
+                m.d.sync += getattr(request.step, name).eq(getattr(group, name))

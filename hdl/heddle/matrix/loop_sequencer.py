@@ -1,0 +1,271 @@
+"""The loops of ``mm``: steps and k-slices, one a cycle, operation after operation without a gap."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..interfaces.layouts import matrix_operation_layout
+from ..isa.encoding import LoopOrder
+from ..lib.onehot import any_of, at_most_one
+from .layouts import walked_layout
+from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
+
+__all__ = ["StepWalk"]
+
+
+class StepWalk(Component):
+    """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
+
+    Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges
+    that is column i. Steps none of whose columns is fetched are left out. Where 16-bit elements take two passes, each
+    step is listed twice, the second time ``swapped``.
+
+    With transposed B each step has one column, and one word along k, merges or not: sums are linear, so the words of a step may be
+    taken one after the other. A slice is walked once for each word along k (``part``), with the rows of B a word further [S0.8].
+
+    While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation
+    without active columns, and every operation while ``stop`` is high, gives one step without columns that carries
+    ``last``; with ``stop`` the walk of the operation under way ends there too.
+
+    From ``i`` to the first step: 4 cycles and the wait for ``offset_grant``. One step a cycle in which ``advance`` is
+    high; ``o`` keeps its value while it is low. Reset forgets all operations.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(matrix_operation_layout(cfg)))
+    stop : In(1)
+    offset_read, offset_number, offset_grant
+        See ``LaneArray``.
+    offset_wait : In(1)
+        The offsets that were read last are not in use yet, although their first step has left.
+    advance : In(1)
+    valid : Out(1)
+    o : Out(walked_layout(cfg))
+        Registered.
+    pending : Out(1)
+        Steps are still to come after ``o``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        operation = matrix_operation_layout(cfg)
+        super().__init__({
+            "i": In(stream.Signature(operation)),
+            "stop": In(1),
+            "offset_read": Out(1),
+            "offset_number": Out(operation["offset_register"].shape),
+            "offset_grant": In(1),
+            "offset_wait": In(1),
+            "advance": In(1),
+            "valid": Out(1),
+            "o": Out(walked_layout(cfg)),
+            "pending": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        layout = matrix_operation_layout(self.cfg)
+        next_valid = Signal()                       # the operation after the one that is walked
+        next_operation = Signal(layout, reset_less=True)
+        valid = Signal()
+        operation = Signal(layout, reset_less=True)
+        first = Signal()                            # no step has left yet
+        empty = Signal()
+        start = Signal()
+        final = Signal()
+        ready, next_empty = self._next(m, next_valid, next_operation, start, (valid & first) | self.offset_wait)
+        # Data of the next operation are taken whenever nothing else needs the place: whether they count, ``valid`` says. So only
+        # few levels lie between ``advance`` and these registers.
+        replace = Signal()
+        move = Signal()
+        m.d.comb += [
+            replace.eq(~valid | final),
+            move.eq(~valid | self.advance),
+            start.eq(ready & replace & move),
+        ]
+
+        modes, fetched = self._columns(m, next_operation, replace & move)
+        walked = self._walk(m, operation, replace, move, modes, fetched, final, empty)
+        with m.If(self.advance):
+            m.d.sync += [first.eq(0), valid.eq(valid & ~final)]
+        with m.If(start):
+            m.d.sync += [valid.eq(1), first.eq(1)]
+        with m.If(replace & move):
+            m.d.sync += [operation.eq(next_operation), empty.eq(next_empty)]
+        self._output(m, operation, valid, walked, first, final, empty)
+        m.d.comb += self.pending.eq(valid | next_valid)
+        return m
+
+    def _next(self, m, valid, operation, start, offsets_in_wait):
+        """Take the next operation and have its offsets read; returns whether it can start and whether it is empty."""
+        has_offsets = Signal()
+        no_columns = Signal()
+        empty = Signal()
+        ready = Signal()
+        m.d.comb += [
+            empty.eq(no_columns | self.stop),
+            ready.eq(valid & (has_offsets | empty)),
+            self.i.ready.eq(~valid),
+            self.offset_read.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
+            self.offset_number.eq(operation.offset_register),
+        ]
+        # The place is empty for a cycle after ``start``: the offsets of the next operation are not asked for earlier anyway, and so
+        # nothing that holds the walk reaches the enable of these registers.
+        with m.If(start):
+            m.d.sync += valid.eq(0)
+        with m.If(self.offset_grant):
+            m.d.sync += has_offsets.eq(1)
+        with m.If(self.i.ready):
+            m.d.sync += [
+                valid.eq(self.i.valid),
+                operation.eq(self.i.payload),
+                operation.kb.eq(self.i.payload.kb | self.i.payload.lane_sum.replicate(2)),     # four lanes at a time
+                *([operation.order.eq(Mux(self.i.payload.transpose, LoopOrder.SLICES_OUTER, self.i.payload.order))]
+                  if self.cfg.transpose else []),
+                has_offsets.eq(0),
+                no_columns.eq(self.i.payload.columns == 0),
+            ]
+        return ready, empty
+
+    def _columns(self, m, next_operation, replace):
+        """The mode of the merge, and the steps in which each position has a column to fetch.
+
+        Both are prepared in the cycle in which the next operation asks for its offsets.
+        """
+        threads = self.cfg.threads
+        decoded = Signal(len(COLUMN_MODES))
+        modes_next, modes = (Signal(len(COLUMN_MODES), name=name, reset_less=True) for name in ("modes_next", "modes"))
+        m.d.comb += decoded.eq(column_modes(next_operation))
+        m.d.sync += modes_next.eq(decoded)
+        walked = decoded
+        if self.cfg.transpose:
+            walked = Signal(len(COLUMN_MODES))
+            m.d.comb += walked.eq(Mux(next_operation.transpose, 1, decoded))
+        fetched = []
+        for a in range(POSITIONS_A):
+            steps = position_steps(threads, a)
+            prepared, current = (Signal(steps, name=f"{name}_{a}", reset_less=True) for name in ("prepared", "fetched"))
+            sources = [[] for _ in range(steps)]
+            for number, mode in enumerate(COLUMN_MODES):
+                for column in range(threads):
+                    place, index = column_place(threads, mode, column)
+                    if place == a:
+                        sources[index].append(walked[number] & next_operation.columns[column])
+            m.d.sync += prepared.eq(Cat(any_of(terms) for terms in sources))
+            with m.If(replace):
+                m.d.sync += current.eq(prepared)
+            fetched.append((prepared, current))
+        with m.If(replace):
+            m.d.sync += modes.eq(modes_next)
+        return modes, fetched
+
+    def _walk(self, m, operation, replace, move, modes, fetched, final, empty):
+        """The two loops; returns the values of members of ``walked_layout``."""
+        threads = self.cfg.threads
+        # The step at hand, one hot, and those of this slice that come after it; likewise for the start of a slice.
+        step, others, first_step, other_steps, next_step, next_others, start_step, start_others = (
+            Signal(threads, name=name, reset_less=True) for name in (
+                "step", "others", "first_step", "other_steps", "next_step", "next_others", "start_step", "start_others"))
+        index = Signal(4, reset_less=True)
+        word = Signal(self.cfg.word_index_bits, reset_less=True)
+        first_word = Signal.like(word)              # of this slice, in all steps
+        last_step = Signal()
+        swapped = Signal(reset_less=True)           # second pass
+        last_pass = Signal()
+        quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
+        last_quad = Signal()
+        last_slice = Signal()
+        next_slice = Signal()                       # with slices outermost
+        next_word = Signal.like(word)
+        quads, slice_over, slices_over = operation.lane_sum, last_step, index == operation.k_length
+        if self.cfg.transpose:
+            part, last_part = self._parts(m, operation, replace & move, next_slice)
+            quads, slice_over, slices_over = quads & ~operation.transpose, slice_over & last_part, slices_over & last_part
+        for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
+                                     (others, next_step, next_others)):
+            below = Signal(threads)
+            m.d.comb += [below.eq(source - 1), lowest.eq(source & ~below), rest.eq(source & below)]
+        m.d.comb += [
+            last_step.eq(others == 0),
+            last_pass.eq((~operation.int16 | swapped) if self.cfg.two_passes else 1),
+            last_quad.eq(~quads | quad.all()),
+            last_slice.eq(slices_over),
+            next_word.eq(word + operation.kb + 1),
+            next_slice.eq(move & last_pass & last_step),
+            final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
+        ]
+        with m.If(move):
+            m.d.sync += swapped.eq(~last_pass)
+        with m.If(move & last_pass & ~last_quad):
+            m.d.sync += [quad.eq(quad + 1), word.eq(next_word)]
+        with m.Elif(move & last_pass):
+            m.d.sync += quad.eq(0)
+            with m.If(operation.order == LoopOrder.COLUMNS_OUTER):
+                m.d.sync += [index.eq(Mux(last_slice, 0, index + 1)), word.eq(Mux(last_slice, 0, next_word))]
+                with m.If(last_slice):
+                    m.d.sync += [step.eq(next_step), others.eq(next_others)]
+            with m.Else():
+                m.d.sync += [
+                    index.eq(index + slice_over),
+                    word.eq(Mux(last_step, next_word, first_word)),
+                    step.eq(Mux(last_step, first_step, next_step)),
+                    others.eq(Mux(last_step, other_steps, next_others)),
+                ]
+                with m.If(last_step):
+                    m.d.sync += first_word.eq(next_word)
+        with m.If(replace & move):
+            m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0), swapped.eq(0)]
+            m.d.sync += [register.eq(start_step) for register in (step, first_step)]
+            m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
+        walked = {"index": step, "fetched": Cat((step & current).any() for _, current in fetched), "slice": index, "word": word,
+                  "quad": quad, "modes": modes, "swapped": swapped}
+        return walked | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
+
+    def _parts(self, m, operation, replace, next_slice):
+        """Transposed B: the word along k at hand, of those of a slice, and whether it is the last."""
+        part, last_part = Signal(max(2, self.cfg.thread_bits), reset_less=True), Signal()
+        m.d.comb += last_part.eq(~operation.transpose | ((part[:2] == operation.kb) & (~operation.lane_sum | part[2:].all())))
+        rows = exact_log2(self.cfg.dot)
+        stride = Mux(operation.int16, operation.pitch << rows - 1, operation.pitch << rows)
+        with m.If(operation.transpose & next_slice):
+            m.d.sync += [operation.base.eq(operation.base + stride), part.eq(Mux(last_part, 0, part + 1))]
+        with m.If(replace):
+            m.d.sync += part.eq(0)
+        return part, last_part
+
+    def _output(self, m, operation, valid, walked, first, final, empty):
+        output_valid = Signal()
+        output = Signal(walked_layout(self.cfg), reset_less=True)
+        zero = operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)
+        if self.cfg.transpose:
+            zero = zero & (walked["part"] == 0)
+        with m.If(self.advance):
+            m.d.sync += output_valid.eq(valid)
+            for name, value in walked.items():
+                m.d.sync += getattr(output, name).eq(value)
+            m.d.sync += [
+                output.first.eq(first),
+                output.last.eq(final),
+                output.zero.eq(zero & ~walked["swapped"]),
+                output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
+            ]
+            for name in ("base", "element_shift", "product", "factor_word", "lanes", "a_signed", "b_signed", "ka", "kb",
+                         "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
+                m.d.sync += getattr(output, name).eq(getattr(operation, name))
+            if self.cfg.fetch_slots == 1:
+                m.d.sync += output.single.eq(self._single(operation, walked["fetched"]) | empty | self.stop)
+            with m.If(empty | self.stop):
+                m.d.sync += output.fetched.eq(0)
+            if self.cfg.transpose:
+                with m.If(operation.transpose):     # the base moves on instead
+                    m.d.sync += output.word.eq(0)
+        m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]
+
+    def _single(self, operation, fetched):
+        """Whether a step has one word at most: one column of one word along k, or none."""
+        return (fetched == 0) | (at_most_one(fetched) & one_word(self.cfg, operation))

@@ -1,0 +1,156 @@
+"""Reads the vectors column by column."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..isa.counter_table import most_in_a_cycle
+from ..lib.onehot import any_of
+from .delta_threshold import Differences, choose_group
+from .dependency_scoreboard import status_layout, written_bits
+from .layouts import COLUMNS_BITS, COUNT_BITS, chosen_sweep_layout
+from .zero_look_ahead import LookAhead
+
+__all__ = ["ColumnReader", "column_layout"]
+
+
+def column_layout(cfg):
+    """A column group: ``dot / cat`` elements, zeros behind them, and the factor word of its first block."""
+    elements = data.ArrayLayout(signed(cfg.engine_element_bits), cfg.dot)
+    return data.StructLayout({"elements": elements, "weight": cfg.factor_address_bits, "first": 1})
+
+
+class ColumnReader(Component):
+    """Reads the columns of a sweep, groups of ``dot / cat`` elements, each when its elements are there [S3.1].
+
+    A column is at ``o`` a cycle after it is read, straight from the memory; the next is read in the cycle that accepts it. With ``skip`` a
+    column of zeros is not handed on, unless it is the first of sums that begin, and takes one cycle; the last one waits until the lanes
+    could take it, as its sweep ends with it. Columns of zeros that follow in the same word are left out with a column that is read
+    (``LookAhead``), once all elements of the vector are there. With ``cfg.rnn_differences`` columns may be differences (``Differences``),
+    of which none is left out unread in the first step.
+
+    ``i`` is ready in the cycle in which the last column is accepted, and before the first sweep; columns of the next sweep are read from
+    the cycle after. Reset forgets everything.
+
+    Members
+    -------
+    i : In(stream.Signature(chosen_sweep_layout(cfg)))
+    sweep : Out(chosen_sweep_layout(cfg))
+        The sweep whose columns are at ``o``.
+    status, written
+        See ``Progress``.
+    column_read, column_word, column
+        See ``VectorMemory``.
+    o : Out(stream.Signature(column_layout(cfg)))
+    ended : Out(1)
+        The sweep ends: its last column is accepted, or skipped.
+    busy : Out(1)
+    event_skipped : Out
+        Columns of zeros that are left out.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(chosen_sweep_layout(cfg))),
+            "sweep": Out(chosen_sweep_layout(cfg)),
+            "status": In(status_layout(cfg)).array(cfg.rnn_contexts),
+            "written": In(written_bits(cfg)),
+            "column_read": Out(1),
+            "column_word": Out(exact_log2(cfg.rnn_elements // cfg.vector_lanes)),
+            "column": In(16).array(cfg.vector_lanes),
+            "o": Out(stream.Signature(column_layout(cfg))),
+            "ended": Out(1),
+            "busy": Out(1),
+            "event_skipped": Out(range(most_in_a_cycle("rnn_skipped") + 1)),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg, sweep = self.cfg, self.sweep
+        bits = exact_log2(cfg.vector_lanes)
+        active, reading, waiting = Signal(), Signal(), Signal()     # a sweep; it has columns to read; one stands at the memory
+        element = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
+        ends = Signal(exact_log2(cfg.dot) + 13, reset_less=True)    # elements up to the end of the next column
+        left = Signal(COLUMNS_BITS, reset_less=True)                # columns behind it
+        weight = Signal(cfg.factor_address_bits, reset_less=True)
+        fresh = Signal(reset_less=True)
+        place = Signal(bits, reset_less=True)
+        column = Signal(column_layout(cfg))
+        finished, there, skipped, moves, read, accepted = (
+            Signal(name=name) for name in ("finished", "there", "skipped", "moves", "read", "accepted"))
+        kept = Signal(data.StructLayout({"first": 1, "last": 1, "weight": weight.shape()}), reset_less=True)
+        self._written(m, ends, finished, there)
+        m.d.comb += [
+            skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
+            moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
+            read.eq(reading & there & (~waiting | moves)),
+            self.column_read.eq(read), self.column_word.eq(element[bits:]),
+            column.first.eq(kept.first), column.weight.eq(kept.weight),
+            self.o.valid.eq(waiting & ~skipped), self.o.payload.eq(column),
+            self.i.ready.eq(~active | (moves & kept.last)),
+            accepted.eq(self.i.valid & self.i.ready),
+            self.busy.eq(active),
+        ]
+        m.submodules.ahead = ahead = LookAhead(cfg)
+        word = [value.as_signed() for value in self.column]
+        if cfg.rnn_differences:
+            word = self._differences(m, word, read, ahead.stride, place, moves, accepted)
+        m.d.comb += [element.eq(value) for element, value in zip(column.elements, choose_group(cfg, word, place, sweep.cat))]
+        m.d.comb += [
+            ahead.begin.eq(accepted), ahead.read.eq(read), ahead.final.eq(finished),
+            ahead.enable.eq(sweep.skip & ~self._first_differences()),
+            ahead.zero.eq(Cat(value == 0 for value in word)), ahead.place.eq(element[:bits]), ahead.cat.eq(sweep.cat), ahead.left.eq(left),
+            self.event_skipped.eq((skipped & moves) + Mux(read, (1 << ahead.shift) - 1, 0)),
+        ]
+        with m.If(moves):
+            m.d.sync += waiting.eq(0)
+            with m.If(kept.last):
+                m.d.sync += active.eq(0)
+        with m.If(read):
+            m.d.sync += [
+                waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
+                element.eq(element + ahead.stride), ends.eq(ends + (Const(cfg.dot) >> sweep.cat)),  # not needed where columns are left out
+                weight.eq(weight + ((sweep.blocks + 1) << ahead.shift)), left.eq(left - (1 << ahead.shift)),
+                fresh.eq(0), reading.eq(left != 0),
+            ]
+        with m.If(accepted):
+            new = self.i.payload
+            m.d.sync += [
+                sweep.eq(new), active.eq(1), reading.eq(1), fresh.eq(1), element.eq(new.element), left.eq(new.columns),
+                weight.eq(new.weight), ends.eq(Const(cfg.dot) >> new.cat),
+            ]
+        return m
+
+    def _written(self, m, ends, finished, there):
+        """Whether the job that makes the sweep's vector has written all elements, or the first ``ends``; only the oldest of all writes."""
+        status, under_way = Signal(status_layout(self.cfg)), Signal(COUNT_BITS)
+        m.d.comb += [
+            status.eq(any_of(Mux(self.sweep.context == number, of_context.as_value(), 0) for number, of_context in enumerate(self.status))),
+            under_way.eq(status.finished - self.sweep.job),         # 0: it is the next of its context to finish; 1, 2: it has finished
+        ]
+        m.d.comb += [
+            finished.eq(~self.sweep.waits | (under_way == 1) | (under_way == 2)),
+            there.eq(finished | ((under_way == 0) & status.oldest & (self.written >= ends))),
+        ]
+
+    def _first_differences(self):
+        """All elements of the sweep are sent, those that are zero too."""
+        return (self.sweep.fresh & self.sweep.difference) if self.cfg.rnn_differences else 0
+
+    def _differences(self, m, values, read, stride, place, moves, accepted):
+        """The elements of the word, in sweeps of differences those."""
+        cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
+        m.submodules.differences = differences = Differences(cfg)
+        sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
+        with m.If(read):
+            m.d.sync += sent.eq(sent + stride)
+        with m.If(accepted):
+            m.d.sync += sent.eq(self.i.payload.sent)
+        m.d.comb += [
+            differences.read.eq(read), differences.word.eq(sent[bits:]), differences.place.eq(place), differences.cat.eq(sweep.cat),
+            differences.fresh.eq(sweep.fresh), differences.held.eq(sweep.held), differences.take.eq(moves & sweep.difference),
+        ]
+        m.d.comb += [sink.eq(value) for sink, value in zip(differences.i, values)]
+        return [Mux(sweep.difference, source, value) for source, value in zip(differences.o, values)]

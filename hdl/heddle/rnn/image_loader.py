@@ -1,0 +1,296 @@
+"""Brings an image, its tasks and their inputs from shared memory to the engine."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, enum, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from ..interfaces.layouts import BankReadPort
+from .bank_reader import WORD_BITS, Transfer
+from .layouts import (
+    DISTRIBUTED,
+    PRODUCT_BITS,
+    RECORD_BITS,
+    context_bits,
+    header_layout,
+    of_context,
+    task_layout,
+    task_memory_layout,
+    task_start_layout,
+)
+from .vector_memory import LOADED_ELEMENTS
+
+__all__ = ["Fault", "Loader"]
+
+PLACE_SHIFT = exact_log2(LOADED_ELEMENTS)
+BYTE_SHIFT = exact_log2(RECORD_BITS // 8)
+COUNT = 11          # bits of the number of words of a transfer
+
+
+class Fault(enum.Enum, shape=2):
+    """What is wrong."""
+
+    NONE = 0
+    RANGE = 1           # a word of the image, of a state or of a row lies outside of shared memory: its address
+    ADDRESS = 2         # the image does
+    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts or sums are
+
+
+class Sink(enum.Enum, shape=3):
+    """Where the words of a transfer go."""
+
+    HEADER = 0
+    SWEEPS = 1
+    OPERATIONS = 2
+    TASK = 3
+    STATE = 4
+    ROW = 5
+
+
+class Phase(enum.Enum, shape=4):
+    """What is done next; in all but SERVE when the transfer before is over."""
+
+    HEADER = 0
+    CHECK = 1
+    SWEEPS = 2
+    OPERATIONS = 3
+    TASK = 4
+    BEHIND = 5          # the next task lies behind what was read
+    SERVE = 6           # decides between ROW, TASK and STATE
+    ROW = 7
+    STATE = 8
+    START = 9
+
+
+def input_layout(cfg):
+    """Of the rows of input of a task: from row to row, words of each, places of even and of odd steps."""
+    place = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
+    return data.StructLayout({"pitch": 12, "words": COUNT, "even": place, "odd": place})
+
+
+# The next row of a task; ``left`` 0 is 65,536.
+row_layout = data.StructLayout({"word": WORD_BITS, "left": 16, "odd": 1})
+
+
+class Loader(Component):
+    """Executes an image as far as data are concerned: tables, tasks in order, the state of each, its rows of input ahead [S3.6].
+
+    Tasks are given to the contexts as these become free, in the order of the image, each at the earliest ``task.start`` cycles after
+    ``begin``. A row of input is read as soon as one of the two places of its context is free. One transfer at a time, contexts in turn.
+
+    Members
+    -------
+    begin, address : In(1), In(32)
+        Start; the image lies at this address of shared memory, a multiple of 16.
+    stop : In(1)
+        Forget everything.
+    bank : Out(BankReadPort(cfg))
+    header : Out(header_layout)
+    sweep_write, operation_write, table_address, table_data
+        Writes of the tables.
+    loaded_valid, loaded_place, loaded
+        See ``VectorMemory``.
+    loaded_wait : In(1)
+        It takes no word in the next cycle.
+    running, free : In(rnn_contexts)
+        Contexts with a task; with room for a row.
+    o_task : Out(stream.Signature(task_start_layout(cfg)))
+    has_input : Out(rnn_contexts)
+        The task of the context has rows of input.
+    reserved, reserved_context
+        A place of a context will be used for a row.
+    loaded_row, row_context
+        A row of a context was loaded.
+    over : Out(1)
+        All tasks were handed out, and no context runs.
+    fault, fault_value : Out(Fault), Out(20)
+        Until ``stop``; nothing is loaded any more. The value is that of RANGE.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        contexts = cfg.rnn_contexts
+        super().__init__({
+            "begin": In(1), "address": In(32), "stop": In(1), "bank": Out(BankReadPort(cfg)), "header": Out(header_layout),
+            "sweep_write": Out(1), "operation_write": Out(1), "table_address": Out(exact_log2(cfg.rnn_records)),
+            "table_data": Out(RECORD_BITS),
+            "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
+            "loaded_wait": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
+            "has_input": Out(contexts), "reserved": Out(1), "reserved_context": Out(context_bits(cfg)),
+            "loaded_row": Out(1), "row_context": Out(context_bits(cfg)), "over": Out(1),
+            "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self.cfg
+        self._places = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
+        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
+        connect(m, flipped(self.bank), transfer.bank)
+        self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
+        self._late = Signal()           # the task may begin
+        self._phase, self._sink, active = Signal(Phase), Signal(Sink), Signal()
+        self._next = Signal(WORD_BITS, reset_less=True)         # task record
+        self._more, self._have = Signal(), Signal()             # there are more tasks; one is read
+        cycles = Signal(len(self._task.start) + 1)
+        self._context, self._served = Signal(context_bits(cfg)), Signal(context_bits(cfg))      # whose turn it is; of the transfer
+        self._elements, self._registers = Signal(self._places), Signal(PRODUCT_BITS)            # of the former, its parts
+        self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
+        for name, layout in (("input", input_layout(cfg)), ("row", row_layout)):
+            memory = m.submodules[f"{name}s"] = Memory(shape=layout, depth=1 << context_bits(cfg), init=[], attrs=DISTRIBUTED)
+            read, write = memory.read_port(domain="comb"), memory.write_port()
+            setattr(self, f"_{name}", read.data)
+            setattr(self, f"_{name}_write", write)
+            m.d.comb += [read.addr.eq(self._context), write.addr.eq(self._context)]
+        m.d.sync += cycles.eq(cycles + ~cycles[-1])
+        self._words(m)
+        self._sources(m)
+        self._start(m)
+        idle = Signal()
+        m.d.comb += [
+            self._late.eq(cycles >= self._task.start), self.reserved_context.eq(self._context), transfer.hold.eq(self.loaded_wait),
+            idle.eq(active & ~transfer.busy & (self.fault == Fault.NONE)),
+            self.over.eq(idle & (self._phase == Phase.SERVE) & ~self._have & ~self._more & ~self.running.any()),
+            self.fault_value.eq(transfer.word << BYTE_SHIFT),
+        ]
+        with m.If(active & (self._phase == Phase.SERVE)):
+            self._serve(m)
+        with m.If(idle):
+            self._sequence(m)
+        with m.If(transfer.outside):
+            m.d.sync += self.fault.eq(Fault.RANGE)
+        with m.If(self.begin):
+            m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._more.eq(1), cycles.eq(0),
+                         self._next.eq(self.address >> BYTE_SHIFT)]
+            with m.If((self.address[self.cfg.shared_address_bits:] != 0) | (self.address[:BYTE_SHIFT] != 0)):
+                m.d.sync += self.fault.eq(Fault.ADDRESS)
+        with m.If(self.stop):
+            m.d.sync += [active.eq(0), self.fault.eq(Fault.NONE), self._pending.eq(0)]
+        return m
+
+    def _words(self, m):
+        """Where each word goes that comes."""
+        word, sink = self._transfer, self._sink
+        m.d.comb += [
+            self.table_address.eq(word.at), self.table_data.eq(word.data), self.loaded.eq(word.data), self.loaded_place.eq(word.at),
+            self.sweep_write.eq(word.valid & (sink == Sink.SWEEPS)), self.operation_write.eq(word.valid & (sink == Sink.OPERATIONS)),
+            self.loaded_valid.eq(word.valid & ((sink == Sink.STATE) | (sink == Sink.ROW))),
+            self.loaded_row.eq(word.taken & word.last & (sink == Sink.ROW)), self.row_context.eq(self._served),
+        ]
+        with m.If(word.valid & (sink == Sink.HEADER)):
+            m.d.sync += self.header.eq(word.data)
+        with m.If(word.valid & (sink == Sink.TASK)):        # both records of it, one after the other
+            m.d.sync += self._memory.eq(word.data)
+            with m.If(~word.last):
+                m.d.sync += self._task.eq(word.data)
+
+    def _sources(self, m):
+        """What a transfer would read. Not zero in other cycles: that would cost as much as a choice."""
+        transfer, task, phase, entry = self._transfer, self._task, self._phase, self._input
+        m.d.comb += [
+            transfer.on.eq((phase == Phase.SWEEPS) | (phase == Phase.OPERATIONS)), transfer.first.eq(self._next),
+            transfer.words.eq(Mux(phase == Phase.TASK, 2, 1)),
+        ]
+        with m.Switch(phase):
+            with m.Case(Phase.SWEEPS):
+                m.d.comb += transfer.words.eq(self.header.sweeps)
+            with m.Case(Phase.OPERATIONS):
+                m.d.comb += transfer.words.eq(self.header.operations)
+            with m.Case(Phase.STATE):
+                m.d.comb += [
+                    transfer.words.eq(task.state_bytes[BYTE_SHIFT:]), transfer.first.eq(self._memory.state_address[BYTE_SHIFT:]),
+                    transfer.place.eq(self._elements + task.state_element[PLACE_SHIFT:]),
+                ]
+            with m.Case(Phase.ROW):
+                m.d.comb += [
+                    transfer.words.eq(entry.words), transfer.first.eq(self._row.word),
+                    transfer.place.eq(Mux(self._row.odd, entry.odd, entry.even)),
+                ]
+
+    def _sequence(self, m):
+        """The next thing to do, in a cycle in which no transfer is under way."""
+        phase = self._phase
+
+        def read(sink, after):
+            m.d.comb += self._transfer.begin.eq(1)
+            m.d.sync += [self._sink.eq(sink), self._served.eq(self._context), phase.eq(after)]
+
+        with m.Switch(phase):
+            with m.Case(Phase.HEADER):
+                read(Sink.HEADER, Phase.CHECK)
+            with m.Case(Phase.CHECK):
+                self._check(m)
+                m.d.sync += phase.eq(Phase.SWEEPS)
+            with m.Case(Phase.SWEEPS):
+                read(Sink.SWEEPS, Phase.OPERATIONS)
+            with m.Case(Phase.OPERATIONS):
+                read(Sink.OPERATIONS, Phase.BEHIND)
+            with m.Case(Phase.TASK):
+                read(Sink.TASK, Phase.BEHIND)
+                m.d.sync += self._have.eq(1)
+            with m.Case(Phase.BEHIND):
+                m.d.sync += [phase.eq(Phase.SERVE), self._next.eq(self._transfer.word), self._more.eq(~(self._have & self._task.last))]
+            with m.Case(Phase.ROW):
+                read(Sink.ROW, Phase.SERVE)
+                m.d.comb += [self._row_write.en.eq(1), self.reserved.eq(1)]
+                with m.If(self._row.left == 1):
+                    m.d.sync += self._pending.bit_select(self._context, 1).eq(0)
+            with m.Case(Phase.STATE):
+                read(Sink.STATE, Phase.START)
+            with m.Case(Phase.START):
+                m.d.comb += [self.o_task.valid.eq(1), self._input_write.en.eq(1), self._row_write.en.eq(1)]
+                with m.If(self.o_task.ready):
+                    any_rows = self._task.input_bytes[BYTE_SHIFT:] != 0
+                    m.d.sync += [phase.eq(Phase.SERVE), self._have.eq(0)]
+                    m.d.sync += [bits.bit_select(self._context, 1).eq(any_rows) for bits in (self._pending, self.has_input)]
+
+    def _check(self, m):
+        header, cfg = self.header, self.cfg
+        large = [(header.contexts > index) & (header.elements > cfg.rnn_elements // (index + 1)) for index in range(cfg.rnn_contexts)]
+        with m.If((header.sweeps == 0) | (header.sweeps > cfg.rnn_records) | (header.operations > cfg.rnn_records)
+                  | (header.contexts == 0) | (header.contexts > cfg.rnn_contexts) | Cat(large).any()
+                  | (header.tap_registers > cfg.rnn_tap_registers)):
+            m.d.sync += self.fault.eq(Fault.HEADER)
+
+    def _serve(self, m):
+        """One context: a row of input, or a task, or nothing."""
+        context, count = self._context, self.cfg.rnn_contexts
+        free = ~self.running.bit_select(context, 1) & (context < self.header.contexts)
+        m.d.sync += [
+            self._elements.eq(of_context(self.cfg, context, self.header.elements) >> PLACE_SHIFT),
+            self._registers.eq(of_context(self.cfg, context, self.header.registers)),
+        ]
+        with m.If((self._pending & self.free).bit_select(context, 1)):
+            m.d.sync += self._phase.eq(Phase.ROW)
+        with m.Elif(~self._have & self._more):
+            m.d.sync += self._phase.eq(Phase.TASK)
+        with m.Elif(self._have & free & self._late):
+            m.d.sync += self._phase.eq(Phase.STATE)
+        with m.Else():
+            m.d.sync += context.eq(Mux(context == count - 1, 0, context + 1))
+
+    def _start(self, m):
+        """Where the task and its rows lie, for the scheduler and for later; the next row, which follows the one before."""
+        task, memory, new, row = self._task, self._memory, self._input_write.data, self._row_write.data
+        o, place = self.o_task.payload, self.o_task.payload.place
+        words, wide = task.input_bytes[BYTE_SHIFT:], self.cfg.vector_lanes // LOADED_ELEMENTS
+        offset, odd = ((words + wide - 1) & ~(wide - 1) if wide > 1 else words), Signal(self._places)
+        input_place = task.input_element[PLACE_SHIFT:]
+        m.d.comb += [
+            odd.eq(self._elements + offset),
+            o.context.eq(self._context), o.task.next.eq(task.sweep), o.count.left.eq(task.steps), o.count.row.eq(memory.output_address),
+            place.first.eq(task.sweep), place.pitch.eq(memory.output_pitch),
+            place.elements.eq(self._elements << PLACE_SHIFT), place.odd_input.eq(odd << PLACE_SHIFT),
+            place.registers.eq(self._registers), place.odd_registers.eq(self._registers + self.header.parity),
+            row.word.eq(memory.input_address[BYTE_SHIFT:]), row.left.eq(task.steps),
+            new.pitch.eq(memory.input_pitch[BYTE_SHIFT:]), new.words.eq(words),
+            new.even.eq(self._elements + input_place), new.odd.eq(odd + input_place),
+        ]
+        if self.cfg.rnn_differences:
+            m.d.comb += o.task.fresh.eq(1)
+        with m.If(self._phase == Phase.ROW):
+            last = self._row
+            m.d.comb += [
+                row.word.eq(last.word + self._input.pitch.as_signed()), row.left.eq(last.left - 1), row.odd.eq(~last.odd),
+            ]

@@ -1,0 +1,71 @@
+"""Writes results of the tail to shared memory."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..constants import BANK_BYTES, BANKS
+from ..interfaces.layouts import BankWritePort
+from .layouts import tail_output_layout
+
+__all__ = ["OutputWriter"]
+
+
+class OutputWriter(Component):
+    """Writes ``tail_lanes`` elements at a time to one bank of shared memory, or to two neighbours where they are more than a bank's word.
+
+    An item is taken when its banks have granted it. What would lie outside of shared memory is dropped and reported at ``fault``, with its
+    address, until ``stop``. Reset forgets the item at hand.
+
+    Throughput: one item a cycle where the banks grant. With ``cfg.shared_writes`` 1 the second bank is asked for after the grant of the
+    first, so that an item of two banks takes two cycles.
+
+    Members
+    -------
+    i : In(stream.Signature(tail_output_layout(cfg)))
+    bank : Out(BankWritePort(cfg))
+    stop : In(1)
+    fault, fault_value : Out(1), Out(32)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(tail_output_layout(cfg))), "bank": Out(BankWritePort(cfg)), "stop": In(1),
+            "fault": Out(1), "fault_value": Out(32),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        cfg = self.cfg
+        count = 2 * cfg.tail_lanes                          # bytes
+        one_bus = cfg.shared_writes == 1 and count > BANK_BYTES
+        address, elements = self.i.payload.address, Cat(self.i.payload.elements)
+        bank, row = address[4:7], address[7:7 + cfg.row_bits]
+        first, second = Signal(BANKS), Signal(BANKS)        # one hot; the second may be none
+        written, rest, asked, outside = Signal(BANKS), Signal(BANKS), Signal(BANKS), Signal()
+        end = Signal(len(address) + 1)
+        word = elements[:128] if count >= BANK_BYTES else elements.replicate(BANK_BYTES // count)
+        mask = (1 << BANK_BYTES) - 1 if count >= BANK_BYTES else ((1 << count) - 1) << address[:4]
+        m.d.comb += [
+            end.eq(address + count), outside.eq(end > cfg.shared_bytes),
+            first.eq(1 << bank), second.eq(Cat(first[-1], first[:-1]) if count > BANK_BYTES else 0),
+            rest.eq((first | second) & ~written),
+            asked.eq(Mux(written.any(), second, first) if one_bus else rest),
+            self.bank.request.eq(Mux(self.i.valid & ~outside, asked, 0)),
+            self.i.ready.eq(outside | ((rest & ~(asked & self.bank.grant)) == 0)),
+        ]
+        for index in range(BANKS):
+            is_second = written.any() if one_bus else second[index]
+            wraps = is_second & first[-1] if one_bus or index == 0 else 0
+            m.d.comb += [
+                self.bank.row[index].eq(row + wraps), self.bank.mask[index].eq(mask),
+                self.bank.data[index].eq(Mux(is_second, elements[128:], word) if count > BANK_BYTES else word),
+            ]
+        with m.If(self.i.valid):
+            m.d.sync += written.eq(Mux(self.i.ready, 0, written | (self.bank.request & self.bank.grant)))
+        with m.If(self.i.valid & outside & ~self.fault):
+            m.d.sync += [self.fault.eq(1), self.fault_value.eq(address)]
+        with m.If(self.stop):
+            m.d.sync += self.fault.eq(0)
+        return m

@@ -1,0 +1,218 @@
+"""Loads and stores of single threads in global memory."""
+
+from amaranth import *
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..interfaces.layouts import PC_BITS, GlobalPort
+from ..isa.encoding import Access
+from ..lib.onehot import select_one_hot
+from ..lib.stream import Queue
+
+__all__ = ["GlobalAccess"]
+
+IN_FLIGHT = 16              # loads, and stores, that may wait for their answers
+QUAD_BYTES = 16
+
+
+class GlobalAccess(Component):
+    """One request for each thread; loads answer in order, stores are posted [S0.17].
+
+    Takes one thread of a load, or one 32-bit word of a store, per cycle while memory takes the requests. A load waits until
+    all earlier stores are acknowledged. Up to 16 loads and 16 stores wait for their answers. A vector of 16 bytes on a 64-bit
+    bus is a burst of two beats; everything else is one beat.
+
+    Members
+    -------
+    valid, ready
+        A thread (load) or a word (store) is taken when both are high. With ``cfg.late_address_checks`` it is taken when ``valid`` is high,
+        in the cycle after one with ``ready`` in which nothing was taken.
+    address, group, slot
+        Naturally aligned byte address of the thread, and which thread it is.
+    data, word, last_word
+        Word of a store (8- and 16-bit data in all places), its number, and whether it is the thread's last.
+    store, access, pc
+        Constant while ``valid`` or ``loading``.
+    o_valid, o_data, o_group, o_slot, o_offset
+        Data of a load: the 16 bytes around its address, for one cycle; ``o_offset`` is the address in them.
+    loading : Out(1)
+        Loads are not finished (data not yet at ``o_data``).
+    read_error, read_error_address, clear_error
+        The first load that memory answered with an error since ``clear_error``.
+    writes_pending : Out(1)
+        Stores are not acknowledged.
+    hold_errors : In(1)
+        Write responses wait.
+    write_error, write_error_pc, write_error_address
+        For one cycle: memory answered this store with an error.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "valid": In(1),
+            "ready": Out(1),
+            "address": In(32),
+            "group": In(range(cfg.thread_groups)),
+            "slot": In(range(min(cfg.thread_slots, cfg.threads))),
+            "data": In(32),
+            "word": In(2),
+            "last_word": In(1),
+            "store": In(1),
+            "access": In(Access),
+            "pc": In(PC_BITS),
+            "port": Out(GlobalPort(cfg, cfg.tag_bits)),
+            "o_valid": Out(1),
+            "o_data": Out(8 * QUAD_BYTES),
+            "o_group": Out(range(cfg.thread_groups)),
+            "o_slot": Out(range(min(cfg.thread_slots, cfg.threads))),
+            "o_offset": Out(4),
+            "loading": Out(1),
+            "clear_error": In(1),
+            "read_error": Out(1),
+            "read_error_address": Out(32),
+            "writes_pending": Out(1),
+            "hold_errors": In(1),
+            "write_error": Out(1),
+            "write_error_pc": Out(PC_BITS),
+            "write_error_address": Out(32),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        self._two_beats = Signal(name="two_beats")
+        if self.cfg.axi_bytes < QUAD_BYTES:
+            m.d.comb += self._two_beats.eq(self.access == Access.V4)
+        load_ready = self._load_requests(m)
+        store_ready = self._store_requests(m)
+        m.d.comb += self.ready.eq(Mux(self.store, store_ready, load_ready))
+        return m
+
+    def _may_take(self, free):
+        return 1 if self.cfg.late_address_checks else free
+
+    def _beat_address(self):
+        low = self.cfg.axi_bytes.bit_length() - 1
+        return Cat(C(0, low), self.address[low:self.cfg.axi_address_bits])
+
+    # -- loads ------------------------------------------------------------------------------
+
+    def _load_requests(self, m):
+        cfg, request, answer = self.cfg, self.port.read_request, self.port.read_data
+        m.submodules.loads = loads = Queue(data.StructLayout({
+            "address": 32, "group": self.group.shape(), "slot": self.slot.shape()}), IN_FLIGHT)
+        free = Signal()
+        take = Signal()
+        m.d.comb += [
+            free.eq((~request.valid | request.ready) & loads.i.ready & ~self.writes_pending),
+            take.eq(self.valid & ~self.store & self._may_take(free)),
+            loads.i.valid.eq(take),
+            loads.i.payload.address.eq(self.address), loads.i.payload.group.eq(self.group),
+            loads.i.payload.slot.eq(self.slot),
+            answer.ready.eq(loads.o.valid),
+            loads.o.ready.eq(answer.valid & answer.payload.last),
+        ]
+        with m.If(request.ready):
+            m.d.sync += request.valid.eq(0)
+        with m.If(take):
+            m.d.sync += [request.valid.eq(1), request.payload.address.eq(self._beat_address()),
+                         request.payload.beats_minus_one.eq(self._two_beats)]
+
+        thread, beat = loads.o.payload, answer.payload.data
+        arrived = answer.valid & answer.ready
+        if cfg.axi_bytes < QUAD_BYTES:
+            earlier = Signal(cfg.axi_data_bits, reset_less=True)
+            with m.If(arrived):
+                m.d.sync += earlier.eq(beat)
+            quad = Cat(Mux(self._two_beats, earlier, beat), beat)
+        else:
+            quads = [beat.word_select(index, 8 * QUAD_BYTES) for index in range(cfg.axi_bytes // QUAD_BYTES)]
+            index = thread.address[4:4 + exact_log2(len(quads))]
+            quad = select_one_hot(Cat(index == place for place in range(len(quads))), quads)
+        m.d.sync += [
+            self.o_valid.eq(arrived & answer.payload.last), self.o_data.eq(quad), self.o_group.eq(thread.group),
+            self.o_slot.eq(thread.slot), self.o_offset.eq(thread.address[:4]),
+        ]
+        with m.If(arrived & answer.payload.error & ~self.read_error):
+            m.d.sync += [self.read_error.eq(1), self.read_error_address.eq(thread.address)]
+        with m.If(self.clear_error):
+            m.d.sync += self.read_error.eq(0)
+        m.d.comb += self.loading.eq((loads.level != 0) | request.valid | self.o_valid)
+        return free
+
+    # -- stores -----------------------------------------------------------------------------
+
+    def _store_requests(self, m):
+        request, written = self.port.write_request, self.port.write_data
+        m.submodules.stores = stores = Queue(data.StructLayout({"address": 32, "pc": PC_BITS}), IN_FLIGHT)
+        sending = Signal()              # data of a thread are not all taken
+        more = Signal()                 # the first of two beats is at the port
+        free = Signal()
+        take = Signal()
+        m.d.comb += [
+            free.eq((~request.valid | request.ready) & (~sending | (written.ready & ~more)) & stores.i.ready),
+            take.eq(self.valid & self.store & self._may_take(free)),
+            stores.i.valid.eq(take & self.last_word),
+            stores.i.payload.address.eq(self.address), stores.i.payload.pc.eq(self.pc),
+            written.valid.eq(sending),
+        ]
+        with m.If(request.ready):
+            m.d.sync += request.valid.eq(0)
+        with m.If(written.ready):
+            m.d.sync += [sending.eq(more), more.eq(0)]
+        with m.If(take & self.last_word):
+            m.d.sync += [request.valid.eq(1), request.payload.address.eq(self._beat_address()),
+                         request.payload.beats_minus_one.eq(self._two_beats), sending.eq(1), more.eq(self._two_beats)]
+        self._store_data(m, take, more)
+
+        answer = self.port.write_response
+        m.d.comb += [
+            answer.ready.eq(stores.o.valid & ~self.hold_errors),
+            stores.o.ready.eq(answer.valid & ~self.hold_errors),
+            self.write_error.eq(answer.valid & answer.ready & answer.payload.error),
+            self.write_error_pc.eq(stores.o.payload.pc), self.write_error_address.eq(stores.o.payload.address),
+            self.writes_pending.eq((stores.level != 0) | request.valid | sending),
+        ]
+        return free
+
+    def _store_data(self, m, take, more):
+        """16 bytes of data with their strobes, at every place of the beat; the strobes select one."""
+        cfg, written = self.cfg, self.port.write_data
+        words = [Signal(32, name=f"word_{number}", reset_less=True) for number in range(4)]
+        strobe = Signal(QUAD_BYTES, reset_less=True)
+        high = Signal(max(cfg.axi_bytes // QUAD_BYTES, 1).bit_length(), reset_less=True)
+        offset, wanted = self.address[:4], Signal(QUAD_BYTES)
+        with m.Switch(self.access):
+            for access, mask in ((Access.U8, 0x1), (Access.U16, 0x3), (Access.B32, 0xf), (Access.V2, 0xff)):
+                with m.Case(access):
+                    m.d.comb += wanted.eq(C(mask, QUAD_BYTES) << offset)
+            with m.Default():
+                m.d.comb += wanted.eq(~0)
+        pair = self.access.as_value() == Access.V2.value
+        for number in range(4):
+            mine = ((self.access == Access.V4) & (self.word == number)) | (
+                pair & (self.word == number % 2)) | ((self.access != Access.V4) & ~pair)
+            with m.If(take & mine):
+                m.d.sync += words[number].eq(self.data)
+        with m.If(take):
+            m.d.sync += [strobe.eq(wanted), high.eq(self.address[4:])]
+        if cfg.axi_bytes < QUAD_BYTES:
+            second = Signal(reset_less=True)        # the upper eight bytes
+            with m.If(take):
+                m.d.sync += second.eq(self.address[3])
+            with m.Elif(written.ready):
+                m.d.sync += second.eq(1)
+            m.d.comb += [
+                written.payload.data.eq(Mux(second, Cat(*words[2:]), Cat(*words[:2]))),
+                written.payload.strobe.eq(Mux(second, strobe[8:], strobe[:8])),
+                written.payload.last.eq(~more),
+            ]
+        else:
+            places = cfg.axi_bytes // QUAD_BYTES
+            index = high[:places.bit_length() - 1]
+            m.d.comb += [
+                written.payload.data.eq(Cat(*words).replicate(places)),
+                written.payload.strobe.eq(Cat(Mux(index == place, strobe, 0)[:QUAD_BYTES] for place in range(places))),
+                written.payload.last.eq(1),
+            ]

@@ -1,0 +1,197 @@
+"""Loads and stores of the step that stands in the slots."""
+
+from amaranth import *
+from amaranth.lib import data
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..constants import BANK_BYTES, BANKS
+from ..interfaces.layouts import PC_BITS, BankReadPort, BankWritePort, GlobalPort, ThreadKind, thread_operation_layout
+from ..isa.encoding import Space
+from ..isa.error_codes import ErrorCode
+from ..lib.onehot import select_one_hot
+from .address_check import AddressCheck
+from .global_lsu import GlobalAccess
+from .same_address import SameAddress
+from .shared_lsu import Gather, placement_layout
+
+__all__ = ["Accesses", "slot_step_layout"]
+
+
+def slot_step_layout(cfg):
+    """The step whose operands the slots hold: its group, the slot that has its turn where they take turns, its word, and which threads of
+    the group take part."""
+    slots = min(cfg.thread_slots, cfg.threads)
+    return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
+
+
+class Accesses(Component):
+    """Checks the addresses of a group, then loads or stores in the banks of shared memory or, thread by thread, in global memory.
+
+    With ``cfg.late_address_checks`` the result of the check comes a cycle later: a step of shared memory is then taken back, one of global
+    memory takes a cycle more, the one behind that in which memory takes a request.
+
+    Members
+    -------
+    operation, start, leave
+        In the slots; it comes in the next cycle; it leaves them.
+    valid, step, address, data
+        The step in the slots belongs to a load or store; addresses and words by slot.
+    hold, hold_shared : In(1)
+        Nothing may be asked of global memory, or of shared memory.
+    hold_errors : In(1)
+        Write responses wait.
+    bank_read, bank_write, port
+        To the memories.
+    taken : Out(1)
+        The step is done with.
+    failing, failed : Out(1)
+        The step has a wrong address, and ends the operation; it did. With ``cfg.late_address_checks`` the step of the cycle before.
+    stopped : Out(1)
+        The step in the slots is not to be done.
+    code, operand
+        Of the error of ``operation``, an address of its own or one that memory answered.
+    error : Out(1)
+        Memory answered a load of ``operation`` with an error.
+    same : Out(1)
+        All threads load from one address of shared memory.
+    occupied, requesting, storing, in_flight : Out(1)
+        Steps are not done with; see ``Gather``.
+    arrived_slots, arrived_group, place, other, take_other
+        Slots for which data have come, their group, and where they stand: in the banks or in ``other``.
+    write_error, write_error_pc, write_error_address, writes_pending
+        See ``GlobalAccess``.
+    bank_ahead, event_conflicts
+        See ``Gather``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.slots = slots = min(cfg.thread_slots, cfg.threads)
+        super().__init__({
+            "operation": In(thread_operation_layout),
+            "start": In(1), "leave": In(1),
+            "valid": In(1),
+            "step": In(slot_step_layout(cfg)),
+            "address": In(32).array(slots),
+            "data": In(32).array(slots),
+            "hold": In(1), "hold_shared": In(1), "hold_errors": In(1),
+            "bank_read": Out(BankReadPort(cfg)),
+            "bank_write": Out(BankWritePort(cfg)),
+            "port": Out(GlobalPort(cfg, cfg.tag_bits)),
+            "taken": Out(1),
+            "failing": Out(1), "failed": Out(1), "stopped": Out(1),
+            "code": Out(ErrorCode), "operand": Out(32), "error": Out(1),
+            "same": Out(1),
+            "occupied": Out(1), "requesting": Out(1), "storing": Out(1), "in_flight": Out(1),
+            "arrived_slots": Out(slots),
+            "arrived_group": Out(range(cfg.thread_groups)),
+            "place": Out(placement_layout).array(slots),
+            "other": Out(8 * BANK_BYTES),
+            "take_other": Out(slots),
+            "write_error": Out(1), "write_error_pc": Out(PC_BITS), "write_error_address": Out(32), "writes_pending": Out(1),
+            "event_conflicts": Out(1),
+        } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.gather = gather = Gather(self.cfg)
+        m.submodules.global_access = one = GlobalAccess(self.cfg)
+        connect(m, gather.bank_read, flipped(self.bank_read))
+        connect(m, gather.bank_write, flipped(self.bank_write))
+        connect(m, one.port, flipped(self.port))
+        if self.cfg.banks_known_ahead:
+            m.d.comb += gather.bank_ahead.eq(self.bank_ahead)
+        address = self._check(m, one)
+        self._shared(m, gather)
+        taken = self._global(m, one, address)
+        self._return(m, gather, one)
+        m.d.comb += [
+            self.taken.eq(Mux(self.operation.space == Space.GLOBAL, taken, gather.ready)),
+            self.occupied.eq(gather.occupied | one.loading | (self.failing if self.cfg.late_address_checks else 0)),
+        ]
+        return m
+
+    def _check(self, m, one):
+        """A wrong address in a group ends the operation before that group. Returns the address of the slot that has its turn, or of the one
+        with the error."""
+        m.submodules.address_check = check = AddressCheck(self.cfg)
+        operands = list(self.address)
+        address = Signal(32, name="one_address")
+        failed_slot = Signal(range(self.slots), reset_less=True)
+        late, turn, wrong = self.cfg.late_address_checks, self.step.slot, address
+        self._bad = check.bad
+        if late:
+            wrong = Signal(32, name="wrong_address", reset_less=True)
+            m.d.sync += self.failing.eq(self.valid & check.bad & ~self.failing & ~self.failed)
+            with m.If(~self.failing & ~self.failed):
+                m.d.sync += wrong.eq(select_one_hot(1 << check.bad_slot, operands))
+        else:
+            turn = Mux(self.failed, failed_slot, turn)
+            m.d.comb += self.failing.eq(self.valid & check.bad)
+        m.d.comb += [port.eq(operand) for port, operand in zip(check.addresses, operands)]
+        m.d.comb += [
+            check.active.eq(self.step.active), check.access.eq(self.operation.access),
+            check.space.eq(self.operation.space), check.address.eq(wrong),
+            self.stopped.eq((self.failing | self.failed) if late else self.failing),
+            address.eq(select_one_hot(1 << turn, operands)),
+            self.code.eq(Mux(one.read_error, ErrorCode.AXI_READ, check.code)),
+            self.operand.eq(Mux(one.read_error, one.read_error_address, wrong)), self.error.eq(one.read_error),
+        ]
+        with m.If(self.leave):
+            m.d.sync += self.failed.eq(0)
+        with m.If(self.failing):
+            m.d.sync += [self.failed.eq(1), failed_slot.eq(check.bad_slot)]
+        return address
+
+    def _shared(self, m, gather):
+        step, is_global = self.step, self.operation.space == Space.GLOBAL
+        m.d.comb += [
+            gather.valid.eq(self.valid & ~is_global & ~self.stopped), gather.hold.eq(self.hold_shared),
+            gather.waiting.eq(step.active), gather.word.eq(step.word), gather.group.eq(step.group),
+            gather.store.eq(self.operation.kind == ThreadKind.STORE), gather.access.eq(self.operation.access),
+            self.requesting.eq(gather.requesting), self.storing.eq(gather.storing),
+            self.in_flight.eq(gather.in_flight), self.event_conflicts.eq(gather.event_conflicts),
+        ]
+        m.d.comb += [port.eq(address) for port, address in zip(gather.address, self.address)]
+        m.d.comb += [port.eq(word) for port, word in zip(gather.data, self.data)]
+        if self.cfg.late_address_checks:
+            m.d.sync += gather.drop.eq(gather.valid & gather.ready & self._bad)
+        if not self.cfg.thread_overlap:
+            return
+        m.submodules.same_address = same = SameAddress(self.cfg)
+        m.d.comb += [
+            same.start.eq(self.start), same.step.eq(gather.valid & gather.ready), same.active.eq(step.active),
+            self.same.eq(same.same & ~is_global & (self.operation.kind == ThreadKind.LOAD)),
+        ]
+        m.d.comb += [port.eq(address) for port, address in zip(same.address, self.address)]
+
+    def _global(self, m, access, address):
+        """Returns whether the thread that has its turn is done with."""
+        step, operation, taken, active = self.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
+        goes, wants = access.ready, self.valid & (operation.space == Space.GLOBAL) & active & ~self.hold
+        if self.cfg.late_address_checks:
+            # While the addresses are checked. Nothing else is asked of global memory, so that what is free stays free, and the step stays.
+            goes = Signal(name="checked")
+            m.d.sync += goes.eq(wants & ~self.taken & access.ready)
+            wants = goes
+        m.d.comb += [
+            active.eq(step.active.bit_select(step.slot, 1)),
+            access.valid.eq(wants & ~self.stopped),
+            taken.eq(self.valid & (~active | (access.valid & goes))),
+            access.address.eq(address), access.data.eq(select_one_hot(1 << step.slot, self.data)),
+            access.group.eq(step.group), access.slot.eq(step.slot), access.word.eq(step.word), access.last_word.eq(step.last_word),
+            access.store.eq(operation.kind == ThreadKind.STORE), access.access.eq(operation.access), access.pc.eq(operation.pc),
+            access.clear_error.eq(self.start), access.hold_errors.eq(self.hold_errors),
+            self.writes_pending.eq(access.writes_pending), self.write_error.eq(access.write_error),
+            self.write_error_pc.eq(access.write_error_pc), self.write_error_address.eq(access.write_error_address),
+        ]
+        return taken
+
+    def _return(self, m, gather, one):
+        m.d.comb += [
+            self.take_other.bit_select(one.o_slot, 1).eq(one.o_valid), self.other.eq(one.o_data),
+            self.arrived_slots.eq(gather.return_slots | self.take_other),
+            self.arrived_group.eq(Mux(one.o_valid, one.o_group, gather.return_group)),
+        ]
+        for place, returned in zip(self.place, gather.return_place):
+            m.d.comb += [place.bank.eq(returned.bank), place.offset.eq(Mux(one.o_valid, one.o_offset, returned.offset))]

@@ -1,0 +1,249 @@
+"""The datapath of one slot: operands of a thread, their sum or address, and what comes back for the thread."""
+
+from amaranth import *
+from amaranth.lib import data
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out
+
+from ..constants import BANK_BYTES, BANKS
+from ..isa.encoding import Access
+from ..lib.onehot import any_of
+from .alu import AluDatapath, alu_control_layout
+from .narrow import Narrow
+from .operand_collector import OPERAND_QUEUE
+
+__all__ = ["SlotOperands", "SlotResult", "form_layout"]
+
+form_layout = data.StructLayout({
+    "vector": 1,            # two or four words
+    "four": 1,
+    "byte": 1,
+    "narrow": 1,            # 8 or 16 bits
+    "signed": 1,
+})
+
+
+class SlotOperands(Component):
+    """Operands and address of one thread of the group that has its turn, and the ALU on them.
+
+    Registers that were read wait in a queue, whose control is common to all slots. The first of the queue becomes a with ``load_a``
+    (zero with ``clear_a``), b with ``load_b`` (or the number of the thread, or ``value``), and with ``load_address`` the address
+    becomes ``value`` plus it, shifted by ``element_shift``. All outputs follow from these registers, one cycle later, ``result`` of the ALU
+    two with ``cfg.registered_alu``.
+
+    Members
+    -------
+    arrive, write_place, operand
+        An operand for the queue, and where.
+    read_place
+        Place of the first operand.
+    thread : In(cfg.thread_bits)
+        Number of the slot's thread in the present group; taken as b with ``use_thread``.
+    control
+        Of the ALU, registered with the operands by the owner.
+    address : Out(32)
+    data : Out(32)
+        Data of a store of ``access`` in every place of the word where it may go.
+    choose
+        Of the ALU.
+    scale, product, amount
+        The ALU takes ``product`` and ``amount`` in place of its operands.
+    narrow_take, narrow_show, narrow_unsigned
+        ``Narrow`` takes what the ALU has shifted; its word is the result; its signedness.
+    a, b : Out(32)
+        Operands, for the multiplier.
+    result, compare_result
+        Of the ALU, or of ``Narrow``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "arrive": In(1),
+            "write_place": In(range(OPERAND_QUEUE)),
+            "operand": In(32),
+            "read_place": In(range(OPERAND_QUEUE)),
+            "load_a": In(1),
+            "clear_a": In(1),
+            "load_b": In(1),
+            "load_address": In(1),
+            "value": In(32),
+            "element_shift": In(3),
+            "b_is_register": In(1),
+            "thread": In(cfg.thread_bits),
+            "use_thread": In(1),
+            "access": In(Access),
+            "control": In(alu_control_layout),
+            "choose": In(1),
+            "scale": In(1),
+            "product": In(32),
+            "amount": In(5),
+            "narrow_take": In(1),
+            "narrow_show": In(1),
+            "narrow_unsigned": In(1),
+            "a": Out(32),
+            "b": Out(32),
+            "address": Out(32),
+            "data": Out(32),
+            "result": Out(32),
+            "compare_result": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.alu = alu = AluDatapath(self.cfg.registered_alu)
+        m.submodules.narrow = narrow = Narrow()
+        m.submodules.queue = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
+        arriving, first = queue.write_port(), queue.read_port(domain="comb")
+        a = Signal(32, reset_less=True)
+        b = Signal(32, reset_less=True)
+        address = Signal(32, reset_less=True)
+        m.d.comb += [
+            arriving.addr.eq(self.write_place), arriving.data.eq(self.operand), arriving.en.eq(self.arrive),
+            first.addr.eq(self.read_place),
+        ]
+        with m.If(self.load_a):
+            m.d.sync += a.eq(first.data)
+        with m.If(self.clear_a):
+            m.d.sync += a.eq(0)
+        with m.If(self.load_b):
+            m.d.sync += b.eq(Mux(self.b_is_register, first.data, Mux(self.use_thread, self.thread, self.value)))
+        with m.If(self.load_address):
+            m.d.sync += address.eq(self.value + self._scaled(first.data))
+        m.d.comb += [
+            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(self.scale, self.product, a)),
+            alu.b.eq(Cat(Mux(self.scale, self.amount, b[:5]), b[5:])),
+            alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
+            narrow.shifted.eq(alu.shifted), narrow.take.eq(self.narrow_take), narrow.unsigned.eq(self.narrow_unsigned),
+            self.result.eq(alu.result | Mux(self.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),
+        ]
+        with m.Switch(self.access):
+            with m.Case(Access.U8, Access.S8):
+                m.d.comb += self.data.eq(a[:8].replicate(4))
+            with m.Case(Access.U16, Access.S16):
+                m.d.comb += self.data.eq(a[:16].replicate(2))
+            with m.Default():
+                m.d.comb += self.data.eq(a)
+        return m
+
+    def _scaled(self, offset):
+        """offset << element_shift for shifts of 0 to 4."""
+        shifted = offset
+        for bit, distance in enumerate((1, 2, 4)):
+            shifted = Mux(self.element_shift[bit], Cat(C(0, distance), shifted)[:32], shifted)
+        return shifted
+
+
+class SlotResult(Component):
+    """What goes back to the lanes of a slot: words of banks and results of the ALU, kept until they are written.
+
+    With ``store``, the parts ``store_words`` (32 bits each) of entry ``store_entry`` take the word that stood in ``banks[bank]``, or in
+    ``other``, one cycle before, or each of them the result of the ALU or a late one. Each of these words has a register that is zero
+    when the word does not count, and an OR joins them: half the LUTs of a selection.
+
+    ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8 to 32 bits at the thread's offset,
+    extended, in all words; of 8-byte vectors the half at the offset, of 16-byte vectors everything. Its lowest word is number
+    ``place`` of these, the others follow the lowest multiple of ``dot`` bytes. With ``cfg.lane_registers`` the entry has come out of its
+    memories into registers in that cycle, and ``o`` is combinational from there: the lanes have a register for it.
+
+    Members
+    -------
+    banks : In(128).array(8)
+    bank, offset : In(8), In(4)
+        Bank (one-hot) and byte address within its word (naturally aligned) of the slot's thread; no bank when no data come.
+    other, take_other : In(128), In(1)
+        A word of global memory, with its ``offset``.
+    result : In(32)
+        Result of the ALU, or a late one; zero while data of a load are under way.
+    store, store_words, store_entry
+    form, entry, place, o
+        ``form`` is that of the operation that is written.
+    entry_ahead
+        ``entry`` of the next cycle: its offset, which selects in four levels, comes out of a register. Not with ``cfg.lane_registers``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "banks": In(8 * BANK_BYTES).array(BANKS),
+            "bank": In(BANKS),
+            "offset": In(4),
+            "other": In(8 * BANK_BYTES),
+            "take_other": In(1),
+            "result": In(32),
+            "store": In(1),
+            "store_words": In(4),
+            "store_entry": In(range(2 * cfg.thread_groups)),
+            "form": In(form_layout),
+            "entry": In(range(2 * cfg.thread_groups)),
+            "entry_ahead": In(range(2 * cfg.thread_groups)),
+            "place": In(2),
+            "o": Out(cfg.word_bits),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        words, offset = [], Signal(4, reset_less=True)
+        for number, (source, counts) in enumerate([*zip(self.banks, self.bank), (self.other, self.take_other)]):
+            word = Signal(8 * BANK_BYTES, name=f"word_{number}", reset_less=True)
+            m.d.sync += word.eq(source)
+            with m.If(~counts):
+                m.d.sync += word.eq(0)
+            words.append(word)
+        value = any_of([*words, self.result.replicate(4)])
+        parts = [self._entries(m, f"words_{part}", self.store & self.store_words[part], value.word_select(part, 32), self.entry)
+                 for part in range(4)]
+        m.d.sync += offset.eq(self.offset)
+        with m.If(~(self.bank.any() | self.take_other)):
+            m.d.sync += offset.eq(0)
+        if self.cfg.lane_registers:
+            self._late_output(m, Cat(parts), self._entries(m, "offsets", self.store, offset, self.entry))
+            return m
+        stored_offset, kept_offset = self._entries(m, "offsets", self.store, offset, self.entry_ahead), Signal(4, reset_less=True)
+        m.d.sync += kept_offset.eq(Mux(self.store & (self.store_entry == self.entry_ahead), offset, stored_offset))
+        o = Signal(self.cfg.word_bits, reset_less=True)
+        m.d.comb += self.o.eq(o)
+        m.d.sync += o.eq(self._extract(m, Cat(parts), self._selection(kept_offset), self.form))
+        return m
+
+    def _late_output(self, m, entry, offset):
+        """``o`` out of registers of what it is made of."""
+        values = {"entry": entry, "selection": self._selection(offset), "form": self.form}
+        kept = {name: Signal(value.shape(), name=f"kept_{name}", reset_less=True) for name, value in values.items()}
+        m.d.sync += [kept[name].eq(value) for name, value in values.items()]
+        m.d.comb += self.o.eq(self._extract(m, **kept))
+
+    def _entries(self, m, name, enable, value, entry):
+        """A memory of one part of the entries; returns what it holds for ``entry``."""
+        m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
+        write, read = entries.write_port(), entries.read_port(domain="comb")
+        m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
+        return read.data
+
+    def _selection(self, offset):
+        """Byte, half, word and pair of words of an entry."""
+        form, place = self.form, self.place
+        return Cat(offset[:2], Mux(form.vector, place[0], offset[2]), Mux(form.four, place[1], offset[3]))
+
+    def _extract(self, m, entry, selection, form):
+        parts = self.cfg.numbers_per_word
+        pair, number = Signal(64), Signal(32)
+        m.d.comb += [
+            pair.eq(Mux(selection[3], entry[64:], entry[:64])),
+            number.eq(self._number(m, Mux(selection[2], pair[32:], pair[:32]), selection, form)),
+        ]
+        low = Cat(number, Mux(form.vector, pair[32:], number))
+        return Cat(low, Mux(form.four, entry[64:], low))[:32 * parts]
+
+    def _number(self, m, word, selection, form):
+        """The 8-, 16- or 32-bit number at a place in a word, extended.
+
+        Aligned offsets have zeros in the bits that wider accesses do not use, so they need no multiplexer of their own.
+        """
+        half, byte, sign = Signal(16), Signal(8), Signal()
+        m.d.comb += [
+            half.eq(Mux(selection[1], word[16:], word[:16])),
+            byte.eq(Mux(selection[0], half[8:], half[:8])),
+            sign.eq(form.signed & Mux(form.byte, byte[7], half[15])),
+        ]
+        return Cat(byte, Mux(form.byte, sign.replicate(8), half[8:]), Mux(form.narrow, sign.replicate(16), word[16:]))

@@ -1,0 +1,66 @@
+"""Arrivals of loads and stores on one stream to the barriers."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+
+from ..interfaces.layouts import barrier_arrival_layout
+
+__all__ = ["ArrivalMerge"]
+
+
+class ArrivalMerge(Component):
+    """Joins the arrivals of loads and stores; while one waits, later loads of the same barrier are added to it.
+
+    Loads and stores take turns when both have an arrival. Because waiting bytes add up, stores take no cycle from loads that arrive
+    at one barrier one beat a cycle. Latency 2 cycles, throughput one arrival a cycle. Reset drops arrivals.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_load, i_store : In(stream.Signature(barrier_arrival_layout))
+    o : Out(stream.Signature(barrier_arrival_layout, always_ready=True))
+        Registered.
+    busy : Out(1)
+        An arrival is under way; the last cycle is that of ``o``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_load": In(stream.Signature(barrier_arrival_layout)),
+            "i_store": In(stream.Signature(barrier_arrival_layout)),
+            "o": Out(stream.Signature(barrier_arrival_layout, always_ready=True)),
+            "busy": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        waiting = Signal()
+        load = Signal(barrier_arrival_layout, reset_less=True)
+        stores_turn = Signal()
+        take_store = Signal()
+        take_load = Signal()
+        same = Signal()
+        m.d.comb += [
+            take_store.eq(self.i_store.valid & (stores_turn | ~waiting)),
+            take_load.eq(waiting & ~take_store),
+            self.i_store.ready.eq(stores_turn | ~waiting),
+            same.eq((self.i_load.payload.barrier == load.barrier) & (self.i_load.payload.remote == load.remote)),
+            self.i_load.ready.eq(~waiting | take_load | same),
+            self.busy.eq(waiting | self.o.valid),
+        ]
+        m.d.sync += [self.o.valid.eq(take_store | take_load), self.o.payload.eq(load)]
+        with m.If(take_store):
+            m.d.sync += [self.o.payload.eq(self.i_store.payload), stores_turn.eq(0)]
+        with m.Elif(take_load):
+            m.d.sync += stores_turn.eq(1)
+
+        with m.If(~waiting | take_load):
+            m.d.sync += [waiting.eq(self.i_load.valid), load.eq(self.i_load.payload)]
+        with m.Elif(self.i_load.valid & same):
+            m.d.sync += load.bytes.eq(load.bytes + self.i_load.payload.bytes)
+        return m

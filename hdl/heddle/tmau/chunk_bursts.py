@@ -1,0 +1,64 @@
+"""Pieces of boxes as bursts of the back ends."""
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES
+from ..isa.tensor_descriptor import Fill
+from ..l2.reduction_formats import reduction_members
+from .burst_generator import Filler, burst_layout, place_burst
+from .float_conversion import convert
+from .multicast_port import multicast_members
+from .row_bursts import piece_layout
+from .row_geometry import element_shift
+
+__all__ = ["PieceBursts"]
+
+
+class PieceBursts(Component):
+    """Turns each piece into a burst and sends it to the loads or to the stores. Combinational; a piece outside has no place in memory.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(piece_layout(cfg)))
+    o_load, o_store : Out(stream.Signature(burst_layout(cfg)))
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(piece_layout(cfg))),
+            "o_load": Out(stream.Signature(burst_layout(cfg))),
+            "o_store": Out(stream.Signature(burst_layout(cfg))),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        piece = self.i.payload
+        burst = Signal(burst_layout(self.cfg))
+        beat_blocks = self.cfg.axi_bytes // BANK_BYTES
+        skip_bits = exact_log2(beat_blocks) if beat_blocks else 0
+        # A piece outside begins with a beat.
+        place = Cat(Mux(piece.outside, 0, piece.global_block[:skip_bits])[:skip_bits], piece.global_block[skip_bits:])
+        place_burst(m, self.cfg, burst, place, piece.shared_block, piece.blocks)
+        m.d.comb += [
+            burst.ends_transfer.eq(piece.last), burst.of_tensor.eq(1),
+            burst.filler.eq(Mux(piece.fill == Fill.NAN, element_shift(m, piece.format), Filler.ZERO.value)),
+            *(burst[name].eq(piece[name]) for name in ("barrier", "has_barrier", "swizzle", "pc", "outside", "missing_bytes",
+                                                     *["prefetch"] * self.cfg.prefetches, *multicast_members(self.cfg),
+                                                     *reduction_members(self.cfg))),
+            self.i.ready.eq(Mux(piece.store, self.o_store.ready, self.o_load.ready)),
+        ]
+        convert(m, self.cfg, burst, piece.format)
+        for bursts, wanted in ((self.o_load, ~piece.store), (self.o_store, piece.store)):
+            m.d.comb += [bursts.valid.eq(self.i.valid & wanted), bursts.payload.eq(burst)]
+        return m
+
+
+assert [Filler.NAN_16.value, Filler.NAN_32.value, Filler.NAN_64.value] == [1, 2, 3] and BANK_BYTES == 16   # log2 of the bytes

@@ -1,0 +1,113 @@
+"""Copies of blocks within a memory, beside those between the two [S1.12]."""
+
+from amaranth.hdl import Module, Mux, Value
+from amaranth.lib import stream
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+
+from ..constants import BANKS
+from ..interfaces.layouts import BankReadPort, BankWritePort, GlobalPort, barrier_arrival_layout, error_layout
+from ..lib.stream import Queue, link
+from ..memory.global_arbiter import GlobalArbiter
+from .local_dma_global import GlobalMover
+from .local_dma_shared import SharedMover
+from .request_check import move_layout
+
+__all__ = ["Mover"]
+
+MOVES_AHEAD = 2
+
+
+class Mover(Component):
+    """The movers of both memories, and the ports that they share with loads and stores, which go first to the banks and in turns to
+    global memory.
+
+    One copy is under way in each memory; they take effect in the order of issue within a memory. Ports of the loads and stores pass
+    combinationally.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i : In(stream.Signature(move_layout(cfg)))
+    bank_read, bank_write, global_port : of the loads and stores
+    o_bank_read, o_bank_write, o_global_port : of the copy unit
+    o_moved : Out(stream.Signature(barrier_arrival_layout))
+    o_failure : Out(stream.Signature(error_layout))
+    stop : In(1)
+    completed : Out(2)
+        A bit for each memory.
+    busy : Out(1)
+    event_conflict : Out(1)
+        A bank was requested here alone and not granted.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i": In(stream.Signature(move_layout(cfg))),
+            "bank_read": In(BankReadPort(cfg)), "o_bank_read": Out(BankReadPort(cfg)),
+            "bank_write": In(BankWritePort(cfg)), "o_bank_write": Out(BankWritePort(cfg)),
+            "global_port": In(GlobalPort(cfg, cfg.tag_bits)), "o_global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
+            "o_moved": Out(stream.Signature(barrier_arrival_layout)), "o_failure": Out(stream.Signature(error_layout)),
+            "stop": In(1), "completed": Out(2), "busy": Out(1), "event_conflict": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.waiting = waiting = Queue(move_layout(self.cfg), MOVES_AHEAD)
+        m.submodules.shared = shared = SharedMover(self.cfg)
+        m.submodules.global_ = global_ = GlobalMover(self.cfg)
+        link(m, self.i, waiting.i)
+        in_shared = waiting.o.payload.in_shared
+        for mover, chosen in ((shared, in_shared), (global_, ~in_shared)):
+            m.d.comb += [mover.i.valid.eq(waiting.o.valid & chosen), mover.i.payload.eq(waiting.o.payload), mover.stop.eq(self.stop)]
+        m.d.comb += [
+            waiting.o.ready.eq(Mux(in_shared, shared.i.ready, global_.i.ready)),
+            self.completed[0].eq(shared.completed), self.completed[1].eq(global_.completed),
+            self.busy.eq((waiting.level != 0) | shared.busy | global_.busy),
+            self.o_moved.valid.eq(shared.o_moved.valid | global_.o_moved.valid),
+            self.o_moved.payload.eq(Mux(shared.o_moved.valid, shared.o_moved.payload, global_.o_moved.payload)),
+            shared.o_moved.ready.eq(self.o_moved.ready), global_.o_moved.ready.eq(self.o_moved.ready & ~shared.o_moved.valid),
+        ]
+        link(m, global_.o_failure, self.o_failure)
+        reads = self.bank_read, shared.bank_read, self.o_bank_read, self.cfg.banks_known_ahead
+        writes = self.bank_write, shared.bank_write, self.o_bank_write, self.cfg.shared_writes == 1
+        m.d.comb += self.event_conflict.eq(self._banks(m, *reads) | self._banks(m, *writes))
+        self._global(m, global_)
+        return m
+
+    def _banks(self, m, port, mine, out, shared_lines):
+        """Each bank is that of loads and stores where they ask for it. With ``shared_lines`` a port asks for one bank at a time, on the
+        lines of bank 0, and is theirs where they ask for any. Returns whether the mover had to wait for another unit."""
+        first_banks = port.request.any().replicate(BANKS) if shared_lines else port.request
+        m.d.comb += out.request.eq(port.request | (mine.request & ~first_banks))
+        for bank in range(BANKS):
+            first = first_banks[bank]
+            m.d.comb += [port.grant[bank].eq(out.grant[bank] & first), mine.grant[bank].eq(out.grant[bank] & ~first)]
+            for name in ("row", "data", "mask"):
+                if hasattr(port, name):
+                    inner, outer = getattr(port, name), getattr(out, name)
+                    if name == "data" and out is self.o_bank_read:
+                        m.d.comb += [inner[bank].eq(outer[bank]), mine.data[bank].eq(outer[bank])]
+                    else:
+                        m.d.comb += outer[bank].eq(Mux(first, inner[bank], getattr(mine, name)[bank]))
+        return (mine.request & ~first_banks & ~out.grant).any()
+
+    def _global(self, m, mover):
+        """Loads and stores are client 0, with tags that leave the top bit zero."""
+        m.submodules.arbiter = arbiter = GlobalArbiter(self.cfg, self.cfg.tag_bits - 1)
+        client = arbiter.i_client[0]
+        for name in ("read_request", "write_request", "write_data"):
+            self._narrow(m, getattr(self.global_port, name), getattr(client, name))
+        for name in ("read_data", "write_response"):
+            self._narrow(m, getattr(client, name), getattr(self.global_port, name))
+        connect(m, mover.port, arbiter.i_client[1])
+        connect(m, arbiter.o, flipped(self.o_global_port))
+
+    @staticmethod
+    def _narrow(m, source, sink):
+        """Streams whose tags have different widths."""
+        m.d.comb += [sink.valid.eq(source.valid), source.ready.eq(sink.ready)]
+        m.d.comb += [Value.cast(sink.payload[name]).eq(Value.cast(source.payload[name])) for name, _ in sink.payload.shape()]

@@ -1,0 +1,271 @@
+"""Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out
+from amaranth.utils import exact_log2
+
+from ..constants import BANK_BYTES
+from ..interfaces.layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
+from ..isa.encoding import Reduction, Space, Swizzle
+from ..isa.error_codes import ErrorCode
+from ..l2.reduction_formats import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
+from ..lib.onehot import any_of, select_one_hot
+from .multicast_port import multicast_members
+from .swizzle import swizzle_bits, swizzle_field, swizzles
+
+__all__ = ["RequestCheck", "move_layout", "transfer_layout"]
+
+BLOCK_BITS = BANK_BYTES.bit_length() - 1        # log2 of the bytes of a block
+
+
+def transfer_layout(cfg):
+    """A checked copy: addresses and size in blocks of 16 bytes, at least one block, all of them in their memories."""
+    return data.StructLayout({
+        "global_block": cfg.axi_address_bits - BLOCK_BITS,
+        "shared_block": cfg.shared_address_bits - BLOCK_BITS,
+        "blocks": cfg.transfer_blocks.bit_length(),
+        "barrier": 4,
+        "has_barrier": 1,
+        "swizzle": swizzle_bits(cfg),
+        "pc": PC_BITS,
+        **({"prefetch": 1} if cfg.prefetches else {}), **reduction_members(cfg), **multicast_members(cfg),
+    })
+
+
+def move_layout(cfg):
+    """A checked copy within a memory: blocks of 16 bytes, at least one."""
+    return data.StructLayout({
+        "in_shared": 1,
+        "destination_block": cfg.axi_address_bits - BLOCK_BITS,
+        "source_block": cfg.axi_address_bits - BLOCK_BITS,
+        "blocks": cfg.axi_address_bits - BLOCK_BITS + 1,
+        "barrier": 4,
+        "has_barrier": 1,
+        "pc": PC_BITS,
+        **reduction_members(cfg),
+    })
+
+
+class RequestCheck(Component):
+    """Checks one copy operation a cycle and sends it to the loads, to the stores or to the copies within a memory.
+
+    The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
+
+    1. UNSUPPORTED, operand = field value: ``kind`` (a prefetch where ``cfg.prefetches``), ``source_space`` (when it equals
+       ``destination_space``; with ``cfg.copy_within`` that is allowed), ``swizzle`` (one that is not among ``swizzles(cfg)``; any within
+       a memory), ``reduction`` (without ``cfg.reductions``, or into shared memory).
+    2. TENSOR_REDUCTION, operand = ``reduction``: the format does not have it. UNSUPPORTED: of a float without
+       ``cfg.reduction_floats``.
+    3. No blocks: the operation completes at once [S1.12].
+    4. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes); within a memory destination, source.
+    5. OUT_OF_RANGE for the one, then for the other: operand = the address when it lies outside, else the first address
+       behind the memory (as 32 bits).
+
+    Nothing wraps: a row of ``copy_rows`` that 32 bits do not hold lies outside. A prefetch has neither space nor shared address, swizzle
+    or reduction; of one that the second level cannot hold its first ``cfg.prefetched_blocks`` are transferred.
+
+    Latency 1 cycle, throughput one operation a cycle while its
+    stream takes it; with ``cfg.far_registers`` 2 cycles, and one operation every other cycle: what becomes of it goes through registers.
+    While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_operation : In(stream.Signature(copy_operation_layout))
+    o_load, o_store : Out(stream.Signature(transfer_layout(cfg)))
+        Combinational from registers.
+    o_move : Out(stream.Signature(move_layout(cfg)))
+        Only with ``cfg.copy_within``.
+    o_failure : Out(stream.Signature(error_layout))
+        Held until accepted.
+    stop : In(1)
+    completed : Out(1)
+        An operation ended here: it failed, moves nothing, or was dropped.
+    busy : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_operation": In(stream.Signature(copy_operation_layout)),
+            "o_load": Out(stream.Signature(transfer_layout(cfg))),
+            "o_store": Out(stream.Signature(transfer_layout(cfg))),
+            "o_failure": Out(stream.Signature(error_layout)),
+            "stop": In(1),
+            "completed": Out(1),
+            "busy": Out(1),
+        } | ({"o_move": Out(stream.Signature(move_layout(cfg)))} if cfg.copy_within else {}))
+
+    def elaborate(self, platform):
+        m = Module()
+        valid = Signal()
+        operation = Signal(copy_operation_layout, reset_less=True)
+        is_load, is_move, prefetches = (Signal(name=name) for name in ("is_load", "is_move", "prefetches"))
+        m.d.comb += [signal.eq(value) for signal, value in zip((is_load, is_move, prefetches), self._kinds(operation))]
+        first, second, ranges = self._addresses(m)
+        failed = self._verdict(m, operation, first, second, ranges, is_move, prefetches)
+
+        ways = [(self.o_load, is_load), (self.o_store, ~is_load & ~is_move)]
+        if self.cfg.copy_within:
+            ways.append((self.o_move, is_move))
+            self._move(m, self.o_move.payload, operation, first, second)
+        self._act(m, valid, failed, ranges["some"], ways)
+        m.d.comb += self.busy.eq(valid)
+        for transfers in (self.o_load, self.o_store):
+            self._transfer(m, transfers.payload, operation, first, second, prefetches)
+        with m.If(self.i_operation.ready):
+            m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
+        return m
+
+    def _act(self, m, valid, failed, some, ways):
+        """Report the error of the operation, send it on or drop it. With far registers a cycle later: out of registers, of which at most
+        one is set, and none before the operation was looked at."""
+        decided = [(self.o_failure, failed), *((port, some & ~failed & way) for port, way in ways)]
+        leaves, nothing = Signal(), Signal(name="moves_nothing")
+        chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
+        m.d.comb += leaves.eq(self.stop | nothing | any_of(way & port.ready for way, (port, _) in zip(chosen, decided)))
+        outcomes = [(nothing, ~some & ~failed), *((way, condition) for way, (_, condition) in zip(chosen, decided))]
+        if self.cfg.far_registers:
+            with m.If(self.i_operation.ready):
+                m.d.sync += [outcome.eq(0) for outcome, _ in outcomes]
+            with m.Else():
+                m.d.sync += [outcome.eq(condition) for outcome, condition in outcomes]
+        else:
+            m.d.comb += [outcome.eq(valid & condition) for outcome, condition in outcomes]
+        m.d.comb += [port.valid.eq(way & ~self.stop) for way, (port, _) in zip(chosen, decided)]
+        m.d.comb += [
+            self.i_operation.ready.eq(~valid | leaves),
+            self.completed.eq(valid & (self.stop | nothing | (chosen[0] & self.o_failure.ready))),
+        ]
+
+    def _kinds(self, operation):
+        """Whether an operation goes to the loads, whether it is a copy within a memory, and a prefetch; constants where there is none."""
+        prefetches = operation.kind == CopyKind.PREFETCH_BLOCK if self.cfg.prefetches else Const(0)
+        within = (operation.source_space == operation.destination_space) & ~prefetches if self.cfg.copy_within else Const(0)
+        return ((operation.destination_space == Space.SHARED) & ~within) | prefetches, within, prefetches
+
+    def _addresses(self, m):
+        """The addresses of the operation that comes in, shared and global (within a memory: destination and source), and checks that
+        need an adder, in registers beside it."""
+        operation = self.i_operation.payload
+        load, within, prefetches = self._kinds(operation)
+        in_shared = within & (operation.source_space == Space.SHARED)
+        first, second, outside = Signal(32), Signal(32), {"first": Signal(), "second": Signal()}
+        m.d.comb += [
+            first.eq(Mux(load | within, operation.destination, operation.source)),
+            second.eq(Mux(load | within, operation.source, operation.destination)),
+            outside["first"].eq(Mux(load | within, operation.destination_outside, operation.source_outside)),
+            outside["second"].eq(Mux(load | within, operation.source_outside, operation.destination_outside)),
+        ]
+        conditions = {"some": operation.blocks.any()}
+        for name, address, is_global in (("first", first, within & ~in_shared), ("second", second, ~in_shared)):
+            start, end = self._ranges(address, operation.blocks, is_global, of_shared=name == "first")
+            counts = ~prefetches if name == "first" else Const(1)
+            conditions |= {f"{name}_start": (start | outside[name]) & counts, f"{name}_end": end & counts}
+        flags = {name: Signal(name=f"range_{name}", reset_less=True) for name in conditions}
+        kept = [Signal(32, name=f"{name}_address", reset_less=True) for name in ("first", "second")]
+        with m.If(self.i_operation.ready):
+            m.d.sync += [flags[name].eq(condition) for name, condition in conditions.items()]
+            m.d.sync += [kept[0].eq(first), kept[1].eq(second)]
+        return *kept, flags
+
+    def _ranges(self, address, blocks, is_global, of_shared):
+        """Whether an address lies outside its memory, and whether the blocks reach behind it."""
+        shared_bits, global_bits = self.cfg.shared_address_bits, self.cfg.axi_address_bits
+        low = blocks[:shared_bits - BLOCK_BITS + 1]
+        in_shared = (address[shared_bits:].any(), (blocks[len(low):].any() | (address[BLOCK_BITS:shared_bits] + low
+                                                                           > 1 << (shared_bits - BLOCK_BITS))))
+        # More blocks than shared memory holds fail before, unless it is no part of the copy: the low bits are enough.
+        wide = self.cfg.prefetches or self.cfg.copy_within
+        in_global = (address[global_bits:].any(),
+                     address[BLOCK_BITS:global_bits] + (blocks if wide else low) > 1 << (global_bits - BLOCK_BITS))
+        if self.cfg.copy_within:
+            return tuple(Mux(is_global, *pair) for pair in zip(in_global, in_shared))
+        return in_shared if of_shared else in_global
+
+    def _unsupported(self, m, operation, is_move, prefetches):
+        """Whether the operation wants what the hardware lacks, whether as there is no such reduction, and the field that says so."""
+        cfg = self.cfg
+        unsupported, undefined = Signal(), Signal(name="undefined")
+        field = Signal(max(len(operation[name].as_value()) for name in ("kind", "source_space", "swizzle", "reduction")))
+        swizzled = operation.swizzle != Swizzle.NONE
+        into_shared = operation.destination_space == Space.SHARED
+        reduction = operation.reduction
+        lacks = reduction != Reduction.NONE if not cfg.reductions else (into_shared & (reduction != Reduction.NONE)
+                                                                         | lacks_reduction(reduction, operation.format,
+                                                                                           reducible_formats(cfg)))
+        m.d.comb += unsupported.eq(1)
+        with m.If((operation.kind != CopyKind.COPY_BLOCK) & ~prefetches):
+            m.d.comb += field.eq(operation.kind)
+        with m.Elif(prefetches):
+            m.d.comb += unsupported.eq(0)
+        with m.Elif(0 if cfg.copy_within else operation.source_space == operation.destination_space):
+            m.d.comb += field.eq(operation.source_space)
+        with m.Elif((swizzled & is_move) | ~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(cfg))).any()):
+            m.d.comb += field.eq(operation.swizzle)
+        with m.Else():
+            m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]
+            if cfg.reductions:      # into shared memory there is none at all
+                m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~into_shared)
+        return unsupported, undefined, field
+
+    def _verdict(self, m, operation, first, second, ranges, is_move, prefetches):
+        """The error of the operation on ``o_failure``; returns whether there is one."""
+        unsupported, undefined, field = self._unsupported(m, operation, is_move, prefetches)
+        causes, rest, some = [], ~unsupported & ranges["some"], ranges["some"]       # one-hot: the first check that fails
+        for condition in (first[:BLOCK_BITS].any() & ~prefetches, second[:BLOCK_BITS].any(), *(
+                ranges[name] for name in ("first_start", "first_end", "second_start", "second_end"))):
+            causes.append(rest & condition)
+            rest = rest & ~condition
+        failed, misaligned, of_first, of_second = (Signal(name=name) for name in ("failed", "misaligned", "of_first", "of_second"))
+        m.d.comb += [
+            failed.eq(unsupported | (some & ~rest)),
+            misaligned.eq(causes[0] | causes[1]), of_first.eq(causes[0] | causes[2]), of_second.eq(causes[1] | causes[4]),
+        ]
+        error = self.o_failure.payload
+        of_global, of_shared = Const((1 << self.cfg.axi_address_bits) & 0xFFFFFFFF, 32), Const(self.cfg.shared_bytes, 32)
+        in_shared = is_move & (operation.source_space == Space.SHARED)
+        m.d.comb += [
+            error.pc.eq(operation.pc),
+            error.code.eq(Mux(undefined, ErrorCode.TENSOR_REDUCTION, Mux(unsupported, ErrorCode.UNSUPPORTED, Mux(
+                misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE)))),
+            error.operand.eq(select_one_hot(
+                (unsupported, of_first, of_second, causes[3], causes[5]),
+                (field, first, second, Mux(is_move & ~in_shared, of_global, of_shared), Mux(in_shared, of_shared, of_global)))),
+        ]
+        return failed
+
+    def _transfer(self, m, transfer, operation, shared, global_, prefetches):
+        m.d.comb += [
+            transfer.global_block.eq(global_[BLOCK_BITS:]),
+            transfer.shared_block.eq(shared[BLOCK_BITS:]),
+            transfer.blocks.eq(self._transferred(operation.blocks, prefetches)),
+            transfer.barrier.eq(operation.barrier),
+            transfer.has_barrier.eq(operation.has_barrier & ~prefetches),
+            transfer.swizzle.eq(swizzle_field(self.cfg, operation.swizzle)),
+            transfer.pc.eq(operation.pc),
+            *(Value.cast(transfer[name]).eq(Value.cast(operation[name])) for name in reduction_members(self.cfg)),
+        ]
+        if self.cfg.prefetches:
+            m.d.comb += transfer.prefetch.eq(prefetches)
+        if self.cfg.multicast:
+            m.d.comb += transfer.mask.eq(operation.mask)
+
+    def _transferred(self, blocks, prefetches):
+        """Blocks of a transfer: of a prefetch no more than the second level holds."""
+        if not self.cfg.prefetches:
+            return blocks
+        most = self.cfg.prefetched_blocks
+        return Mux(prefetches & blocks[exact_log2(most):].any(), most, blocks)
+
+    def _move(self, m, move, operation, destination, source):
+        m.d.comb += [
+            move.in_shared.eq(operation.source_space == Space.SHARED),
+            move.destination_block.eq(destination[BLOCK_BITS:]), move.source_block.eq(source[BLOCK_BITS:]),
+            *(Value.cast(move[name]).eq(Value.cast(operation[name]))
+              for name in ("blocks", "barrier", "has_barrier", "pc", *reduction_members(self.cfg))),
+        ]

@@ -1,0 +1,174 @@
+"""The checks of setup: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
+
+from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.lib.wiring import Component, In, Out
+
+from ..isa.encoding import Swizzle
+from ..isa.error_codes import ErrorCode
+from ..isa.tensor_descriptor import (
+    FLOAT_FORMATS,
+    MAX_RANK,
+    SWIZZLE_BYTES,
+    Fill,
+    Interleave,
+    TensorFormat,
+    TensorMode,
+    no_descriptor,
+)
+from ..isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
+from ..l2.reduction_formats import is_one_of, undefined_reduction
+from .row_geometry import ROW_BITS
+from .tensor_layouts import NO_VIOLATION, tensor_request_layout, violation_layout
+
+__all__ = ["POSITION_BITS", "DimensionChecks", "RequestChecks"]
+
+POSITION_BITS = 34              # 32-bit coordinates with offsets, and a step beyond their ends
+
+
+def _first(m, violation, dimension, rules):
+    """``violation`` becomes that of the first rule that is broken; ``rules`` has (error, broken, value) in the order of the table."""
+    m.d.comb += [violation.code.eq(NO_VIOLATION), violation.dimension.eq(dimension)]
+    for error, broken, value in reversed(rules):
+        with m.If(broken):
+            m.d.comb += [violation.code.eq(error.value), violation.value.eq(Value.cast(value))]
+
+
+class DimensionChecks(Component):
+    """Rules of dimensions 1 and up, one dimension a cycle; ``o`` is that of the first rule, of its lowest dimension, so far.
+
+    ``o`` is registered. ``begin`` comes with dimension 1. All inputs but these two are those of dimension ``number``.
+
+    Members
+    -------
+    begin, enable, exists, spatial, store : In(1)
+    odd_stride : In(1), stride : In(32)
+        The stride is no multiple of 32 bytes and has to be.
+    number : In(3), spatial_dimensions : In(3)
+    coordinate : In(signed(32)), lower, upper : In(signed(16)), offset : In(16)
+    extent : In(signed)
+        Of the pixel box.
+    left : In(signed)
+        Elements from the coordinate to its end.
+    o : Out(violation_layout)
+    failed : Out(1)
+    """
+
+    def __init__(self):
+        wide = signed(POSITION_BITS + 1)
+        super().__init__({
+            "begin": In(1), "enable": In(1), "exists": In(1), "spatial": In(1), "store": In(1), "number": In(3),
+            "spatial_dimensions": In(3), "odd_stride": In(1), "stride": In(32), "coordinate": In(signed(32)),
+            "lower": In(signed(16)), "upper": In(signed(16)), "offset": In(16),
+            "extent": In(wide), "left": In(wide), "o": Out(violation_layout), "failed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        wrong = {name: Signal(name=f"wrong_{name}") for name in ("lower", "upper", "offset")}
+        with m.Switch(self.spatial_dimensions):
+            for count, (low, high) in CORNER_LIMITS.items():
+                with m.Case(count):
+                    m.d.comb += [wrong[name].eq((corner < low) | (corner > high))
+                                 for name, corner in (("lower", self.lower), ("upper", self.upper))]
+                    m.d.comb += wrong["offset"].eq(self.offset[COORDINATE_OFFSET_BITS[count]:].any())
+        violation = Signal(violation_layout)
+        _first(m, violation, self.number, [
+            (ErrorCode.TENSOR_STRIDE_ALIGNMENT, self.odd_stride, self.stride),
+            (ErrorCode.TENSOR_LOWER_CORNER, self.spatial & wrong["lower"], self.lower),
+            (ErrorCode.TENSOR_UPPER_CORNER, self.spatial & wrong["upper"], self.upper),
+            (ErrorCode.TENSOR_PIXEL_BOX, self.spatial & (self.extent < 1), self.extent),
+            (ErrorCode.TENSOR_COORDINATE_NEGATIVE, self.exists & self.store & (self.coordinate < 0), self.coordinate),
+            (ErrorCode.TENSOR_COORDINATE_BOX, self.spatial & ((self.coordinate < self.lower) | (self.left < 1)), self.coordinate),
+            (ErrorCode.TENSOR_OFFSET, self.spatial & (wrong["offset"] | (self.store & self.offset.any())), self.offset),
+            (ErrorCode.TENSOR_STORE_CORNER, self.spatial & self.store & ((self.lower < 0) | (self.upper > 0)),
+             Mux(self.lower < 0, self.lower, self.upper)),
+        ])
+        with m.If(self.enable & (self.begin | (violation.code < self.o.code))):
+            m.d.sync += self.o.eq(violation)
+        m.d.comb += self.failed.eq(self.o.code != NO_VIOLATION)
+        return m
+
+
+class RequestChecks(Component):
+    """Rules of a request as a whole and of dimension 0. ``o`` is that of the request that was there with the last ``keep``, and of
+    ``bytes``, which is combinational.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    request : In(tensor_request_layout())
+    row_bytes : In(ROW_BITS), bytes : In(cfg.shared_address_bits + 1)
+        Of a row, and of the box of the request that is kept; more bytes than shared memory has stand for all larger numbers.
+    unaligned : In(1)
+        Rows do not begin at multiples of 16 bytes.
+    keep : In(1)
+    o : Out(violation_layout)
+    failed : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "bytes": In(cfg.shared_address_bits + 1),
+            "unaligned": In(1), "keep": In(1), "o": Out(violation_layout), "failed": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        request, descriptor = self.request, self.request.descriptor
+        modes = TensorMode if self.cfg.tensor_im2col else (TensorMode.TILE,)
+        interleaves = Interleave if self.cfg.tensor_interleave else (Interleave.NONE,)
+        tile = descriptor.mode == TensorMode.TILE
+        rank = Signal(4)
+        span = Signal(8)
+        m.d.comb += [
+            rank.eq(descriptor.rank_minus_one + 1),
+            span.eq(Array(SWIZZLE_BYTES)[descriptor.swizzle]),
+        ]
+        sliced, wide_slices = descriptor.interleave != Interleave.NONE, descriptor.interleave == Interleave.B32
+        uneven = self.row_bytes[:4].any()
+        wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
+        coordinate = request.coordinates[0]
+        violation = Signal(violation_layout)
+        # The last rule, that there is room, needs the bytes, which come last; its value is there in their place.
+        m.d.comb += violation.value.eq(request.shared_address)
+        _first(m, violation, 0, [
+            (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
+            (ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, no_descriptor(self.cfg, request.descriptor_address), request.descriptor_address),
+            (ErrorCode.TENSOR_MODE, ~is_one_of(descriptor.mode, modes), descriptor.mode),
+            (ErrorCode.TENSOR_RANK, (rank > MAX_RANK) | ((~tile | sliced) & (rank < 3)), rank),
+            (ErrorCode.TENSOR_FORMAT, ~is_one_of(descriptor.format, TensorFormat), descriptor.format),
+            (ErrorCode.TENSOR_INTERLEAVE, ~is_one_of(descriptor.interleave, interleaves), descriptor.interleave),
+            (ErrorCode.TENSOR_SWIZZLE, wide_slices & (descriptor.swizzle != Swizzle.B32.value), descriptor.swizzle),
+            (ErrorCode.TENSOR_FILL, (descriptor.fill == Fill.NAN) & ~is_one_of(descriptor.format, FLOAT_FORMATS), descriptor.fill),
+            (ErrorCode.TENSOR_ADDRESS, self._outside(descriptor.address, 16) | (descriptor.address[4] & wide_slices), descriptor.address),
+            (ErrorCode.TENSOR_BOX_ROW, tile & uneven, self.row_bytes),
+            (ErrorCode.TENSOR_BOX_SPAN, tile & wide, self.row_bytes),
+            (ErrorCode.TENSOR_CHANNEL_ROW, uneven, self.row_bytes),
+            (ErrorCode.TENSOR_CHANNEL_SPAN, wide, self.row_bytes),
+            (ErrorCode.TENSOR_REQUEST_MODE, descriptor.mode != request.mode, request.mode),
+            (ErrorCode.TENSOR_REQUEST_RANK, descriptor.rank_minus_one != request.rank_minus_one, request.rank_minus_one + 1),
+            (ErrorCode.TENSOR_COORDINATE_ALIGNMENT, self.unaligned, coordinate),
+            (ErrorCode.TENSOR_COORDINATE_NEGATIVE, request.store & (coordinate < 0), coordinate),
+            (ErrorCode.TENSOR_REDUCTION, undefined_reduction(m, request.reduction, descriptor.format), request.reduction),
+            (ErrorCode.TENSOR_SHARED_ADDRESS, ~request.prefetch & request.shared_address[:SHARED_ALIGNMENT.bit_length() - 1].any(),
+             request.shared_address),
+        ])
+        kept, moves = Signal(violation_layout, reset_less=True), Signal(reset_less=True)
+        with m.If(self.keep):
+            m.d.sync += [kept.eq(violation), moves.eq(~request.prefetch)]
+        no_room = Signal()
+        m.d.comb += [
+            no_room.eq(moves & (kept.value + self.bytes > self.cfg.shared_bytes)),
+            self.o.eq(kept), self.failed.eq((kept.code != NO_VIOLATION) | no_room),
+        ]
+        with m.If((kept.code == NO_VIOLATION) & no_room):
+            m.d.comb += self.o.code.eq(ErrorCode.TENSOR_SHARED_RANGE.value)
+        return m
+
+    def _outside(self, address, alignment):
+        """``address`` is no multiple of ``alignment`` or lies outside global memory."""
+        return address[:alignment.bit_length() - 1].any() | address[self.cfg.axi_address_bits:].any()

@@ -1,0 +1,143 @@
+"""Back end of the copy unit for stores: words of the banks of shared memory, written in bursts to global memory."""
+
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.utils import exact_log2
+
+from ..interfaces.layouts import (
+    PC_BITS,
+    BankReadPort,
+    barrier_arrival_layout,
+    error_layout,
+    write_data_layout,
+    write_request_layout,
+    write_response_layout,
+)
+from ..isa.error_codes import ErrorCode
+from ..lib.stream import Queue, link
+from .beat_reader import BeatReader
+from .beat_requester import BEATS_WAITING, BeatRequester, beat_layout
+from .burst_generator import burst_layout
+from .burst_request import request_burst
+from .transaction_table import SlotRing
+
+__all__ = ["StoreEngine"]
+
+BURSTS_AHEAD = 3    # bursts whose request is out and whose beats are not yet read
+
+
+class StoreEngine(Component):
+    """Writes bursts of shared memory to global memory, up to ``cfg.axi_writes`` at a time.
+
+    Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
+    ``i_burst`` to the request, none with ``cfg.tensors``. With ``cfg.far_registers`` a queue stands in front of the banks, as in
+    ``LoadEngine``. Bytes of partial first and last beats that do not belong to the transfer have
+    no strobe. Reset forgets all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    i_burst : In(stream.Signature(burst_layout(cfg)))
+    write_request, write_data, write_response : as in GlobalPort(cfg, cfg.tag_bits)
+    bank_read : Out(BankReadPort(cfg))
+    o_moved : Out(stream.Signature(barrier_arrival_layout))
+        Bytes of each burst that has been read from shared memory.
+    o_failure : Out(stream.Signature(error_layout))
+        AXI_WRITE with the address of the burst; held until accepted.
+    completed : Out(1)
+        All responses of a transfer are in; with ``cfg.tensors`` Out(2): of one of blocks, of one of a tensor.
+    read : Out(2)
+        Only with ``cfg.tensors``: a transfer has been read from shared memory, as for ``completed``.
+    busy : Out(1)
+    event_conflict : Out(1)
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "i_burst": In(stream.Signature(burst_layout(cfg))),
+            "write_request": Out(stream.Signature(write_request_layout(cfg, cfg.tag_bits))),
+            "write_data": Out(stream.Signature(write_data_layout(cfg))),
+            "write_response": In(stream.Signature(write_response_layout(cfg.tag_bits))),
+            "bank_read": Out(BankReadPort(cfg)),
+            "o_moved": Out(stream.Signature(barrier_arrival_layout)),
+            "o_failure": Out(stream.Signature(error_layout)),
+            "completed": Out(1 + cfg.tensors),
+            "busy": Out(1),
+            "event_conflict": Out(1),
+        } | ({"read": Out(2)} if cfg.tensors else {}))
+
+    def elaborate(self, platform):
+        m = Module()
+        m.submodules.slots = slots = SlotRing(self.cfg.axi_writes, 1 + self.cfg.tensors)
+        m.submodules.bursts = bursts = Queue(burst_layout(self.cfg), BURSTS_AHEAD)
+        m.submodules.requester = requester = BeatRequester(self.cfg)
+        m.submodules.reader = reader = BeatReader(self.cfg)
+        burst = self.i_burst.payload
+        outside = burst.outside if self.cfg.tensors else 0
+        free = request_burst(m, self.cfg, self.write_request, burst, slots.index, slots.take & ~outside)
+        m.d.comb += [
+            self.i_burst.ready.eq(free & slots.free & bursts.i.ready),
+            slots.take.eq(self.i_burst.valid & self.i_burst.ready),
+            slots.ends_transfer.eq(burst.ends_transfer << burst.of_tensor if self.cfg.tensors else burst.ends_transfer),
+            bursts.i.valid.eq(slots.take),
+            bursts.i.payload.eq(burst),
+            self.completed.eq(slots.completed),
+            self.busy.eq(slots.busy | self.o_moved.valid),
+            self.event_conflict.eq(reader.event_conflict),
+        ]
+        if self.cfg.tensors:
+            m.d.comb += self.read.eq(reader.read)
+        link(m, bursts.o, requester.i)
+        link(m, self._ahead(m, requester.o), reader.i)
+        link(m, reader.o, self.write_data)
+        link(m, reader.o_moved, self.o_moved)
+        connect(m, reader.bank_read, flipped(self.bank_read))
+        self._responses(m, slots, slots.take & outside)
+        return m
+
+    def _ahead(self, m, beats):
+        """The beats for the reader, with ``far_registers`` through a queue: a grant then decides about the beat at the banks only."""
+        if not self.cfg.far_registers:
+            return beats
+        m.submodules.beats = queue = Queue(beat_layout(self.cfg), BEATS_WAITING, registered=False)
+        link(m, beats, queue.i)
+        return queue.o
+
+    def _responses(self, m, slots, outside):
+        """Free the slot of each response, its error first; and that of a burst that lies outside."""
+        layout = data.StructLayout({"beat_address": burst_layout(self.cfg)["beat_address"].shape, "pc": PC_BITS})
+        sources = Memory(shape=layout, depth=self.cfg.axi_writes, init=[], attrs={"no_rw_check": 1})
+        m.submodules.sources = sources
+        write = sources.write_port()
+        read = sources.read_port(domain="comb")
+        source = Signal(layout, reset_less=True)
+        valid = Signal()
+        response = Signal(write_response_layout(self.cfg.tag_bits), reset_less=True)
+        leaves = Signal()
+        skipped, skipped_index = Signal(), Signal.like(slots.index)
+        burst = self.i_burst.payload
+        if self.cfg.tensors:
+            m.d.sync += [skipped.eq(outside), skipped_index.eq(slots.index)]
+        m.d.comb += [
+            write.addr.eq(slots.index),
+            write.en.eq(slots.take),
+            write.data.beat_address.eq(burst.beat_address),
+            write.data.pc.eq(burst.pc),
+            read.addr.eq(self.write_response.payload.tag),
+            leaves.eq(valid & ~skipped & (~response.error | self.o_failure.ready)),
+            self.write_response.ready.eq(~valid | leaves),
+            self.o_failure.valid.eq(valid & ~skipped & response.error),
+            self.o_failure.payload.code.eq(ErrorCode.AXI_WRITE),
+            self.o_failure.payload.pc.eq(source.pc),
+            self.o_failure.payload.operand.eq(source.beat_address << exact_log2(self.cfg.axi_bytes)),
+            slots.finish.eq(leaves | skipped),
+            slots.finish_index.eq(Mux(skipped, skipped_index, response.tag)),
+        ]
+        with m.If(self.write_response.ready):
+            m.d.sync += [valid.eq(self.write_response.valid), response.eq(self.write_response.payload), source.eq(read.data)]
