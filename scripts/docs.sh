@@ -7,9 +7,9 @@ write() {       # module, page
     mv "$2.new" "$2"
     echo "wrote $2"
 }
-write heddle_sim.isa.documentation docs/isa.md
-write heddle_sim.reference docs/registers.md
-write heddle_sim.tensor_reference docs/tensor-errors.md
+write heddle_sim.docgen.instructions docs/isa.md
+write heddle_sim.docgen.host_interface docs/registers.md
+write heddle_sim.docgen.tensor_rules docs/tensor-errors.md
 heddle_svg() {  # picture, command
     .venv/bin/heddle "${@:2}" --svg "$1" >/dev/null
     echo "wrote $1"

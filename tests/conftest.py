@@ -1,7 +1,7 @@
 """Options and fixtures of all tests."""
 
 import pytest
-from heddle_sim.harness import SIMULATORS
+from heddle_sim.toolchain.cocotb_runner import SIMULATORS
 
 FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEED says otherwise
 

@@ -9,13 +9,13 @@ from heddle.isa.encoding import Space
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorMode
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.functional import FunctionalSimulator
-from heddle_sim.golden.copy import CopyOperation, check_copy
+from heddle_sim.functional.simulator import FunctionalSimulator
+from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.golden.tensor_checks import TensorRequest, descriptor_violations
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
 from heddle_sim.kernels.tensor_copy import tensor_copy
-from heddle_sim.tensor_map import TensorMap, TensorMapError
+from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
 
 CFG = load_config("tiny")
 MEMORY_BYTES, DESCRIPTOR, TIMEOUT_CYCLES = 1 << 16, 1 << 15, 60_000

@@ -10,10 +10,10 @@ from heddle import load_config
 from heddle_sim import Device, DeviceError
 from heddle_sim.cli import main
 from heddle_sim.cli.main import _parser
-from heddle_sim.program import Program
-from heddle_sim.requantise import Requantise
+from heddle_sim.golden.requantise import Requantise
+from heddle_sim.isa.program import Program
 from heddle_sim.rnn.network import Network, Sequence
-from heddle_sim.tensor_map import TensorMap
+from heddle_sim.tensor.tensor_map import TensorMap
 
 TINY = load_config("tiny")
 SEED = 5

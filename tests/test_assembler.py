@@ -20,13 +20,13 @@ from heddle.isa.encoding import (
 )
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.instructions import INSTRUCTIONS
+from heddle_sim.docgen.instructions import isa_page
 from heddle_sim.isa import AssemblyError, assemble, disassemble, disassemble_word
 from heddle_sim.isa.checking import find_violation
-from heddle_sim.isa.documentation import isa_page
 from heddle_sim.isa.fields import FIELDS, pack
 from heddle_sim.isa.modifiers import MODIFIERS, Flags
 from heddle_sim.isa.operands import operand_fields
-from heddle_sim.program import Program
+from heddle_sim.isa.program import Program
 
 S0_LINE = "@p1 mm8.ka2.kb2.t1.sa.ub r0, ur4:rf290:0x00, r256"
 
@@ -312,7 +312,7 @@ def test_messages_of_a_configuration():
 
 def test_committed_page_is_the_generated_one():
     page = Path(__file__).parents[1] / "docs" / "isa.md"
-    assert page.read_text() == isa_page(), "run: python -m heddle_sim.isa.documentation > docs/isa.md"
+    assert page.read_text() == isa_page(), "run: python -m heddle_sim.docgen.instructions > docs/isa.md"
 
 
 def test_page_names_every_instruction():

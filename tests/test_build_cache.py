@@ -9,11 +9,11 @@ import sys
 import pytest
 from heddle import load_config
 from heddle.lib.stream import Buffer
-from heddle_sim import object_cache
-from heddle_sim.build_cache import STAMP, BuildError, build_directory, cached_build, content_key
+from heddle_sim.backends import verilator_build as device_build
 from heddle_sim.cli import main
-from heddle_sim.device import build as device_build
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain import object_cache
+from heddle_sim.toolchain.build_cache import STAMP, BuildError, build_directory, cached_build, content_key
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 TINY = load_config("tiny")
 

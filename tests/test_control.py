@@ -2,7 +2,7 @@
 
 import pytest
 from heddle import load_config
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.control_system import ControlSystem
 
 

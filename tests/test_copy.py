@@ -7,8 +7,8 @@ from heddle.isa.encoding import Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.tmau.transaction_table import SlotRing
 from heddle.tmau.unit import CopyUnit
-from heddle_sim.golden.copy import CopyOperation, burst_ranges, check_copy, copy_block
-from heddle_sim.harness import run_bench
+from heddle_sim.golden.block_copy import CopyOperation, burst_ranges, check_copy, copy_block
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench import replay_queue
 from heddle_verif.bench.copy_system import CopySystem
 

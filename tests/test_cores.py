@@ -11,10 +11,10 @@ from heddle.isa.register_map import REGISTERS
 from heddle.top import Top
 from heddle.units import make_unit
 from heddle_sim import Device, DeviceError
+from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.cli.generate import port_list
 from heddle_sim.cli.main import main
-from heddle_sim.device.simulation import MemorySettings
-from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.kernels.shares import share_out
 
 CORES = 3

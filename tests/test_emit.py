@@ -20,8 +20,8 @@ from heddle.lib.stream import Queue, link
 from heddle.tmau.request_check import RequestCheck
 from heddle.top import Top
 from heddle.yosys import YosysError, run_yosys
-from heddle_sim.harness import run_bench
-from heddle_sim.lint import lint, lint_verilog
+from heddle_sim.toolchain.cocotb_runner import run_bench
+from heddle_sim.toolchain.lint import lint, lint_verilog
 
 PAYLOAD = data.StructLayout({"value": 8, "tag": 4})
 LANES = 4

@@ -12,7 +12,7 @@ from heddle.matrix.unit import MatrixUnit
 from heddle.rnn.layouts import Start
 from heddle.yosys import run_yosys
 from heddle_sim.golden.engine_lanes import Sums, row_place, sweep_steps
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 TINY = load_config("tiny").replace(rnn=True, transpose=False, fetch_words=1)
 CONFIGS = {

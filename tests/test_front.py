@@ -4,7 +4,7 @@ import pytest
 from heddle import load_config
 from heddle.front_end.scoreboard import Tokens
 from heddle.front_end.unit import FrontEnd
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
 

@@ -7,7 +7,7 @@ import pytest
 from heddle import load_config
 from heddle.isa.encoding import UNIFORM_FUNCTIONS, AluFunction, CompareFunction
 from heddle.isa.error_codes import ErrorCode
-from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.isa import assemble
 
 CFG = load_config("tiny")

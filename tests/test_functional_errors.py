@@ -8,10 +8,10 @@ from heddle import load_config
 from heddle.isa.encoding import INSTRUCTION_BITS, Opcode, OperandSource, Space, Special
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.issue_rules import CHECKS
-from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import FIELDS, pack
-from heddle_sim.program import Program
+from heddle_sim.isa.program import Program
 
 CFG = load_config("tiny").replace(copy_within=False)
 

@@ -5,11 +5,11 @@ import pytest
 from heddle import Config, load_config
 from heddle.isa.encoding import LoopOrder
 from heddle.isa.error_codes import ErrorCode
-from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.functional.simulator import FunctionalSimulator
+from heddle_sim.functional.unit_operations import multiply
 from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply
 from heddle_sim.isa import assemble
-from heddle_sim.operations import multiply
 
 CFG = load_config("tiny")
 

@@ -6,7 +6,7 @@ from heddle import load_config
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, DeviceError
-from heddle_sim.device.simulation import MemorySettings
+from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_verif.programs import broken_program, fill_program, random_program, state_program
 
 MEMORY_BYTES = 1 << 17

@@ -4,8 +4,8 @@ import time
 
 import pytest
 from heddle.lib.stream import Buffer
-from heddle_sim.harness import BenchFailure, run_bench
-from heddle_sim.toolchain import Tool, ToolError, find, report, require, simulator_version
+from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
+from heddle_sim.toolchain.programs import Tool, ToolError, find, report, require, simulator_version
 
 BENCH = "heddle_verif.bench.selftest"
 

@@ -4,7 +4,7 @@ import pytest
 from heddle import load_config
 from heddle.l2.reduction_unit import Reducer
 from heddle.l2.unit import Level2
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
 @pytest.mark.parametrize("floats", [False, pytest.param(True, marks=pytest.mark.verilator_nightly)])

@@ -9,7 +9,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.lib.adder_tree import ReductionTree
 from heddle.matrix.unit import MatrixUnit
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)

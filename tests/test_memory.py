@@ -6,7 +6,7 @@ from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
 @pytest.mark.parametrize("readers, writers, shared_writes, far", [(3, 2, 8, False), (1, 1, 8, False), (3, 2, 1, False), (3, 2, 1, True)])

@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import signed
 from amaranth.lib import data, enum
 from heddle.config import load_config
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.models import Wires
 from heddle_verif.payload import pack, unpack
 from heddle_verif.scoreboard import Scoreboard

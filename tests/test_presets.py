@@ -5,7 +5,7 @@ import pytest
 from heddle import load_config
 from heddle.config import preset_names
 from heddle_sim import Device
-from heddle_sim.device.simulation import MemorySettings
+from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.golden.convolution import convolution
 
 from .test_fuzz import fuzz

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from heddle_sim.reference import host_page
-from heddle_sim.tensor_reference import errors_page
+from heddle_sim.docgen.host_interface import host_page
+from heddle_sim.docgen.tensor_rules import errors_page
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

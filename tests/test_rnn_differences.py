@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim import Device
-from heddle_sim.harness import run_bench
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.quantise import quantise_layer
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.engine_system import EngineSystem, with_lanes
 from heddle_verif.rnn_networks import KINDS, random_layer
 

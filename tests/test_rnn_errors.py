@@ -7,7 +7,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.device.errors import DeviceError
-from heddle_sim.features import lacking
+from heddle_sim.isa.features import lacking
 from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.onnx import onnx_operands

@@ -5,7 +5,7 @@ import pytest
 from heddle import load_config
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
-from heddle_sim.golden.rnn import EngineState, engine_run
+from heddle_sim.golden.recurrent_engine import EngineState, engine_run
 from heddle_sim.kernels.recurrent import factor_table, plan_factors
 from heddle_sim.rnn.image import build_image, weight_words
 from heddle_sim.rnn.network import Network, Sequence

@@ -6,8 +6,8 @@ from heddle import load_config
 from heddle.rnn.activation import interval_table
 from heddle.rnn.layouts import Cell, Function, Pre, operation_layout
 from heddle.rnn.tail import Tail
-from heddle_sim.golden.rnn_tail import activation, dequantise, tail
-from heddle_sim.harness import run_bench
+from heddle_sim.golden.recurrent_tail import activation, dequantise, tail
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 ALL = np.arange(-1 << 17, 1 << 17)
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle_sim.harness import run_bench
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.model_plan import best_pairs, pair_cycles
@@ -12,6 +11,7 @@ from heddle_sim.rnn.shapes import shaped_step
 from heddle_sim.rnn.skipping import zero_columns
 from heddle_sim.rnn.task import Task
 from heddle_sim.rnn.timing import task_cycles
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.engine_system import EngineSystem
 
 CFG = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024, threads=16, thread_slots=16, dot=4)

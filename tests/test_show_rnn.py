@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 from heddle import load_config
 from heddle_sim.cli import main
+from heddle_sim.draw.timeline_text import draw
 from heddle_sim.rnn.network import Network
 from heddle_sim.rnn.reference import FloatLayer
 from heddle_sim.rnn.timeline import model_timeline
 from heddle_sim.rnn.timing import task_cycles
-from heddle_sim.timeline_drawing import draw
 from numpy import ones, zeros
 
 SHOW = ["show", "rnn", "--config", "recurrent64"]

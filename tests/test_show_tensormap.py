@@ -6,11 +6,11 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 from heddle_sim.cli import main
+from heddle_sim.draw.box_text import draw
 from heddle_sim.golden.bank_access import gather_cycles
 from heddle_sim.golden.tensor_copy import load_tensor
-from heddle_sim.tensor_drawing import draw
-from heddle_sim.tensor_image import access, tensor_image
-from heddle_sim.tensor_map import TensorMap
+from heddle_sim.tensor.box_image import access, tensor_image
+from heddle_sim.tensor.tensor_map import TensorMap
 
 SHOW = ["show", "tensormap"]
 TILE_32_ROWS = [*SHOW, "--shape", "32", "128", "--box", "32", "128"]

@@ -3,7 +3,7 @@
 import pytest
 from heddle import load_config
 from heddle.top import Top
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.simspeed import measure
 
 TINY = load_config("tiny")

@@ -6,9 +6,9 @@ from heddle import load_config
 from heddle.emit import emit_verilog
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW
-from heddle_sim.build_cache import BuildError
-from heddle_sim.device.build import device_library
-from heddle_sim.device.simulation import MemorySettings, RtlSimulation, SimulationError
+from heddle_sim.backends.verilator_build import device_library
+from heddle_sim.backends.verilator_device import MemorySettings, RtlSimulation, SimulationError
+from heddle_sim.toolchain.build_cache import BuildError
 from heddle_verif.copy_top import BEATS, TAGS, CopyTop
 
 MEMORY = 1 << 20

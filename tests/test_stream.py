@@ -4,7 +4,7 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib import data, stream
 from heddle.lib.stream import Queue, link
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.stream import make_unit
 
 

@@ -6,7 +6,7 @@ import pytest
 from heddle import load_config
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.tensor_map import TensorMapError
+from heddle_sim.tensor.tensor_map import TensorMapError
 
 CFG = load_config("tiny")
 TYPES = [np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.uint64, np.int64, np.float16, np.float32, np.float64,

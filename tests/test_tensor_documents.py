@@ -16,7 +16,7 @@ from heddle_sim.golden.tensor_checks import TensorRequest, descriptor_violations
 from heddle_sim.golden.tensor_copy import load_array, load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses, traverse
-from heddle_sim.tensor_map import TensorMap, TensorMapError
+from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
 from heddle_verif.tensors import random_fields
 
 TABLES = {

@@ -11,7 +11,7 @@ from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.golden.tensor_copy import converted, load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses, traverse
-from heddle_sim.tensor_map import TensorMap, TensorMapError
+from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
 
 SWIZZLE_VECTORS = [
     (Swizzle.B32, 0x080, 0x090), (Swizzle.B32, 0x100, 0x100),

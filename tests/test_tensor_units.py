@@ -10,7 +10,7 @@ from heddle.tmau.request_generator import TensorGenerator
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
 from heddle.tmau.unit import CopyUnit
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.copy_system import CopySystem
 from heddle_verif.multicast_loop import LoopedLoad
 

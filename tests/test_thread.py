@@ -10,7 +10,7 @@ from heddle.thread.alu import Alu
 from heddle.thread.shared_lsu import Gather
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 MIDDLE = Config(name="middle", threads=16, dot=8, thread_slots=16, axi_data_bits=128, shared_memory_kib=8, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4)

@@ -11,11 +11,11 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device
 from heddle_sim.cli.main import main
 from heddle_sim.device.errors import DeviceError
-from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.functional.simulator import FunctionalSimulator
+from heddle_sim.functional.unit_operations import multiply
 from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply
 from heddle_sim.kernels.merges import Merge
-from heddle_sim.operations import multiply
 
 TINY = load_config("tiny")
 

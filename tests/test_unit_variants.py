@@ -1,7 +1,7 @@
 """Each unit in every variant that a preset builds has a bench: derived from ``configs/``, by what elaboration reads of a configuration."""
 
 import pytest
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif import unit_variants
 from heddle_verif.traced import kind, read_while_elaborated, structure
 from heddle_verif.unit_variants import PRESETS, SCALED, UNITS, missing_variants

@@ -11,7 +11,7 @@ from heddle.thread.alu import Alu
 from heddle.thread.unit import ThreadUnit
 from heddle.tmau.unit import CopyUnit
 from heddle.top import Top
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.stream import make_unit
 
 TINY = load_config("tiny")

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim import Device
+from heddle_sim.backends.verilator_device import MemorySettings, RtlSimulation
 from heddle_sim.cli import main
-from heddle_sim.device.simulation import MemorySettings, RtlSimulation
-from heddle_sim.requantise import Requantise
+from heddle_sim.golden.requantise import Requantise
 from heddle_sim.rnn.network import Network, Sequence
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]

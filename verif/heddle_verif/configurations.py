@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 from heddle.config import Config, ConfigError
-from heddle_sim.features import BOOLEANS
+from heddle_sim.isa.features import BOOLEANS
 
 __all__ = ["pairs_of", "possible_pairs", "random_configurations"]
 

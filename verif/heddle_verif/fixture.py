@@ -7,7 +7,7 @@ import numpy as np
 from amaranth.hdl import UnusedElaboratable
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle_sim.bench_process import bench_config, bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from .checks import check_streams, input_ports
 from .pause import pattern

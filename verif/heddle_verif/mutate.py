@@ -28,8 +28,8 @@ from heddle.front_end.unit import FrontEnd
 from heddle.lib.adder_tree import ReductionTree
 from heddle.thread.shared_lsu import Gather
 from heddle.thread.unit import ThreadUnit
-from heddle_sim.build_cache import build_directory, content_key
-from heddle_sim.harness import BenchFailure, run_bench
+from heddle_sim.toolchain.build_cache import build_directory, content_key
+from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
 from .bench import replay_queue
 from .mutants import SELECT, differs, make_mutants

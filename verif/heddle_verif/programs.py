@@ -5,7 +5,7 @@ import random
 from heddle.constants import BANK_BYTES, SEGMENTS
 from heddle.isa.encoding import INSTRUCTION_BITS
 from heddle_sim.isa.assembler import assemble
-from heddle_sim.program import Program
+from heddle_sim.isa.program import Program
 
 from .executable import ExecutableGenerator
 from .generator import ProgramGenerator

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from heddle import load_config
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 from .engine_system import EngineSystem, with_lanes
 

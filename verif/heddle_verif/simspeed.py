@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from heddle.top import Top
 from heddle_sim import Device
-from heddle_sim.harness import run_bench
+from heddle_sim.toolchain.cocotb_runner import run_bench
 
 __all__ = ["measure"]
 

@@ -20,7 +20,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from ..rnn.plan_svg import plan_svg
+from ..draw.plan_svg import plan_svg
 from .bench_check import add_check, run_check
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
 from .bench_copy import block_rows, copy_rows, print_copy

@@ -3,7 +3,6 @@ the weights, and projected to multipliers that no configuration has [S3.8]."""
 
 from heddle.constants import BANK_BYTES
 
-from ..peers import BEST_UTILIZATION, DEEPBENCH_PEERS
 from ..rnn.model import EngineModel
 from ..rnn.model_plan import accepted_designs, pace, tail_widths
 from ..rnn.plan import LATENCY, evaluate, sweep_cycles
@@ -11,6 +10,7 @@ from ..rnn.shapes import ModelConfig, shaped_step
 from ..rnn.timing import task_cycles
 from .bench_rnn import CELLS, layer_row
 from .common import print_rows
+from .peers import BEST_UTILIZATION, DEEPBENCH_PEERS
 
 __all__ = ["COUNTS", "accepted_row", "best_design", "deepbench_rows", "holds_layers", "keeps_busy", "print_deepbench"]
 

@@ -5,8 +5,8 @@ import sys
 
 from heddle import ConfigError, load_config
 
-from ..device.simulation import MAX_COUNT, MAX_SEED, MemorySettings
-from ..features import presets_with
+from ..backends.verilator_device import MAX_COUNT, MAX_SEED, MemorySettings
+from ..isa.features import presets_with
 from ..progress import BarProgress, Progress
 
 __all__ = [

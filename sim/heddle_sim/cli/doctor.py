@@ -7,8 +7,8 @@ import re
 import subprocess
 import sys
 
-from ..build_cache import build_directory
-from ..toolchain import ToolError, find, verilator_root
+from ..toolchain.build_cache import build_directory
+from ..toolchain.programs import ToolError, find, verilator_root
 from .common import CommandFailed
 
 __all__ = ["add_arguments", "execute", "examine"]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from ..isa import assemble
-from ..program import Program
+from ..isa.program import Program
 from .common import UsageError
 
 __all__ = ["is_words", "read_program", "read_text", "read_words"]

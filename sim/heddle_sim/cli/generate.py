@@ -12,7 +12,7 @@ from pathlib import Path
 from heddle.emit import VARIANTS, component_ports, emit_verilog
 from heddle.units import make_unit
 
-from ..device.build import source_key
+from ..backends.verilator_build import source_key
 from .common import add_config, configuration, progress_for
 
 __all__ = ["add_arguments", "execute", "port_list"]

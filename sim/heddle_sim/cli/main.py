@@ -8,11 +8,11 @@ from heddle import ConfigError
 from heddle.yosys import YosysError
 from heddle_fpga.place_and_route import NextpnrError
 
-from ..build_cache import BuildError
+from ..backends.verilator_device import SimulationError
 from ..device.errors import DeviceError, OutOfMemory
-from ..device.simulation import SimulationError
 from ..isa import AssemblyError
-from ..toolchain import ToolError
+from ..toolchain.build_cache import BuildError
+from ..toolchain.programs import ToolError
 from . import asm, bench, disasm, doctor, generate, run, show, synth
 from .common import CommandFailed, UsageError
 

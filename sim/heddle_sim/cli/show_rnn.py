@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from ..draw.timeline_svg import svg
+from ..draw.timeline_text import draw, heading
 from ..rnn.image import check_fit
 from ..rnn.timeline import model_timeline
-from ..timeline_drawing import draw, heading
-from ..timeline_svg import svg
 from .bench_rnn import CELLS, drawn_network
 from .common import UsageError, add_config, configuration, positive
 

@@ -9,8 +9,8 @@ from heddle.units import make_unit
 from heddle_fpga.sites import load_sites, sites_of
 from heddle_fpga.synthesis import CLOCK_MHZ, SEED, TARGETS, count_parts, synthesise
 
-from ..peers import peers
 from .common import add_config, add_json, configuration, megahertz, print_rows, progress_for, seconds, seed
+from .peers import peers
 
 __all__ = ["add_arguments", "execute"]
 

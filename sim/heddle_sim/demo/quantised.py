@@ -1,14 +1,14 @@
 """Multi-layer perceptrons in integers: quantisation after training, and the golden model.
 
 Weights are ``int8``, activations ``uint8``, accumulators ``int32``. Between layers an accumulator becomes an activation
-by an integer multiplication, a rounding shift and a clamp (``heddle_sim.requantise``); ReLU is the lower end of the clamp.
+by an integer multiplication, a rounding shift and a clamp (``heddle_sim.golden.requantise``); ReLU is the lower end of the clamp.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from ..requantise import MAX_SHIFT, Requantise
+from ..golden.requantise import MAX_SHIFT, Requantise
 
 __all__ = ["QuantisedLayer", "QuantisedNetwork", "quantise"]
 

@@ -8,9 +8,9 @@ from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.tmau.swizzle import swizzles
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array
-from ..features import lacking
+from ..isa.features import lacking
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
-from ..tensor_map import format_of
+from ..tensor.tensor_map import format_of
 
 __all__ = ["BlockAccess", "check_image", "checked_array", "named_reduction", "require_reduction"]
 

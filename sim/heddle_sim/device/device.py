@@ -8,16 +8,16 @@ from heddle.constants import UNIFORM_REGISTERS
 from heddle.isa.error_codes import ErrorCode
 
 from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
-from ..features import lacking, unsupported_message
+from ..backends.backend import GoldenBackend, VerilatorBackend
+from ..backends.verilator_device import MemorySettings
+from ..golden.requantise import Requantise
 from ..isa import assemble
-from ..program import Program
+from ..isa.features import lacking, unsupported_message
+from ..isa.program import Program
 from ..progress import Progress
-from ..requantise import Requantise
-from .backends import GoldenBackend, VerilatorBackend
 from .errors import DeviceError
 from .memory import GlobalMemory
 from .networks import RecurrentAccess
-from .simulation import MemorySettings
 from .stats import Stats
 from .tensors import TensorAccess
 

@@ -7,7 +7,7 @@ from operator import add
 
 import numpy as np
 
-from ..features import lacking
+from ..isa.features import lacking
 from ..kernels.recurrent import factor_table, plan_run
 from ..rnn.image import build_image, check_fit
 from ..rnn.network import SequenceResult

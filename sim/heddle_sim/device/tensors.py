@@ -8,10 +8,10 @@ from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.tensor_descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
 from ..arguments import Arguments
-from ..features import lacking
 from ..golden.tensor_checks import TensorRequest, all_violations
+from ..isa.features import lacking
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
-from ..tensor_map import TensorMap, TensorMapError
+from ..tensor.tensor_map import TensorMap, TensorMapError
 from .blocks import BlockAccess, check_image, checked_array, named_reduction, require_reduction
 
 __all__ = ["TensorAccess"]

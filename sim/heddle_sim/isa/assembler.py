@@ -8,11 +8,11 @@ from heddle.isa.encoding import GUARD_ALWAYS, INSTRUCTION_BITS
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.instructions import INSTRUCTIONS, Unit
 
-from ..program import Program
 from .checking import find_violation
 from .fields import pack
 from .modifiers import ModifierError, parse_modifiers
 from .operands import LabelReference, OperandError, operand_fields, parse_operand
+from .program import Program
 
 __all__ = ["AssemblyError", "assemble", "encode_instruction"]
 

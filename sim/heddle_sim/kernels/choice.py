@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..arguments import check_flag
-from ..program import Program
+from ..isa.program import Program
 from .cost import Choice, candidates, check_order, preferred
 from .fitting import Unfit, first_fitting, fitted
 from .launch import Launch

@@ -14,7 +14,7 @@ the threads meet different banks, and from there to the result, while ``mm`` wor
 
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 
-from ..features import lacking
+from ..isa.features import lacking
 from .fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
 from .launch import Launch
 from .merges import write_scaled

@@ -7,7 +7,7 @@ import numpy as np
 from heddle.constants import BANK_BYTES
 from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS
 
-from ..tensor_map import TensorMap
+from ..tensor.tensor_map import TensorMap
 from .tiling import round_up
 
 __all__ = ["ConvolutionShape"]

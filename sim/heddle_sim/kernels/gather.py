@@ -9,7 +9,7 @@ from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
 from heddle.tmau.swizzle import swizzles
 
-from ..features import lacking
+from ..isa.features import lacking
 from .fitting import Unfit, assemble_kernel, fitted
 from .launch import Launch
 from .text import KernelText

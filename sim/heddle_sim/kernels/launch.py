@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ..program import Program
+from ..isa.program import Program
 
 __all__ = ["Launch"]
 

@@ -12,7 +12,7 @@ from heddle.constants import BANK_BYTES
 from .fitting import Region, first_fitting, fitted
 from .launch import Launch
 from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
-from .requantise import RequantiseSteps
+from .requantisation import RequantiseSteps
 from .tiling import Tiling
 from .transfers import A_STAGED, B_COPIED
 

@@ -14,7 +14,7 @@ from heddle.rnn.layouts import (
     task_memory_layout,
 )
 
-from ..golden.rnn import ROW_BYTES
+from ..golden.recurrent_engine import ROW_BYTES
 from .model import round_up
 from .task import EngineImage, SharedMemory, Task
 

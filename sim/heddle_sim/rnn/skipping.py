@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..golden.rnn import EngineState, engine_run
+from ..golden.recurrent_engine import EngineState, engine_run
 
 __all__ = ["LookAhead", "zero_columns"]
 

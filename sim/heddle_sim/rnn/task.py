@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from heddle.rnn.layouts import MAX_STEPS
 
-from ..golden.rnn import ROW_BYTES
+from ..golden.recurrent_engine import ROW_BYTES
 from .model import EngineModel, round_up
 
 __all__ = ["EngineImage", "SharedMemory", "Task", "TaskResult"]

@@ -9,7 +9,7 @@ from cocotb.triggers import RisingEdge
 from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
 from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import TensorFormat
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 CLIENTS = 2
 

@@ -10,7 +10,7 @@ from cocotbext.axi import AxiBus, AxiRam
 from heddle.constants import MAX_BURST_BYTES
 from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_response_layout
 from heddle.memory.axi_master import AxiMaster
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from heddle_verif.fixture import Bench
 from heddle_verif.scoreboard import Scoreboard

@@ -8,7 +8,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BARRIERS, MOST_EXPECTED
 from heddle.interfaces.layouts import barrier_arrival_layout
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 EXPECTED = [0, 1, 512, 0x4000_0000, MOST_EXPECTED, 0x8000_0000, 0xFFFF_FFFF]
 HUGE = 1 << 27      # blocks

@@ -9,7 +9,7 @@ from heddle.interfaces.layouts import PC_BITS, error_layout
 from heddle.isa.counter_table import BREAKDOWN, COUNTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
-from heddle_sim.bench_process import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.axi_host import random_pauses
 from heddle_verif.control_system import REASONS, ControlSystem

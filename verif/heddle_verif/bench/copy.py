@@ -5,8 +5,8 @@ import itertools
 import cocotb
 from cocotb.triggers import RisingEdge
 from heddle.isa.encoding import Reduction, Space, Swizzle
-from heddle_sim.golden.copy import CopyOperation, check_copy
-from heddle_sim.harness import bench_config
+from heddle_sim.golden.block_copy import CopyOperation, check_copy
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from .copy_environment import CopyBench, Stalls
 

@@ -21,9 +21,9 @@ from heddle.interfaces.layouts import (
 )
 from heddle.isa.encoding import Reduction, Space
 from heddle.tmau.unit import CopyUnit
-from heddle_sim.golden.copy import copy_block
+from heddle_sim.golden.block_copy import copy_block
 from heddle_sim.golden.reductions import reduce_elements
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from heddle_verif.checks import check_streams
 

@@ -19,8 +19,8 @@ from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
 from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle.tmau.unit import CopyUnit
-from heddle_sim.golden.copy import CopyOperation, copy_block
-from heddle_sim.harness import bench_config
+from heddle_sim.golden.block_copy import CopyOperation, copy_block
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from heddle_verif.bench.copy_environment import pack_operation
 from heddle_verif.fixture import Bench

@@ -7,8 +7,8 @@ import cocotb
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorFormat
-from heddle_sim.golden.copy import CopyOperation, check_copy
-from heddle_sim.harness import bench_parameters
+from heddle_sim.golden.block_copy import CopyOperation, check_copy
+from heddle_sim.toolchain.cocotb_runner import bench_parameters
 
 from . import copy
 from .copy import LOAD, PROFILES, SIZES, STORE, Workload

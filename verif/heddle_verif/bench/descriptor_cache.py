@@ -6,7 +6,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.isa.tensor_descriptor import descriptor_layout
 from heddle.tmau.descriptor_cache import DescriptorCache
-from heddle_sim.harness import bench_config, bench_parameters
+from heddle_sim.toolchain.cocotb_runner import bench_config, bench_parameters
 
 from ..descriptor_memory import DescriptorMemory
 from ..pause import PATTERNS, none, pattern

@@ -13,9 +13,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from heddle.isa.register_map import DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
-from heddle_sim.bench_process import bench_config, bench_parameters
 from heddle_sim.device.memory import row_pitch
 from heddle_sim.kernels.choice import plan
+from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 PERIOD_NS = 10
 LIMIT_CYCLES = 200_000

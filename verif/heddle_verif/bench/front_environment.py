@@ -17,9 +17,9 @@ from heddle.interfaces.layouts import (
 from heddle.isa.encoding import AluFunction, WaitUnit
 from heddle.isa.tensor_descriptor import TensorMode
 from heddle.tmau.tensor_layouts import tensor_operation_layout
-from heddle_sim.bench_process import bench_config
-from heddle_sim.golden.front import FrontModel
+from heddle_sim.functional.front_end import FrontModel
 from heddle_sim.isa import assemble
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.fixture import Bench
 from heddle_verif.hazards import HazardChecker

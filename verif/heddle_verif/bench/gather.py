@@ -12,7 +12,7 @@ from heddle.interfaces.layouts import SHARED_READ_LATENCY
 from heddle.isa.encoding import ACCESS_BYTES, Access
 from heddle.thread.shared_lsu import placement_layout
 from heddle_sim.golden.bank_access import banks_of, gather_cycles
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from .thread_workload import STORES
 

@@ -11,7 +11,7 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.datapath.cross_lane_tree import group_sum_bits
 from heddle.datapath.layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 INPUTS = ("factor_address", "take", "a_signed", "active", "own", "group_sum", "receive", "accumulate", "clear", "access",
           "factor_access", "read_lane", "write_lane", "capture", "offset_load", "returned", "return_lane")

@@ -12,7 +12,7 @@ from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
 from heddle.l2.unit import Level2
 from heddle_sim.golden.reductions import reduce_elements
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..fixture import Bench
 from ..global_memory import GlobalMemory

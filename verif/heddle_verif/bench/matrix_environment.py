@@ -10,7 +10,7 @@ from cocotb.triggers import RisingEdge, Timer
 from heddle.constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY, error_layout, matrix_operation_layout
 from heddle_sim.golden.matrix import multiply
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from .register_access import FactorWrite, ProductWrite, Read, Return
 

@@ -16,7 +16,7 @@ from heddle.interfaces.layouts import (
     write_request_layout,
     write_response_layout,
 )
-from heddle_sim.bench_process import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.banks import BankMemory, BankRequester
 from heddle_verif.fixture import Bench

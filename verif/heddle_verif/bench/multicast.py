@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import cocotb
 from heddle.tmau.multicast_network import MulticastNetwork
 from heddle.tmau.multicast_port import multicast_beat_layout
-from heddle_sim.bench_process import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.fixture import Bench
 from heddle_verif.pause import PATTERNS

@@ -7,7 +7,7 @@ from amaranth.hdl import signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, Signature
 from cocotb.triggers import RisingEdge
-from heddle_sim.bench_process import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from heddle_verif.fixture import Bench
 from heddle_verif.scoreboard import Scoreboard

@@ -11,7 +11,7 @@ from heddle.isa.tensor_descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorForm
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.l2.reduction_unit import reducer_latency
 from heddle_sim.golden.reductions import reduce_elements
-from heddle_sim.harness import bench_config, bench_parameters
+from heddle_sim.toolchain.cocotb_runner import bench_config, bench_parameters
 
 FRACTION_BITS = {TensorFormat.F16: 10, TensorFormat.BF16: 7, TensorFormat.F32: 23, TensorFormat.F32_FTZ: 23}
 

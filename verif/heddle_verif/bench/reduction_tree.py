@@ -5,7 +5,7 @@ import random
 import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle_sim.harness import bench_parameters
+from heddle_sim.toolchain.cocotb_runner import bench_parameters
 
 CYCLES = 300
 

@@ -4,7 +4,7 @@ import cocotb
 from amaranth.lib import data
 from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.lib.replay_queue import ReplayQueue
-from heddle_sim.bench_process import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from heddle_verif.fixture import Bench
 from heddle_verif.payload import pack, unpack

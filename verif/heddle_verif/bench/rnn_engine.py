@@ -3,11 +3,11 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle_sim.bench_process import bench_config, bench_parameters
-from heddle_sim.golden.rnn import EngineState, engine_run
+from heddle_sim.golden.recurrent_engine import EngineState, engine_run
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.task import Task
+from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from ..banks import BankMemory
 from ..engine_system import EngineSystem, with_lanes

@@ -8,8 +8,8 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.rnn.layouts import Cell, Function, Pre, operation_layout, tail_job_layout, tail_output_layout
 from heddle.rnn.tail import ISSUE_LATENCY, SETTLED, TAIL_LATENCY, Tail
-from heddle_sim.bench_process import bench_config
-from heddle_sim.golden.rnn_tail import sum_position, tail
+from heddle_sim.golden.recurrent_tail import sum_position, tail
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.fixture import Bench
 from heddle_verif.pause import always, bursty

@@ -8,7 +8,7 @@ from heddle.isa.tensor_descriptor import Interleave
 from heddle.tmau.box_walk import place_bits, row_layout
 from heddle.tmau.row_bursts import LINE_BLOCKS, piece_layout, row_shape_layout
 from heddle_sim.golden.tensor_traversal import traverse
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource

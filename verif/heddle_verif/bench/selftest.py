@@ -3,7 +3,7 @@
 import cocotb
 from cocotb.triggers import RisingEdge
 from heddle.lib.stream import Buffer
-from heddle_sim.bench_process import bench_config, bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from heddle_verif.fixture import Bench
 

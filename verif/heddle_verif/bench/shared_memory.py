@@ -8,7 +8,7 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS
 from heddle.interfaces.layouts import SHARED_READ_LATENCY
 from heddle.memory.shared_memory import FIRST_READERS
-from heddle_sim.harness import bench_config, bench_parameters
+from heddle_sim.toolchain.cocotb_runner import bench_config, bench_parameters
 
 WORD_BITS = 8 * BANK_BYTES
 

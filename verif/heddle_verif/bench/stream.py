@@ -5,7 +5,7 @@ from amaranth.hdl import signed
 from amaranth.lib import data
 from cocotb.triggers import RisingEdge
 from heddle.lib.stream import Buffer, Queue
-from heddle_sim.bench_process import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from heddle_verif.fixture import Bench
 from heddle_verif.pause import PATTERNS, always, none

@@ -11,7 +11,7 @@ from heddle.tmau.row_bursts import piece_layout
 from heddle.tmau.tensor_layouts import tensor_failure_layout, tensor_operation_layout
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..descriptor_memory import DescriptorMemory
 from ..pause import PATTERNS, none, pattern

@@ -9,8 +9,8 @@ from heddle.interfaces.layouts import barrier_arrival_layout, read_data_layout, 
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import NAN_BITS, TensorFormat
 from heddle.tmau.burst_generator import Filler, burst_layout, unit_bytes, units_per_beat
-from heddle_sim.golden.copy import swizzled
-from heddle_sim.harness import bench_config
+from heddle_sim.golden.block_copy import swizzled
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource

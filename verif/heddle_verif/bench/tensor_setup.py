@@ -12,7 +12,7 @@ from heddle.isa.tensor_rules import RULES
 from heddle.tmau.tensor_layouts import box_layout, tensor_failure_layout, tensor_request_layout
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..pause import PATTERNS, none, pattern
 from ..stream import StreamSink, StreamSource

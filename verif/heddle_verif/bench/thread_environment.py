@@ -19,7 +19,7 @@ from heddle.interfaces.layouts import (
     write_response_layout,
 )
 from heddle_sim.golden.thread import ThreadState, execute
-from heddle_sim.harness import bench_config
+from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from .thread_memory import GlobalMemorySide
 

@@ -8,7 +8,7 @@ import cocotb
 from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.constants import TOKEN_GRANULES
 from heddle.front_end.scoreboard import Tokens, token_layout
-from heddle_sim.bench_process import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.fixture import Bench
 from heddle_verif.payload import pack

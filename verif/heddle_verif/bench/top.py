@@ -9,12 +9,12 @@ from heddle.control.run_control import STUCK_CYCLES
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import DEVICE_ID
-from heddle_sim.bench_process import bench_config
 from heddle_sim.device.memory import row_pitch
-from heddle_sim.functional import FunctionalSimulator
+from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import pack
 from heddle_sim.kernels.choice import plan
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.axi_host import AxiHost
 from heddle_verif.programs import fill_program, random_program

@@ -6,10 +6,10 @@ import numpy as np
 from heddle.constants import BANK_BYTES, BANKS
 from heddle.isa.tensor_descriptor import TensorMode
 
-from .arguments import Arguments
-from .golden.bank_access import banks_of, gather_cycles
-from .golden.tensor_checks import TensorRequest, request_violations
-from .golden.tensor_traversal import Traversal, swizzled_addresses, traverse
+from ..arguments import Arguments
+from ..golden.bank_access import banks_of, gather_cycles
+from ..golden.tensor_checks import TensorRequest, request_violations
+from ..golden.tensor_traversal import Traversal, swizzled_addresses, traverse
 from .tensor_map import TensorMap, TensorMapError
 
 __all__ = ["ACCESSES", "Access", "TensorImage", "access", "tensor_image"]

@@ -3,7 +3,7 @@
 import numpy as np
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 
-from .golden.rnn import EngineFault, EngineState, engine_run
+from ..golden.recurrent_engine import EngineFault, EngineState, engine_run
 from .run_result import ProgramStop
 
 __all__ = ["COUNTS", "RecurrentInstruction"]

@@ -7,9 +7,9 @@ import numpy as np
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
 
-from .arguments import Arguments
-from .golden.tensor_checks import descriptor_violations
-from .golden.tensor_fields import TensorFields
+from ..arguments import Arguments
+from ..golden.tensor_checks import descriptor_violations
+from ..golden.tensor_fields import TensorFields
 
 __all__ = ["FORMAT_NAMES", "TensorMap", "TensorMapError", "format_of"]
 

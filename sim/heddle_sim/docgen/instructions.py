@@ -1,4 +1,4 @@
-"""The page ``docs/isa.md``, generated: ``python -m heddle_sim.isa.documentation > docs/isa.md``."""
+"""The page ``docs/isa.md``, generated: ``python -m heddle_sim.docgen.instructions > docs/isa.md``."""
 
 from heddle.constants import FIRST_FACTOR_REGISTER, MOST_EXPECTED
 from heddle.isa import encoding as layout
@@ -7,8 +7,8 @@ from heddle.isa.error_messages import ERROR_MESSAGES
 from heddle.isa.instructions import INSTRUCTIONS, Unit
 from heddle.isa.issue_rules import CHECKS, RULES
 
-from .fields import FIELDS
-from .modifiers import MODIFIERS, Flags
+from ..isa.fields import FIELDS
+from ..isa.modifiers import MODIFIERS, Flags
 
 __all__ = ["isa_page", "operand_text"]
 
@@ -217,7 +217,7 @@ registers, the segment table and shared memory keep the values of the run before
 def isa_page():
     """The page as one string, ending with a newline."""
     parts = ["# Instruction set", "",
-             "<!-- Generated: python -m heddle_sim.isa.documentation > docs/isa.md -->", "",
+             "<!-- Generated: python -m heddle_sim.docgen.instructions > docs/isa.md -->", "",
              "Generated from `table.py`, `layout.py` and `checks.py` of `hdl/heddle/isa` and the modifiers.",
              ""]
     for section in (_format, _text, _modifiers, _instructions, _checks, _execution, _state):

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from ..functional import FunctionalSimulator
+from .simulator import FunctionalSimulator
 
 __all__ = ["FrontModel"]
 

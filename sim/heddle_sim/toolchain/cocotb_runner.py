@@ -16,10 +16,10 @@ from pathlib import Path
 
 from heddle.emit import emit_verilog
 
-from .bench_process import CONFIG_VARIABLE, bench_config, bench_parameters
 from .build_cache import build_directory, cached_build, content_key
+from .cocotb_process import CONFIG_VARIABLE, bench_config, bench_parameters
 from .processes import run_limited
-from .toolchain import simulator_environment, simulator_version
+from .programs import simulator_environment, simulator_version
 
 __all__ = ["BenchFailure", "SIMULATORS", "bench_config", "bench_parameters", "run_bench"]
 
@@ -158,7 +158,7 @@ def _step(step, simulator, arguments, directory, environment, limit_s):
     job.write_text(json.dumps({"simulator": simulator, "step": step, "arguments": arguments}))
     full = {key: value for key, value in os.environ.items() if key not in ("PYTEST_CURRENT_TEST", "WAVES")} | environment
     with (directory / f"{step}.log").open("w") as log:
-        return run_limited([sys.executable, "-m", "heddle_sim.bench_process", str(job)], limit_s, cwd=directory, env=full,
+        return run_limited([sys.executable, "-m", "heddle_sim.toolchain.cocotb_process", str(job)], limit_s, cwd=directory, env=full,
                            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 

@@ -1,4 +1,4 @@
-"""What the harness tells a bench: the child process of ``heddle_sim.harness`` and the environment that benches read."""
+"""What the harness tells a bench: the child process of ``heddle_sim.toolchain.cocotb_runner`` and the environment that benches read."""
 
 import json
 import os

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .arguments import check_flag, check_mask
+from ..arguments import check_flag, check_mask
 
 __all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "Requantise"]
 

@@ -2,7 +2,7 @@
 
 import math
 
-from .plan import LATENCY, evaluate
+from ..rnn.plan import LATENCY, evaluate
 
 __all__ = ["plan_svg"]
 

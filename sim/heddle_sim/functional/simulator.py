@@ -8,14 +8,14 @@ from heddle.interfaces.layouts import PC_BITS
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.isa.error_codes import ErrorCode
 
+from ..golden.thread import ThreadState, active_threads, execute
+from ..isa.program import Program
+from .copies import BarrierOpen, CopyInstructions
 from .decoded import THREAD_KINDS, Decoder
-from .functional_copies import BarrierOpen, CopyInstructions
-from .functional_recurrent import RecurrentInstruction
-from .golden.thread import ThreadState, active_threads, execute
 from .integers import ALU, COMPARE, signed
-from .operations import multiply
-from .program import Program
+from .recurrent_engine import RecurrentInstruction
 from .run_result import ProgramStop, RunResult
+from .unit_operations import multiply
 
 __all__ = ["FunctionalSimulator"]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import heddle
 from heddle.top import axi_prefixes
 
-from .. import toolchain
-from ..build_cache import BuildError, cached_build, content_key
 from ..progress import Progress
+from ..toolchain import programs as toolchain
+from ..toolchain.build_cache import BuildError, cached_build, content_key
 
 __all__ = ["device_library", "device_verilog", "source_key"]
 

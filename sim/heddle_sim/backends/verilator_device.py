@@ -7,7 +7,7 @@ from heddle.config import Config
 
 from ..arguments import check_integer, check_number
 from ..progress import Progress
-from .build import device_library, device_verilog
+from .verilator_build import device_library, device_verilog
 
 __all__ = ["MemorySettings", "RtlSimulation", "SimulationError"]
 

@@ -2,7 +2,7 @@
 
 from operator import index
 
-from .isa.fields import WORD_BYTES
+from .fields import WORD_BYTES
 
 __all__ = ["Program"]
 
@@ -72,7 +72,7 @@ class Program:
 
     def listing(self):
         """Text with one line per word: program counter, word, canonical text; labels stand on lines of their own."""
-        from .isa.disassembler import disassemble_word  # the disassembler needs this module
+        from .disassembler import disassemble_word  # the disassembler needs this module
         at = {}
         for name, pc in self.labels.items():
             at.setdefault(pc, []).append(name)

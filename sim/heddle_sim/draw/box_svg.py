@@ -4,7 +4,7 @@ from html import escape
 
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 
-from .tensor_drawing import access_lines, heading, label, panels
+from .box_text import access_lines, heading, label, panels
 
 __all__ = ["svg"]
 

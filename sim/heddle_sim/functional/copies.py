@@ -5,9 +5,9 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorMode
 
 from .integers import signed
-from .operations import copy_block
 from .run_result import ProgramStop
 from .tensor_operations import copy_tensor
+from .unit_operations import copy_block
 
 __all__ = ["BarrierOpen", "CopyInstructions"]
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.error_messages import error_message
 
-from .program import Program
+from ..isa.program import Program
 
 __all__ = ["ProgramStop", "RunResult"]
 

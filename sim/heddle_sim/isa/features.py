@@ -7,8 +7,8 @@ from heddle.config import Config, load_config, preset_names
 from heddle.isa.encoding import Opcode
 from heddle.isa.error_codes import ErrorCode
 
-from .isa.checking import find_violation
-from .isa.fields import FIELDS, opcode_of
+from .checking import find_violation
+from .fields import FIELDS, opcode_of
 
 __all__ = ["BOOLEANS", "lacking", "presets_with", "unsupported_message"]
 

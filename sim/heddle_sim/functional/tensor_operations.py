@@ -3,10 +3,10 @@
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
 
-from .golden.tensor_checks import TensorRequest, first_violation, understood, unsupported_value
-from .golden.tensor_copy import load_tensor, store_tensor
-from .golden.tensor_fields import TensorFields
-from .golden.tensor_traversal import traverse
+from ..golden.tensor_checks import TensorRequest, first_violation, understood, unsupported_value
+from ..golden.tensor_copy import load_tensor, store_tensor
+from ..golden.tensor_fields import TensorFields
+from ..golden.tensor_traversal import traverse
 
 __all__ = ["copy_tensor"]
 

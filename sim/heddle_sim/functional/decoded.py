@@ -20,8 +20,8 @@ from heddle.isa.encoding import (
 )
 from heddle.isa.tensor_descriptor import TensorMode
 
-from .isa.checking import find_violation
-from .isa.fields import FIELDS, opcode_of
+from ..isa.checking import find_violation
+from ..isa.fields import FIELDS, opcode_of
 
 __all__ = ["THREAD_KINDS", "Decoder"]
 

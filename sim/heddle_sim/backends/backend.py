@@ -9,9 +9,9 @@ from heddle.isa.encoding import Opcode
 from heddle.isa.error_codes import STOPPING_ERRORS, ErrorCode
 from heddle.isa.register_map import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
 
-from ..functional import FunctionalSimulator
-from ..functional_recurrent import COUNTS as RECURRENT_COUNTS
-from .simulation import RtlSimulation, SimulationError
+from ..functional.recurrent_engine import COUNTS as RECURRENT_COUNTS
+from ..functional.simulator import FunctionalSimulator
+from .verilator_device import RtlSimulation, SimulationError
 
 __all__ = ["Outcome", "VerilatorBackend", "GoldenBackend"]
 

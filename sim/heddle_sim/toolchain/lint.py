@@ -8,7 +8,7 @@ from pathlib import Path
 import heddle
 from heddle.emit import emit_verilog
 
-from .toolchain import verilator_root
+from .programs import verilator_root
 
 __all__ = ["WAIVERS", "lint", "lint_verilog"]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..requantise import MAX_MULTIPLIER
+from ..golden.requantise import MAX_MULTIPLIER
 
 __all__ = ["RequantiseSteps"]
 

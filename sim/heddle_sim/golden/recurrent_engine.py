@@ -20,7 +20,7 @@ from heddle.rnn.layouts import (
     task_memory_layout,
 )
 
-from .rnn_tail import sum_position, tail
+from .recurrent_tail import sum_position, tail
 
 __all__ = ["EngineFault", "EngineState", "Image", "ROW_BYTES", "engine_run", "field_values", "read_image"]
 

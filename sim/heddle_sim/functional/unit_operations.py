@@ -6,10 +6,10 @@ from heddle.interfaces.layouts import CopyKind
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 
-from .golden.copy import check_copy, swizzled
-from .golden.copy import copy_block as golden_copy
-from .golden.matrix import group_lanes
-from .golden.matrix import multiply as golden_multiply
+from ..golden.block_copy import check_copy, swizzled
+from ..golden.block_copy import copy_block as golden_copy
+from ..golden.matrix import group_lanes
+from ..golden.matrix import multiply as golden_multiply
 
 __all__ = ["copy_block", "multiply"]
 

@@ -1,0 +1,1 @@
+"""Pages that are generated from the tables of the hardware."""

@@ -1,0 +1,1 @@
+"""Drawings as text and as SVG."""

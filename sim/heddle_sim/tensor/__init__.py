@@ -1,0 +1,1 @@
+"""Tensor descriptors for users, and where boxes lie in shared memory."""
