@@ -12,7 +12,7 @@ test: $(READY); @.venv/bin/python -m pytest -n 2 -m "not nightly" --durations=40
 nightly: $(READY); @.venv/bin/python -m pytest -n 2 -m "not soak" --durations=100 --durations-min=20 tests
 soak: $(READY); @.venv/bin/python -m heddle_verif.soak --hours $(HOURS) --seed $(SEED)
 formal: $(READY); @scripts/formal.sh
-mutate: $(READY); @.venv/bin/python -m heddle_verif.mutate
+mutate: $(READY); @.venv/bin/python -m heddle_verif.mutation.mutate
 check: $(READY); @.venv/bin/heddle bench check
 demo: $(READY); @.venv/bin/python examples/digits.py
 docs: $(READY); @scripts/docs.sh

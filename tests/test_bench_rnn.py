@@ -6,7 +6,7 @@ import pytest
 from heddle import Config, ConfigError
 from heddle_sim.cli import bench_rnn_deepbench, main
 from heddle_sim.cli.peers import DEEPBENCH_PEERS
-from heddle_verif.rnn_skipping import GAIN, most_cycles
+from heddle_verif.stimulus.skipping_networks import GAIN, most_cycles
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden"]
 

@@ -3,7 +3,7 @@
 import pytest
 from heddle import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.control_system import ControlSystem
+from heddle_verif.duts.control_system import ControlSystem
 
 
 @pytest.mark.smoke

@@ -137,7 +137,7 @@ def test_constant_members_are_no_ports():
 
 @pytest.mark.smoke
 def test_instances_work(simulator, seed):
-    run_bench(Lanes(), bench="heddle_verif.bench.once", simulator=simulator, seed=seed, parameters={"lanes": LANES})
+    run_bench(Lanes(), bench="heddle_verif.bench.shared_module", simulator=simulator, seed=seed, parameters={"lanes": LANES})
 
 
 def test_simulator_of_amaranth_sees_the_same():

@@ -12,13 +12,13 @@ CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(in
 @pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.verilator_nightly)])
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
-    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
 
 
 @pytest.mark.verilator_nightly
 def test_barriers_in_turn(simulator, seed):
     cfg = CONFIGS["small"]
-    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_barriers", cfg=cfg, simulator=simulator, seed=seed)
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_barriers", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 1
 
 
@@ -26,28 +26,28 @@ def test_barriers_in_turn(simulator, seed):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_program_end(name, simulator, seed):
     cfg = CONFIGS[name]
-    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_program", cfg=cfg, simulator=simulator, seed=seed)
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_program", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 1
 
 
 @pytest.mark.verilator_nightly
 def test_recurrent(simulator, seed):
     cfg = CONFIGS["tiny"]
-    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_recurrent", cfg=cfg, simulator=simulator, seed=seed)
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_recurrent", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 5
 
 
 @pytest.mark.verilator_nightly
 def test_tensors(simulator, seed):
     cfg = CONFIGS["tiny"]
-    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_tensors", cfg=cfg, simulator=simulator, seed=seed)
+    summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_tensors", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 2
 
 
 @pytest.mark.parametrize("far", [False, pytest.param(True, marks=pytest.mark.nightly)])
 def test_multicast(far, seed):
     cfg = CONFIGS["tiny"].without_level2(multicast=True, cores=3, far_registers=far, issue_ahead=not far)
-    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator="icarus", seed=seed, timeout_s=400,
               test_filter=r"random_programs/pause=1/finish=0.5|violations|barriers|masks")
 
 
@@ -55,4 +55,4 @@ def test_multicast(far, seed):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens(name, simulator, seed):
     cfg = CONFIGS[name]
-    run_bench(Tokens(cfg), bench="heddle_verif.bench.tokens", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(Tokens(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed)

@@ -7,7 +7,7 @@ from heddle.constants import UNIFORM_REGISTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, DeviceError
 from heddle_sim.backends.verilator_device import MemorySettings
-from heddle_verif.programs import broken_program, fill_program, random_program, state_program
+from heddle_verif.stimulus.program_texts import broken_program, fill_program, random_program, state_program
 
 MEMORY_BYTES = 1 << 17
 PROGRAMS_OF_A_DEVICE = 10       # programs one after the other: what registers and shared memory keep is compared too

@@ -55,7 +55,7 @@ def test_files_are_short_and_say_what_is_public(path):
 
 
 def test_the_check_finds_a_wrong_import():
-    assert set(imported(ast.parse("def f():\n    from heddle_verif.stream import Source\n"))) == {"heddle_verif"}
+    assert set(imported(ast.parse("def f():\n    from heddle_verif.agents.stream import Source\n"))) == {"heddle_verif"}
     assert set(imported(ast.parse("import heddle_sim.device as d, os"))) == {"heddle_sim", "os"}
     assert not set(imported(ast.parse("from .device import Device")))
     assert len(FILES) > 20

@@ -12,7 +12,7 @@ from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.kernels.tensor_copy import block_copy, block_move
 from heddle_sim.tensor.tensor_map import TensorMap
-from heddle_verif.tensors import legal_cases
+from heddle_verif.stimulus.tensor_requests import legal_cases
 
 from .test_fuzz import fuzz, settings
 from .test_tensor_rtl import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare, pair

@@ -39,13 +39,13 @@ def test_matrix_unit(config, simulator, seed):
 @pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
 def test_lane(config, simulator, seed):
     cfg = CONFIGS[config]
-    summary = run_bench(Lane(cfg), bench="heddle_verif.bench.lane", cfg=cfg, simulator=simulator, seed=seed)
+    summary = run_bench(Lane(cfg), bench="heddle_verif.bench.pe", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 2
 
 
 @pytest.mark.parametrize(("width", "depth"), [(18, 3), (1, 1), (8, 4)])
 def test_reduction_tree(width, depth, simulator, seed):
-    run_bench(ReductionTree(width, depth), bench="heddle_verif.bench.reduction_tree", simulator=simulator, seed=seed,
+    run_bench(ReductionTree(width, depth), bench="heddle_verif.bench.adder_tree", simulator=simulator, seed=seed,
               parameters={"width": width, "depth": depth})
 
 

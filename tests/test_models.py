@@ -5,9 +5,9 @@ from amaranth.hdl import signed
 from amaranth.lib import data, enum
 from heddle.config import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
+from heddle_verif.agents.payload import pack, unpack
 from heddle_verif.bench.models import Wires
-from heddle_verif.payload import pack, unpack
-from heddle_verif.scoreboard import Scoreboard
+from heddle_verif.checkers.scoreboard import Scoreboard
 
 
 @pytest.mark.smoke

@@ -4,10 +4,10 @@ import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
 from heddle.lib.adder_tree import ReductionTree
-from heddle_verif import sources
-from heddle_verif.mutants import differs, make_mutants
-from heddle_verif.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
-from heddle_verif.sources import source_texts
+from heddle_verif.mutation import sources
+from heddle_verif.mutation.mutants import differs, make_mutants
+from heddle_verif.mutation.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
+from heddle_verif.mutation.sources import source_texts
 
 
 def test_sample():
@@ -19,7 +19,7 @@ def test_what_has_not_changed_is_not_run_again(monkeypatch, tmp_path):
     monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
     said, runs = [], []
     result = {"run": 3, "killed": 3, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
-    monkeypatch.setattr("heddle_verif.mutate.mutate_unit", lambda name, *arguments, **options: runs.append(name) or result)
+    monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda name, *arguments, **options: runs.append(name) or result)
     for _ in range(2):
         run_units(["reduction_tree"], 3, 1, report=said.append)
     assert runs == ["reduction_tree"] and not said[0].endswith("unchanged") and said[1].endswith("unchanged")
@@ -34,7 +34,7 @@ def test_what_has_not_changed_is_not_run_again(monkeypatch, tmp_path):
 def test_a_run_that_was_cut_short_is_not_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
     result = {"run": 2, "killed": 2, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
-    monkeypatch.setattr("heddle_verif.mutate.mutate_unit", lambda *arguments, **options: result)
+    monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda *arguments, **options: result)
     assert [run_units(["reduction_tree"], 3, 1)["reduction_tree"]["unchanged"] for _ in range(2)] == [False, False]
 
 
@@ -42,11 +42,11 @@ def test_key_of_a_unit(monkeypatch):
     """It hangs on the unit and on what its bench imports, near and far."""
     before = unit_key("reduction_tree", 3, 1)
     assert before == unit_key("reduction_tree", 3, 1) != unit_key("reduction_tree", 4, 1)
-    names = dict(source_texts(["heddle_verif.bench.gather"]))
+    names = dict(source_texts(["heddle_verif.bench.shared_lsu"]))
     assert "numpy" not in names and {
-        "heddle_verif.bench.gather", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.derived"} <= names.keys()
+        "heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.derived"} <= names.keys()
     read = sources._text
-    changed = "heddle_verif.bench.reduction_tree"
+    changed = "heddle_verif.bench.adder_tree"
     monkeypatch.setattr(sources, "_text", lambda name: read(name) + "# changed" if name == changed else read(name))
     assert unit_key("reduction_tree", 3, 1) != before
 

@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 import pytest
-from heddle_verif import kernel_cases
-from heddle_verif.configurations import pairs_of, possible_pairs, random_configurations
-from heddle_verif.kernel_cases import command, refusal_of, run_cases
+from heddle_verif.stimulus import kernel_cases
+from heddle_verif.stimulus.configurations import pairs_of, possible_pairs, random_configurations
+from heddle_verif.stimulus.kernel_cases import command, refusal_of, run_cases
 
 NIGHT = 40              # configurations of a seed on the functional simulator
 ON_HARDWARE = 6

@@ -5,7 +5,7 @@ import pytest
 from heddle import load_config
 from heddle_sim import Device
 from heddle_sim.rnn.network import Network, Sequence
-from heddle_verif.rnn_networks import random_layer, random_sequences
+from heddle_verif.stimulus.recurrent_networks import random_layer, random_sequences
 
 CFG = load_config("tiny").without_level2(name="tiny_engines", cores=4, tensors=False, copy_within=False, mm16=False, transpose=False,
                                          factor_words=512, shared_memory_kib=8)

@@ -7,8 +7,8 @@ from heddle_sim import Device
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.quantise import quantise_layer
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.engine_system import EngineSystem, with_lanes
-from heddle_verif.rnn_networks import KINDS, random_layer
+from heddle_verif.duts.engine_system import EngineSystem, with_lanes
+from heddle_verif.stimulus.recurrent_networks import KINDS, random_layer
 
 TINY = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024)
 # Two layers of 16 units and 8 inputs on 8 multipliers: 336 cycles a step without skipping.

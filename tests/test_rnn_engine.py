@@ -3,7 +3,7 @@
 import pytest
 from heddle import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.engine_system import EngineSystem
+from heddle_verif.duts.engine_system import EngineSystem
 
 CONFIGS = {
     "tiny": dict(),

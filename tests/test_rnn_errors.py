@@ -12,7 +12,7 @@ from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.onnx import onnx_operands
 from heddle_sim.rnn.reference import FloatLayer
-from heddle_verif.rnn_cases import layer_operands
+from heddle_verif.stimulus.recurrent_layers import layer_operands
 
 BASE, TINY = (load_config(name).replace(rnn=True) for name in ("base", "tiny"))
 

@@ -13,7 +13,7 @@ from heddle_sim.rnn.onnx import onnx_operands
 from heddle_sim.rnn.quantise import quantise_layer
 from heddle_sim.rnn.reference import FloatLayer, run_float
 from heddle_sim.rnn.task import Task
-from heddle_verif.rnn_cases import layer_operands
+from heddle_verif.stimulus.recurrent_layers import layer_operands
 
 BASE, TINY, SMALL = (load_config(name).replace(rnn=True) for name in ("base", "tiny", "small"))
 NARROW = load_config("resident64").replace(rnn=True)

@@ -11,7 +11,7 @@ from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.onnx import onnx_operands
 from heddle_sim.rnn.quantise import quantise_layer
 from heddle_sim.rnn.reference import FloatLayer, run_float
-from heddle_verif.rnn_cases import GATES, layer_operands, reference
+from heddle_verif.stimulus.recurrent_layers import GATES, layer_operands, reference
 from onnx import helper
 from onnx.backend.test.case import node as node_cases
 from onnx.backend.test.case.node import gru, lstm, rnn

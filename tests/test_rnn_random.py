@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim import Device
-from heddle_verif.rnn_networks import random_sequences
+from heddle_verif.stimulus.recurrent_networks import random_sequences
 
 CFG = load_config("recurrent64").replace(name="recurrent64_differences", rnn_differences=True)
 TINY = load_config("tiny").replace(factor_words=512, shared_memory_kib=32)

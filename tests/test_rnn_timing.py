@@ -12,7 +12,7 @@ from heddle_sim.rnn.skipping import zero_columns
 from heddle_sim.rnn.task import Task
 from heddle_sim.rnn.timing import task_cycles
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.engine_system import EngineSystem
+from heddle_verif.duts.engine_system import EngineSystem
 
 CFG = load_config("tiny").replace(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024, threads=16, thread_slots=16, dot=4)
 DIFFERENCES = CFG.replace(rnn_differences=True)

@@ -9,7 +9,7 @@ from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFOR
 from heddle_sim.backends.verilator_build import device_library
 from heddle_sim.backends.verilator_device import MemorySettings, RtlSimulation, SimulationError
 from heddle_sim.toolchain.build_cache import BuildError
-from heddle_verif.copy_top import BEATS, TAGS, CopyTop
+from heddle_verif.duts.axi_dut import BEATS, TAGS, CopyTop
 
 MEMORY = 1 << 20
 DESTINATION = MEMORY // 2

@@ -17,7 +17,7 @@ from heddle_sim.golden.tensor_copy import load_array, load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses, traverse
 from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
-from heddle_verif.tensors import random_fields
+from heddle_verif.stimulus.tensor_requests import random_fields
 
 TABLES = {
     Swizzle.B32: ["01234567", "10325476"],

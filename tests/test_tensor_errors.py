@@ -7,7 +7,7 @@ from heddle.isa.tensor_descriptor import TensorMode
 from heddle.isa.tensor_rules import RULES
 from heddle_sim.golden.tensor_checks import Violation, first_violation, request_violations
 from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
-from heddle_verif.tensor_rules import DESCRIPTORS, IM2COL, IN_IM2COL, IN_TILE, INSIDE, REQUESTS, SHARED_BYTES, TILE, bytes_of
+from heddle_verif.stimulus.tensor_rule_cases import DESCRIPTORS, IM2COL, IN_IM2COL, IN_TILE, INSIDE, REQUESTS, SHARED_BYTES, TILE, bytes_of
 
 CODES = {code.name.removeprefix("TENSOR_"): code for code in RULES}
 

@@ -14,7 +14,7 @@ from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.kernels.copy_cases import QUICK
 from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
-from heddle_verif.tensors import broken, legal_cases, random_fields, random_request
+from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 
 from .test_fuzz import differing, settings
 

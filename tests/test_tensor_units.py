@@ -11,8 +11,8 @@ from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif.bench.copy_system import CopySystem
-from heddle_verif.multicast_loop import LoopedLoad
+from heddle_verif.bench.tmau_system import CopySystem
+from heddle_verif.duts.multicast_loop import LoopedLoad
 
 
 def test_box_walk(simulator, seed):
@@ -45,7 +45,7 @@ def test_descriptor_cache_parameters(entries):
 
 def test_tensor_generator(simulator, seed):
     cfg = load_config("tiny")
-    run_bench(TensorGenerator(cfg), bench="heddle_verif.bench.tensor_generator", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(TensorGenerator(cfg), bench="heddle_verif.bench.request_generator", cfg=cfg, simulator=simulator, seed=seed)
 
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.verilator_nightly)])

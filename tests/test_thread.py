@@ -36,7 +36,7 @@ def test_alu(simulator, seed):
 
 @pytest.mark.parametrize("cfg", [*UNITS, pytest.param(NARROW.replace(name="far_pair", far_registers=True), id="far_pair")])
 def test_gather(cfg, simulator, seed):
-    result = run_bench(Gather(cfg), bench="heddle_verif.bench.gather", cfg=cfg, simulator=simulator, seed=seed)
+    result = run_bench(Gather(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 14
 
 

@@ -2,9 +2,9 @@
 
 import pytest
 from heddle_sim.toolchain.cocotb_runner import run_bench
-from heddle_verif import unit_variants
-from heddle_verif.traced import kind, read_while_elaborated, structure
-from heddle_verif.unit_variants import PRESETS, SCALED, UNITS, missing_variants
+from heddle_verif.variants import unit_variants
+from heddle_verif.variants.traced import kind, read_while_elaborated, structure
+from heddle_verif.variants.unit_variants import PRESETS, SCALED, UNITS, missing_variants
 
 QUICK = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.quick]
 ALL = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.configurations]

@@ -9,9 +9,9 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
-from .checks import check_streams, input_ports
-from .pause import pattern
-from .stream import StreamMonitor, StreamSink, StreamSource
+from .agents.pause import pattern
+from .agents.stream import StreamMonitor, StreamSink, StreamSource
+from .checkers.stream_rules import check_streams, input_ports
 
 __all__ = ["Bench"]
 

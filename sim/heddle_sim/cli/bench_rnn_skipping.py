@@ -14,7 +14,7 @@ CHANGE = 0.02               # of a random walk from step to step, of its range
 ZEROS = 0.9                 # of the inputs
 STEPS = 40                  # of the longer run
 # Looked up by name when asked for: it needs the test benches, which build on this package.
-MODULE = "heddle_verif.rnn_skipping"
+MODULE = "heddle_verif.stimulus.skipping_networks"
 
 
 def slow_rows(rng, steps, inputs, change=CHANGE):

@@ -12,8 +12,8 @@ from heddle.interfaces.layouts import read_data_layout, read_request_layout, wri
 from heddle.memory.axi_master import AxiMaster
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
-from heddle_verif.scoreboard import Scoreboard
 
 MEMORY_BYTES = 1 << 16      # the upper half is written, the lower half read
 CHANNELS = {"aw": ["id", "addr", "len", "size", "burst", "lock", "cache", "prot"], "ar": ["id", "addr", "len", "size", "burst"],

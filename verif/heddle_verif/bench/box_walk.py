@@ -7,9 +7,9 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.tmau.box_walk import box_walk_layout, row_layout
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from ..pause import PATTERNS, none, pattern
-from ..stream import StreamSink, StreamSource
-from ..tensors import NEVER, random_fields, random_request, rows_of, walk_of
+from ..agents.pause import PATTERNS, none, pattern
+from ..agents.stream import StreamSink, StreamSource
+from ..stimulus.tensor_requests import NEVER, random_fields, random_request, rows_of, walk_of
 
 
 async def _run(dut, count, source_pause, sink_pause, rng, limit_rows=600):

@@ -11,10 +11,10 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import COUNTER_WINDOW, DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle_sim.toolchain.cocotb_process import bench_config
 
-from heddle_verif.axi_host import random_pauses
-from heddle_verif.control_system import REASONS, ControlSystem
+from heddle_verif.agents.axi_host import random_pauses
+from heddle_verif.agents.payload import pack
+from heddle_verif.duts.control_system import REASONS, ControlSystem
 from heddle_verif.fixture import Bench
-from heddle_verif.payload import pack
 
 RUNNING, DONE, ERROR, STUCK = 1, 2, 4, 8
 ENABLE, PENDING = 1, 2

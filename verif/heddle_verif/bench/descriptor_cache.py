@@ -8,10 +8,10 @@ from heddle.isa.tensor_descriptor import descriptor_layout
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle_sim.toolchain.cocotb_runner import bench_config, bench_parameters
 
-from ..descriptor_memory import DescriptorMemory
-from ..pause import PATTERNS, none, pattern
-from ..payload import pack
-from ..stream import StreamSink, StreamSource
+from ..agents.descriptor_memory import DescriptorMemory
+from ..agents.pause import PATTERNS, none, pattern
+from ..agents.payload import pack
+from ..agents.stream import StreamSink, StreamSource
 
 SIZE = 1 << 13
 

@@ -18,10 +18,10 @@ from heddle.interfaces.layouts import (
 )
 from heddle_sim.toolchain.cocotb_process import bench_config
 
-from heddle_verif.banks import BankMemory, BankRequester
+from heddle_verif.agents.banks import BankMemory, BankRequester
+from heddle_verif.agents.global_memory import GlobalMemory
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
-from heddle_verif.global_memory import GlobalMemory
-from heddle_verif.scoreboard import Scoreboard
 
 TAG_BITS = 3
 ERRORS = range(0x1000, 0x1100)

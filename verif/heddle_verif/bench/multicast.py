@@ -7,9 +7,9 @@ from heddle.tmau.multicast_network import MulticastNetwork
 from heddle.tmau.multicast_port import multicast_beat_layout
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from heddle_verif.agents.pause import PATTERNS
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
-from heddle_verif.pause import PATTERNS
-from heddle_verif.scoreboard import Scoreboard
 
 SOURCE_BITS = 4     # of the data, which name the source
 

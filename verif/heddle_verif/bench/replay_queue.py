@@ -6,8 +6,8 @@ from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.lib.replay_queue import ReplayQueue
 from heddle_sim.toolchain.cocotb_process import bench_parameters
 
+from heddle_verif.agents.payload import pack, unpack
 from heddle_verif.fixture import Bench
-from heddle_verif.payload import pack, unpack
 
 CYCLES = 3000
 SHAPE = data.StructLayout({"low": 7, "high": 9})

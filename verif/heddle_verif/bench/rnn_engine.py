@@ -9,10 +9,10 @@ from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.task import Task
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
-from ..banks import BankMemory
-from ..engine_system import EngineSystem, with_lanes
+from ..agents.banks import BankMemory
+from ..duts.engine_system import EngineSystem, with_lanes
 from ..fixture import Bench
-from ..rnn_networks import KINDS, random_image, random_model, random_task
+from ..stimulus.recurrent_networks import KINDS, random_image, random_model, random_task
 
 LIMIT = 60_000      # cycles of a run
 

@@ -8,8 +8,8 @@ import numpy as np
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.task import Task
 
-from ..rnn_networks import stacked_gru
-from ..rnn_skipping import most_cycles
+from ..stimulus.recurrent_networks import stacked_gru
+from ..stimulus.skipping_networks import most_cycles
 from .rnn_engine import EngineBench
 
 

@@ -11,9 +11,9 @@ from heddle.rnn.tail import ISSUE_LATENCY, SETTLED, TAIL_LATENCY, Tail
 from heddle_sim.golden.recurrent_tail import sum_position, tail
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from heddle_verif.agents.pause import always, bursty
 from heddle_verif.fixture import Bench
-from heddle_verif.pause import always, bursty
-from heddle_verif.rnn_operations import RECIPES, Regions, random_operations, recipe, sums_and_scale
+from heddle_verif.stimulus.tail_operations import RECIPES, Regions, random_operations, recipe, sums_and_scale
 
 MAX_GROUPS = 6
 CONTEXT_REGISTERS = 40      # product registers of a context

@@ -4,7 +4,7 @@ import cocotb
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.timing import run_cycles
 
-from ..rnn_networks import random_model, random_task
+from ..stimulus.recurrent_networks import random_model, random_task
 from .rnn_engine import EngineBench
 from .rnn_stacked import slow_task
 

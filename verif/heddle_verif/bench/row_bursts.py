@@ -10,9 +10,9 @@ from heddle.tmau.row_bursts import LINE_BLOCKS, piece_layout, row_shape_layout
 from heddle_sim.golden.tensor_traversal import traverse
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from ..pause import PATTERNS, none, pattern
-from ..stream import StreamSink, StreamSource
-from ..tensors import box_of, legal_cases, rows_of
+from ..agents.pause import PATTERNS, none, pattern
+from ..agents.stream import StreamSink, StreamSource
+from ..stimulus.tensor_requests import box_of, legal_cases, rows_of
 
 
 def bytes_of(fields, request):

@@ -8,8 +8,8 @@ from heddle.isa.encoding import Space
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
 from heddle_sim.toolchain.cocotb_runner import bench_parameters
 
-from .copy import PROFILES
 from .tensor_environment import TensorBench, TensorWorkload
+from .tmau import PROFILES
 
 PATIENCE = 60_000       # cycles
 

@@ -7,9 +7,9 @@ from cocotb.triggers import RisingEdge
 from heddle.lib.stream import Buffer, Queue
 from heddle_sim.toolchain.cocotb_process import bench_parameters
 
+from heddle_verif.agents.pause import PATTERNS, always, none
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
-from heddle_verif.pause import PATTERNS, always, none
-from heddle_verif.scoreboard import Scoreboard
 
 ITEMS = 400
 SHAPE = data.StructLayout({"signed": signed(5), "array": data.ArrayLayout(3, 3)})

@@ -9,10 +9,10 @@ from heddle_sim.golden.tensor_checks import TensorRequest, first_violation, unde
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.toolchain.cocotb_runner import bench_parameters
 
-from ..tensors import broken, random_fields, random_request
-from . import copy
-from .copy import PROFILES
+from ..stimulus.tensor_requests import broken, random_fields, random_request
+from . import tmau as copy
 from .tensor_environment import DESCRIPTORS, TensorBench, TensorWorkload
+from .tmau import PROFILES
 
 begin = partial(copy.begin, bench=TensorBench, work=TensorWorkload)
 

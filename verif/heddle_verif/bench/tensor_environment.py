@@ -15,9 +15,9 @@ from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
 
-from ..payload import pack
-from ..tensors import random_fields, random_request, request_members
-from .copy_environment import CopyBench
+from ..agents.payload import pack
+from ..stimulus.tensor_requests import random_fields, random_request, request_members
+from .tmau_environment import CopyBench
 
 __all__ = ["DESCRIPTORS", "TensorBench", "TensorWorkload"]
 

@@ -12,8 +12,8 @@ from heddle.tmau.burst_generator import Filler, burst_layout, unit_bytes, units_
 from heddle_sim.golden.block_copy import swizzled
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from ..pause import PATTERNS, none, pattern
-from ..stream import StreamSink, StreamSource
+from ..agents.pause import PATTERNS, none, pattern
+from ..agents.stream import StreamSink, StreamSource
 
 MEMORY = 1 << 14
 LINE_BLOCKS = 8

@@ -14,10 +14,10 @@ from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from ..pause import PATTERNS, none, pattern
-from ..stream import StreamSink, StreamSource
-from ..tensor_rules import DESCRIPTORS, IN_IM2COL, IN_TILE, REQUESTS, TILE, bytes_of
-from ..tensors import box_of, broken, legal_cases, random_fields, random_request, request_members
+from ..agents.pause import PATTERNS, none, pattern
+from ..agents.stream import StreamSink, StreamSource
+from ..stimulus.tensor_requests import box_of, broken, legal_cases, random_fields, random_request, request_members
+from ..stimulus.tensor_rule_cases import DESCRIPTORS, IN_IM2COL, IN_TILE, REQUESTS, TILE, bytes_of
 
 
 def payload_of(descriptor, request, rest):

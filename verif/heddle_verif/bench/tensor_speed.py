@@ -8,8 +8,8 @@ from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_rules import SHARED_ALIGNMENT
 from heddle_sim.kernels.copy_cases import CopyCase
 
-from .copy_environment import Stalls
 from .tensor_environment import TensorBench
+from .tmau_environment import Stalls
 
 LATENCY = 64        # cycles from a request to its first beat, and from the last beat of a store to its answer
 REQUESTS = 12

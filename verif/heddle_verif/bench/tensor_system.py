@@ -6,8 +6,8 @@ from heddle.tmau.tensor_layouts import tensor_operation_layout
 from heddle_sim.golden.tensor_checks import TensorRequest
 from heddle_sim.golden.tensor_fields import TensorFields
 
-from ..tensors import request_members
-from .copy_system import MEMORY_BYTES, SystemBench
+from ..stimulus.tensor_requests import request_members
+from .tmau_system import MEMORY_BYTES, SystemBench
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

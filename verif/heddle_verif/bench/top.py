@@ -16,8 +16,8 @@ from heddle_sim.isa.fields import pack
 from heddle_sim.kernels.choice import plan
 from heddle_sim.toolchain.cocotb_process import bench_config
 
-from heddle_verif.axi_host import AxiHost
-from heddle_verif.programs import fill_program, random_program
+from heddle_verif.agents.axi_host import AxiHost
+from heddle_verif.stimulus.program_texts import fill_program, random_program
 
 MEMORY_BYTES = 1 << 16
 NONE = (ErrorCode.NONE, 0, 0)

@@ -5,15 +5,15 @@ import sys
 from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
-from .copy import BurstGeneratorSpec, RowExpanderSpec
-from .level2 import LineJoinSpec, LookupSpec, PendingWritesSpec
+from .copies import BurstGeneratorSpec, RowExpanderSpec
+from .l2 import LineJoinSpec, LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .rnn import TurnsSpec
 from .run import RunControlSpec
+from .scoreboard import TokensSpec
 from .shared_bank import SharedBankSpec
 from .stream import StreamSpec
-from .tensors import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
-from .tokens import TokensSpec
+from .tensor_copies import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowBurstsSpec, SlotRingSpec
 
 __all__ = ["PROOFS", "main"]
 

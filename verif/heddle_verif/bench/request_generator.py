@@ -13,10 +13,10 @@ from heddle_sim.golden.tensor_checks import TensorRequest, first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from ..descriptor_memory import DescriptorMemory
-from ..pause import PATTERNS, none, pattern
-from ..stream import StreamSink, StreamSource
-from ..tensors import broken, random_fields, random_request, request_members
+from ..agents.descriptor_memory import DescriptorMemory
+from ..agents.pause import PATTERNS, none, pattern
+from ..agents.stream import StreamSink, StreamSource
+from ..stimulus.tensor_requests import broken, random_fields, random_request, request_members
 from .row_bursts import check_pieces
 
 

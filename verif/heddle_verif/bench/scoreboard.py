@@ -10,8 +10,8 @@ from heddle.constants import TOKEN_GRANULES
 from heddle.front_end.scoreboard import Tokens, token_layout
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from heddle_verif.agents.payload import pack
 from heddle_verif.fixture import Bench
-from heddle_verif.payload import pack
 
 GROUPS, GROUP_LIMIT = 4, 31         # of mm
 CYCLES = 12000

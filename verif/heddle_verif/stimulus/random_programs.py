@@ -5,8 +5,8 @@ from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER, PREDIC
 from heddle.isa.encoding import ACCESS_BYTES
 from heddle.isa.encoding import Access as Width
 
-from .generator import LOOP_PREDICATE, STORES, ProgramGenerator
-from .races import Access, Races
+from ..checkers.races import Access, Races
+from .front_end_programs import LOOP_PREDICATE, STORES, ProgramGenerator
 from .store_group_texts import StoreGroupTexts
 
 __all__ = ["ExecutableGenerator"]

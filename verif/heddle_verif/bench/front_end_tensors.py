@@ -3,7 +3,7 @@
 import cocotb
 from heddle_sim.isa import assemble
 
-from .front_environment import FrontBench
+from .front_end_environment import FrontBench
 
 FORMS = [("tile", rank) for rank in range(1, 6)] + [("im2col", rank) for rank in range(3, 6)]
 EACH = 4            # copies of each form

@@ -25,7 +25,7 @@ from heddle_sim.golden.block_copy import copy_block
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from heddle_verif.checks import check_streams
+from heddle_verif.checkers.stream_rules import check_streams
 
 __all__ = ["CopyBench", "Stalls"]
 

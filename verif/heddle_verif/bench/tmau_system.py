@@ -22,7 +22,7 @@ from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.block_copy import CopyOperation, copy_block
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from heddle_verif.bench.copy_environment import pack_operation
+from heddle_verif.bench.tmau_environment import pack_operation
 from heddle_verif.fixture import Bench
 
 MEMORY_BYTES = 1 << 16

@@ -73,7 +73,7 @@ class StreamSource(_Agent):
     rng : numpy.random.Generator or None
         Source of the random payloads; zeros when None.
     pause : Pause
-        See ``heddle_verif.pause``.
+        See ``heddle_verif.agents.pause``.
     clock
         ``dut.clk`` by default.
     """

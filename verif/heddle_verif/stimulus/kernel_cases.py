@@ -1,6 +1,6 @@
 """All kernels of a device with random operands, compared with numpy, for random configurations.
 
-``python -m heddle_verif.kernel_cases SEED NUMBER`` runs the cases of one configuration; ``--help`` lists the options.
+``python -m heddle_verif.stimulus.kernel_cases SEED NUMBER`` runs the cases of one configuration; ``--help`` lists the options.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from heddle_sim.kernels.gather import plan_gather
 from heddle_sim.kernels.merges import MERGES, Merge
 
 from .configurations import random_configurations
-from .rnn_cases import layer_operands, reference
+from .recurrent_layers import layer_operands, reference
 
 __all__ = ["MEMORY_BYTES", "command", "kernel_cases", "refusal_of", "run_cases"]
 
@@ -220,7 +220,7 @@ def refusal_of(error):
 def command(seed, number, small=False, simulator="golden", case=None):
     """The line that runs the cases of a configuration, or one of them, again."""
     options = " --small" * small + f" --simulator {simulator}" * (simulator != "golden") + ("" if case is None else f" --case {case}")
-    return f"python -m heddle_verif.kernel_cases {seed} {number}{options}"
+    return f"python -m heddle_verif.stimulus.kernel_cases {seed} {number}{options}"
 
 
 def _attempt(device, case, seed, number, index):
@@ -273,7 +273,7 @@ def _check_least(cfg, refusal, case, seed, number, index):
 
 def main(arguments=None):
     """Command line."""
-    parser = argparse.ArgumentParser(prog="python -m heddle_verif.kernel_cases", description=run_cases.__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m heddle_verif.stimulus.kernel_cases", description=run_cases.__doc__.split("\n")[0])
     parser.add_argument("seed", type=int)
     parser.add_argument("number", type=int, nargs="?", help="configuration; all 40 without it")
     parser.add_argument("--small", action="store_true", help="configurations that Verilator builds in a minute")

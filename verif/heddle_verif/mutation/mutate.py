@@ -1,6 +1,6 @@
 """Mutation testing: how many broken versions of a unit its bench notices.
 
-``python -m heddle_verif.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it,
+``python -m heddle_verif.mutation.mutate [--count N] [--minutes M] [--jobs J] [unit …]`` builds one simulator per unit with N mutants in it,
 runs the bench on each mutant, up to its first test that fails, and prints a table; survivors are listed with their place in the source
 after it was tried to prove them equivalent. The same goes to ``build/mutation.json``. A unit is skipped if that file
 has a complete result for the same Verilog, bench and choice of mutants; its row says ``unchanged``. Survivors that are understood are
@@ -31,10 +31,10 @@ from heddle.thread.unit import ThreadUnit
 from heddle_sim.toolchain.build_cache import build_directory, content_key
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
-from .bench import replay_queue
+from ..bench import replay_queue
+from ..variants.unit_variants import SCALED
 from .mutants import SELECT, differs, make_mutants
 from .sources import source_texts
-from .unit_variants import SCALED
 
 __all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "run_units", "unit_key", "waivers"]
 
@@ -138,7 +138,7 @@ def unit_key(name, count, seed):
     """Changes when the unit, its benches with all that they import, the choice of mutants or a waiver does."""
     target = UNITS[name]
     benches = sorted({f"heddle_verif.bench.{bench}" for bench, _ in target.tests})
-    return content_key(emit_verilog(target.make(), "unit"), source_texts([*benches, "heddle_verif.mutants"]), target.tests, target.modules,
+    return content_key(emit_verilog(target.make(), "unit"), source_texts([*benches, "heddle_verif.mutation.mutants"]), target.tests, target.modules,
                        target.parameters, target.simulator, count, seed, waivers(name))
 
 
@@ -238,7 +238,7 @@ def row(name, result):
 
 def main(arguments=None):
     """Print the table of the units named (all without a name)."""
-    parser = argparse.ArgumentParser(prog="python -m heddle_verif.mutate", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog="python -m heddle_verif.mutation.mutate", description=__doc__.splitlines()[0])
     parser.add_argument("unit", nargs="*", help=f"one of {', '.join(UNITS)}; all without one")
     parser.add_argument("--count", type=int, default=60, help=f"mutants of a unit ({VARIANT_COUNT} of those that end with _base)")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="time limit of all units; what is left is shared by those to come")

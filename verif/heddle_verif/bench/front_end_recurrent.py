@@ -6,7 +6,7 @@ from heddle.front_end.recurrent_control import recurrent_error_layout
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 
-from .front_environment import FrontBench
+from .front_end_environment import FrontBench
 
 LINES = ("rnn ur{a}", "@up{p} rnn ur{a}", "@!up{p} rnn ur{a}", "mov r3, ur{a}", "mm8.sa.sb r16, ur12:rf300:0, r256",
          "umov ur{a}, {value}", "usetp.lt.u up{p}, ur{a}, ur{b}", "nop")

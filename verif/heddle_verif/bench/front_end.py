@@ -13,10 +13,10 @@ from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
 from heddle_sim.kernels.choice import plan
 
-from heddle_verif.generator import ProgramGenerator
-from heddle_verif.programs import random_program
+from heddle_verif.stimulus.front_end_programs import ProgramGenerator
+from heddle_verif.stimulus.program_texts import random_program
 
-from .front_environment import FrontBench
+from .front_end_environment import FrontBench
 
 OF_TENSORS = {Opcode.COPY_TENSOR, Opcode.PREFETCH_BLOCK, Opcode.PREFETCH_TENSOR, Opcode.INVALIDATE_DESCRIPTOR,
               Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP}

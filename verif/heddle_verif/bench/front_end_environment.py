@@ -21,9 +21,9 @@ from heddle_sim.functional.front_end import FrontModel
 from heddle_sim.isa import assemble
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from heddle_verif.checkers.hazards import HazardChecker
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
-from heddle_verif.hazards import HazardChecker
-from heddle_verif.scoreboard import Scoreboard
 
 UNITS = ("thread", "matrix", "copy")
 COPIES = ("copy", "tensor")         # what the signal ``copy_busy`` stands for

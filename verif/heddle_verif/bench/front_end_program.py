@@ -6,7 +6,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import pack
 
-from .front import prepared
+from .front_end import prepared
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

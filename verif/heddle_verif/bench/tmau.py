@@ -8,7 +8,7 @@ from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
-from .copy_environment import CopyBench, Stalls
+from .tmau_environment import CopyBench, Stalls
 
 PROFILES = {
     "free": Stalls(),

@@ -10,7 +10,7 @@ from amaranth.back import rtlil
 from heddle.emit import emit_rtlil, emit_verilog
 from heddle.yosys import YosysError, run_yosys
 
-from .formal.prove import decide_design
+from ..formal.prove import decide_design
 
 __all__ = ["SELECT", "differs", "make_mutants"]
 

@@ -4,7 +4,7 @@ import cocotb
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 
-from .front import prepared
+from .front_end import prepared
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")

@@ -5,7 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 from cocotb.triggers import RisingEdge
 
-from .stream import StreamHandles
+from ..agents.stream import StreamHandles
 
 __all__ = ["StreamChecker", "check_streams", "input_ports", "streams_of"]
 

@@ -9,8 +9,8 @@ from amaranth.lib.wiring import In, Out, Signature
 from cocotb.triggers import RisingEdge
 from heddle_sim.toolchain.cocotb_process import bench_parameters
 
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
-from heddle_verif.scoreboard import Scoreboard
 
 PAYLOAD = data.StructLayout({"value": 8, "tag": 4})
 

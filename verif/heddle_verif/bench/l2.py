@@ -14,10 +14,10 @@ from heddle.l2.unit import Level2
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
+from ..agents.global_memory import GlobalMemory
+from ..agents.pause import pattern
 from ..fixture import Bench
-from ..global_memory import GlobalMemory
-from ..pause import pattern
-from .reduce import choices
+from .reduction_unit import choices
 
 MEMORY = 1 << 14
 PAGE = 4096

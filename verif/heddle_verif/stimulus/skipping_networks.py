@@ -9,7 +9,7 @@ from pathlib import Path
 from heddle import load_config
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
-from .engine_system import EngineSystem, with_lanes
+from ..duts.engine_system import EngineSystem, with_lanes
 
 __all__ = ["CFG", "GAIN", "LANES", "measure", "most_cycles"]
 

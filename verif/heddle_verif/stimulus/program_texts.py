@@ -7,8 +7,8 @@ from heddle.isa.encoding import INSTRUCTION_BITS
 from heddle_sim.isa.assembler import assemble
 from heddle_sim.isa.program import Program
 
-from .executable import ExecutableGenerator
-from .generator import ProgramGenerator
+from .front_end_programs import ProgramGenerator
+from .random_programs import ExecutableGenerator
 
 __all__ = ["broken_program", "fill_program", "random_program", "state_program"]
 

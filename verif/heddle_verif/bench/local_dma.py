@@ -10,10 +10,10 @@ from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.toolchain.cocotb_runner import bench_parameters
 
-from . import copy
-from .copy import LOAD, PROFILES, SIZES, STORE, Workload
-from .copy_environment import Stalls
-from .reduce import choices
+from . import tmau as copy
+from .reduction_unit import choices
+from .tmau import LOAD, PROFILES, SIZES, STORE, Workload
+from .tmau_environment import Stalls
 
 __all__ = []
 

@@ -22,8 +22,8 @@ from heddle.thread.unit import ThreadUnit
 from heddle.tmau.multicast_network import MulticastNetwork
 from heddle.tmau.unit import CopyUnit
 
-from .control_system import ControlSystem
-from .engine_system import EngineSystem
+from ..duts.control_system import ControlSystem
+from ..duts.engine_system import EngineSystem
 from .traced import kind, read_while_elaborated, structure
 
 __all__ = ["PRESETS", "SCALED", "UNITS", "Unit", "missing_variants", "scaled"]

@@ -1,0 +1,1 @@
+"""Drivers, monitors and memories at the ports of a design."""

@@ -1,0 +1,1 @@
+"""Passive checkers, scoreboards, and rules that programs must keep."""

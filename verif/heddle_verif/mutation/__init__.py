@@ -1,0 +1,1 @@
+"""Mutation testing: broken versions of a unit, and how many of them its bench notices."""

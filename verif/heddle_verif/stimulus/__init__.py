@@ -1,0 +1,1 @@
+"""Random and chosen stimulus: programs, requests, layers, configurations."""
