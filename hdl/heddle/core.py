@@ -14,7 +14,7 @@ from .memory.global_arbiter import GlobalArbiter
 from .memory.shared_memory import SharedMemory
 from .rnn.engine import RecurrentEngine
 from .thread.unit import ThreadUnit
-from .tmau.multicast_port import multicast_beat_layout
+from .tmau.layouts import multicast_beat_layout
 from .tmau.row_expander import RowExpander
 from .tmau.unit import CopyUnit
 

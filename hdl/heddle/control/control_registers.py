@@ -12,8 +12,10 @@ __all__ = ["ControlRegisters"]
 
 
 class ControlRegisters(Component):
-    """Registers of ``heddle.isa.register_map.REGISTERS``; a read answers one cycle after its address, a read of a counter after the end of a
-    run waits (``read_wait``) until the counters have settled.
+    """Registers of ``heddle.isa.register_map.REGISTERS``.
+
+    A read answers one cycle after its address. A read of a counter after the end of a run waits (``read_wait``) until the counters have
+    settled.
 
     Unknown addresses read zero and ignore writes. Program, its address and uniform registers are written only while no program runs. The
     program ends where loading has ended: ``program_end`` is the address of the next instruction to load, at most that behind the memory,

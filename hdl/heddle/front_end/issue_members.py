@@ -5,7 +5,7 @@ from amaranth.lib.wiring import In, Out
 
 from ..constants import STORE_GROUPS
 from ..interfaces.layouts import PC_BITS, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
-from ..tmau.tensor_layouts import tensor_operation_layout
+from ..tmau.layouts import tensor_operation_layout
 from .decode import decoded_layout
 from .recurrent_control import recurrent_error_layout
 from .uniform_state import segment_layout

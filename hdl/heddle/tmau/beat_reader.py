@@ -17,7 +17,7 @@ from ..interfaces.layouts import (
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.stream import Queue
 from .beat_requester import beat_layout
-from .burst_generator import unit_bytes, units_per_beat
+from .layouts import unit_bytes, units_per_beat
 from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatReader"]

@@ -1,66 +1,15 @@
 """Address generator of the copy unit: cuts transfers into bursts."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib import data, enum, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..constants import BANK_BYTES, MAX_BURST_BYTES
-from ..interfaces.layouts import PC_BITS
+from ..constants import BANK_BYTES
 from ..l2.reduction_formats import reduction_members
-from .float_conversion import conversion_members
-from .multicast_port import multicast_members
-from .request_check import transfer_layout
-from .swizzle import swizzle_bits
+from .layouts import BURST_BLOCKS, burst_layout, transfer_layout
 
-__all__ = ["BurstGenerator", "Filler", "burst_layout", "place_burst", "unit_bytes", "units_per_beat"]
-
-BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
-
-
-def unit_bytes(cfg):
-    """Bytes of a unit, the smaller of a beat of the AXI bus and a word of a bank."""
-    return min(cfg.axi_bytes, BANK_BYTES)
-
-
-def units_per_beat(cfg):
-    return cfg.axi_bytes // unit_bytes(cfg)
-
-
-class Filler(enum.Enum, shape=2):
-    """What elements outside a tensor become: zero, or a NaN of their size."""
-
-    ZERO = 0
-    NAN_16 = 1
-    NAN_32 = 2
-    NAN_64 = 3
-
-
-def burst_layout(cfg):
-    """A burst of global memory and where its beats lie in shared memory.
-
-    Unit i of beat j belongs to unit ``pointer + j * units_per_beat + i`` of shared memory (modulo its size), except for the
-    first ``skip_first`` units of the first beat and the last ``skip_last`` units of the last one. With ``swizzle`` a
-    block goes to another bank of its row (``swizzle.py``).
-    """
-    skip_bits = exact_log2(units_per_beat(cfg))
-    return data.StructLayout({
-        "beat_address": cfg.axi_address_bits - exact_log2(cfg.axi_bytes),
-        "beats_minus_one": exact_log2(MAX_BURST_BYTES // cfg.axi_bytes),
-        "pointer": cfg.shared_address_bits - exact_log2(unit_bytes(cfg)),
-        "skip_first": skip_bits,
-        "skip_last": skip_bits,
-        "blocks": range(BURST_BLOCKS + 1),
-        "ends_transfer": 1,
-        "barrier": 4,
-        "has_barrier": 1,
-        "swizzle": swizzle_bits(cfg),
-        "pc": PC_BITS,
-        # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
-        **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler, "of_tensor": 1} if cfg.tensors else {}),
-        **({"prefetch": 1} if cfg.prefetches else {}),      # nothing comes back
-        **conversion_members(cfg), **reduction_members(cfg), **multicast_members(cfg),
-    })
+__all__ = ["BurstGenerator", "place_burst"]
 
 
 def place_burst(m, cfg, burst, global_block, shared_block, blocks):

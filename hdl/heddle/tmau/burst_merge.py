@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from .burst_generator import burst_layout
+from .layouts import burst_layout
 
 __all__ = ["BurstMerge"]
 

@@ -8,9 +8,9 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import Fill
 from ..l2.reduction_formats import reduction_members
-from .burst_generator import Filler, burst_layout, place_burst
+from .burst_generator import place_burst
 from .float_conversion import convert
-from .multicast_port import multicast_members
+from .layouts import Filler, burst_layout, multicast_members
 from .row_bursts import piece_layout
 from .row_geometry import element_shift
 

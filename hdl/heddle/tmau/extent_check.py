@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.error_codes import ErrorCode
 from ..lib.product import BoundedProduct
-from .tensor_layouts import violation_layout
+from .layouts import violation_layout
 
 __all__ = ["LAST_BITS", "STRIDE_BITS", "ExtentCheck"]
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Mux, Signal
 
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import NAN_BITS, TensorFormat
-from .burst_generator import Filler, unit_bytes
+from .layouts import Filler, unit_bytes
 
 __all__ = ["completed", "filler_word"]
 

@@ -3,19 +3,15 @@
 from amaranth.hdl import Cat, Const, Mux, Signal
 
 from ..isa.tensor_descriptor import TensorFormat
+from .layouts import conversion_members
 
-__all__ = ["CONVERTED_FORMATS", "conversion_members", "convert", "converted"]
+__all__ = ["CONVERTED_FORMATS", "convert", "converted"]
 
 _ROUNDED = (TensorFormat.TF32, TensorFormat.TF32_FTZ)
 _FLUSHED = (TensorFormat.F32_FTZ, TensorFormat.TF32_FTZ)
 CONVERTED_FORMATS = frozenset(_ROUNDED + _FLUSHED)
 CUT_BITS = 13           # of the fraction that TF32 does not have
 EXPONENT = slice(23, 31)
-
-
-def conversion_members(cfg):
-    """Of a load: what becomes of its elements."""
-    return {"rounds": 1, "flushes": 1} if cfg.tensors and cfg.tensor_floats else {}
 
 
 def convert(m, cfg, burst, format):

@@ -18,11 +18,11 @@ from ..isa.error_codes import ErrorCode
 from ..lib.replay_queue import ReplayQueue
 from ..lib.stream import Buffer, Queue, link
 from .beat_requester import BEATS_WAITING
-from .burst_generator import burst_layout, unit_bytes, units_per_beat
 from .burst_request import request_burst
-from .multicast_port import MulticastShare, multicast_beat_layout
+from .layouts import burst_layout, located_beat_layout, multicast_beat_layout, unit_bytes, units_per_beat
+from .multicast_port import MulticastShare
 from .out_of_bounds_fill import FillBeats
-from .read_tracker import BeatLocator, located_beat_layout
+from .read_tracker import BeatLocator
 from .swizzle import exchange_of, swizzle
 from .transaction_table import SlotRing
 

@@ -8,9 +8,9 @@ from ..constants import BANKS
 from ..interfaces.layouts import BankReadPort, BankWritePort, GlobalPort, barrier_arrival_layout, error_layout
 from ..lib.stream import Queue, link
 from ..memory.global_arbiter import GlobalArbiter
+from .layouts import move_layout
 from .local_dma_global import GlobalMover
 from .local_dma_shared import SharedMover
-from .request_check import move_layout
 
 __all__ = ["Mover"]
 

@@ -11,8 +11,7 @@ from ..interfaces.layouts import GlobalPort, barrier_arrival_layout, error_layou
 from ..isa.error_codes import ErrorCode
 from ..l2.reduction_formats import reduction_members
 from ..lib.stream import Queue
-from .burst_generator import BURST_BLOCKS, unit_bytes, units_per_beat
-from .request_check import BLOCK_BITS, move_layout
+from .layouts import BLOCK_BITS, BURST_BLOCKS, move_layout, unit_bytes, units_per_beat
 
 __all__ = ["GlobalMover", "parts_buffered"]
 

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort, barrier_arrival_layout
 from ..lib.stream import Queue
-from .request_check import BLOCK_BITS, move_layout
+from .layouts import BLOCK_BITS, move_layout
 
 __all__ = ["ARRIVAL_BLOCKS", "SharedMover"]
 

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import any_of
 from ..lib.stream import Queue, link
-from .multicast_port import multicast_beat_layout
+from .layouts import multicast_beat_layout
 
 __all__ = ["MulticastNetwork"]
 

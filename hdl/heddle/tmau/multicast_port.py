@@ -1,28 +1,15 @@
 """Loads that go to several cores: what travels with them, and beats from other cores [S1.10]."""
 
 from amaranth.hdl import Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import error_layout
 from ..isa.error_codes import ErrorCode
+from .layouts import multicast_beat_layout
 
-__all__ = ["MulticastShare", "multicast_beat_layout", "multicast_members"]
-
-
-def multicast_members(cfg):
-    """Of a copy and its beats: the cores that take what is loaded, all zero where it goes to this core alone."""
-    return {"mask": cfg.cores} if cfg.multicast else {}
-
-
-def multicast_beat_layout(cfg):
-    """A beat for the shared memories of the cores in ``mask``, with what their barriers are told of it."""
-    from .read_tracker import located_beat_layout  # beats have ``multicast_members``
-
-    beat = located_beat_layout(cfg)
-    names = ("data", "pointer", "valid_units", "error", "barrier", "has_barrier", "swizzle", "mask")
-    return data.StructLayout({name: beat[name].shape for name in names})
+__all__ = ["MulticastShare"]
 
 
 class MulticastShare(Component):
@@ -51,7 +38,7 @@ class MulticastShare(Component):
     """
 
     def __init__(self, cfg):
-        from .read_tracker import located_beat_layout
+        from .layouts import located_beat_layout
 
         self.cfg, self._beat = cfg, located_beat_layout(cfg)
         super().__init__({

@@ -5,10 +5,8 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.stream import Queue
-from .burst_generator import burst_layout, units_per_beat
 from .fill_pattern import filler_word
-from .multicast_port import multicast_members
-from .read_tracker import located_beat_layout
+from .layouts import burst_layout, located_beat_layout, multicast_members, units_per_beat
 
 __all__ = ["FillBeats"]
 

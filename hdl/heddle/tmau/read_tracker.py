@@ -5,33 +5,12 @@ from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from ..interfaces.layouts import PC_BITS, read_data_layout
-from .burst_generator import burst_layout, units_per_beat
+from ..interfaces.layouts import read_data_layout
 from .fill_pattern import completed
-from .float_conversion import conversion_members, converted
-from .multicast_port import multicast_members
-from .swizzle import swizzle_bits
+from .float_conversion import converted
+from .layouts import burst_layout, conversion_members, located_beat_layout, multicast_members, units_per_beat
 
-__all__ = ["BeatLocator", "located_beat_layout"]
-
-
-def located_beat_layout(cfg):
-    """A beat of read data and where it goes: valid unit i goes to unit ``pointer + i`` of shared memory."""
-    burst = burst_layout(cfg)
-    return data.StructLayout({
-        "data": cfg.axi_data_bits,
-        "pointer": burst["pointer"].shape,
-        "valid_units": units_per_beat(cfg),
-        "tag": cfg.tag_bits,
-        "last": 1,
-        "error": 1,
-        "barrier": 4,
-        "has_barrier": 1,
-        "swizzle": swizzle_bits(cfg),
-        "pc": PC_BITS,
-        "beat_address": burst["beat_address"].shape,
-        **multicast_members(cfg),
-    })
+__all__ = ["BeatLocator"]
 
 
 def _slot_layout(cfg):

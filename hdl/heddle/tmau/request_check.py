@@ -1,50 +1,20 @@
 """Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..constants import BANK_BYTES
-from ..interfaces.layouts import PC_BITS, CopyKind, copy_operation_layout, error_layout
+from ..interfaces.layouts import CopyKind, copy_operation_layout, error_layout
 from ..isa.encoding import Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..l2.reduction_formats import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from ..lib.onehot import any_of, select_one_hot
-from .multicast_port import multicast_members
-from .swizzle import swizzle_bits, swizzle_field, swizzles
+from .layouts import BLOCK_BITS, move_layout, transfer_layout
+from .swizzle import swizzle_field, swizzles
 
-__all__ = ["RequestCheck", "move_layout", "transfer_layout"]
+__all__ = ["RequestCheck"]
 
-BLOCK_BITS = BANK_BYTES.bit_length() - 1        # log2 of the bytes of a block
-
-
-def transfer_layout(cfg):
-    """A checked copy: addresses and size in blocks of 16 bytes, at least one block, all of them in their memories."""
-    return data.StructLayout({
-        "global_block": cfg.axi_address_bits - BLOCK_BITS,
-        "shared_block": cfg.shared_address_bits - BLOCK_BITS,
-        "blocks": cfg.transfer_blocks.bit_length(),
-        "barrier": 4,
-        "has_barrier": 1,
-        "swizzle": swizzle_bits(cfg),
-        "pc": PC_BITS,
-        **({"prefetch": 1} if cfg.prefetches else {}), **reduction_members(cfg), **multicast_members(cfg),
-    })
-
-
-def move_layout(cfg):
-    """A checked copy within a memory: blocks of 16 bytes, at least one."""
-    return data.StructLayout({
-        "in_shared": 1,
-        "destination_block": cfg.axi_address_bits - BLOCK_BITS,
-        "source_block": cfg.axi_address_bits - BLOCK_BITS,
-        "blocks": cfg.axi_address_bits - BLOCK_BITS + 1,
-        "barrier": 4,
-        "has_barrier": 1,
-        "pc": PC_BITS,
-        **reduction_members(cfg),
-    })
 
 
 class RequestCheck(Component):

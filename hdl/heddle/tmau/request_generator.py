@@ -9,9 +9,9 @@ from ..isa.tensor_descriptor import TensorFormat
 from ..lib.stream import Queue, link
 from .box_walk import BoxWalk
 from .descriptor_cache import DescriptorCache
+from .layouts import BLOCK_BITS, tensor_failure_layout, tensor_operation_layout
 from .row_bursts import RowBursts, piece_layout, row_shape_layout
 from .setup import TensorSetup
-from .tensor_layouts import BLOCK_BITS, tensor_failure_layout, tensor_operation_layout
 
 __all__ = ["TensorGenerator"]
 

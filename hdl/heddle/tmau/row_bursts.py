@@ -6,8 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
 from .box_walk import row_layout
-from .multicast_port import multicast_members
-from .tensor_layouts import box_layout
+from .layouts import box_layout, multicast_members
 
 __all__ = ["LINE_BLOCKS", "RowBursts", "piece_layout", "row_shape_layout"]
 

@@ -17,8 +17,8 @@ from ..isa.tensor_descriptor import (
 )
 from ..isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
 from ..l2.reduction_formats import is_one_of, undefined_reduction
+from .layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 from .row_geometry import ROW_BITS
-from .tensor_layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 
 __all__ = ["POSITION_BITS", "DimensionChecks", "RequestChecks"]
 

@@ -11,10 +11,9 @@ from ..lib.product import PartialProduct
 from .box_walk import FAR, LOOPS, place_bits
 from .extent_check import ExtentCheck
 from .float_conversion import CONVERTED_FORMATS
-from .multicast_port import multicast_members
+from .layouts import BLOCK_BITS, box_layout, multicast_members, tensor_failure_layout, tensor_request_layout, violation_layout
 from .row_geometry import BoxBytes, RowEdges, RowShape
 from .rule_check import POSITION_BITS, DimensionChecks, RequestChecks
-from .tensor_layouts import BLOCK_BITS, box_layout, tensor_failure_layout, tensor_request_layout, violation_layout
 
 __all__ = ["TensorSetup"]
 

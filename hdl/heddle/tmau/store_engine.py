@@ -19,8 +19,8 @@ from ..isa.error_codes import ErrorCode
 from ..lib.stream import Queue, link
 from .beat_reader import BeatReader
 from .beat_requester import BEATS_WAITING, BeatRequester, beat_layout
-from .burst_generator import burst_layout
 from .burst_request import request_burst
+from .layouts import burst_layout
 from .transaction_table import SlotRing
 
 __all__ = ["StoreEngine"]

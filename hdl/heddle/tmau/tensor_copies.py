@@ -7,11 +7,10 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..interfaces.layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
 from ..l2.reduction_formats import reducible_formats
 from ..lib.stream import link
-from .burst_generator import burst_layout
 from .chunk_bursts import PieceBursts
 from .descriptor_read_port import DESCRIPTOR_TAG_BITS
+from .layouts import burst_layout, tensor_operation_layout
 from .request_generator import TensorGenerator
-from .tensor_layouts import tensor_operation_layout
 
 __all__ = ["TensorCopies"]
 

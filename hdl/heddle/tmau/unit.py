@@ -23,14 +23,13 @@ from .barrier_updates import ArrivalMerge
 from .burst_generator import BurstGenerator
 from .burst_merge import BurstMerge
 from .descriptor_read_port import ReadShare
+from .layouts import multicast_beat_layout, tensor_operation_layout, transfer_layout
 from .load_engine import LoadEngine
 from .local_dma import Mover
-from .multicast_port import multicast_beat_layout
-from .request_check import RequestCheck, transfer_layout
+from .request_check import RequestCheck
 from .store_engine import StoreEngine
 from .store_groups import StoreGroups
 from .tensor_copies import TensorCopies
-from .tensor_layouts import tensor_operation_layout
 
 __all__ = ["CopyUnit"]
 

@@ -3,10 +3,10 @@
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode
 from heddle.isa.instructions import INSTRUCTIONS, Unit
 
-from .assembler import AssemblyError, encode_instruction
 from .fields import FIELDS, opcode_of
 from .modifiers import MODIFIERS, format_modifiers
 from .operands import format_operand, operand_fields
+from .statements import AssemblyError, encode_instruction
 
 __all__ = ["disassemble", "disassemble_word"]
 

@@ -2,6 +2,7 @@
 
 from operator import index
 
+from .disassembler import disassemble_word
 from .fields import WORD_BYTES
 
 __all__ = ["Program"]
@@ -72,7 +73,6 @@ class Program:
 
     def listing(self):
         """Text with one line per word: program counter, word, canonical text; labels stand on lines of their own."""
-        from .disassembler import disassemble_word  # the disassembler needs this module
         at = {}
         for name, pc in self.labels.items():
             at.setdefault(pc, []).append(name)

@@ -16,7 +16,7 @@ from heddle.interfaces.layouts import (
 )
 from heddle.isa.encoding import AluFunction, WaitUnit
 from heddle.isa.tensor_descriptor import TensorMode
-from heddle.tmau.tensor_layouts import tensor_operation_layout
+from heddle.tmau.layouts import tensor_operation_layout
 from heddle_sim.functional.front_end import FrontModel
 from heddle_sim.isa import assemble
 from heddle_sim.toolchain.cocotb_process import bench_config

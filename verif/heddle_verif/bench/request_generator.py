@@ -7,8 +7,8 @@ import numpy as np
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.isa.tensor_descriptor import TensorMode
+from heddle.tmau.layouts import tensor_failure_layout, tensor_operation_layout
 from heddle.tmau.row_bursts import piece_layout
-from heddle.tmau.tensor_layouts import tensor_failure_layout, tensor_operation_layout
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.toolchain.cocotb_runner import bench_config

@@ -8,7 +8,7 @@ from cocotb.triggers import RisingEdge
 from heddle.isa.encoding import Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, TensorMode
-from heddle.tmau.tensor_layouts import tensor_operation_layout
+from heddle.tmau.layouts import tensor_operation_layout
 from heddle_sim.golden.block_copy import CopyOperation
 from heddle_sim.golden.tensor_checks import first_violation, understood, unsupported_value
 from heddle_sim.golden.tensor_copy import load_tensor, store_tensor

@@ -8,7 +8,7 @@ from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.interfaces.layouts import barrier_arrival_layout, read_data_layout, read_request_layout
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import NAN_BITS, TensorFormat
-from heddle.tmau.burst_generator import Filler, burst_layout, unit_bytes, units_per_beat
+from heddle.tmau.layouts import Filler, burst_layout, unit_bytes, units_per_beat
 from heddle_sim.golden.block_copy import swizzled
 from heddle_sim.toolchain.cocotb_runner import bench_config
 

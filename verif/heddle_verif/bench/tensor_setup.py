@@ -9,7 +9,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import Interleave, TensorMode
 from heddle.isa.tensor_rules import RULES
-from heddle.tmau.tensor_layouts import box_layout, tensor_failure_layout, tensor_request_layout
+from heddle.tmau.layouts import box_layout, tensor_failure_layout, tensor_request_layout
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.toolchain.cocotb_runner import bench_config

@@ -17,7 +17,7 @@ from heddle.memory.axi_master import AxiMaster, axi_members
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
-from heddle.tmau.tensor_layouts import tensor_operation_layout
+from heddle.tmau.layouts import tensor_operation_layout
 from heddle.tmau.unit import CopyUnit
 from heddle_sim.golden.block_copy import CopyOperation, copy_block
 from heddle_sim.toolchain.cocotb_runner import bench_config

@@ -6,8 +6,8 @@ from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.interfaces.layouts import row_operation_layout
-from heddle.tmau.burst_generator import BurstGenerator, unit_bytes
-from heddle.tmau.request_check import transfer_layout
+from heddle.tmau.burst_generator import BurstGenerator
+from heddle.tmau.layouts import transfer_layout, unit_bytes
 from heddle.tmau.row_expander import RowExpander
 
 from .contract import any_sink, any_stream

@@ -9,8 +9,8 @@ from heddle.constants import BANK_BYTES
 from heddle.interfaces.layouts import read_request_layout
 from heddle.tmau.barrier_updates import ArrivalMerge
 from heddle.tmau.box_walk import LOOPS, BoxWalk
-from heddle.tmau.burst_generator import burst_layout
 from heddle.tmau.burst_request import request_burst
+from heddle.tmau.layouts import burst_layout
 from heddle.tmau.row_bursts import LINE_BLOCKS, RowBursts
 from heddle.tmau.transaction_table import SlotRing
 

@@ -28,7 +28,8 @@ def _texts(component):
 
 def _sources():
     convert = rtlil.convert
-    return mock.patch("heddle.lib.shared_module.rtlil.convert", lambda *arguments, **options: convert(*arguments, **options | {"emit_src": True}))
+    return mock.patch("heddle.lib.shared_module.rtlil.convert",
+                      lambda *arguments, **options: convert(*arguments, **options | {"emit_src": True}))
 
 
 def make_mutants(make, count, seed=1, modules="*"):

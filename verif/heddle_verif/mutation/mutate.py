@@ -138,8 +138,9 @@ def unit_key(name, count, seed):
     """Changes when the unit, its benches with all that they import, the choice of mutants or a waiver does."""
     target = UNITS[name]
     benches = sorted({f"heddle_verif.bench.{bench}" for bench, _ in target.tests})
-    return content_key(emit_verilog(target.make(), "unit"), source_texts([*benches, "heddle_verif.mutation.mutants"]), target.tests, target.modules,
-                       target.parameters, target.simulator, count, seed, waivers(name))
+    texts = source_texts([*benches, "heddle_verif.mutation.mutants"])
+    return content_key(emit_verilog(target.make(), "unit"), texts, target.tests, target.modules, target.parameters, target.simulator, count,
+                       seed, waivers(name))
 
 
 def mutate_unit(name, count, seconds=float("inf"), seed=SEED, report=print, jobs=1):
