@@ -7,8 +7,8 @@ SEED ?= 1
 help:; @echo "targets: setup lint test nightly soak formal mutate check demo docs clean"
 setup: $(READY)
 $(READY): pyproject.toml scripts/setup.sh; @scripts/setup.sh
-lint: $(READY); @.venv/bin/ruff check hdl sim verif tests examples
-test: $(READY); @.venv/bin/python -m pytest -n 2 -m "not nightly" --durations=40 --durations-min=8 tests
+lint: $(READY); @scripts/lint.sh
+test: lint; @.venv/bin/python -m pytest -n 2 -m "not nightly" --durations=40 --durations-min=8 tests
 nightly: $(READY); @.venv/bin/python -m pytest -n 2 -m "not soak" --durations=100 --durations-min=20 tests
 soak: $(READY); @.venv/bin/python -m heddle_verif.soak --hours $(HOURS) --seed $(SEED)
 formal: $(READY); @scripts/formal.sh

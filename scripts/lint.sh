@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Style of the code, and the direction of imports; says nothing when all is well.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+.venv/bin/ruff check --quiet hdl sim verif tests examples
+if ! found=$(.venv/bin/lint-imports --no-cache --no-logo 2>&1); then
+    printf '%s\n' "$found"
+    exit 1
+fi
