@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 .venv/bin/ruff check --quiet hdl sim verif tests examples
-if ! found=$(.venv/bin/lint-imports --no-cache --no-logo 2>&1); then
+if ! found=$(PYTHONPATH=hdl:sim:verif .venv/bin/lint-imports --no-cache --no-logo 2>&1); then
     printf '%s\n' "$found"
     exit 1
 fi

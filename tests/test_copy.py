@@ -5,8 +5,8 @@ import pytest
 from heddle import load_config
 from heddle.isa.encoding import Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
-from heddle.tmau.transaction_table import SlotRing
-from heddle.tmau.unit import CopyUnit
+from heddle.tmau.transaction_table import TransactionTable
+from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import CopyOperation, burst_ranges, check_copy, copy_block
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench import replay_queue
@@ -26,7 +26,7 @@ CONFIGS = {
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
-    run_bench(CopyUnit(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
+    run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
 
 
 @pytest.mark.smoke
@@ -57,13 +57,13 @@ WITHIN = {
 @pytest.mark.verilator_nightly
 def test_within(simulator, seed):
     """Copies within a memory, reductions."""
-    run_bench(CopyUnit(WITHIN["narrow"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["narrow"], simulator=simulator, seed=seed,
+    run_bench(Tmau(WITHIN["narrow"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["narrow"], simulator=simulator, seed=seed,
               parameters={"rounds": 1}, test_filter="random_mix/profile=all|memory_errors|rejected|stopping|pace")
 
 
 def test_within_on_one_bus(seed):
     """Loads and copies within shared memory share the bus of ``shared_writes`` 1, whose lines are those of bank 0."""
-    run_bench(CopyUnit(WITHIN["one_bus"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["one_bus"], simulator="icarus", seed=seed,
+    run_bench(Tmau(WITHIN["one_bus"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["one_bus"], simulator="icarus", seed=seed,
               parameters={"rounds": 1}, test_filter="random_mix/profile=banks")
 
 
@@ -71,7 +71,7 @@ def test_within_on_one_bus(seed):
 @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.nightly), pytest.param(4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", WITHIN)
 def test_within_long(name, rounds, simulator, seed):
-    run_bench(CopyUnit(WITHIN[name]), bench="heddle_verif.bench.local_dma", cfg=WITHIN[name], simulator=simulator, seed=seed,
+    run_bench(Tmau(WITHIN[name]), bench="heddle_verif.bench.local_dma", cfg=WITHIN[name], simulator=simulator, seed=seed,
               parameters={"rounds": rounds}, timeout_s=800)
 
 
@@ -87,7 +87,7 @@ def test_system(name, simulator, seed):
 @pytest.mark.parametrize("slots", [1, 0, 2.0])
 def test_slots_message(slots):
     with pytest.raises(ValueError, match="^slots must be an integer of at least 2, not "):
-        SlotRing(slots)
+        TransactionTable(slots)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

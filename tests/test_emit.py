@@ -15,7 +15,7 @@ from amaranth.sim import Simulator
 from heddle import load_config
 from heddle.config import preset_names
 from heddle.emit import emit_verilog
-from heddle.lib.shared_module import Once
+from heddle.lib.shared_module import SharedModule
 from heddle.lib.stream import Queue, link
 from heddle.tmau.request_check import RequestCheck
 from heddle.top import Top
@@ -51,8 +51,8 @@ class Lane(Component):
 
     def elaborate(self, platform):
         m = Module()
-        queue = Once("lane_queue", Queue, PAYLOAD, 4).instantiate(m, "queue")
-        adder = Once("adder", Adder, 8).instantiate(m, "adder")
+        queue = SharedModule("lane_queue", Queue, PAYLOAD, 4).instantiate(m, "queue")
+        adder = SharedModule("adder", Adder, 8).instantiate(m, "adder")
         link(m, self.i, queue.i)
         link(m, queue.o, self.o)
         m.d.comb += [adder.terms[0].eq(self.port.address[0]), adder.terms[1].eq(self.port.address[1]), self.port.data.eq(adder.sum),
@@ -70,7 +70,7 @@ class Lanes(Component):
     def elaborate(self, platform):
         m = Module()
         source = self.i
-        lane_type = Once("lane", Lane)
+        lane_type = SharedModule("lane", Lane)
         for index in range(LANES):
             lane = lane_type.instantiate(m, f"lane_{index}")
             link(m, source, lane.i)
@@ -164,8 +164,8 @@ class Clash(Component):
 
     def elaborate(self, platform):
         m = Module()
-        Once("adder", Adder, 8).instantiate(m, "one")
-        Once("adder", Adder, 9).instantiate(m, "other")
+        SharedModule("adder", Adder, 8).instantiate(m, "one")
+        SharedModule("adder", Adder, 9).instantiate(m, "other")
         return m
 
 
@@ -175,7 +175,7 @@ def test_type_names_are_unique():
     with pytest.raises(ValueError, match="^name must differ from the type names of its instances, not 'lane'"):
         emit_verilog(Lanes(), name="lane")
     with pytest.raises(ValueError, match="^type_name must be an identifier, not 'a b'"):
-        Once("a b", Adder, 8)
+        SharedModule("a b", Adder, 8)
 
 
 class Storage(Component):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.datapath.pe import Lane
+from heddle.datapath.pe import PE
 from heddle.emit import emit_rtlil
 from heddle.matrix.unit import MatrixUnit
 from heddle.rnn.layouts import Start
@@ -43,7 +43,7 @@ def test_taps_cost_no_adder(config):
     """A lane has the adders of a tree and one of its accumulator, with and without taps, and its multipliers [S3.4]."""
     cfg = CONFIGS[config]
     for rnn in (False, True):
-        lane = Lane(cfg.replace(rnn=rnn))
+        lane = PE(cfg.replace(rnn=rnn))
         assert cells(lane, "$add") == cfg.dot - 1 + 1
         assert cells(lane, "$mul") == cfg.dot
 

@@ -2,7 +2,7 @@
 
 import pytest
 from heddle import load_config
-from heddle.front_end.scoreboard import Tokens
+from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
@@ -55,4 +55,4 @@ def test_multicast(far, seed):
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tokens(name, simulator, seed):
     cfg = CONFIGS[name]
-    run_bench(Tokens(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed)

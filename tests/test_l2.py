@@ -2,15 +2,15 @@
 
 import pytest
 from heddle import load_config
-from heddle.l2.reduction_unit import Reducer
-from heddle.l2.unit import Level2
+from heddle.l2.reduction_unit import ReductionUnit
+from heddle.l2.unit import L2
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
 @pytest.mark.parametrize("floats", [False, pytest.param(True, marks=pytest.mark.verilator_nightly)])
 def test_reducer(floats, simulator, seed):
     cfg = load_config("tiny").replace(reduction_floats=floats)
-    run_bench(Reducer(cfg), bench="heddle_verif.bench.reduction_unit", cfg=cfg, simulator=simulator, seed=seed,
+    run_bench(ReductionUnit(cfg), bench="heddle_verif.bench.reduction_unit", cfg=cfg, simulator=simulator, seed=seed,
               parameters={"beats": 4000 if floats else 1500})
 
 
@@ -26,19 +26,19 @@ CONFIGURATIONS = {
 def test_level2(simulator, seed):
     """Integers only: the float units have a bench of their own."""
     cfg = TINY.replace(reduction_floats=False)
-    run_bench(Level2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 2})
+    run_bench(L2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 2})
 
 
 def test_level2_covers_the_latency(seed):
     """A bus of 256 bits and as many bursts under way as ``base`` has: rows of a beat come one a cycle too."""
     cfg = TINY.without_level2(axi_data_bits=256, axi_reads=96, axi_writes=96).replace(l2_kib=4)
-    run_bench(Level2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator="icarus", seed=seed, test_filter="short_rows|pace")
+    run_bench(L2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator="icarus", seed=seed, test_filter="short_rows|pace")
 
 
 @pytest.mark.verilator_nightly
 def test_level2_of_two_cores(simulator, seed):
     cfg = TINY.without_level2(cores=2).replace(l2_kib=4)
-    run_bench(Level2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 1},
+    run_bench(L2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 1},
               test_filter="random_traffic|pace")
 
 
@@ -47,5 +47,5 @@ def test_level2_of_two_cores(simulator, seed):
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_level2_long(name, epochs, simulator, seed):
     cfg = CONFIGURATIONS[name]
-    run_bench(Level2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": epochs},
+    run_bench(L2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": epochs},
               timeout_s=800)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 from heddle import load_config
-from heddle.datapath.pe import Lane
+from heddle.datapath.pe import PE
 from heddle.isa.encoding import LoopOrder
 from heddle.isa.error_codes import ErrorCode
-from heddle.lib.adder_tree import ReductionTree
+from heddle.lib.adder_tree import AdderTree
 from heddle.matrix.unit import MatrixUnit
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
 from heddle_sim.toolchain.cocotb_runner import run_bench
@@ -39,13 +39,13 @@ def test_matrix_unit(config, simulator, seed):
 @pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
 def test_lane(config, simulator, seed):
     cfg = CONFIGS[config]
-    summary = run_bench(Lane(cfg), bench="heddle_verif.bench.pe", cfg=cfg, simulator=simulator, seed=seed)
+    summary = run_bench(PE(cfg), bench="heddle_verif.bench.pe", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 2
 
 
 @pytest.mark.parametrize(("width", "depth"), [(18, 3), (1, 1), (8, 4)])
 def test_reduction_tree(width, depth, simulator, seed):
-    run_bench(ReductionTree(width, depth), bench="heddle_verif.bench.adder_tree", simulator=simulator, seed=seed,
+    run_bench(AdderTree(width, depth), bench="heddle_verif.bench.adder_tree", simulator=simulator, seed=seed,
               parameters={"width": width, "depth": depth})
 
 
@@ -53,7 +53,7 @@ def test_reduction_tree(width, depth, simulator, seed):
     (0, 1, "width must be at least 1, not 0"), (8, -1, "depth must not be negative, not -1")])
 def test_reduction_tree_parameters(width, depth, message):
     with pytest.raises(ValueError, match=message):
-        ReductionTree(width, depth)
+        AdderTree(width, depth)
 
 
 def operation(**fields):

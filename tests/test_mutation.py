@@ -3,7 +3,7 @@
 import pytest
 from amaranth.hdl import Module
 from amaranth.lib.wiring import Component, In, Out
-from heddle.lib.adder_tree import ReductionTree
+from heddle.lib.adder_tree import AdderTree
 from heddle_verif.mutation import sources
 from heddle_verif.mutation.mutants import differs, make_mutants
 from heddle_verif.mutation.mutate import UNITS, describe, mutate_unit, run_units, unit_key, waivers
@@ -58,10 +58,10 @@ def test_variants_of_the_default_preset(name):
 
 
 def test_differs():
-    commands, _ = make_mutants(lambda: ReductionTree(4, 1), 3)
-    assert [differs(lambda: ReductionTree(4, 1), command) for command in commands] == [True] * 3
+    commands, _ = make_mutants(lambda: AdderTree(4, 1), 3)
+    assert [differs(lambda: AdderTree(4, 1), command) for command in commands] == [True] * 3
     harmless = "mutate -mode none"
-    assert differs(lambda: ReductionTree(4, 1), harmless) is False
+    assert differs(lambda: AdderTree(4, 1), harmless) is False
 
 
 class Half(Component):

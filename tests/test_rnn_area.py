@@ -2,7 +2,7 @@
 
 import pytest
 from heddle import load_config
-from heddle.datapath.pe_array import LaneArray
+from heddle.datapath.pe_array import PEArray
 from heddle.units import make_unit
 from heddle_fpga import count_cells, count_parts
 
@@ -31,7 +31,7 @@ def test_second_context_by_parts():
 @pytest.mark.nightly
 def test_second_context_with_the_lanes():
     """The same with what the engine has in the lanes."""
-    without, lanes = (count_cells(LaneArray(CFG.replace(rnn=rnn)), "ecp5") for rnn in (False, True))
+    without, lanes = (count_cells(PEArray(CFG.replace(rnn=rnn)), "ecp5") for rnn in (False, True))
     one, two = ({kind: count + lanes[kind] - without[kind] for kind, count in count_cells(engine, "ecp5").items()} for engine in engines())
     assert all(two[kind] <= 1.05 * one[kind] for kind in ("lut", "ff")), (one, two)
 
@@ -42,7 +42,7 @@ def test_control(tap_registers):
     """Less than 10 % of the LUTs of the engine with what it adds to the lanes."""
     cfg = CFG.replace(rnn_tap_registers=tap_registers)
     parts = {path: counts["lut"] for path, counts in count_parts(make_unit("rnn", cfg), "ecp5").items()}
-    without, lanes = (count_cells(LaneArray(cfg.replace(rnn=rnn)), "ecp5")["lut"] for rnn in (False, True))
+    without, lanes = (count_cells(PEArray(cfg.replace(rnn=rnn)), "ecp5")["lut"] for rnn in (False, True))
     own = parts[""] - sum(count for path, count in parts.items() if path and "." not in path)
     control = own + sum(parts[name] for name in CONTROL) - parts["loader.transfer.choice"]      # a multiplexer of words
     assert control < 0.1 * (parts[""] + lanes - without), (control, parts, lanes - without)

@@ -6,10 +6,10 @@ from heddle.tmau.box_walk import BoxWalk
 from heddle.tmau.descriptor_cache import DescriptorCache
 from heddle.tmau.load_engine import LoadEngine
 from heddle.tmau.multicast_network import MulticastNetwork
-from heddle.tmau.request_generator import TensorGenerator
+from heddle.tmau.request_generator import RequestGenerator
 from heddle.tmau.row_bursts import RowBursts
 from heddle.tmau.setup import TensorSetup
-from heddle.tmau.unit import CopyUnit
+from heddle.tmau.unit import Tmau
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.tmau_system import CopySystem
 from heddle_verif.duts.multicast_loop import LoopedLoad
@@ -45,7 +45,7 @@ def test_descriptor_cache_parameters(entries):
 
 def test_tensor_generator(simulator, seed):
     cfg = load_config("tiny")
-    run_bench(TensorGenerator(cfg), bench="heddle_verif.bench.request_generator", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(RequestGenerator(cfg), bench="heddle_verif.bench.request_generator", cfg=cfg, simulator=simulator, seed=seed)
 
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.verilator_nightly)])
@@ -69,7 +69,7 @@ def test_multicast_network(cores, simulator, seed):
 
 
 def _copy_unit(cfg, bench, simulator, seed, **options):
-    run_bench(CopyUnit(cfg), bench=f"heddle_verif.bench.{bench}", cfg=cfg, simulator=simulator, seed=seed, **options)
+    run_bench(Tmau(cfg), bench=f"heddle_verif.bench.{bench}", cfg=cfg, simulator=simulator, seed=seed, **options)
 
 
 def test_copy_unit(seed):

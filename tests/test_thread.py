@@ -7,7 +7,7 @@ from heddle.interfaces.layouts import ThreadKind, thread_operation_layout
 from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.isa.error_codes import ErrorCode
 from heddle.thread.alu import Alu
-from heddle.thread.shared_lsu import Gather
+from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, alu, compare, execute
 from heddle_sim.toolchain.cocotb_runner import run_bench
@@ -36,7 +36,7 @@ def test_alu(simulator, seed):
 
 @pytest.mark.parametrize("cfg", [*UNITS, pytest.param(NARROW.replace(name="far_pair", far_registers=True), id="far_pair")])
 def test_gather(cfg, simulator, seed):
-    result = run_bench(Gather(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
+    result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 14
 
 

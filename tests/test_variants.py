@@ -2,14 +2,14 @@
 
 import pytest
 from heddle import load_config
-from heddle.front_end.scoreboard import Tokens
-from heddle.lib.adder_tree import ReductionTree
+from heddle.front_end.scoreboard import Scoreboard
+from heddle.lib.adder_tree import AdderTree
 from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.thread.alu import Alu
 from heddle.thread.unit import ThreadUnit
-from heddle.tmau.unit import CopyUnit
+from heddle.tmau.unit import Tmau
 from heddle.top import Top
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench.stream import make_unit
@@ -20,13 +20,13 @@ TREE = {"parameters": {"width": 8, "depth": 3}}
 CASES = {
     "buffer": (lambda: make_unit(None), "stream", {"parameters": {"depth": None}}),
     "queue": (lambda: make_unit(9), "stream", {"parameters": {"depth": 9}}),
-    "reduction_tree": (lambda: ReductionTree(8, 3), "reduction_tree", TREE),
-    "tokens": (lambda: Tokens(TINY), "tokens", {"cfg": TINY}),
+    "reduction_tree": (lambda: AdderTree(8, 3), "reduction_tree", TREE),
+    "tokens": (lambda: Scoreboard(TINY), "tokens", {"cfg": TINY}),
     "arbiter": (lambda: GlobalArbiter(TINY), "arbiter", {"cfg": TINY}),
     "axi_master": (lambda: AxiMaster(TINY), "axi_master", {"cfg": TINY, "test_filter": "random_traffic|errors"}),
     "barriers": (lambda: Barriers(TINY), "barriers", {"cfg": TINY}),
     "alu": (lambda: Alu(), "alu", {}),
-    "copy_unit": (lambda: CopyUnit(TINY.replace(axi_address_bits=17)), "copy",
+    "copy_unit": (lambda: Tmau(TINY.replace(axi_address_bits=17)), "copy",
                   {"cfg": TINY.replace(axi_address_bits=17), "test_filter": "rejected|stopping"}),
     "thread_unit": (lambda: ThreadUnit(TINY), "thread", {"cfg": TINY, "test_filter": "dependent_operations|start_and_stop"}),
     "device": (lambda: Top(TINY), "top", {"cfg": TINY, "test_filter": "short_program"}),

@@ -16,7 +16,7 @@ from .rnn.engine import RecurrentEngine
 from .thread.unit import ThreadUnit
 from .tmau.layouts import multicast_beat_layout
 from .tmau.row_expander import RowExpander
-from .tmau.unit import CopyUnit
+from .tmau.unit import Tmau
 
 __all__ = ["Core", "CORE_EVENTS", "CORE_REASONS", "ERROR_SOURCES"]
 
@@ -80,7 +80,7 @@ class Core(Component):
         m.submodules.front_end = front = FrontEnd(cfg)
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
-        m.submodules.copy_unit = copy = CopyUnit(cfg)
+        m.submodules.copy_unit = copy = Tmau(cfg)
         m.submodules.rows = rows = RowExpander(cfg.far_registers)
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)

@@ -9,8 +9,8 @@ from .control.performance_counters import PerformanceCounters
 from .control.run_control import RunControl
 from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
 from .isa.counter_table import LEVEL2_EVENTS, absent_counters
-from .l2.unit import Level2
-from .lib.shared_module import Once
+from .l2.unit import L2
+from .lib.shared_module import SharedModule
 from .memory.axi_master import AxiMaster, axi_members
 from .tmau.multicast_network import MulticastNetwork
 
@@ -56,7 +56,7 @@ class Top(Component):
         m.submodules.registers = registers = ControlRegisters(cfg)
         m.submodules.run = run = RunControl(len(ERROR_SOURCES), cfg.cores)
         m.submodules.counters = counters = PerformanceCounters(cfg.cores, absent_counters(cfg))
-        m.submodules.level2 = level2 = Level2(cfg)
+        m.submodules.level2 = level2 = L2(cfg)
         cores, masters = self._cores(m)
 
         self._through(m, lite, axi_lite_members())
@@ -85,7 +85,7 @@ class Top(Component):
 
     def _cores(self, m):
         """Cores, elaborated once, and their AXI masters."""
-        core_type, cores, masters = Once("core", Core, self.cfg), [], []
+        core_type, cores, masters = SharedModule("core", Core, self.cfg), [], []
         for number, prefix in enumerate(axi_prefixes(self.cfg)):
             core = core_type.instantiate(m, f"core_{number}")
             m.submodules[f"axi_master_{number}"] = master = AxiMaster(self.cfg)

@@ -10,12 +10,12 @@ def _units():
     from .control.control_registers import ControlRegisters
     from .control.performance_counters import PerformanceCounters
     from .core import Core
-    from .datapath.pe import Lane
-    from .datapath.pe_array import LaneArray
+    from .datapath.pe import PE
+    from .datapath.pe_array import PEArray
     from .front_end.unit import FrontEnd
-    from .l2.reduction_unit import Reducer
-    from .l2.unit import Level2
-    from .matrix.b_fetch import Fetch
+    from .l2.reduction_unit import ReductionUnit
+    from .l2.unit import L2
+    from .matrix.b_fetch import BFetch
     from .matrix.unit import MatrixUnit
     from .memory.axi_master import AxiMaster
     from .memory.barriers import Barriers
@@ -26,18 +26,18 @@ def _units():
     from .thread.alu import Alu
     from .thread.unit import ThreadUnit
     from .tmau.multicast_network import MulticastNetwork
-    from .tmau.request_generator import TensorGenerator
-    from .tmau.unit import CopyUnit
+    from .tmau.request_generator import RequestGenerator
+    from .tmau.unit import Tmau
     from .top import Top
     return {
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
-        "matrix_unit": MatrixUnit, "matrix_fetch": Fetch, "lane_array": LaneArray, "lane": Lane, "copy_unit": CopyUnit,
-        "tensor_generator": TensorGenerator,
+        "matrix_unit": MatrixUnit, "matrix_fetch": BFetch, "lane_array": PEArray, "lane": PE, "copy_unit": Tmau,
+        "tensor_generator": RequestGenerator,
         # The form that has an aim for its area.
-        "tmau": lambda cfg: CopyUnit(cfg.without_level2(tensors=True, tensor_floats=False, copy_within=False)),
+        "tmau": lambda cfg: Tmau(cfg.without_level2(tensors=True, tensor_floats=False, copy_within=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
-        "axi_master": AxiMaster, "level2": Level2, "reducer": Reducer, "multicast": MulticastNetwork,
+        "axi_master": AxiMaster, "level2": L2, "reducer": ReductionUnit, "multicast": MulticastNetwork,
         "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
     }
 

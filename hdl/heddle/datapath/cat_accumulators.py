@@ -7,10 +7,10 @@ from amaranth.lib.wiring import Component, In, Out
 from ..lib.onehot import any_of, select_one_hot
 from .layouts import TAP_ROW_BITS, tap_banks
 
-__all__ = ["TapFile"]
+__all__ = ["CatAccumulators"]
 
 
-class TapFile(Component):
+class CatAccumulators(Component):
     """``rnn_tap_registers`` registers of 32 bits in distributed RAM: read, added to and written in one cycle [S3.4].
 
     Register n is row n mod 16 of bank n div 16; banks come one hot. Both reads are independent of each other. A write is seen by reads

@@ -4,13 +4,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..lib.adder_tree import ReductionTree
+from ..lib.adder_tree import AdderTree
 from ..lib.onehot import any_of
-from .cat_accumulators import TapFile
+from .cat_accumulators import CatAccumulators
 from .layouts import TAP_ROW_BITS, TAPS, tap_banks, tap_layout, tap_read_bits
 from .reduction_tree import element_product_bits, product_bits
 
-__all__ = ["TapTree", "tap_sum_bits"]
+__all__ = ["CatTree", "tap_sum_bits"]
 
 PLACES = ("source_row", "source_bank", "product_row", "product_bank")
 
@@ -20,7 +20,7 @@ def tap_sum_bits(cfg):
     return element_product_bits(cfg) + exact_log2(cfg.dot)
 
 
-class TapTree(Component):
+class CatTree(Component):
     """Adds the ``dot`` products of a lane like ``LaneTree``, or makes 1, 2 or 4 sums of them, each accumulated apart [S3.4].
 
     Product i belongs to quarter i mod 4. Quarters are added with ``log2(dot) - 2`` levels each; three adders remain:
@@ -33,8 +33,8 @@ class TapTree(Component):
     root      even + odd          odd + register      quarter 1 + register
     ========= =================== =================== =====================
 
-    so tap 0, which the lane accumulates, is the root, the even sum or quarter 0. Registers are those of tap 2, 3 and 1 (``TapFile``);
-    a sum is written in the cycle in which it is formed. There are ``dot - 1`` adders in every mode.
+    so tap 0, which the lane accumulates, is the root, the even sum or quarter 0. Registers are those of tap 2, 3 and 1
+    (``CatAccumulators``); a sum is written in the cycle in which it is formed. There are ``dot - 1`` adders in every mode.
 
     With D = log2(dot) and products in cycle 3, ``taps`` goes with cycle 1 + D (``late_…``, ``split`` and ``sum``: with the next one),
     ``root`` and ``sum`` stand in cycle 3 + D; registers of tap 2 and 3 are written in cycle 1 + D, of tap 1 in cycle 2 + D. ``sum`` is
@@ -76,7 +76,7 @@ class TapTree(Component):
 
     def elaborate(self, platform):
         m = Module()
-        files = [TapFile(self.cfg) for _ in range(1, TAPS)]
+        files = [CatAccumulators(self.cfg) for _ in range(1, TAPS)]
         for tap, file in enumerate(files, 1):
             m.submodules[f"tap_{tap}"] = file
         quarters = [self._quarter(m, number) for number in range(4)]
@@ -87,7 +87,7 @@ class TapTree(Component):
 
     def _quarter(self, m, number):
         width = element_product_bits(self.cfg) if number % 2 else product_bits(self.cfg)
-        m.submodules[f"quarter_{number}"] = tree = ReductionTree(width, exact_log2(self.cfg.dot) - 2)
+        m.submodules[f"quarter_{number}"] = tree = AdderTree(width, exact_log2(self.cfg.dot) - 2)
         m.d.comb += [element.eq(value) for element, value in zip(tree.i, list(self.i)[number::4], strict=True)]
         return tree.root
 

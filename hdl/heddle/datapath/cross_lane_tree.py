@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import any_of
 
-__all__ = ["GROUP_LEVELS", "LaneSums", "group_sum_bits"]
+__all__ = ["GROUP_LEVELS", "CrossLaneTree", "group_sum_bits"]
 
 GROUP_LEVELS = 2        # pairs, then quads
 
@@ -15,7 +15,7 @@ def group_sum_bits(width):
     return min(width + GROUP_LEVELS, 32)
 
 
-class LaneSums(Component):
+class CrossLaneTree(Component):
     """Adds the roots of pairs or of quads of neighbouring lanes [S0.6, S0.7].
 
     ``o[j]`` is the sum of lanes 2j and 2j + 1 (``pairs``), or of the four lanes from ``4 * (j // 2)`` on (``quads``),

@@ -4,10 +4,10 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["FactorFile"]
+__all__ = ["FactorRegisterFile"]
 
 
-class FactorFile(Component):
+class FactorRegisterFile(Component):
     """``factor_words`` words of ``dot`` bytes behind two ports; port A reads, port B reads or writes.
 
     Port A: ``data_a`` is word ``address_a`` one cycle later. Port B: ``data_b`` is word ``address_b`` one cycle after a

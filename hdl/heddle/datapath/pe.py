@@ -4,17 +4,17 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import select_one_hot
-from .cat_tree import TapTree
+from .cat_tree import CatTree
 from .cross_lane_tree import GROUP_LEVELS, group_sum_bits
-from .factor_register_file import FactorFile
+from .factor_register_file import FactorRegisterFile
 from .layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout, tap_layout, tap_read_bits
-from .product_register_file import ProductFile
-from .reduction_tree import LaneTree, product_bits
+from .product_register_file import ProductRegisterFile
+from .reduction_tree import ReductionTree, product_bits
 
-__all__ = ["Lane"]
+__all__ = ["PE"]
 
 
-class Lane(Component):
+class PE(Component):
     """Multiplies a factor word with a broadcast word and accumulates into a product register, once a cycle.
 
     With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``a_signed`` and ``active``; 2 the operands
@@ -41,7 +41,7 @@ class Lane(Component):
     after. For the fetch of B the lane keeps an offset and the offset of the next operation (``capture``, ``offset_load``).
 
     With ``cfg.rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D, where ``taps`` says what the last two levels
-    of the tree do (``TapTree``). Its sum does not wait for sums of lanes: ``access.matrix_register`` is due in cycle 1 + D, ``accumulate``
+    of the tree do (``CatTree``). Its sum does not wait for sums of lanes: ``access.matrix_register`` is due in cycle 1 + D, ``accumulate``
     in 2 + D, the sum is formed and stored in 3 + D. ``read_tap`` in the cycle of a read selects a bank of a tap, whose register is at
     ``thread_tap`` when a product register would be at ``thread_product``.
 
@@ -86,9 +86,9 @@ class Lane(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.factors = factors = FactorFile(self.cfg)
-        m.submodules.products = products = ProductFile()
-        m.submodules.tree = tree = TapTree(self.cfg) if self.cfg.rnn else LaneTree(self.cfg)
+        m.submodules.factors = factors = FactorRegisterFile(self.cfg)
+        m.submodules.products = products = ProductRegisterFile()
+        m.submodules.tree = tree = CatTree(self.cfg) if self.cfg.rnn else ReductionTree(self.cfg)
         self._multiply(m, factors, tree)
         m.d.comb += self.root.eq(tree.root)
         dot_product = self._dot_product(m)

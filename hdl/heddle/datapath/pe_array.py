@@ -5,15 +5,15 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import RegisterPort
 from ..lib.onehot import any_of
-from ..lib.shared_module import Once
+from ..lib.shared_module import SharedModule
 from ..rnn.layouts import engine_step_layout
-from .cross_lane_tree import LaneSums
+from .cross_lane_tree import CrossLaneTree
 from .layouts import step_layout
-from .pe import Lane
-from .pipeline_control import StepControl
+from .pe import PE
+from .pipeline_control import PipelineControl
 from .register_arbiter import RegisterArbiter
 
-__all__ = ["LaneArray", "engine_members"]
+__all__ = ["PEArray", "engine_members"]
 
 # Inputs of a lane: the same for all, one of each for each.
 COMMON = ("own", "factor_address", "a_signed", "accumulate", "access", "factor_access", "capture")
@@ -31,7 +31,7 @@ def engine_members(cfg):
     }
 
 
-class LaneArray(Component):
+class PEArray(Component):
     """``threads`` lanes: one step of ``mm`` a cycle, and the thread unit's access to the same registers.
 
     ``step`` of a cycle goes with ``word`` of the next one; lane t takes ``word[t mod slots]`` when bit t mod
@@ -45,7 +45,7 @@ class LaneArray(Component):
     else changes.
 
     The words and all controls come from registers that exist once; each lane is an instance of the same module, so that
-    its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``LaneSums``).
+    its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``CrossLaneTree``).
 
     With ``cfg.rnn`` the engine for recurrent networks has its own ``engine_step``, one a cycle while ``engine_active``. All lanes
     multiply the signed bytes of their factor word with elements of 16 bits: with ``cat`` dot products a lane, multiplier i takes
@@ -105,7 +105,7 @@ class LaneArray(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.control = control = StepControl(self.cfg)
+        m.submodules.control = control = PipelineControl(self.cfg)
         m.submodules.arbiter = arbiter = RegisterArbiter(self.cfg)
         m.d.comb += [
             control.i.eq(self.step),
@@ -130,13 +130,13 @@ class LaneArray(Component):
     def _lanes(self, m, control, arbiter):
         cfg, port = self.cfg, self.registers
         slots = len(port.return_data)
-        m.submodules.sums = sums = LaneSums(cfg.threads, cfg.sum_bits, cfg.two_passes)
+        m.submodules.sums = sums = CrossLaneTree(cfg.threads, cfg.sum_bits, cfg.two_passes)
         group = Signal(cfg.thread_groups)       # whose registers stand at the files, one hot
         m.d.sync += group.eq(1 << port.read_group)
         at_lanes = self._at_lanes(m, control, arbiter, group)
         for name in ("pairs", "quads", "total", *["scaled"] * cfg.two_passes):
             m.d.comb += getattr(sums, name).eq(at_lanes[name])
-        lanes = Once("heddle_lane", Lane, cfg)
+        lanes = SharedModule("heddle_lane", PE, cfg)
         values = [[] for _ in range(slots)]
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")

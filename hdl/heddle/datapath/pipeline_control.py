@@ -9,10 +9,10 @@ from .cross_lane_tree import GROUP_LEVELS
 from .layouts import TAP_ROW_BITS, accumulate_layout, step_layout, tap_banks, tap_layout
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["StepControl"]
+__all__ = ["PipelineControl"]
 
 
-class StepControl(Component):
+class PipelineControl(Component):
     """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
 
     With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed``, ``wide`` and

@@ -6,12 +6,12 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import PRODUCT_REGISTERS
 
-__all__ = ["PRODUCT_ADDRESS_BITS", "ProductFile"]
+__all__ = ["PRODUCT_ADDRESS_BITS", "ProductRegisterFile"]
 
 PRODUCT_ADDRESS_BITS = (PRODUCT_REGISTERS - 1).bit_length()
 
 
-class ProductFile(Component):
+class ProductRegisterFile(Component):
     """256 registers of 32 bits in two equal memories: one is read by ``mm``, the other by the thread unit.
 
     So both read a register every cycle and no bank has to be selected. ``matrix_data`` is register ``matrix_register`` one cycle

@@ -4,9 +4,9 @@ from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..lib.adder_tree import ReductionTree
+from ..lib.adder_tree import AdderTree
 
-__all__ = ["PRODUCT_BITS", "LaneTree", "element_product_bits", "product_bits"]
+__all__ = ["PRODUCT_BITS", "ReductionTree", "element_product_bits", "product_bits"]
 
 PRODUCT_BITS = 18       # of 9 x 9 bit, signed
 
@@ -21,7 +21,7 @@ def product_bits(cfg):
     return 32 if cfg.wide_lanes else element_product_bits(cfg) if cfg.rnn else PRODUCT_BITS
 
 
-class LaneTree(Component):
+class ReductionTree(Component):
     """Adds the ``dot`` products of a lane: exact, with ``mm16`` modulo 2^32.
 
     With ``mm16`` even and odd products are added apart up to the last addition; the number of adders is the same. Where
@@ -65,7 +65,7 @@ class LaneTree(Component):
         return m
 
     def _tree(self, m, name, width, depth, values):
-        m.submodules[name] = tree = ReductionTree(width, depth)
+        m.submodules[name] = tree = AdderTree(width, depth)
         m.d.comb += [element.eq(value) for element, value in zip(tree.i, values, strict=True)]
         return tree.root
 

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..interfaces.layouts import PC_BITS
 from ..isa.encoding import instruction_layout
 
-__all__ = ["Fetch", "fetched_layout", "program_write_layout"]
+__all__ = ["InstructionFetch", "fetched_layout", "program_write_layout"]
 
 fetched_layout = data.StructLayout({
     "pc": PC_BITS,
@@ -23,7 +23,7 @@ def program_write_layout(cfg):
     return data.StructLayout({"address": cfg.program_counter_bits, "word": 128})
 
 
-class Fetch(Component):
+class InstructionFetch(Component):
     """Instruction memory of ``cfg.instruction_words`` instructions and a fetcher that runs ahead by two.
 
     Members

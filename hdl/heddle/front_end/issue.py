@@ -10,7 +10,7 @@ from ..isa.error_codes import ErrorCode
 from ..thread.alu import AluDatapath
 from .instruction_checks import failed_operand
 from .issue_members import issue_members
-from .issue_queue import Gate
+from .issue_queue import IssueQueue
 from .recurrent_control import RecurrentControl
 from .wait_limit import QuietCounter, WaitLimit
 
@@ -62,7 +62,7 @@ class Issue(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.gate = self._gate = Gate(self.cfg)
+        m.submodules.gate = self._gate = IssueQueue(self.cfg)
         m.submodules.alu = self._alu = AluDatapath(registered=True)
         self._uniform_predicates = Signal(UNIFORM_PREDICATES)
         self._leave = Signal()              # the instruction leaves this stage

@@ -9,12 +9,12 @@ from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
 from .decode import THREAD_KINDS, decoded_layout
-from .scoreboard import Tokens
+from .scoreboard import Scoreboard
 
-__all__ = ["Gate"]
+__all__ = ["IssueQueue"]
 
 
-class Gate(Component):
+class IssueQueue(Component):
     """A place for one operation behind ``Issue``, which leaves it when its tokens are free and the queue of its unit takes it.
 
     Latency 1 cycle, throughput 1 operation a cycle; an operation that meets registers of the other unit, or follows one of the other unit
@@ -30,7 +30,7 @@ class Gate(Component):
     predicates, lane_mask
         Of the thread unit; an ``mm`` reads them when it leaves.
     thread_done, matrix_done, clear, thread_empty, matrix_empty, matrix_hold
-        See ``Tokens``.
+        See ``Scoreboard``.
     waiting
         An operation is here.
     event_token_stalls, event_queue_stalls, waiting_thread
@@ -51,7 +51,7 @@ class Gate(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.tokens = tokens = Tokens(self.cfg)
+        m.submodules.tokens = tokens = Scoreboard(self.cfg)
         instruction, word = self.i.payload, self.i.payload.word
         thread = Signal(thread_operation_layout, reset_less=True)
         matrix = Signal(matrix_operation_layout(self.cfg), reset_less=True)

@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import TOKEN_GRANULES
 from ..lib.onehot import any_of
 
-__all__ = ["Tokens", "token_layout"]
+__all__ = ["Scoreboard", "token_layout"]
 
 token_layout = data.StructLayout({
     "product": TOKEN_GRANULES,      # granules of 16 product registers that the instruction uses
@@ -94,7 +94,7 @@ class _InFlight(Component):
         return m
 
 
-class Tokens(Component):
+class Scoreboard(Component):
     """Says whether the registers of an instruction are free of the other unit's instructions in flight.
 
     Two units hold registers: the thread unit (index 0) and the matrix unit (index 1). Instructions of one unit never wait for each

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In, connect, flipped
 
 from ..lib.stream import link
 from .decode import Decode
-from .instruction_fetch import Fetch, program_write_layout
+from .instruction_fetch import InstructionFetch, program_write_layout
 from .issue import Issue
 from .issue_members import issue_members
 from .uniform_state import UniformState
@@ -60,7 +60,7 @@ class FrontEnd(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.fetch = fetch = Fetch(self.cfg)
+        m.submodules.fetch = fetch = InstructionFetch(self.cfg)
         m.submodules.decode = decode = Decode(self.cfg)
         m.submodules.issue = issue = Issue(self.cfg)
         m.submodules.uniform = uniform = UniformState(self.cfg)

@@ -8,12 +8,12 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import read_data_layout
 from ..isa.encoding import Reduction
-from .data import Level2Data
-from .layouts import Level2Sizes, line_answer_layout, line_beat_layout
+from .data import L2Data
+from .layouts import L2Sizes, line_answer_layout, line_beat_layout
 from .lookup import line_access_layout
-from .reduction_unit import Reducer, reducer_latency
+from .reduction_unit import ReductionUnit, reducer_latency
 
-__all__ = ["Level2Access", "reduced_beat_layout"]
+__all__ = ["L2Access", "reduced_beat_layout"]
 
 
 def reduced_beat_layout(cfg):
@@ -21,7 +21,7 @@ def reduced_beat_layout(cfg):
     return data.StructLayout({"data": cfg.axi_data_bits, "strobe": cfg.axi_bytes, "begins": 1, "ends": 1, "error": 1})
 
 
-class Level2Access(Component):
+class L2Access(Component):
     """Works through one access after the other, a beat a cycle.
 
     A line that fills comes beat by beat from ``i_fill``, whose answers are those of the fills in their order, and waits there until its
@@ -49,7 +49,7 @@ class Level2Access(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        self.cfg, self.sizes = cfg, L2Sizes(cfg)
         members = {
             "i_access": In(stream.Signature(line_access_layout(cfg))),
             "i_fill": In(stream.Signature(read_data_layout(cfg, cfg.axi_id_bits))),
@@ -63,7 +63,7 @@ class Level2Access(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.contents = contents = Level2Data(self.cfg)
+        m.submodules.contents = contents = L2Data(self.cfg)
         fetched = self._fetched_registers()
         now = self._beat(m)
         m.d.comb += [contents.read_row.eq(now.row), contents.read_enable.eq(now.go & ~self.i_access.payload.fills)]
@@ -142,7 +142,7 @@ class Level2Access(Component):
         """Pass what was fetched through the reduction unit. Returns when a beat must wait (``blocks``), that it is written as a whole when
         it comes back (``whole``), and what comes back."""
         cfg, beat, out = self.cfg, self.i_beat.payload, self.o_reduced
-        m.submodules.reducer = reducer = Reducer(cfg)
+        m.submodules.reducer = reducer = ReductionUnit(cfg)
         enable = self._reducer_enable = reducer.enable
         fields = {"strobe": cfg.axi_bytes, "begins": 1, "ends": 1}
         written = {name: Signal(shape, name=f"fetched_{name}", reset_less=True)

@@ -8,18 +8,18 @@ from amaranth.utils import exact_log2
 from ..constants import LINE_BYTES
 from ..interfaces.layouts import MemoryPort
 from ..lib.stream import Queue, link
-from .access import Level2Access
-from .layouts import Level2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
-from .lookup import Level2Lookup, line_access_layout
-from .write_path import Level2Writer
+from .access import L2Access
+from .layouts import L2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
+from .lookup import L2Lookup, line_access_layout
+from .write_path import L2WritePath
 
-__all__ = ["Level2Bank"]
+__all__ = ["L2Bank"]
 
 
-class Level2Bank(Component):
-    """Lines of one bank: ``Level2Lookup`` decides, ``Level2Access`` acts in the same order, ``Level2Writer`` takes what is written.
+class L2Bank(Component):
+    """Lines of one bank: ``L2Lookup`` decides, ``L2Access`` acts in the same order, ``L2WritePath`` takes what is written.
 
-    All requests to memory have tag 0, so that answers come in the order of the requests; up to ``Level2Sizes.reads``
+    All requests to memory have tag 0, so that answers come in the order of the requests; up to ``L2Sizes.reads``
     and ``writes`` of lines are under way. An error of memory drops all lines, so that none is kept that memory did not give. See
     docs/units/l2.md.
 
@@ -41,7 +41,7 @@ class Level2Bank(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        self.cfg, self.sizes = cfg, L2Sizes(cfg)
         super().__init__({
             "number": In(max(self.sizes.bank_bits, 1)),
             "i_read": In(stream.Signature(line_read_layout(cfg))), "i_write": In(stream.Signature(line_part_layout(cfg))),
@@ -54,9 +54,9 @@ class Level2Bank(Component):
     def elaborate(self, platform):
         m = Module()
         cfg, memory = self.cfg, self.memory
-        m.submodules.lookup = lookup = Level2Lookup(cfg)
-        m.submodules.access = access = Level2Access(cfg)
-        m.submodules.writer = writer = Level2Writer(cfg)
+        m.submodules.lookup = lookup = L2Lookup(cfg)
+        m.submodules.access = access = L2Access(cfg)
+        m.submodules.writer = writer = L2WritePath(cfg)
         m.submodules.accesses = accesses = Queue(line_access_layout(cfg), self.sizes.reads)
         for source, sink in ((self.i_read, lookup.i_read), (self.i_write, writer.i), (writer.o_lookup, lookup.i_write),
                              (lookup.o_write, writer.i_line), (lookup.o_access, accesses.i), (accesses.o, access.i_access),

@@ -4,12 +4,12 @@ from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from .layouts import Level2Sizes
+from .layouts import L2Sizes
 
-__all__ = ["Level2Data"]
+__all__ = ["L2Data"]
 
 
-class Level2Data(Component):
+class L2Data(Component):
     """Beats of the lines, each with a bit that says that memory answered it with an error.
 
     ``read_row`` is read while ``read_enable`` is high; ``read_data`` and ``read_error`` hold it from the next cycle until
@@ -26,7 +26,7 @@ class Level2Data(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg
-        row = Level2Sizes(cfg).place_bits + Level2Sizes(cfg).beat_bits
+        row = L2Sizes(cfg).place_bits + L2Sizes(cfg).beat_bits
         super().__init__({
             "read_enable": In(1), "read_row": In(row), "read_data": Out(cfg.axi_data_bits), "read_error": Out(1),
             "write_row": In(row), "write_data": In(cfg.axi_data_bits), "write_mask": In(cfg.axi_bytes),

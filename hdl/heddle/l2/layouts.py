@@ -10,14 +10,14 @@ from ..constants import LINE_BYTES
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import TensorFormat
 
-__all__ = ["Level2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_burst_layout", "line_part_layout",
+__all__ = ["L2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_burst_layout", "line_part_layout",
            "line_read_layout"]
 
 BEATS_AHEAD = 128       # beats of reads, and of writes, that may be under way in a bank: they cover the latency of memory
 
 
 @dataclass(frozen=True)
-class Level2Sizes:
+class L2Sizes:
     """Derived sizes: line number = {tag, set, bank}, from the top.
 
     One bank for each core, each with an AXI master of its own; ``reads`` reads and ``writes`` writes of (parts of) lines may be under way
@@ -79,25 +79,25 @@ class Level2Sizes:
 
 def line_read_layout(cfg):
     """Beats ``first`` to ``last`` of one line are read; with ``prefetch`` nothing is answered."""
-    sizes = Level2Sizes(cfg)
+    sizes = L2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "prefetch": 1,
                               "core": cfg.core_bits})
 
 
 def line_burst_layout(cfg):
     """A burst of memory within a line of the bank."""
-    sizes = Level2Sizes(cfg)
+    sizes = L2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "beats_minus_one": sizes.beat_bits})
 
 
 def line_part_layout(cfg):
     """A beat on its way to the bank, or (``announces``) only that a plain write of beats ``beat`` to ``last`` begins with the next one."""
-    return data.StructLayout(line_beat_layout(cfg).members | {"announces": 1, "last": Level2Sizes(cfg).beat_bits})
+    return data.StructLayout(line_beat_layout(cfg).members | {"announces": 1, "last": L2Sizes(cfg).beat_bits})
 
 
 def line_beat_layout(cfg):
     """A beat that is written, beat ``beat`` of its line; ``begins`` and ``ends`` mark those of one line that are written together."""
-    sizes = Level2Sizes(cfg)
+    sizes = L2Sizes(cfg)
     return data.StructLayout({
         "line": sizes.line_bits, "beat": sizes.beat_bits, "begins": 1, "ends": 1, "data": cfg.axi_data_bits, "strobe": cfg.axi_bytes,
         "core": cfg.core_bits, **({"reduction": Reduction, "format": TensorFormat} if cfg.reductions else {})})

@@ -4,16 +4,16 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
-from .layouts import Level2Sizes, line_burst_layout, line_read_layout
+from .layouts import L2Sizes, line_burst_layout, line_read_layout
 from .pending_writes import PendingWrites
-from .tags import Level2Tags
+from .tags import L2Tags
 
-__all__ = ["Level2Lookup", "line_access_layout", "line_write_layout"]
+__all__ = ["L2Lookup", "line_access_layout", "line_write_layout"]
 
 
 def line_write_layout(cfg):
     """Beats ``first`` to ``last`` of a line are written, or reduced."""
-    sizes = Level2Sizes(cfg)
+    sizes = L2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "reduces": 1,
                               "core": cfg.core_bits})
 
@@ -21,12 +21,12 @@ def line_write_layout(cfg):
 def line_access_layout(cfg):
     """What becomes of beats ``first`` to ``last`` of line ``place`` of the cache: with ``fills`` they come from memory; they are answered
     (``answers``) or reduced (``reduces``)."""
-    sizes = Level2Sizes(cfg)
+    sizes = L2Sizes(cfg)
     return data.StructLayout({"place": sizes.place_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "fills": 1, "answers": 1,
                               "reduces": 1, "core": cfg.core_bits})
 
 
-class Level2Lookup(Component):
+class L2Lookup(Component):
     """Decides hits and misses of one line a cycle, reads and writes in turn; 1 cycle from a request to the read of memory.
 
     The order of decisions is the order in which the second half acts, so a place is refilled only behind all accesses to what it held,
@@ -64,7 +64,7 @@ class Level2Lookup(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        self.cfg, self.sizes = cfg, L2Sizes(cfg)
         super().__init__({
             "i_read": In(stream.Signature(line_read_layout(cfg))),
             "i_write": In(stream.Signature(line_write_layout(cfg))),
@@ -77,7 +77,7 @@ class Level2Lookup(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.tags = tags = Level2Tags(self.cfg)
+        m.submodules.tags = tags = L2Tags(self.cfg)
         m.submodules.pending = pending = PendingWrites(self.cfg)
         valid, advance = Signal(), Signal()
         request = Signal(data.StructLayout({

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-from .layouts import Level2Sizes
+from .layouts import L2Sizes
 
 __all__ = ["PendingWrites"]
 
@@ -29,7 +29,7 @@ class PendingWrites(Component):
     """
 
     def __init__(self, cfg):
-        self.sizes = sizes = Level2Sizes(cfg)
+        self.sizes = sizes = L2Sizes(cfg)
         super().__init__({"line": In(sizes.line_bits), "written": Out(1), "reduced": Out(1), "free": Out(1), "empty": Out(1),
                           "push": In(1), "reduces": In(1), "pop": In(1)})
 

@@ -8,14 +8,14 @@ from amaranth.utils import exact_log2
 from ..interfaces.layouts import GlobalPort
 from ..isa.encoding import Reduction
 from ..lib.stream import Queue
-from .layouts import Level2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
+from .layouts import L2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
 
-__all__ = ["Level2Port"]
+__all__ = ["L2Port"]
 
 WRITES_WAITING = 9      # requests that are taken ahead of their data, which come some cycles later: more than short bursts need
 
 
-class Level2Port(Component):
+class L2Port(Component):
     """Cuts the bursts of a core at lines, sends each part to the bank of its line, and hands on what the banks answer.
 
     Reads and writes are cut independently, one line and one beat a cycle. The first line of a read passes combinationally; a write takes a
@@ -42,7 +42,7 @@ class Level2Port(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        self.cfg, self.sizes = cfg, L2Sizes(cfg)
         banks = self.sizes.banks
         super().__init__({
             "core": In(cfg.core_bits),

@@ -6,23 +6,23 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import TensorFormat
-from ..lib.shared_module import Once
+from ..lib.shared_module import SharedModule
 from .float_reducer import FLOAT_LATENCY, FloatReducer
 from .integer_reducer import INTEGER_LATENCY, IntegerReducer
 from .reduction_layouts import WORD_BITS, float_control_layout, float_controls, integer_control_layout, integer_controls
 
-__all__ = ["Reducer", "WordReducer", "reducer_latency"]
+__all__ = ["ReductionUnit", "WordReducer", "reducer_latency"]
 
 FLOATS = (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32, TensorFormat.F32_FTZ)
 
 
 def reducer_latency(cfg):
-    """Cycles from the operands to the result of ``Reducer``."""
+    """Cycles from the operands to the result of ``ReductionUnit``."""
     return 1 + (FLOAT_LATENCY if cfg.reduction_floats else INTEGER_LATENCY)
 
 
 class WordReducer(Component):
-    """A word of 64 bits: elements of 64, 32 or 16 bits. See ``Reducer``; ``cfg.reduction_floats`` adds the floating-point formats.
+    """A word of 64 bits: elements of 64, 32 or 16 bits. See ``ReductionUnit``; ``cfg.reduction_floats`` adds the floating-point formats.
 
     Latency ``reducer_latency(cfg) - 1`` cycles with ``enable``.
     """
@@ -46,7 +46,9 @@ class WordReducer(Component):
         integer = self._delayed(m, integers.result, FLOAT_LATENCY - INTEGER_LATENCY, "integer")
         is_float, single = (self._delayed(m, value, FLOAT_LATENCY, name)
                             for value, name in ((self.is_float, "is_float"), (self.floats.single, "single")))
-        halves, low_type, high_type = [], Once("reduction_32", FloatReducer, single=True), Once("reduction_16", FloatReducer, single=False)
+        low_type = SharedModule("reduction_32", FloatReducer, single=True)
+        high_type = SharedModule("reduction_16", FloatReducer, single=False)
+        halves = []
         for half in range(2):
             old, new = self.old.word_select(half, WORD_BITS // 2), self.new.word_select(half, WORD_BITS // 2)
             low, high = low_type.instantiate(m, f"low_{half}"), high_type.instantiate(m, f"high_{half}")
@@ -64,7 +66,7 @@ class WordReducer(Component):
         return value
 
 
-class Reducer(Component):
+class ReductionUnit(Component):
     """Combines a beat of memory, ``old``, with a beat that is written, ``new``, element by element [S1.9, docs/units/l2.md].
 
     ``Reduction.NONE`` gives ``new``. The others are defined for the formats of ``REDUCTION_FORMATS`` (without
@@ -105,7 +107,7 @@ class Reducer(Component):
             controls["is_float"] = is_float
         with m.If(self.enable):
             m.d.sync += [old.eq(self.old), new.eq(self.new)]
-        word_type, results = Once("reduction_word", WordReducer, cfg), []
+        word_type, results = SharedModule("reduction_word", WordReducer, cfg), []
         for number in range(cfg.axi_data_bits // WORD_BITS):
             word = word_type.instantiate(m, f"word_{number}")
             m.d.comb += [word.enable.eq(self.enable), word.old.eq(old.word_select(number, WORD_BITS)),

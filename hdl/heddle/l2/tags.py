@@ -5,12 +5,12 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-from .layouts import Level2Sizes
+from .layouts import L2Sizes
 
-__all__ = ["Level2Tags"]
+__all__ = ["L2Tags"]
 
 
-class Level2Tags(Component):
+class L2Tags(Component):
     """Which lines a bank holds: ``sets`` rows of ``ways`` tags; a line that comes in takes the place of the set's oldest one.
 
     Of each line a bit for each beat says that it is there. A line is looked up in two steps: its set is read while ``enable`` is high,
@@ -34,7 +34,7 @@ class Level2Tags(Component):
     """
 
     def __init__(self, cfg):
-        self.sizes = sizes = Level2Sizes(cfg)
+        self.sizes = sizes = L2Sizes(cfg)
         self.beats = cfg.line_beats
         super().__init__({
             "enable": In(1), "next_line": In(sizes.line_bits), "line": In(sizes.line_bits),

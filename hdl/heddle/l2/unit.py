@@ -4,17 +4,17 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import GlobalPort, MemoryPort
-from ..lib.shared_module import Once
+from ..lib.shared_module import SharedModule
 from ..lib.stream import link
-from .bank import Level2Bank
-from .layouts import Level2Sizes, line_part_layout, line_read_layout
+from .bank import L2Bank
+from .layouts import L2Sizes, line_part_layout, line_read_layout
 from .line_join import LineJoin
-from .port import Level2Port
+from .port import L2Port
 
-__all__ = ["Level2"]
+__all__ = ["L2"]
 
 
-class Level2(Component):
+class L2(Component):
     """Second level of global memory, between the cores and their AXI masters: every global access of every unit goes through it.
 
     Without ``cfg.l2_kib`` a wire: every request, beat and response passes combinationally, latency 0, one request and one beat a
@@ -55,9 +55,9 @@ class Level2(Component):
             for client, memory in zip(self.i, self.o):
                 connect(m, client=flipped(client), memory=flipped(memory))
             return m
-        port_type, bank_type = Once("level2_port", Level2Port, self.cfg), Once("level2_bank", Level2Bank, self.cfg)
+        port_type, bank_type = SharedModule("level2_port", L2Port, self.cfg), SharedModule("level2_bank", L2Bank, self.cfg)
         ports = [port_type.instantiate(m, f"port_{number}") for number in range(self.cfg.cores)]
-        banks = [bank_type.instantiate(m, f"bank_{number}") for number in range(Level2Sizes(self.cfg).banks)]
+        banks = [bank_type.instantiate(m, f"bank_{number}") for number in range(L2Sizes(self.cfg).banks)]
         for number, (port, client) in enumerate(zip(ports, self.i)):
             connect(m, flipped(client), port.client)
             m.d.comb += port.core.eq(number)

@@ -8,13 +8,13 @@ from ..interfaces.layouts import write_data_layout, write_response_layout
 from ..isa.encoding import Reduction
 from ..lib.stream import Queue, link
 from .access import reduced_beat_layout
-from .layouts import Level2Sizes, line_ack_layout, line_beat_layout, line_burst_layout, line_part_layout
+from .layouts import L2Sizes, line_ack_layout, line_beat_layout, line_burst_layout, line_part_layout
 from .lookup import line_write_layout
 
-__all__ = ["Level2Writer"]
+__all__ = ["L2WritePath"]
 
 
-class Level2Writer(Component):
+class L2WritePath(Component):
     """Holds the beats that are written, asks for their look-up line by line, and sends them to memory in the order of the look-ups.
 
     A line is looked up when its last beat is here. Its beats leave as one burst, whose request goes with the first beat; those of a
@@ -32,7 +32,7 @@ class Level2Writer(Component):
     i : In(stream of line_part_layout(cfg))
     o_lookup : Out(stream of line_write_layout(cfg))
     i_line : In(stream of line_write_layout(cfg))
-        The lines again, looked up; room for ``Level2Sizes.writes`` of them.
+        The lines again, looked up; room for ``L2Sizes.writes`` of them.
     o_beat, i_reduced, reducing :
         To and from ``Level2Access``, only with ``cfg.reductions``.
     o_burst : Out(stream of line_burst_layout(cfg)), o_data : Out(stream of write_data_layout(cfg))
@@ -43,7 +43,7 @@ class Level2Writer(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg, self.sizes = cfg, Level2Sizes(cfg)
+        self.cfg, self.sizes = cfg, L2Sizes(cfg)
         members = {
             "i": In(stream.Signature(line_part_layout(cfg))),
             "o_lookup": Out(stream.Signature(line_write_layout(cfg))), "i_line": In(stream.Signature(line_write_layout(cfg))),

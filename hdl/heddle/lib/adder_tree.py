@@ -3,10 +3,10 @@
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["ReductionTree"]
+__all__ = ["AdderTree"]
 
 
-class ReductionTree(Component):
+class AdderTree(Component):
     """Adds ``2**depth`` signed numbers; one addition and one register per level [S3.4].
 
     Level l (1 to ``depth``) has ``2**(depth - l)`` sums of ``2**l`` neighbouring inputs each, exact, in ``width + l``

@@ -1,7 +1,7 @@
 """Components that are elaborated once and instantiated many times.
 
 Amaranth turns every instance of a component into a module of its own. For arrays of equal components (the lanes) that costs
-time and text in proportion to their number; ``Once`` emits the module a single time and instantiates it by name.
+time and text in proportion to their number; ``SharedModule`` emits the module a single time and instantiates it by name.
 """
 
 import gc
@@ -14,12 +14,12 @@ from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In
 
-__all__ = ["Once", "collect_types", "convert_with_types"]
+__all__ = ["SharedModule", "collect_types", "convert_with_types"]
 
 _types = ContextVar("heddle_types", default=None)
 
 
-class Once:
+class SharedModule:
     """A component class with its parameters, under a module name, for repeated instantiation.
 
     While Verilog or a netlist is emitted, the first ``instantiate`` elaborates the component and each adds an instance of the
@@ -107,7 +107,7 @@ def _convert(component, name):
 
 @contextmanager
 def collect_types():
-    """While it is open, ``Once`` elaborates each type a single time, as in emission; yields the types by name."""
+    """While it is open, ``SharedModule`` elaborates each type a single time, as in emission; yields the types by name."""
     types = {}
     token = _types.set(types)
     try:
@@ -129,7 +129,7 @@ def _no_garbage_collection():
 
 
 def convert_with_types(component, name):
-    """RTLIL texts of a component and of every ``Once`` type below it; the first text holds module ``name``.
+    """RTLIL texts of a component and of every ``SharedModule`` type below it; the first text holds module ``name``.
 
     Raises ``ValueError`` when ``name`` is also the name of a type.
     """

@@ -14,7 +14,7 @@ from ..lib.onehot import any_of, select_one_hot
 from .layouts import PIECE_BITS, group_layout, merge_layout, slots_layout
 from .merges import slot_place
 
-__all__ = ["GroupAddress"]
+__all__ = ["AddressGenerator"]
 
 
 def _first(errors):
@@ -25,7 +25,7 @@ def _first(errors):
     return wrong, code, operand
 
 
-class GroupAddress(Component):
+class AddressGenerator(Component):
     """Computes the addresses of a group's words and checks them.
 
     The address of column n and word w along k is ``base + (offset[n] << element_shift) + w * dot``, 32 bits wrapping.

@@ -14,19 +14,19 @@ from ..interfaces.layouts import (
     matrix_operation_layout,
 )
 from ..lib.onehot import any_of, select_one_hot
-from .address_generator import GroupAddress
-from .bank_scheduler import WordSchedule
-from .broadcast_network import Broadcast, spread
+from .address_generator import AddressGenerator
+from .bank_scheduler import BankScheduler
+from .broadcast_network import BroadcastNetwork, spread
 from .layouts import word_request_layout
-from .loop_sequencer import StepWalk
-from .merge_split import GroupWalk
-from .transpose_buffer import ColumnPicker
-from .transpose_fetch import PieceWalk
+from .loop_sequencer import LoopSequencer
+from .merge_split import MergeSplit
+from .transpose_buffer import TransposeBuffer
+from .transpose_fetch import TransposeFetch
 
-__all__ = ["Fetch"]
+__all__ = ["BFetch"]
 
 
-class Fetch(Component):
+class BFetch(Component):
     """Reads the words of B of one operation after the other and presents them to the lanes.
 
     ``step`` goes to the lanes in the cycle in which the last of its words stands in the register behind its bank, ``word``
@@ -35,7 +35,7 @@ class Fetch(Component):
     back.
 
     From an operation at ``i`` to its first step: 10 cycles, 13 with several slots, and the waits for the offsets and
-    the bank. One step a cycle without merges, also from operation to operation (see ``StepWalk``), and for merges as
+    the bank. One step a cycle without merges, also from operation to operation (see ``LoopSequencer``), and for merges as
     many cycles as it takes to read the words of a step: ``fetch_slots`` a cycle and one row of every bank. A bank that
     is not granted holds the walk. Reset forgets all operations.
 
@@ -95,13 +95,13 @@ class Fetch(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walk = walk = StepWalk(self.cfg)
-        m.submodules.groups = groups = GroupWalk(self.cfg)
-        m.submodules.address = address = GroupAddress(self.cfg)
-        m.submodules.schedule = schedule = WordSchedule(self.cfg)
+        m.submodules.walk = walk = LoopSequencer(self.cfg)
+        m.submodules.groups = groups = MergeSplit(self.cfg)
+        m.submodules.address = address = AddressGenerator(self.cfg)
+        m.submodules.schedule = schedule = BankScheduler(self.cfg)
         if self.cfg.transpose:
-            m.submodules.pieces = pieces = PieceWalk(self.cfg)
-            m.submodules.picker = picker = ColumnPicker(self.cfg)
+            m.submodules.pieces = pieces = TransposeFetch(self.cfg)
+            m.submodules.picker = picker = TransposeBuffer(self.cfg)
             advance = pieces.advance
             m.d.comb += [pieces.i.eq(address.o), schedule.i.eq(pieces.o), pieces.o_ready.eq(schedule.advance)]
             connect(m, pieces.o_pick, picker.i)
@@ -189,7 +189,7 @@ class Fetch(Component):
                          picker.int16.eq(stage.step.int16)]
         take = Signal(self.cfg.positions)
         m.d.sync += take.eq(takes)
-        m.submodules.broadcast = broadcast = Broadcast(self.cfg)
+        m.submodules.broadcast = broadcast = BroadcastNetwork(self.cfg)
         if self.cfg.fetch_slots > 1:
             wide = Signal(len(broadcast.wide), reset_less=True)
             m.d.sync += wide.eq(Mux(picker.valid, 0, stage.mask) if self.cfg.transpose else stage.mask)

@@ -8,10 +8,10 @@ from ..constants import BANK_BYTES, BANKS
 from ..lib.onehot import any_of
 from .layouts import slots_layout, word_request_layout
 
-__all__ = ["WordSchedule"]
+__all__ = ["BankScheduler"]
 
 
-class WordSchedule(Component):
+class BankScheduler(Component):
     """Orders the words of a group in rounds: in each round every bank reads at most one of its rows.
 
     Words of the same 16 bytes are read once. In every bank the lowest slot that waits goes first. The step passes with

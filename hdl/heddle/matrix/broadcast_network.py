@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-__all__ = ["Broadcast", "spread"]
+__all__ = ["BroadcastNetwork", "spread"]
 
 
 def spread(values, wide):
@@ -15,7 +15,7 @@ def spread(values, wide):
     return result
 
 
-class Broadcast(Component):
+class BroadcastNetwork(Component):
     """Repeats the words of the first slots: lane t finds its word in slot t mod ``fetch_slots``; combinational [S0.5-S0.7].
 
     ``log2(fetch_slots)`` levels of ``fetch_slots - 1`` two-way multiplexers in all, common to all lanes; wires with one

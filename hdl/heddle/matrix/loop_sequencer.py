@@ -11,10 +11,10 @@ from ..lib.onehot import any_of, at_most_one
 from .layouts import walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
 
-__all__ = ["StepWalk"]
+__all__ = ["LoopSequencer"]
 
 
-class StepWalk(Component):
+class LoopSequencer(Component):
     """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
 
     Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges

@@ -7,12 +7,12 @@ from ..lib.onehot import any_of, at_most_one
 from .layouts import group_layout, walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b, one_word
 
-__all__ = ["GroupWalk"]
+__all__ = ["MergeSplit"]
 
 LANES_B = (1, 2, 4)
 
 
-class GroupWalk(Component):
+class MergeSplit(Component):
     """Cuts the words of a step into groups of up to ``fetch_slots`` that are fetched together [S0.5-S0.7].
 
     The words of a step are those of its fetched columns, column by column, each with ``kb`` words along k. A step

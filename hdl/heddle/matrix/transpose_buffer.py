@@ -8,10 +8,10 @@ from ..constants import BANK_BYTES
 from ..datapath.layouts import step_layout
 from .layouts import pick_layout, piece_layout
 
-__all__ = ["ColumnPicker"]
+__all__ = ["TransposeBuffer"]
 
 
-class ColumnPicker(Component):
+class TransposeBuffer(Component):
     """Holds the pieces of ``dot`` rows twice: those that steps pick their columns from, and the next ones, which arrive [S0.8].
 
     Byte i of the word of a step is byte ``column`` of row i. 16-bit elements fill two rows each: byte i is byte ``column``

@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 from ..lib.stream import Queue
 from .layouts import PIECE_BITS, pick_layout, slots_layout
 
-__all__ = ["PieceWalk"]
+__all__ = ["TransposeFetch"]
 
 STEPS_AHEAD = 17        # while pieces are fetched; at most 16 steps use the same ones in a pass
 
@@ -18,7 +18,7 @@ def times(value, factor):
     return sum((value << bit for bit in range(factor.bit_length()) if factor >> bit & 1), Const(0))
 
 
-class PieceWalk(Component):
+class TransposeFetch(Component):
     """Turns steps with transposed B into fetches of pieces, and passes all else [S0.8].
 
     A step has one column and one word along k: of the lanes those multiply whose word it is, and those receive their sums that

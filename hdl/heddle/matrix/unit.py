@@ -5,10 +5,10 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS
-from ..datapath.pe_array import LaneArray, engine_members
+from ..datapath.pe_array import PEArray, engine_members
 from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
 from ..lib.stream import Queue, link
-from .b_fetch import Fetch
+from .b_fetch import BFetch
 
 __all__ = ["MatrixUnit"]
 
@@ -44,13 +44,13 @@ class MatrixUnit(Component):
         The thread unit's access to the lanes.
     bank : Out(BankReadPort(cfg))
     bank_ahead : Out(BANKS)
-        With ``cfg.banks_known_ahead``: see ``Fetch``.
+        With ``cfg.banks_known_ahead``: see ``BFetch``.
     hold : In(1)
         With ``issue_ahead``: no word of B is read and no step begins.
     stop : In(1)
     o_error : Out(ErrorStream())
     engine_active, engine_step, engine_word, engine_take : In
-        With ``cfg.rnn``: see ``LaneArray``.
+        With ``cfg.rnn``: see ``PEArray``.
     done : Out(1)
     busy : Out(1)
         Operations are queued or under way; from the cycle after acceptance to the cycle of the last ``done``.
@@ -88,8 +88,8 @@ class MatrixUnit(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.queue = queue = Queue(matrix_operation_layout(self.cfg), self.cfg.matrix_queue)
-        m.submodules.fetch = fetch = Fetch(self.cfg)
-        m.submodules.lanes = lanes = LaneArray(self.cfg)
+        m.submodules.fetch = fetch = BFetch(self.cfg)
+        m.submodules.lanes = lanes = PEArray(self.cfg)
         link(m, self.i_operation, queue.i)
         link(m, queue.o, fetch.i)
         connect(m, flipped(self.bank), fetch.bank)

@@ -6,7 +6,7 @@ from amaranth.lib.wiring import Component, In
 from ..constants import BANKS
 from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..lib.onehot import any_of
-from ..lib.shared_module import Once
+from ..lib.shared_module import SharedModule
 from .shared_bank import SharedBank
 
 __all__ = ["SharedMemory"]
@@ -62,7 +62,7 @@ class SharedMemory(Component):
 
     def elaborate(self, platform):
         m = Module()
-        banks = Once("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
+        banks = SharedModule("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
         writes = self._one_write(m) if self._common else self.write
         ordered = self.cfg.banks_known_ahead
         for index in range(BANKS):

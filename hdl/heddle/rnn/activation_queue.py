@@ -7,10 +7,10 @@ from amaranth.lib.wiring import Component, In, Out
 from ..lib.stream import Queue
 from .layouts import tail_job_layout
 
-__all__ = ["JobQueue"]
+__all__ = ["ActivationQueue"]
 
 
-class JobQueue(Component):
+class ActivationQueue(Component):
     """Holds each job until the sums of its first block can be read, ``delay`` cycles after ``launch``, and then until the tail takes it.
 
     Jobs come (``coming``) when their sweeps are chosen, and are launched in the same order, later. Room for two jobs of each context,

@@ -7,7 +7,7 @@ from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import BankReadPort
 from ..lib.onehot import select_one_hot
 
-__all__ = ["WORD_BITS", "Transfer"]
+__all__ = ["WORD_BITS", "BankReader"]
 
 WORD_BITS = 16      # of the number of a word of 16 bytes in shared memory
 
@@ -32,7 +32,7 @@ class BankChoice(Component):
         return m
 
 
-class Transfer(Component):
+class BankReader(Component):
     """Reads ``words`` words of shared memory, a word a cycle: from ``first`` on, or, with ``on``, behind the last one read.
 
     ``begin`` only while not ``busy``, that is when all words of the transfer before have left; words stand at ``data`` three cycles

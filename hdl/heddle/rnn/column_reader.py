@@ -7,10 +7,10 @@ from amaranth.utils import exact_log2
 
 from ..isa.counter_table import most_in_a_cycle
 from ..lib.onehot import any_of
-from .delta_threshold import Differences, choose_group
+from .delta_threshold import DeltaThreshold, choose_group
 from .dependency_scoreboard import status_layout, written_bits
 from .layouts import COLUMNS_BITS, COUNT_BITS, chosen_sweep_layout
-from .zero_look_ahead import LookAhead
+from .zero_look_ahead import ZeroLookAhead
 
 __all__ = ["ColumnReader", "column_layout"]
 
@@ -27,8 +27,8 @@ class ColumnReader(Component):
     A column is at ``o`` a cycle after it is read, straight from the memory; the next is read in the cycle that accepts it. With ``skip`` a
     column of zeros is not handed on, unless it is the first of sums that begin, and takes one cycle; the last one waits until the lanes
     could take it, as its sweep ends with it. Columns of zeros that follow in the same word are left out with a column that is read
-    (``LookAhead``), once all elements of the vector are there. With ``cfg.rnn_differences`` columns may be differences (``Differences``),
-    of which none is left out unread in the first step.
+    (``ZeroLookAhead``), once all elements of the vector are there. With ``cfg.rnn_differences`` columns may be differences
+    (``DeltaThreshold``), of which none is left out unread in the first step.
 
     ``i`` is ready in the cycle in which the last column is accepted, and before the first sweep; columns of the next sweep are read from
     the cycle after. Reset forgets everything.
@@ -93,7 +93,7 @@ class ColumnReader(Component):
             accepted.eq(self.i.valid & self.i.ready),
             self.busy.eq(active),
         ]
-        m.submodules.ahead = ahead = LookAhead(cfg)
+        m.submodules.ahead = ahead = ZeroLookAhead(cfg)
         word = [value.as_signed() for value in self.column]
         if cfg.rnn_differences:
             word = self._differences(m, word, read, ahead.stride, place, moves, accepted)
@@ -142,7 +142,7 @@ class ColumnReader(Component):
     def _differences(self, m, values, read, stride, place, moves, accepted):
         """The elements of the word, in sweeps of differences those."""
         cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
-        m.submodules.differences = differences = Differences(cfg)
+        m.submodules.differences = differences = DeltaThreshold(cfg)
         sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         with m.If(read):
             m.d.sync += sent.eq(sent + stride)

@@ -3,10 +3,10 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["Turns"]
+__all__ = ["ContextArbiter"]
 
 
-class Turns(Component):
+class ContextArbiter(Component):
     """Chooses a context: coarse-grained, fair from step to step [S3.6].
 
     The context whose turn it is goes on as long as it is ``ready``; when it is not, or after its step (``ends``), the next ready one in

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..lib.rounding import add_carry
 
-__all__ = ["Differences", "choose_group"]
+__all__ = ["DeltaThreshold", "choose_group"]
 
 
 def choose_group(cfg, word, place, cat):
@@ -22,7 +22,7 @@ def choose_group(cfg, word, place, cat):
     return chosen
 
 
-class Differences(Component):
+class DeltaThreshold(Component):
     """Keeps what was sent of each element, and makes the differences to it: those beyond ``held`` are sent, others are zero.
 
     A memory like that of the vectors: word ``word`` is read in a cycle with ``read``; ``o`` are the differences of that word from the

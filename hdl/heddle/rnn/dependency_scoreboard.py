@@ -8,7 +8,7 @@ from amaranth.utils import exact_log2
 
 from .layouts import COUNT_BITS, DISTRIBUTED, ELEMENT_BITS, context_bits
 
-__all__ = ["Progress", "status_layout", "written_bits"]
+__all__ = ["DependencyScoreboard", "status_layout", "written_bits"]
 
 
 def status_layout(cfg):
@@ -26,7 +26,7 @@ def written_bits(cfg):
     return ELEMENT_BITS + exact_log2(cfg.tail_lanes) + 1
 
 
-class Progress(Component):
+class DependencyScoreboard(Component):
     """Counts the jobs of the tail and the rows of input of each context, and which elements are written.
 
     Events count in the cycle after them, all in the same cycle if need be, also of one context. Reset, and ``clear``, begin anew.

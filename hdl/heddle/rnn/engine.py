@@ -9,13 +9,13 @@ from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..isa.counter_table import most_in_a_cycle
 from ..isa.error_codes import ErrorCode
 from ..lib.stream import link
-from .activation_queue import JobQueue
+from .activation_queue import ActivationQueue
 from .column_reader import ColumnReader
-from .dependency_scoreboard import Progress
-from .image_loader import Fault, Loader
+from .dependency_scoreboard import DependencyScoreboard
+from .image_loader import Fault, ImageLoader
 from .layouts import engine_step_layout, operation_layout, stored, sweep_layout
 from .output_writer import OutputWriter
-from .row_sequencer import BlockWalk
+from .row_sequencer import RowSequencer
 from .scheduler import Scheduler
 from .tail import ISSUE_LATENCY, Tail
 from .vector_memory import VectorMemory
@@ -70,13 +70,13 @@ class RecurrentEngine(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.loader = loader = Loader(cfg)
+        m.submodules.loader = loader = ImageLoader(cfg)
         m.submodules.vectors = vectors = VectorMemory(cfg)
-        m.submodules.progress = progress = Progress(cfg)
+        m.submodules.progress = progress = DependencyScoreboard(cfg)
         m.submodules.scheduler = scheduler = Scheduler(cfg)
         m.submodules.columns = columns = ColumnReader(cfg)
-        m.submodules.blocks = blocks = BlockWalk(cfg)
-        m.submodules.jobs = jobs = JobQueue(cfg, max(cfg.engine_sum_latency + 1 - ISSUE_LATENCY, 3))
+        m.submodules.blocks = blocks = RowSequencer(cfg)
+        m.submodules.jobs = jobs = ActivationQueue(cfg, max(cfg.engine_sum_latency + 1 - ISSUE_LATENCY, 3))
         m.submodules.tail = tail = Tail(cfg)
         m.submodules.writer = writer = OutputWriter(cfg)
         connect(m, flipped(self.bank_read), loader.bank)

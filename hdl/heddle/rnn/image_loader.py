@@ -7,7 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import BankReadPort
-from .bank_reader import WORD_BITS, Transfer
+from .bank_reader import WORD_BITS, BankReader
 from .layouts import (
     DISTRIBUTED,
     PRODUCT_BITS,
@@ -21,7 +21,7 @@ from .layouts import (
 )
 from .vector_memory import LOADED_ELEMENTS
 
-__all__ = ["Fault", "Loader"]
+__all__ = ["Fault", "ImageLoader"]
 
 PLACE_SHIFT = exact_log2(LOADED_ELEMENTS)
 BYTE_SHIFT = exact_log2(RECORD_BITS // 8)
@@ -73,7 +73,7 @@ def input_layout(cfg):
 row_layout = data.StructLayout({"word": WORD_BITS, "left": 16, "odd": 1})
 
 
-class Loader(Component):
+class ImageLoader(Component):
     """Executes an image as far as data are concerned: tables, tasks in order, the state of each, its rows of input ahead [S3.6].
 
     Tasks are given to the contexts as these become free, in the order of the image, each at the earliest ``task.start`` cycles after
@@ -126,7 +126,7 @@ class Loader(Component):
         m = Module()
         cfg = self.cfg
         self._places = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
-        m.submodules.transfer = self._transfer = transfer = Transfer(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
+        m.submodules.transfer = self._transfer = transfer = BankReader(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
         connect(m, flipped(self.bank), transfer.bank)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
         self._late = Signal()           # the task may begin

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import Component, In, Out
 from .column_reader import column_layout
 from .layouts import chosen_sweep_layout, engine_step_layout
 
-__all__ = ["BlockWalk"]
+__all__ = ["RowSequencer"]
 
 
-class BlockWalk(Component):
+class RowSequencer(Component):
     """Multiplies a column with all blocks of rows: a step of the lanes a cycle [S3.1, S3.2].
 
     The first step is in the cycle after its column is accepted; ``take`` and ``word`` are a cycle behind it. The next column is accepted

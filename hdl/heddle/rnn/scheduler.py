@@ -6,7 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from .context_arbiter import Turns
+from .context_arbiter import ContextArbiter
 from .dependency_scoreboard import status_layout
 from .layouts import (
     COUNT_BITS,
@@ -33,8 +33,8 @@ class Scheduler(Component):
     """Hands out the sweeps of the contexts, one after the other [S3.6].
 
     The next sweep of each context is read from the table ahead, so that choosing takes no time: a sweep is at ``o`` two cycles after its
-    context is ready, and the same context can be chosen every five cycles. Which one: see ``Turns``. Positions are made absolute here.
-    Reset, and ``clear``, forget all contexts.
+    context is ready, and the same context can be chosen every five cycles. Which one: see ``ContextArbiter``. Positions are made
+    absolute here. Reset, and ``clear``, forget all contexts.
 
     Members
     -------
@@ -96,7 +96,7 @@ class Scheduler(Component):
         return m
 
     def _choose(self, m):
-        m.submodules.turns = turns = Turns(self.cfg.rnn_contexts)
+        m.submodules.turns = turns = ContextArbiter(self.cfg.rnn_contexts)
         for index, (kind, known, status) in enumerate(zip(self._kinds, self._known, self.status)):
             unfinished = (status.launched - status.finished)[:COUNT_BITS]
             room, writes, waits, there = (Signal(name=f"{name}_{index}") for name in ("room", "writes", "waits", "there"))

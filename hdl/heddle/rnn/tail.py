@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
 from ..lib.delay import Delay, Stages
-from ..lib.shared_module import Once
+from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue, link
 from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout, tail_output_layout
 from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout, vector_group_bits
@@ -131,7 +131,7 @@ class Tail(Component):
         m.submodules.operand_delay = delay = Delay(vector_group_bits(self.cfg), self._sum_cycle - 1)
         m.d.comb += [delay.i.eq(slot.operand_group), self.operand_group.eq(delay.o)]
         control = self._control(m, slot)
-        lane_type = Once("tail_lane", TailLane)
+        lane_type = SharedModule("tail_lane", TailLane)
         for index in range(self.cfg.tail_lanes):
             lane = lane_type.instantiate(m, f"lane_{index}")
             m.d.comb += [

@@ -6,12 +6,12 @@ from amaranth.utils import exact_log2
 
 from .layouts import COLUMNS_BITS
 
-__all__ = ["LookAhead"]
+__all__ = ["ZeroLookAhead"]
 
 _AHEAD = 3                  # columns that are looked at
 
 
-class LookAhead(Component):
+class ZeroLookAhead(Component):
     """One or three columns of zeros that follow the next column in its word of vector memory, but for the last column of the sweep.
 
     The zeros of a word count from two cycles after it was read, if it was ``final``: they stand in a register, so that memory, comparison

@@ -10,13 +10,13 @@ from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
 from ..lib.stream import Queue
 
-__all__ = ["GlobalAccess"]
+__all__ = ["GlobalLsu"]
 
 IN_FLIGHT = 16              # loads, and stores, that may wait for their answers
 QUAD_BYTES = 16
 
 
-class GlobalAccess(Component):
+class GlobalLsu(Component):
     """One request for each thread; loads answer in order, stores are posted [S0.17].
 
     Takes one thread of a load, or one 32-bit word of a store, per cycle while memory takes the requests. A load waits until

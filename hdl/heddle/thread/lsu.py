@@ -10,11 +10,11 @@ from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import select_one_hot
 from .address_check import AddressCheck
-from .global_lsu import GlobalAccess
+from .global_lsu import GlobalLsu
 from .same_address import SameAddress
-from .shared_lsu import Gather, placement_layout
+from .shared_lsu import SharedLsu, placement_layout
 
-__all__ = ["Accesses", "slot_step_layout"]
+__all__ = ["Lsu", "slot_step_layout"]
 
 
 def slot_step_layout(cfg):
@@ -24,7 +24,7 @@ def slot_step_layout(cfg):
     return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
 
 
-class Accesses(Component):
+class Lsu(Component):
     """Checks the addresses of a group, then loads or stores in the banks of shared memory or, thread by thread, in global memory.
 
     With ``cfg.late_address_checks`` the result of the check comes a cycle later: a step of shared memory is then taken back, one of global
@@ -55,13 +55,13 @@ class Accesses(Component):
     same : Out(1)
         All threads load from one address of shared memory.
     occupied, requesting, storing, in_flight : Out(1)
-        Steps are not done with; see ``Gather``.
+        Steps are not done with; see ``SharedLsu``.
     arrived_slots, arrived_group, place, other, take_other
         Slots for which data have come, their group, and where they stand: in the banks or in ``other``.
     write_error, write_error_pc, write_error_address, writes_pending
-        See ``GlobalAccess``.
+        See ``GlobalLsu``.
     bank_ahead, event_conflicts
-        See ``Gather``.
+        See ``SharedLsu``.
     """
 
     def __init__(self, cfg):
@@ -94,8 +94,8 @@ class Accesses(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.gather = gather = Gather(self.cfg)
-        m.submodules.global_access = one = GlobalAccess(self.cfg)
+        m.submodules.gather = gather = SharedLsu(self.cfg)
+        m.submodules.global_access = one = GlobalLsu(self.cfg)
         connect(m, gather.bank_read, flipped(self.bank_read))
         connect(m, gather.bank_write, flipped(self.bank_write))
         connect(m, one.port, flipped(self.port))

@@ -3,10 +3,10 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["Steps"]
+__all__ = ["MicroOps"]
 
 
-class Steps(Component):
+class MicroOps(Component):
     """Counts the steps of an operation: group by group; in a group thread by thread when ``serial``, else all at once; and for
     each of these ``words`` + 1 words.
 

@@ -6,9 +6,9 @@ from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, REGISTER_BITS
 from ..interfaces.layouts import thread_operation_layout
-from .operand_sequencer import OperandWalk, walk_kind_layout
+from .operand_sequencer import OperandSequencer, walk_kind_layout
 
-__all__ = ["OPERAND_QUEUE", "WORDS", "OperandReader", "earlier_writes"]
+__all__ = ["OPERAND_QUEUE", "WORDS", "OperandCollector", "earlier_writes"]
 
 OPERAND_QUEUE = 16      # operands of each slot that are read in advance: as many as distributed RAM holds anyway
 WORDS = 4               # 32-bit words of a result
@@ -20,15 +20,15 @@ def earlier_writes(cfg):
     return 3 if cfg.thread_overlap else 1
 
 
-class OperandReader(Component):
-    """Reads the registers of an operation in the order of ``OperandWalk``, a group and a register a cycle.
+class OperandCollector(Component):
+    """Reads the registers of an operation in the order of ``OperandSequencer``, a group and a register a cycle.
 
     What is read goes to a queue in each slot, which all slots use alike; reads go on while it has room.
 
     Members
     -------
     operation, start, none, cancel
-        See ``OperandWalk``. Nothing may be ``arriving`` with ``start``, which empties the queue; with ``cfg.thread_overlap`` the queue
+        See ``OperandSequencer``. Nothing may be ``arriving`` with ``start``, which empties the queue; with ``cfg.thread_overlap`` the queue
         goes on, and ``cancel`` does not count.
     writing, destination
         Operations before are still to write these of the four registers around this one; reads of them wait.
@@ -78,7 +78,7 @@ class OperandReader(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.walk = walk = OperandWalk(self.cfg)
+        m.submodules.walk = walk = OperandSequencer(self.cfg)
         bits = exact_log2(OPERAND_QUEUE)
         asked, written, taken = (Signal(bits + 1, name=name) for name in ("asked", "written", "taken"))
         under_way = Signal(self.cfg.register_read_latency)

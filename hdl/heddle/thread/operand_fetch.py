@@ -7,13 +7,13 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..lib.stream import Queue, link
-from .operand_collector import OPERAND_QUEUE, WORDS, OperandReader, earlier_writes
+from .operand_collector import OPERAND_QUEUE, WORDS, OperandCollector, earlier_writes
 from .operand_sequencer import walk_kind, walk_kind_layout
 
-__all__ = ["Entrance"]
+__all__ = ["OperandFetch"]
 
 
-class Entrance(Component):
+class OperandFetch(Component):
     """Operations wait here for the slots; their registers are read from the time on when they enter the slots.
 
     With ``cfg.thread_overlap`` the first operation that waits stands in a register, and its registers are read as soon as those of the one
@@ -29,9 +29,9 @@ class Entrance(Component):
     slots_operation, slots_kind
         The operation in the slots; see ``walk_kind``.
     writing, destination
-        See ``OperandReader``; with ``cfg.thread_overlap`` the last one belongs to the operation in the slots.
+        See ``OperandCollector``; with ``cfg.thread_overlap`` the last one belongs to the operation in the slots.
     factor_write, read, read_number, read_group, read_grant, arrive, write_place, take, read_place, available, arriving, event_stalls
-        See ``OperandReader``.
+        See ``OperandCollector``.
     busy : Out(1)
         An operation waits.
     """
@@ -65,7 +65,7 @@ class Entrance(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.queue = queue = Queue(thread_operation_layout, self.cfg.thread_queue)
-        m.submodules.reader = reader = OperandReader(self.cfg)
+        m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
         for name in ("factor_write", "read_grant", "take"):
             m.d.comb += getattr(reader, name).eq(getattr(self, name))

@@ -7,9 +7,9 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, Space
-from .micro_ops import Steps
+from .micro_ops import MicroOps
 
-__all__ = ["OperandWalk", "walk_kind", "walk_kind_layout"]
+__all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
 
 # What an operation needs: it stores, loads or stores; a register that is first in every step, a second one; threads take turns; words - 1.
 walk_kind_layout = data.StructLayout({"store": 1, "accesses": 1, "first": 1, "second": 1, "serial": 1, "words": 2})
@@ -30,7 +30,7 @@ def walk_kind(operation):
     }
 
 
-class OperandWalk(Component):
+class OperandSequencer(Component):
     """Goes through the steps of an operation, and in each of them through its registers.
 
     Functions and comparisons use a, then b, those of four registers in four steps; loads and stores use the address in the first
@@ -46,7 +46,7 @@ class OperandWalk(Component):
     advance, cancel : In(1)
         Go on; leave out the rest.
     group, slot, word, last_word
-        The present step; see ``Steps``.
+        The present step; see ``MicroOps``.
     needed, second, number
         The step has a register here: the second of two or the only one that is not first; its number.
     final : Out(1)
@@ -78,7 +78,7 @@ class OperandWalk(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.steps = steps = Steps(self.cfg)
+        m.submodules.steps = steps = MicroOps(self.cfg)
         operation, kind = self.operation, self.kind
         need_first, first_is_over = Signal(), Signal()
         m.d.comb += [

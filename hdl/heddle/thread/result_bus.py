@@ -8,10 +8,10 @@ from ..isa.encoding import AluFunction
 from ..lib.onehot import select_one_hot
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
 
-__all__ = ["LateResults"]
+__all__ = ["ResultBus"]
 
 
-class LateResults(Component):
+class ResultBus(Component):
     """The multipliers that the slots share, and which slots have a late result in a cycle.
 
     ``cfg.slot_multipliers`` multipliers serve the slots of a step in turn: ``slots / slot_multipliers`` cycles, 1 with one for each slot.

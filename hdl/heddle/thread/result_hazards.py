@@ -5,12 +5,12 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import AluFunction
 
-__all__ = ["LateOperation"]
+__all__ = ["ResultHazards"]
 
 LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE)
 
 
-class LateOperation(Component):
+class ResultHazards(Component):
     """Says when the operation in the slots may compute although results of the one in the writer are on their way.
 
     Results of the ALU wait until these have arrived (with ``cfg.late_address_checks`` a cycle more). With ``cfg.thread_overlap`` late

@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import Access
 
-__all__ = ["Returns", "destination_words"]
+__all__ = ["ResultRouting", "destination_words"]
 
 
 def destination_words(operation, narrows):
@@ -15,7 +15,7 @@ def destination_words(operation, narrows):
     return Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
 
 
-class Returns(Component):
+class ResultRouting(Component):
     """Says where the results of the ALU, late results and data of loads go.
 
     Results are kept in the cycle in which they stand at the slots (of the ALU with ``cfg.registered_alu``: a cycle after ``computed``),

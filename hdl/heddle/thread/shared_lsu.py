@@ -10,12 +10,12 @@ from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
 from ..lib.stream import Buffer
 
-__all__ = ["Gather", "placement_layout"]
+__all__ = ["SharedLsu", "placement_layout"]
 
 placement_layout = data.StructLayout({"bank": BANKS, "offset": 4})      # bank: one-hot
 
 
-class Gather(Component):
+class SharedLsu(Component):
     """Serves the threads of one group after the other, each cycle as many as the banks allow [S0.17].
 
     In a cycle the lowest waiting thread of each bank is chosen; in loads all waiting threads that want the same 16-byte word of

@@ -6,16 +6,16 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction
-from ..lib.shared_module import Once
+from ..lib.shared_module import SharedModule
 from .alu import AluDecode, alu_control_layout
 from .operand_collector import OPERAND_QUEUE
 from .shared_lsu import placement_layout
 from .simd_lane import SlotOperands, SlotResult, form_layout
 
-__all__ = ["SlotArray"]
+__all__ = ["SimdLanes"]
 
 
-class SlotArray(Component):
+class SimdLanes(Component):
     """Slot j serves thread ``group * slots + j``: operands, ALU and address on the way in, bank words and results on the way out.
 
     ``address``, ``data``, ``compare_result`` and the results of the ALU follow from the registers that ``load_a``, ``load_address`` and
@@ -109,8 +109,8 @@ class SlotArray(Component):
             self._tid.eq(operation.kind == ThreadKind.TID),
             self._computes.eq(self._tid | (operation.kind == ThreadKind.ALU)),
         ]
-        operands = Once(f"heddle_thread_slot_operands_{cfg.thread_bits}", SlotOperands, cfg)
-        results = Once(f"heddle_thread_slot_result_{cfg.thread_groups}_{cfg.dot}", SlotResult, cfg)
+        operands = SharedModule(f"heddle_thread_slot_operands_{cfg.thread_bits}", SlotOperands, cfg)
+        results = SharedModule(f"heddle_thread_slot_result_{cfg.thread_groups}_{cfg.dot}", SlotResult, cfg)
         control, keep_a = self._alu_control(m)
         form, buffer = self._form(m)
         entry = Cat(self.store_group, Mux(self.store_current, self.store_buffer, buffer))

@@ -18,15 +18,15 @@ from ..isa.encoding import Access, AluFunction
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
-from .lsu import Accesses, slot_step_layout
-from .operand_fetch import Entrance
-from .operand_sequencer import OperandWalk, walk_kind, walk_kind_layout
+from .lsu import Lsu, slot_step_layout
+from .operand_fetch import OperandFetch
+from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 from .predicates import Predicates
-from .result_bus import LateResults
-from .result_hazards import LateOperation
-from .result_routing import Returns, destination_words
-from .simd_lanes import SlotArray
-from .write_back import ResultWriter
+from .result_bus import ResultBus
+from .result_hazards import ResultHazards
+from .result_routing import ResultRouting, destination_words
+from .simd_lanes import SimdLanes
+from .write_back import WriteBack
 
 __all__ = ["ThreadUnit"]
 
@@ -88,15 +88,15 @@ class ThreadUnit(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.entrance = self._entrance = Entrance(cfg)
+        m.submodules.entrance = self._entrance = OperandFetch(cfg)
         m.submodules.predicate_file = self._predicates = Predicates(cfg)
-        m.submodules.steps = self._steps = OperandWalk(cfg)
-        m.submodules.slot_array = self._array = SlotArray(cfg)
-        m.submodules.late = self._late = LateResults(cfg)
-        m.submodules.late_operation = self._late_operation = LateOperation(cfg)
-        m.submodules.returns = self._returns = Returns(cfg)
-        m.submodules.memory = self._memory = Accesses(cfg)
-        m.submodules.writer = self._writer = ResultWriter(cfg)
+        m.submodules.steps = self._steps = OperandSequencer(cfg)
+        m.submodules.slot_array = self._array = SimdLanes(cfg)
+        m.submodules.late = self._late = ResultBus(cfg)
+        m.submodules.late_operation = self._late_operation = ResultHazards(cfg)
+        m.submodules.returns = self._returns = ResultRouting(cfg)
+        m.submodules.memory = self._memory = Lsu(cfg)
+        m.submodules.writer = self._writer = WriteBack(cfg)
         link(m, flipped(self.i_operation), self._entrance.i)
         connect(m, self._memory.bank_read, flipped(self.bank_read))
         connect(m, self._memory.bank_write, flipped(self.bank_write))

@@ -7,10 +7,10 @@ from amaranth.utils import exact_log2
 from ..constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_BITS
 from .operand_collector import WORDS
 
-__all__ = ["ResultWriter"]
+__all__ = ["WriteBack"]
 
 
-class ResultWriter(Component):
+class WriteBack(Component):
     """Writes the results of an operation to its destination registers and completes it.
 
     Results go from the slots to the lanes group by group: for factor registers a factor word a cycle, into the registers; for product

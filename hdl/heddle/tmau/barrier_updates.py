@@ -6,10 +6,10 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import barrier_arrival_layout
 
-__all__ = ["ArrivalMerge"]
+__all__ = ["BarrierUpdates"]
 
 
-class ArrivalMerge(Component):
+class BarrierUpdates(Component):
     """Joins the arrivals of loads and stores; while one waits, later loads of the same barrier are added to it.
 
     Loads and stores take turns when both have an arrival. Because waiting bytes add up, stores take no cycle from loads that arrive

@@ -14,10 +14,10 @@ from .layouts import Filler, burst_layout, multicast_members
 from .row_bursts import piece_layout
 from .row_geometry import element_shift
 
-__all__ = ["PieceBursts"]
+__all__ = ["ChunkBursts"]
 
 
-class PieceBursts(Component):
+class ChunkBursts(Component):
     """Turns each piece into a burst and sends it to the loads or to the stores. Combinational; a piece outside has no place in memory.
 
     Parameters

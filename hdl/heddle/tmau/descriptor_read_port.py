@@ -6,12 +6,12 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import read_data_layout, read_request_layout
 
-__all__ = ["DESCRIPTOR_TAG_BITS", "ReadShare"]
+__all__ = ["DESCRIPTOR_TAG_BITS", "DescriptorReadPort"]
 
 DESCRIPTOR_TAG_BITS = 1
 
 
-class ReadShare(Component):
+class DescriptorReadPort(Component):
     """Gives descriptors the tags behind those of the copies, ``cfg.axi_reads`` and up, and sends their answers back by them.
 
     Combinational. Requests are taken in turns; one that waits at ``o_request`` is not replaced.

@@ -20,11 +20,11 @@ from ..lib.stream import Buffer, Queue, link
 from .beat_requester import BEATS_WAITING
 from .burst_request import request_burst
 from .layouts import burst_layout, located_beat_layout, multicast_beat_layout, unit_bytes, units_per_beat
-from .multicast_port import MulticastShare
-from .out_of_bounds_fill import FillBeats
-from .read_tracker import BeatLocator
+from .multicast_port import MulticastPort
+from .out_of_bounds_fill import OutOfBoundsFill
+from .read_tracker import ReadTracker
 from .swizzle import exchange_of, swizzle
-from .transaction_table import SlotRing
+from .transaction_table import TransactionTable
 
 __all__ = ["BeatWriter", "LoadEngine"]
 
@@ -209,7 +209,7 @@ class LoadEngine(Component):
     prefetched : Out(1)
         All requests of a prefetch are on their way. Only with ``cfg.prefetches``.
     o_multicast, i_multicast, o_multicast_failure
-        Only with ``cfg.multicast``: as in ``MulticastShare``.
+        Only with ``cfg.multicast``: as in ``MulticastPort``.
     busy : Out(1)
     event_conflict : Out(1)
     """
@@ -234,14 +234,14 @@ class LoadEngine(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.slots = slots = SlotRing(self.cfg.axi_reads)
-        m.submodules.locator = locator = BeatLocator(self.cfg)
+        m.submodules.slots = slots = TransactionTable(self.cfg.axi_reads)
+        m.submodules.locator = locator = ReadTracker(self.cfg)
         located, requested, accepted = locator.o, 1, 1
         m.submodules.writer = writer = BeatWriter(self.cfg)
         burst = self.i_burst.payload
         prefetches = burst.prefetch if self.cfg.prefetches else Const(0)
         if self.cfg.tensors:
-            m.submodules.filler = filler = FillBeats(self.cfg)
+            m.submodules.filler = filler = OutOfBoundsFill(self.cfg)
             connect(m, locator.o, filler.i_beat)
             located, requested, accepted = filler.o, ~burst.outside, filler.i_burst.ready | ~burst.outside
             m.d.comb += [
@@ -299,7 +299,7 @@ class LoadEngine(Component):
             domain = m.d.sync if self.cfg.far_registers else m.d.comb
             domain += [slots.finish.eq(writer.finish), slots.finish_index.eq(writer.finish_index)]
             return located, Const(0)
-        m.submodules.share = share = MulticastShare(self.cfg)
+        m.submodules.share = share = MulticastPort(self.cfg)
         connect(m, located, share.i_beat)
         for name, port in (("o_multicast", share.o_multicast), ("i_multicast", share.i_multicast),
                            ("o_multicast_failure", share.o_failure)):

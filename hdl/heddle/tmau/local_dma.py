@@ -9,15 +9,15 @@ from ..interfaces.layouts import BankReadPort, BankWritePort, GlobalPort, barrie
 from ..lib.stream import Queue, link
 from ..memory.global_arbiter import GlobalArbiter
 from .layouts import move_layout
-from .local_dma_global import GlobalMover
-from .local_dma_shared import SharedMover
+from .local_dma_global import GlobalDma
+from .local_dma_shared import SharedDma
 
-__all__ = ["Mover"]
+__all__ = ["LocalDma"]
 
 MOVES_AHEAD = 2
 
 
-class Mover(Component):
+class LocalDma(Component):
     """The movers of both memories, and the ports that they share with loads and stores, which go first to the banks and in turns to
     global memory.
 
@@ -57,8 +57,8 @@ class Mover(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.waiting = waiting = Queue(move_layout(self.cfg), MOVES_AHEAD)
-        m.submodules.shared = shared = SharedMover(self.cfg)
-        m.submodules.global_ = global_ = GlobalMover(self.cfg)
+        m.submodules.shared = shared = SharedDma(self.cfg)
+        m.submodules.global_ = global_ = GlobalDma(self.cfg)
         link(m, self.i, waiting.i)
         in_shared = waiting.o.payload.in_shared
         for mover, chosen in ((shared, in_shared), (global_, ~in_shared)):

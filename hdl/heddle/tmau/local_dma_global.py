@@ -13,7 +13,7 @@ from ..l2.reduction_formats import reduction_members
 from ..lib.stream import Queue
 from .layouts import BLOCK_BITS, BURST_BLOCKS, move_layout, unit_bytes, units_per_beat
 
-__all__ = ["GlobalMover", "parts_buffered"]
+__all__ = ["GlobalDma", "parts_buffered"]
 
 
 def parts_buffered(cfg):
@@ -45,7 +45,7 @@ class _Span:
         ]
 
 
-class GlobalMover(Component):
+class GlobalDma(Component):
     """Copies parts of at most ``MAX_BURST_BYTES`` within global memory: a read burst into a buffer, a write burst out of it, its response.
 
     A part crosses no multiple of ``MAX_BURST_BYTES`` in the source, nor in the destination. With a reduction it is the write that

@@ -10,13 +10,13 @@ from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePor
 from ..lib.stream import Queue
 from .layouts import BLOCK_BITS, move_layout
 
-__all__ = ["ARRIVAL_BLOCKS", "SharedMover"]
+__all__ = ["ARRIVAL_BLOCKS", "SharedDma"]
 
 BLOCKS_AHEAD = 4        # read and not yet written: latency of the banks and of the queue
 ARRIVAL_BLOCKS = 2048   # that a barrier is told at once
 
 
-class SharedMover(Component):
+class SharedDma(Component):
     """Reads a block of 16 bytes a cycle from a bank and writes it to another place, in ascending order.
 
     4 cycles from a read to its write; blocks are read at most ``BLOCKS_AHEAD`` ahead: a destination that begins behind the source, inside

@@ -9,10 +9,10 @@ from ..interfaces.layouts import error_layout
 from ..isa.error_codes import ErrorCode
 from .layouts import multicast_beat_layout
 
-__all__ = ["MulticastShare"]
+__all__ = ["MulticastPort"]
 
 
-class MulticastShare(Component):
+class MulticastPort(Component):
     """Sends multicast beats out to the cores, and takes turns between the other local beats and those that come in.
 
     ``o_beat`` is combinational: a beat a cycle. A beat that waits there is not replaced. A multicast beat does not pass it: its last one

@@ -8,12 +8,12 @@ from ..lib.stream import Queue
 from .fill_pattern import filler_word
 from .layouts import burst_layout, located_beat_layout, multicast_members, units_per_beat
 
-__all__ = ["FillBeats"]
+__all__ = ["OutOfBoundsFill"]
 
 BURSTS_AHEAD = 4
 
 
-class FillBeats(Component):
+class OutOfBoundsFill(Component):
     """Puts the beats of bursts outside the tensor among those that come from memory, and before them.
 
     Combinational from ``i_beat`` and from a queue of ``BURSTS_AHEAD`` bursts; one beat a cycle. Reset drops the bursts that wait.

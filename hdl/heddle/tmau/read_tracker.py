@@ -10,7 +10,7 @@ from .fill_pattern import completed
 from .float_conversion import converted
 from .layouts import burst_layout, conversion_members, located_beat_layout, multicast_members, units_per_beat
 
-__all__ = ["BeatLocator"]
+__all__ = ["ReadTracker"]
 
 
 def _slot_layout(cfg):
@@ -21,7 +21,7 @@ def _slot_layout(cfg):
     return data.StructLayout({name: burst[name].shape for name in names})
 
 
-class BeatLocator(Component):
+class ReadTracker(Component):
     """Remembers the bursts under way and finds the place of every beat that comes back.
 
     Beats of different tags may come interleaved; the beats of a tag come in order. Latency 2 cycles, throughput one beat a

@@ -13,12 +13,12 @@ from .layouts import BLOCK_BITS, tensor_failure_layout, tensor_operation_layout
 from .row_bursts import RowBursts, piece_layout, row_shape_layout
 from .setup import TensorSetup
 
-__all__ = ["TensorGenerator"]
+__all__ = ["RequestGenerator"]
 
 BOXES_AHEAD = 2     # boxes between the begin of their walk and their last piece
 
 
-class TensorGenerator(Component):
+class RequestGenerator(Component):
     """Descriptor cache, setup with all checks, walk through the box, pieces; in the order of the requests.
 
     The descriptor of the next request is looked up and fetched while setup works, and setup works while the box before is walked through.

@@ -21,7 +21,7 @@ from .beat_reader import BeatReader
 from .beat_requester import BEATS_WAITING, BeatRequester, beat_layout
 from .burst_request import request_burst
 from .layouts import burst_layout
-from .transaction_table import SlotRing
+from .transaction_table import TransactionTable
 
 __all__ = ["StoreEngine"]
 
@@ -74,7 +74,7 @@ class StoreEngine(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.slots = slots = SlotRing(self.cfg.axi_writes, 1 + self.cfg.tensors)
+        m.submodules.slots = slots = TransactionTable(self.cfg.axi_writes, 1 + self.cfg.tensors)
         m.submodules.bursts = bursts = Queue(burst_layout(self.cfg), BURSTS_AHEAD)
         m.submodules.requester = requester = BeatRequester(self.cfg)
         m.submodules.reader = reader = BeatReader(self.cfg)

@@ -7,10 +7,10 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..interfaces.layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
 from ..l2.reduction_formats import reducible_formats
 from ..lib.stream import link
-from .chunk_bursts import PieceBursts
+from .chunk_bursts import ChunkBursts
 from .descriptor_read_port import DESCRIPTOR_TAG_BITS
 from .layouts import burst_layout, tensor_operation_layout
-from .request_generator import TensorGenerator
+from .request_generator import RequestGenerator
 
 __all__ = ["TensorCopies"]
 
@@ -19,7 +19,7 @@ class TensorCopies(Component):
     """Operations on tensors as bursts: the address generator, its pieces as bursts, its failures as errors. Reductions are
     UNSUPPORTED without ``cfg.reductions``, of floats without ``cfg.reduction_floats``.
 
-    Latency and throughput are those of ``TensorGenerator``.
+    Latency and throughput are those of ``RequestGenerator``.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class TensorCopies(Component):
     o_failure : Out(stream.Signature(error_layout))
         Code of the rule, its dimension, the low 32 bits of the value; held until accepted.
     read_request, read_data : as in GlobalPort(cfg, DESCRIPTOR_TAG_BITS)
-    invalidate, invalidate_address, stop, o_sized, dropped, busy : as in ``TensorGenerator``
+    invalidate, invalidate_address, stop, o_sized, dropped, busy : as in ``RequestGenerator``
     """
 
     def __init__(self, cfg):
@@ -50,8 +50,8 @@ class TensorCopies(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.generator = generator = TensorGenerator(self.cfg, reducible_formats(self.cfg))
-        m.submodules.bursts = bursts = PieceBursts(self.cfg)
+        m.submodules.generator = generator = RequestGenerator(self.cfg, reducible_formats(self.cfg))
+        m.submodules.bursts = bursts = ChunkBursts(self.cfg)
         link(m, self.i_operation, generator.i_operation)
         link(m, generator.o, bursts.i)
         link(m, bursts.o_load, self.o_load)

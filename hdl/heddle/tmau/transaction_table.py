@@ -4,10 +4,10 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["SlotRing"]
+__all__ = ["TransactionTable"]
 
 
-class SlotRing(Component):
+class TransactionTable(Component):
     """Hands out the numbers 0 … ``slots`` - 1 in turn and takes them back in any order.
 
     A slot that has finished is freed when all that were taken before it are free: one a cycle, in order, so that transfers

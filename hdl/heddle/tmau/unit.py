@@ -19,24 +19,24 @@ from ..interfaces.layouts import (
 from ..isa.encoding import Space
 from ..lib.onehot import any_of
 from ..lib.stream import Queue, link
-from .barrier_updates import ArrivalMerge
+from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
 from .burst_merge import BurstMerge
-from .descriptor_read_port import ReadShare
+from .descriptor_read_port import DescriptorReadPort
 from .layouts import multicast_beat_layout, tensor_operation_layout, transfer_layout
 from .load_engine import LoadEngine
-from .local_dma import Mover
+from .local_dma import LocalDma
 from .request_check import RequestCheck
 from .store_engine import StoreEngine
 from .store_groups import StoreGroups
 from .tensor_copies import TensorCopies
 
-__all__ = ["CopyUnit"]
+__all__ = ["Tmau"]
 
 COMPLETED_BITS = 10     # operations that wait for their pulse on ``done``
 
 
-class CopyUnit(Component):
+class Tmau(Component):
     """Copies blocks of 16 bytes between global and shared memory, without the program waiting.
 
     ``i_operation`` ─ check ─┬─ queue ─ burst generator ─ load engine ──> banks, barriers
@@ -107,7 +107,7 @@ class CopyUnit(Component):
         m.submodules.check = check = RequestCheck(self.cfg)
         m.submodules.load = load = LoadEngine(self.cfg)
         m.submodules.store = store = StoreEngine(self.cfg)
-        m.submodules.arrivals = arrivals = ArrivalMerge(self.cfg)
+        m.submodules.arrivals = arrivals = BarrierUpdates(self.cfg)
         link(m, self.i_operation, check.i_operation)
         tensors = self._tensors(m) if self.cfg.tensors else None
         load_discarded, load_waiting = self._direction(m, "load", check.o_load, load.i_burst, tensors and tensors.o_load)
@@ -146,7 +146,7 @@ class CopyUnit(Component):
         returned."""
         ports, mover, told = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
         if self.cfg.copy_within:
-            m.submodules.mover = mover = Mover(self.cfg)
+            m.submodules.mover = mover = LocalDma(self.cfg)
             for inner, outer in zip((mover.o_bank_read, mover.o_bank_write, mover.o_global_port), ports):
                 connect(m, inner, outer)
             ports = mover.bank_read, mover.bank_write, mover.global_port
@@ -171,7 +171,7 @@ class CopyUnit(Component):
             connect(m, load.read_request, self._port.read_request)
             connect(m, load.read_data, self._port.read_data)
             return
-        m.submodules.reads = reads = ReadShare(self.cfg)
+        m.submodules.reads = reads = DescriptorReadPort(self.cfg)
         link(m, load.read_request, reads.i_copy)
         link(m, reads.o_copy, load.read_data)
         link(m, tensors.read_request, reads.i_descriptor)

@@ -10,7 +10,7 @@ from heddle.constants import LINE_BYTES
 from heddle.interfaces.layouts import read_data_layout, read_request_layout, write_data_layout, write_request_layout, write_response_layout
 from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
-from heddle.l2.unit import Level2
+from heddle.l2.unit import L2
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
@@ -33,7 +33,7 @@ class Level2Bench(Bench):
 
     def __init__(self, dut, *, pause="bursty", latency=(1, 40), errors=()):
         cfg = bench_config()
-        super().__init__(dut, Level2(cfg), idle_limit=3000)
+        super().__init__(dut, L2(cfg), idle_limit=3000)
         self.pause_name, self.latency = pause, latency
         self.errors = list(errors)
         self.reads, self.writes = defaultdict(deque), defaultdict(deque)      # by core and tag

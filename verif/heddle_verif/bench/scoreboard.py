@@ -7,7 +7,7 @@ import operator
 import cocotb
 from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.constants import TOKEN_GRANULES
-from heddle.front_end.scoreboard import Tokens, token_layout
+from heddle.front_end.scoreboard import Scoreboard, token_layout
 from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.agents.payload import pack
@@ -114,7 +114,7 @@ def long_groups(rng):
 async def exercise(dut, instructions, finish, flagged=0.1):
     """Instructions are taken and added whenever they may be, and end with the probabilities ``finish`` (of threads, of the matrix unit) a
     cycle. Returns the bench and how often what happened."""
-    bench = Bench(dut, Tokens(bench_config()))
+    bench = Bench(dut, Scoreboard(bench_config()))
     await bench.start()
     rng, model = bench.rng, Model(bench.cfg)
     seen = dict.fromkeys(("joined", "limit", "refused", "full", "both", "at once", "ahead"), 0)

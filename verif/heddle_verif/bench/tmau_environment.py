@@ -20,7 +20,7 @@ from heddle.interfaces.layouts import (
     write_response_layout,
 )
 from heddle.isa.encoding import Reduction, Space
-from heddle.tmau.unit import CopyUnit
+from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import copy_block
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.toolchain.cocotb_runner import bench_config
@@ -80,7 +80,7 @@ class CopyBench:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
-        check_streams(self.dut, CopyUnit(self.cfg).signature)
+        check_streams(self.dut, Tmau(self.cfg).signature)
         self.task = cocotb.start_soon(self._loop())
 
     def _drive_idle(self):

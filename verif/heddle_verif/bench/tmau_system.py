@@ -12,13 +12,13 @@ from cocotbext.axi import AxiBus, AxiRam
 from heddle.constants import BANKS, LINE_BYTES
 from heddle.interfaces.layouts import BankReadPort, ErrorStream, GlobalPort, copy_operation_layout
 from heddle.isa.encoding import Space
-from heddle.l2.unit import Level2
+from heddle.l2.unit import L2
 from heddle.memory.axi_master import AxiMaster, axi_members
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
 from heddle.tmau.layouts import tensor_operation_layout
-from heddle.tmau.unit import CopyUnit
+from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import CopyOperation, copy_block
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
@@ -47,13 +47,13 @@ class CopySystem(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = self.cfg
-        m.submodules.copy = copy = CopyUnit(cfg)
+        m.submodules.copy = copy = Tmau(cfg)
         m.submodules.shared = shared = SharedMemory(cfg, readers=2, writers=1)
         if cfg.shared_writes == 1 and cfg.far_registers:
             m.d.comb += shared.asks[0].eq(1)        # the only one
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.arbiter = arbiter = GlobalArbiter(cfg)
-        m.submodules.level2 = level2 = Level2(cfg)
+        m.submodules.level2 = level2 = L2(cfg)
         m.submodules.master = master = AxiMaster(cfg)
         connect(m, flipped(self.i_operation), copy.i_operation)
         if cfg.tensors:
@@ -104,7 +104,7 @@ class SystemBench(Bench):
                             self.ram.read_if.ar_channel, self.ram.read_if.r_channel):
                 channel.set_pause_generator(iter(lambda: self.random.random() < self.pause, None))
         self.operations = self.source("i_operation", copy_operation_layout, pause="bursty" if self.pause else "none")
-        self.monitor("o_error", CopyUnit(self.cfg).signature.members["o_error"].signature.members["payload"].shape,
+        self.monitor("o_error", Tmau(self.cfg).signature.members["o_error"].signature.members["payload"].shape,
                      self.errors.append)
         cocotb.start_soon(self._every_cycle())
 

@@ -3,7 +3,7 @@
 from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from heddle.config import Config
-from heddle.datapath.pe_array import LaneArray
+from heddle.datapath.pe_array import PEArray
 from heddle.front_end.recurrent_control import recurrent_error_layout
 from heddle.interfaces.layouts import BankReadPort, BankWritePort
 from heddle.isa.counter_table import most_in_a_cycle
@@ -23,7 +23,7 @@ def with_lanes(cfg, lanes):
 
 
 class EngineSystem(Component):
-    """``RecurrentEngine`` on a ``LaneArray``; factor registers are written from outside, shared memory is outside.
+    """``RecurrentEngine`` on a ``PEArray``; factor registers are written from outside, shared memory is outside.
 
     ``write`` puts ``data[j]`` into word ``write_word`` of lane ``write_group * tail_lanes + j``; only while the engine is not busy.
     """
@@ -41,7 +41,7 @@ class EngineSystem(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.engine = engine = RecurrentEngine(self.cfg)
-        m.submodules.lanes = lanes = LaneArray(self.cfg)
+        m.submodules.lanes = lanes = PEArray(self.cfg)
         connect(m, engine.bank_read, flipped(self.bank_read))
         connect(m, engine.bank_write, flipped(self.bank_write))
         registers, slots = lanes.registers, self.cfg.tail_lanes

@@ -7,7 +7,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Elaboratable, Fragment, Mod
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.l2 import lookup as l2_lookup
-from heddle.l2.layouts import Level2Sizes
+from heddle.l2.layouts import L2Sizes
 from heddle.l2.line_join import LineJoin
 from heddle.l2.pending_writes import PendingWrites
 
@@ -27,7 +27,7 @@ class Sized(Elaboratable):
             self._unit = make()
 
     def _patched(self):
-        return mock.patch.multiple(Level2Sizes, **self._sizes)
+        return mock.patch.multiple(L2Sizes, **self._sizes)
 
     def __getattr__(self, name):
         return getattr(self._unit, name)

@@ -3,7 +3,7 @@
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 from amaranth.lib.wiring import Component
-from heddle.rnn.context_arbiter import Turns
+from heddle.rnn.context_arbiter import ContextArbiter
 
 __all__ = ["TurnsSpec"]
 
@@ -21,7 +21,7 @@ class TurnsSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = Turns(self.contexts)
+        m.submodules.dut = dut = ContextArbiter(self.contexts)
         for name in ("ready", "waits", "expected", "eager", "take", "ends"):
             m.d.comb += getattr(dut, name).eq(AnySeq(len(getattr(dut, name))))
         one, none = (dut.choice & (dut.choice - 1)) == 0, dut.choice == 0

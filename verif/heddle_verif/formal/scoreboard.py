@@ -4,7 +4,7 @@ from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Array, Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
 from heddle import load_config
-from heddle.front_end.scoreboard import Tokens
+from heddle.front_end.scoreboard import Scoreboard
 
 __all__ = ["TokensSpec"]
 
@@ -28,7 +28,7 @@ class TokensSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = Tokens(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead, far_registers=self._far))
+        m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead, far_registers=self._far))
         limit = self._in_flight_limit
         granule, is_factor = Signal(), Signal()
         m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]

@@ -7,12 +7,12 @@ from amaranth.lib.wiring import Component, In, Out
 from heddle import load_config
 from heddle.constants import BANK_BYTES
 from heddle.interfaces.layouts import read_request_layout
-from heddle.tmau.barrier_updates import ArrivalMerge
+from heddle.tmau.barrier_updates import BarrierUpdates
 from heddle.tmau.box_walk import LOOPS, BoxWalk
 from heddle.tmau.burst_request import request_burst
 from heddle.tmau.layouts import burst_layout
 from heddle.tmau.row_bursts import LINE_BLOCKS, RowBursts
-from heddle.tmau.transaction_table import SlotRing
+from heddle.tmau.transaction_table import TransactionTable
 
 from .contract import any_sink, any_stream
 
@@ -168,7 +168,7 @@ class SlotRingSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = SlotRing(self.SLOTS, kinds=2)
+        m.submodules.dut = dut = TransactionTable(self.SLOTS, kinds=2)
         out = Signal(self.SLOTS)        # taken and not finished
         for name in ("take", "ends_transfer", "finish", "finish_index"):
             m.d.comb += getattr(dut, name).eq(AnySeq(len(getattr(dut, name))))
@@ -222,7 +222,7 @@ class ArrivalMergeSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.dut = dut = ArrivalMerge(_config())
+        m.submodules.dut = dut = BarrierUpdates(_config())
         for port, name in ((dut.i_load, "i_load"), (dut.i_store, "i_store")):
             any_stream(m, port, name)
             m.d.comb += [Assume(port.payload.bytes < 4), Assume(port.payload.barrier < 2)]

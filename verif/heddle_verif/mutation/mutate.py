@@ -21,12 +21,12 @@ from pathlib import Path
 
 from amaranth.hdl import UnusedElaboratable
 from heddle import load_config
-from heddle.datapath.pe import Lane
+from heddle.datapath.pe import PE
 from heddle.emit import emit_verilog
-from heddle.front_end.scoreboard import Tokens
+from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
-from heddle.lib.adder_tree import ReductionTree
-from heddle.thread.shared_lsu import Gather
+from heddle.lib.adder_tree import AdderTree
+from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle_sim.toolchain.build_cache import build_directory, content_key
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
@@ -77,17 +77,17 @@ AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1
 GATHER_TESTS = (("gather", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("gather", "offer=0.3|reset_under_way"),
                 ("gather", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
 UNITS = {
-    "reduction_tree": Target(make=lambda: ReductionTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
-    "lane": Target(make=lambda: Lane(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
-    "tokens": Target(make=lambda: Tokens(TINY), configuration=TINY, tests=(("tokens", None),)),
+    "reduction_tree": Target(make=lambda: AdderTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
+    "lane": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
+    "tokens": Target(make=lambda: Scoreboard(TINY), configuration=TINY, tests=(("tokens", None),)),
     "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4,
                     modules="mutated.issue mutated.issue.quiet_counter mutated.issue.wait_limit",
                     tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
                            ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
-    "gather": Target(make=lambda: Gather(TINY), configuration=TINY, tests=GATHER_TESTS),
-    "gather_ahead": Target(make=lambda: Gather(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
+    "gather": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
+    "gather_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
@@ -97,9 +97,9 @@ UNITS = {
 BASE = SCALED["base"]
 PLAIN_BASE = BASE.replace(rnn=False)
 UNITS |= {
-    "lane_base": _variant(UNITS["lane"], PLAIN_BASE, lambda: Lane(PLAIN_BASE)),
-    "tokens_base": _variant(UNITS["tokens"], BASE, lambda: Tokens(BASE)),
-    "gather_base": _variant(UNITS["gather"], BASE, lambda: Gather(BASE)),
+    "lane_base": _variant(UNITS["lane"], PLAIN_BASE, lambda: PE(PLAIN_BASE)),
+    "tokens_base": _variant(UNITS["tokens"], BASE, lambda: Scoreboard(BASE)),
+    "gather_base": _variant(UNITS["gather"], BASE, lambda: SharedLsu(BASE)),
     "issue_base": _variant(UNITS["issue"], BASE, lambda: FrontEnd(BASE)),
     "global_access_base": _variant(UNITS["global_access"], BASE, lambda: ThreadUnit(BASE)),
 }

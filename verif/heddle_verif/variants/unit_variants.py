@@ -6,21 +6,21 @@ from functools import cache
 
 from heddle import load_config
 from heddle.config import preset_names
-from heddle.datapath.pe import Lane
-from heddle.front_end.scoreboard import Tokens
+from heddle.datapath.pe import PE
+from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
-from heddle.l2.reduction_unit import Reducer
-from heddle.l2.unit import Level2
+from heddle.l2.reduction_unit import ReductionUnit
+from heddle.l2.unit import L2
 from heddle.matrix.unit import MatrixUnit
 from heddle.memory.axi_master import AxiMaster
 from heddle.memory.barriers import Barriers
 from heddle.memory.global_arbiter import GlobalArbiter
 from heddle.memory.shared_memory import SharedMemory
 from heddle.rnn.tail import Tail
-from heddle.thread.shared_lsu import Gather
+from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle.tmau.multicast_network import MulticastNetwork
-from heddle.tmau.unit import CopyUnit
+from heddle.tmau.unit import Tmau
 
 from ..duts.control_system import ControlSystem
 from ..duts.engine_system import EngineSystem
@@ -74,27 +74,27 @@ def _shared_memory(cfg):
 UNITS = {
     "front_end": Unit(make=FrontEnd, bench="front", configurations=SCALED, simulator="verilator",
                       quick={"base": "random_programs/pause=1/finish=0.5|throughput|masks|barriers"}),
-    "tokens": Unit(make=Tokens, bench="tokens", configurations=_scaled("tiny", "base", "resident64", "small"),
+    "tokens": Unit(make=Scoreboard, bench="tokens", configurations=_scaled("tiny", "base", "resident64", "small"),
                    quick={"base": "finish=0.6/same=0.7|full_groups"}),
     "matrix_unit": Unit(make=MatrixUnit, bench="matrix", configurations=SCALED, simulator="verilator",
                         night="profile=(banks|operations)|repeats|every_merge|first_step|errors", quick={"base": "repeats"}),
-    "lane": Unit(make=Lane, bench="lane", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
+    "lane": Unit(make=PE, bench="lane", configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
     "thread_unit": Unit(make=ThreadUnit, bench="thread", configurations=SCALED, simulator="verilator"),
-    "gather": Unit(make=Gather, bench="gather", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
-    "copy_unit": Unit(make=CopyUnit, bench="copy", simulator="verilator",
+    "gather": Unit(make=SharedLsu, bench="gather", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
+    "copy_unit": Unit(make=Tmau, bench="copy", simulator="verilator",
                       configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
-    "tensor_copies": Unit(make=CopyUnit, bench="tensor_copies", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
+    "tensor_copies": Unit(make=Tmau, bench="tensor_copies", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
                           parameters=lambda cfg: {"legal": 100, "illegal": 30}, has=lambda cfg: cfg.tensors, simulator="verilator"),
-    "copies_within": Unit(make=CopyUnit, bench="copy_within", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
+    "copies_within": Unit(make=Tmau, bench="copy_within", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
                           parameters=lambda cfg: {"rounds": 1}, has=lambda cfg: cfg.copy_within, simulator="verilator"),
     "shared_memory": Unit(make=_shared_memory, bench="shared_memory", configurations=_scaled("tiny", "resident64", "small", "small_all"),
                           parameters=lambda cfg: {"readers": 3 + cfg.rnn, "writers": 2 + cfg.rnn}),
     "barriers": Unit(make=Barriers, bench="barriers", configurations=_scaled("tiny", "quad", "small")),
     "arbiter": Unit(make=GlobalArbiter, bench="arbiter", configurations=_scaled("tiny", "base", "small", "small_all")),
     "axi_master": Unit(make=AxiMaster, bench="axi_master", configurations=_scaled("tiny", "base", "resident64", "small", "small_all")),
-    "level2": Unit(make=Level2, bench="level2", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
+    "level2": Unit(make=L2, bench="level2", configurations=_scaled("tiny", "base", "large", "quad", "small_all"),
                    parameters=lambda cfg: {"epochs": 1}, has=lambda cfg: cfg.l2_kib > 0, simulator="verilator"),
-    "reducer": Unit(make=Reducer, bench="reduce", configurations=_scaled("tiny", "base", "small_all"),
+    "reducer": Unit(make=ReductionUnit, bench="reduce", configurations=_scaled("tiny", "base", "small_all"),
                     parameters=lambda cfg: {"beats": 1500}, has=lambda cfg: cfg.reductions),
     "multicast": Unit(make=MulticastNetwork, bench="multicast", configurations=_scaled("quad"), has=lambda cfg: cfg.multicast),
     "engine": Unit(make=EngineSystem, bench="rnn_engine", configurations=_scaled("tiny", "base", "large", "recurrent64", "small_all"),
