@@ -108,7 +108,7 @@ def test_copy_speed(cases, seed):
 @pytest.mark.nightly
 def test_blocks_beside_tensors(seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    _copy_unit(cfg, "copy", "verilator", seed)
+    _copy_unit(cfg, "tmau", "verilator", seed)
 
 
 def test_first_address(seed):

@@ -17,16 +17,16 @@ def test_every_variant_of_a_preset_has_a_bench(name):
 
 def test_a_variant_without_a_bench_is_found(monkeypatch):
     """The default preset without its bench of the front end, which differs from that of ``tiny`` in more than sizes."""
-    unit = UNITS["tokens"]
-    monkeypatch.setitem(UNITS, "tokens", unit_variants.Unit(make=unit.make, bench=unit.bench, configurations={"tiny": SCALED["tiny"]}))
-    missing = missing_variants("tokens")
+    unit = UNITS["scoreboard"]
+    monkeypatch.setitem(UNITS, "scoreboard", unit_variants.Unit(make=unit.make, bench=unit.bench, configurations={"tiny": SCALED["tiny"]}))
+    missing = missing_variants("scoreboard")
     assert missing["base"] == ["issue_ahead"] and "far_registers" in missing["small"] and "tiny" not in missing
 
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_scaling_changes_sizes_only(name):
     """Everything but sizes stays: a bench of the scaled preset runs the structure that ships."""
-    for unit in ("front_end", "tokens", "gather", "copy_unit", "axi_master"):
+    for unit in ("front_end", "scoreboard", "shared_lsu", "tmau", "axi_master"):
         names = read_while_elaborated(UNITS[unit].make, SCALED[name])
         assert len(names) > 1 and structure(PRESETS[name], names) == structure(SCALED[name], names)
 

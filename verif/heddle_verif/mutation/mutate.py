@@ -38,7 +38,7 @@ from .sources import source_texts
 
 __all__ = ["UNITS", "Target", "describe", "main", "mutate_unit", "run_units", "unit_key", "waivers"]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WAIVERS = ROOT / "verif" / "mutation_waivers.toml"
 SEED = 1
 VARIANT_COUNT = 30
@@ -74,20 +74,20 @@ TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench of their own
 # With banks_known_ahead.
 AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
-GATHER_TESTS = (("gather", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("gather", "offer=0.3|reset_under_way"),
-                ("gather", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
+GATHER_TESTS = (("shared_lsu", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("shared_lsu", "offer=0.3|reset_under_way"),
+                ("shared_lsu", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
 UNITS = {
-    "reduction_tree": Target(make=lambda: AdderTree(18, 3), tests=(("reduction_tree", None),), parameters={"width": 18, "depth": 3}),
-    "lane": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("lane", "steps"), ("lane", "accesses"))),
-    "tokens": Target(make=lambda: Scoreboard(TINY), configuration=TINY, tests=(("tokens", None),)),
+    "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
+    "pe": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("pe", "steps"), ("pe", "accesses"))),
+    "scoreboard": Target(make=lambda: Scoreboard(TINY), configuration=TINY, tests=(("scoreboard", None),)),
     "issue": Target(make=lambda: FrontEnd(TINY), configuration=TINY, simulator="verilator", weight=4,
                     modules="mutated.issue mutated.issue.quiet_counter mutated.issue.wait_limit",
-                    tests=(("front", "throughput|masks|barriers|unused"), ("front_recurrent", None), ("front_tensors", None),
-                           ("front", "violations|random_programs/.*finish=0.5$|control_errors"),
-                           ("front", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
+                    tests=(("front_end", "throughput|masks|barriers|unused"), ("front_end_recurrent", None), ("front_end_tensors", None),
+                           ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
+                           ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
-    "gather": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
-    "gather_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
+    "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
+    "shared_lsu_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
                             tests=(("thread", "every_place.*GLOBAL|memory_errors|errors_at_once|stores_in_flight|reset_under_way"),
                                    ("thread", "every_place.*SHARED|dependent_operations|random_operations|_cycles|start_and_stop|"
@@ -97,9 +97,9 @@ UNITS = {
 BASE = SCALED["base"]
 PLAIN_BASE = BASE.replace(rnn=False)
 UNITS |= {
-    "lane_base": _variant(UNITS["lane"], PLAIN_BASE, lambda: PE(PLAIN_BASE)),
-    "tokens_base": _variant(UNITS["tokens"], BASE, lambda: Scoreboard(BASE)),
-    "gather_base": _variant(UNITS["gather"], BASE, lambda: SharedLsu(BASE)),
+    "pe_base": _variant(UNITS["pe"], PLAIN_BASE, lambda: PE(PLAIN_BASE)),
+    "scoreboard_base": _variant(UNITS["scoreboard"], BASE, lambda: Scoreboard(BASE)),
+    "shared_lsu_base": _variant(UNITS["shared_lsu"], BASE, lambda: SharedLsu(BASE)),
     "issue_base": _variant(UNITS["issue"], BASE, lambda: FrontEnd(BASE)),
     "global_access_base": _variant(UNITS["global_access"], BASE, lambda: ThreadUnit(BASE)),
 }
