@@ -7,8 +7,7 @@ from amaranth.lib.wiring import Component, In, connect, flipped
 from ..lib.stream import link
 from .decode import Decode
 from .instruction_fetch import InstructionFetch, program_write_layout
-from .issue import Issue
-from .issue_members import issue_members
+from .issue import Issue, issue_members
 from .uniform_state import UniformState
 
 __all__ = ["FrontEnd"]

@@ -4,11 +4,13 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from ..isa.encoding import AluFunction
+from ..isa.encoding import Access, AluFunction
 from ..lib.onehot import select_one_hot
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
 
-__all__ = ["ResultBus"]
+__all__ = ["destination_words", "ResultBus", "ResultHazards", "ResultRouting"]
+
+LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE)
 
 
 class ResultBus(Component):
@@ -162,3 +164,157 @@ class ResultBus(Component):
             return Cat(stage.slots.any() & (stage.buffer == self.landing_buffer) for stage in stages).any()
 
         m.d.comb += self.landing.eq(land(far) | (self.scale & land(far_to_pack)))
+
+
+def destination_words(operation, narrows):
+    """Mask of the words, of four registers, that the results of an operation replace; ``narrows``: only one, whatever the access."""
+    place, access = operation.dst[:2], operation.access
+    vector = Mux(access == Access.V4, 0b1111, Mux(place[1], 0b1100, 0b0011))
+    return Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
+
+
+class ResultRouting(Component):
+    """Says where the results of the ALU, late results and data of loads go.
+
+    Results are kept in the cycle in which they stand at the slots (of the ALU with ``cfg.registered_alu``: a cycle after ``computed``),
+    data of loads one cycle after they stand at the banks. Results of
+    the ALU and late ones never meet, nor do they meet data of loads.
+
+    Members
+    -------
+    computed, group, words
+        All slots have a result of the ALU; the group and the words that take it.
+    late_slots, late_group, late_words
+        Of ``LateResults``.
+    arrived_slots, arrived_group
+        Slots whose data stand at the banks; they go to all words.
+    store, store_group, store_words, store_current
+        Slots that keep a word now, its group and the words of 32 bits of it; ``store_current``: for the operation in the slot stage.
+    pending : Out(1)
+        Data of loads are on their way.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        self.slots = slots = min(cfg.thread_slots, cfg.threads)
+        groups = range(cfg.thread_groups)
+        super().__init__({
+            "computed": In(1), "group": In(groups), "words": In(4),
+            "late_slots": In(slots), "late_group": In(groups), "late_words": In(4),
+            "arrived_slots": In(slots), "arrived_group": In(groups),
+            "store": Out(slots), "store_group": Out(groups), "store_words": Out(4), "store_current": Out(1), "pending": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        arrived, late = Signal(self.slots), Signal()
+        arrived_group = Signal.like(self.arrived_group, name="group_of_arrived", reset_less=True)
+        m.d.sync += [arrived.eq(self.arrived_slots), arrived_group.eq(self.arrived_group)]
+        computed, group, words = self.computed, self.group, self.words
+        if self.cfg.registered_alu:
+            computed, group = Signal(name="was_computed"), Signal.like(group, name="computed_group")
+            words = Signal(4, name="computed_words")
+            m.d.sync += [computed.eq(self.computed), group.eq(self.group), words.eq(self.words)]
+        m.d.comb += [
+            late.eq(self.late_slots.any()),
+            self.store_current.eq(computed | late),
+            self.store.eq(Mux(computed, ~0, self.late_slots | arrived)),
+            self.store_group.eq(Mux(late, self.late_group, Mux(computed, group, arrived_group))),
+            self.store_words.eq(Mux(computed, words, Mux(late, self.late_words, 0b1111))),
+            self.pending.eq(arrived.any()),
+        ]
+        return m
+
+
+class ResultHazards(Component):
+    """Says when the operation in the slots may compute although results of the one in the writer are on their way.
+
+    Results of the ALU wait until these have arrived (with ``cfg.late_address_checks`` a cycle more). With ``cfg.thread_overlap`` late
+    results do not: they come so late that they meet no data of loads that are granted, and those of the same function come in order. What
+    belongs to late results on their way is kept here until the next ones, so that another operation may come into the slots. Without, the
+    slots keep an operation until they have all its late results.
+
+    Members
+    -------
+    load : In(1)
+        A step of an operation that computes or compares goes into the slots.
+    function, unsigned, amount
+        Of the operation in the slots; MOV when it is not of kind ALU.
+    leave, buffer : In(1)
+        It goes to the writer; half of the results that are its own.
+    pending : In(1)
+        Results of the operation in the writer are on their way.
+    requesting, data_landing : In(1)
+        Accesses to shared memory are not granted; they, or their data, are on their way.
+    late_landing, late_busy : In(1)
+        See ``LateResults``: results for the operation in the writer are on their way, any are.
+    o_function, o_unsigned, o_amount
+        Of the step in the slots and of the late results that are on their way.
+    may_compute : Out(1)
+        A step that computes may go into the slots.
+    waiting_for_data : Out(1)
+        Data of a load of the operation in the writer are on their way: others must not be loaded.
+    keep_buffer : Out(1)
+        They go where they went, not to the half of the operation in the slots.
+    keep_control : Out(1)
+        Late results on their way need the controls of the ALUs.
+    landing : Out(1)
+        For the writer.
+    landing_buffer : Out(1)
+        For ``LateResults``.
+    """
+
+    def __init__(self, cfg):
+        self.cfg = cfg
+        super().__init__({
+            "load": In(1),
+            "function": In(AluFunction),
+            "unsigned": In(1),
+            "amount": In(5),
+            "leave": In(1),
+            "buffer": In(1),
+            "pending": In(1),
+            "requesting": In(1),
+            "data_landing": In(1),
+            "late_landing": In(1),
+            "late_busy": In(1),
+            "o_function": Out(AluFunction),
+            "o_unsigned": Out(1),
+            "o_amount": Out(5),
+            "may_compute": Out(1),
+            "waiting_for_data": Out(1),
+            "keep_buffer": Out(1),
+            "keep_control": Out(1),
+            "landing": Out(1),
+            "landing_buffer": Out(1),
+        })
+
+    def elaborate(self, platform):
+        m = Module()
+        now, kept = ((self.function, self.unsigned, self.amount), (self.o_function, self.o_unsigned, self.o_amount))
+        if not self.cfg.thread_overlap:
+            m.d.comb += [output.eq(value) for output, value in zip(kept, now)]
+            pending = self.pending
+            if self.cfg.late_address_checks:    # an operation comes into the slots two cycles behind the one before
+                pending = Signal(name="was_pending")
+                m.d.sync += pending.eq(self.pending)
+            m.d.comb += [
+                self.may_compute.eq(~pending), self.waiting_for_data.eq(pending), self.landing.eq(self.data_landing),
+                self.keep_buffer.eq(pending | self.pending),
+            ]
+            return m
+        late, written, alike = Signal(), Signal(), Signal()      # operation in the slots, in the writer; as those on their way
+        m.d.comb += [
+            late.eq(Cat(self.function == function for function in LATE).any()),
+            alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
+            self.may_compute.eq(Mux(late, (alike | ~self.late_busy) & ~(self.waiting_for_data & self.requesting),
+                                    ~self.late_busy & ~self.pending)),
+            self.waiting_for_data.eq(self.pending & ~written), self.keep_buffer.eq(self.waiting_for_data),
+            self.keep_control.eq(self.late_busy),
+            self.landing.eq(Mux(written, self.late_landing, self.data_landing)),
+        ]
+        with m.If(self.load):
+            m.d.sync += [output.eq(value) for output, value in zip(kept, now)]
+        with m.If(self.leave):
+            m.d.sync += [written.eq(late), self.landing_buffer.eq(self.buffer)]
+        return m

@@ -10,7 +10,7 @@ from ..isa.encoding import Access
 from ..lib.onehot import any_of
 from .alu import AluDatapath, alu_control_layout
 from .narrow import Narrow
-from .operand_collector import OPERAND_QUEUE
+from .operand_fetch import OPERAND_QUEUE
 
 __all__ = ["SlotOperands", "SlotResult", "form_layout"]
 

@@ -8,7 +8,7 @@ from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction
 from ..lib.shared_module import SharedModule
 from .alu import AluDecode, alu_control_layout
-from .operand_collector import OPERAND_QUEUE
+from .operand_fetch import OPERAND_QUEUE
 from .shared_lsu import placement_layout
 from .simd_lane import SlotOperands, SlotResult, form_layout
 

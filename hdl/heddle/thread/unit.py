@@ -22,9 +22,7 @@ from .lsu import Lsu, slot_step_layout
 from .operand_fetch import OperandFetch
 from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 from .predicates import Predicates
-from .result_bus import ResultBus
-from .result_hazards import ResultHazards
-from .result_routing import ResultRouting, destination_words
+from .result_bus import ResultBus, ResultHazards, ResultRouting, destination_words
 from .simd_lanes import SimdLanes
 from .write_back import WriteBack
 

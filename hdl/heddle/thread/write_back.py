@@ -5,7 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_BITS
-from .operand_collector import WORDS
+from .operand_fetch import WORDS
 
 __all__ = ["WriteBack"]
 

@@ -16,6 +16,8 @@ __all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "burst_layout", "conversi
            "move_layout", "multicast_beat_layout", "multicast_members", "tensor_failure_layout", "tensor_operation_layout",
            "tensor_request_layout", "transfer_layout", "unit_bytes", "units_per_beat", "violation_layout"]
 
+BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
+
 # ``code`` of ErrorCode; 0 is the innermost dimension; the low 32 bits of the value.
 violation_layout = data.StructLayout({"code": 7, "dimension": 3, "value": 32})
 NO_VIOLATION = 127
@@ -85,9 +87,6 @@ def box_layout(cfg):
 def multicast_members(cfg):
     """Of a copy and its beats: the cores that take what is loaded, all zero where it goes to this core alone."""
     return {"mask": cfg.cores} if cfg.multicast else {}
-
-
-BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 
 
 def unit_bytes(cfg):

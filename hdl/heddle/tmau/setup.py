@@ -9,11 +9,10 @@ from ..isa.tensor_descriptor import Interleave, TensorFormat, TensorMode
 from ..l2.reduction_formats import is_one_of, lacks_reduction
 from ..lib.product import PartialProduct
 from .box_walk import FAR, LOOPS, place_bits
-from .extent_check import ExtentCheck
 from .float_conversion import CONVERTED_FORMATS
 from .layouts import BLOCK_BITS, box_layout, multicast_members, tensor_failure_layout, tensor_request_layout, violation_layout
 from .row_geometry import BoxBytes, RowEdges, RowShape
-from .rule_check import POSITION_BITS, DimensionChecks, RequestChecks
+from .rule_check import POSITION_BITS, DimensionChecks, ExtentCheck, RequestChecks
 
 __all__ = ["TensorSetup"]
 

@@ -5,8 +5,8 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal,
 from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.tmau.box_walk import LOOPS, BoxWalk, place_bits
-from heddle.tmau.extent_check import LAST_BITS, STRIDE_BITS, ExtentCheck
 from heddle.tmau.row_bursts import RowBursts
+from heddle.tmau.rule_check import LAST_BITS, STRIDE_BITS, ExtentCheck
 
 __all__ = ["ExtentSpec", "RequestRangeSpec"]
 
