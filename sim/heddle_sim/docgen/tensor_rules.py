@@ -8,7 +8,7 @@ __all__ = ["errors_page"]
 def _row(code, rule):
     name = code.name.removeprefix("TENSOR_")
     return [code.value, f"`{code.name}`", f"`{rule.field}`", rule.text, "yes" if rule.dimension else "no",
-            "yes" if rule.encoded else "no", f"`tests/test_tensor_errors.py::test_rule[{name}]`"]
+            "yes" if rule.encoded else "no", f"`tests/heddle_sim/tensor/test_tensor_errors.py::test_rule[{name}]`"]
 
 
 def errors_page():
@@ -26,8 +26,8 @@ reports the first of this table, of its lowest dimension, moves nothing, and tel
 - **dimension**: the error says which one; 0 is the innermost, the last axis of a numpy shape.
 - **in memory**: 128 bytes in memory, or a request, can break the rule. The others concern values that the fields of a descriptor
   cannot hold: only the builder meets them.
-- **proven by**: breaks exactly this rule in the builder or the golden checks. `tests/test_tensor_units.py::test_setup` breaks each
-  rule that memory can break in the same way on the hardware (bench `tensor_setup`, `every_rule`), which reports this code, dimension and
+- **proven by**: breaks exactly this rule in the builder or the golden checks.
+  `tests/heddle/tmau/test_tensor_units.py::test_setup` breaks each rule that memory can break in the same way on the hardware (bench `tensor_setup`, `every_rule`), which reports this code, dimension and
   value; in place of `TENSOR_BYTES` it reports `TENSOR_SHARED_RANGE`, as shared memory has no room for such a box. A prefetch may have
   more bytes, and does nothing then.
 

@@ -9,7 +9,7 @@ import pytest
 from heddle_sim.cli import main
 from heddle_sim.cli.figures import FIGURES, Command, Figure, load_figures, printed_value, store_figures
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[3]
 COMMANDS = load_figures()
 # Rows without an expected value, which ``heddle bench check`` reports as different: ``--update`` stores one.
 NOT_MEASURED = {"bench copy", "bench gemm --config quad --m 1024 --n 512 --k 512",

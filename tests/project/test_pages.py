@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from heddle_sim.cli import main
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 COMMAND = re.compile(r"```\n\$ heddle (.*)\n((?:.*\n)*?)```")
 SHOWN = [(page.name, match[1], match[2]) for page in sorted(DOCS.glob("*.md")) for match in COMMAND.finditer(page.read_text())]

@@ -1,4 +1,4 @@
-"""``heddle show rnn``: the picture is that of the cycle model, which the hardware agrees with (tests/test_rnn_timing.py)."""
+"""``heddle show rnn``: the picture is that of the cycle model, which the hardware agrees with (tests/heddle/rnn/test_timing.py)."""
 
 import json
 import xml.etree.ElementTree as ElementTree

@@ -18,7 +18,7 @@ from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 
-ORACLE = Path(os.environ.get("HOPPER_ORACLE", Path(__file__).resolve().parents[2] / "shared" / "hopper-oracle"))
+ORACLE = Path(os.environ.get("HOPPER_ORACLE", Path(__file__).resolve().parents[4] / "shared" / "hopper-oracle"))
 FORMATS = {"f32ftz": TensorFormat.F32_FTZ, "tf32ftz": TensorFormat.TF32_FTZ} | {kind.name.lower(): kind for kind in TensorFormat}
 # The reading that agrees with what we chose where the documents are silent: no gaps behind rows that are narrower than the span of a
 # swizzle, and TF32 rounded to nearest even.

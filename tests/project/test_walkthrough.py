@@ -6,7 +6,7 @@ from pathlib import Path
 from heddle import load_config
 from heddle_sim.kernels.resident import ResidentPlan
 
-PAGE = Path(__file__).parents[1] / "docs/kernel-walkthrough.md"
+PAGE = Path(__file__).parents[2] / "docs/kernel-walkthrough.md"
 
 
 def test_the_listing_is_the_program():

@@ -232,7 +232,7 @@ def test_bench_gather(capsys):
 
 
 def test_bench_copy(capsys):
-    """On the hardware: tests/test_tensor_rtl.py."""
+    """On the hardware: tests/heddle_sim/device/test_tensor_rtl.py."""
     found = rows(capsys, "bench", "copy", "--quick", *GOLDEN)["rows"]
     assert all(row["checked"] and row["beats_per_cycle"] is row.get("start_cycles") is None for row in found)
     ways = {(way, mode) for way in ("load", "store") for mode in ("tile", "im2col")}

@@ -5,7 +5,7 @@ from pathlib import Path
 from heddle_sim.docgen.host_interface import host_page
 from heddle_sim.docgen.tensor_rules import errors_page
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 
 def test_registers_page_is_up_to_date():

@@ -311,7 +311,7 @@ def test_messages_of_a_configuration():
 # -- documentation ------------------------------------------------------------------------------
 
 def test_committed_page_is_the_generated_one():
-    page = Path(__file__).parents[1] / "docs" / "isa.md"
+    page = Path(__file__).parents[3] / "docs" / "isa.md"
     assert page.read_text() == isa_page(), "run: python -m heddle_sim.docgen.instructions > docs/isa.md"
 
 
