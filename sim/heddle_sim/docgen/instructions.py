@@ -218,7 +218,7 @@ def isa_page():
     """The page as one string, ending with a newline."""
     parts = ["# Instruction set", "",
              "<!-- Generated: python -m heddle_sim.docgen.instructions > docs/isa.md -->", "",
-             "Generated from `table.py`, `layout.py` and `checks.py` of `hdl/heddle/isa` and the modifiers.",
+             "Generated from `instructions.py`, `encoding.py` and `issue_rules.py` of `hdl/heddle/isa` and the modifiers.",
              ""]
     for section in (_format, _text, _modifiers, _instructions, _checks, _execution, _state):
         parts.extend(section())
