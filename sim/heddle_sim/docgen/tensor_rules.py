@@ -28,8 +28,9 @@ reports the first of this table, of its lowest dimension, moves nothing, and tel
   cannot hold: only the builder meets them.
 - **proven by**: breaks exactly this rule in the builder or the golden checks.
   `tests/heddle/tmau/test_tensor_units.py::test_setup` breaks each rule that memory can break in the same way on the hardware
-  (bench `tensor_setup`, `every_rule`), which reports this code, dimension and value; in place of `TENSOR_BYTES` it reports `TENSOR_SHARED_RANGE`, as shared memory has no room for such a box. A prefetch may have
-  more bytes, and does nothing then.
+  (bench `tensor_setup`, `every_rule`), which reports this code, dimension and value; in
+  place of `TENSOR_BYTES` it reports `TENSOR_SHARED_RANGE`, as shared memory has no room for such a box. A prefetch may have more
+  bytes, and does nothing then.
 
 {table}
 """
