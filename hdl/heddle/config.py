@@ -50,14 +50,14 @@ class Config(DerivedParameters):
     axi_address_bits : int
         Width of an AXI address (16 to 32).
     axi_reads, axi_writes : int
-        Outstanding read and write requests of the bulk-copy unit, powers of two times 1 or 3, 2 to 128.
+        Outstanding read and write requests of the TMAU, powers of two times 1 or 3, 2 to 128.
     thread_slots : int
         Threads that execute, load or store in the same cycle (1, 2, 4, 8 or 16; at most ``threads``). More than
         the banks of shared memory (8) shorten all but the accesses.
     thread_multipliers : int
         32-bit multipliers (four of 18 x 18 bits each) that the slots of a core share (1, 2, 4 or 8; no more than slots are made).
     matrix_queue, thread_queue, copy_queue : int
-        Instructions that may wait in front of the matrix, thread and copy units (2 to 16).
+        Instructions that may wait in front of the matrix unit, thread unit and TMAU (2 to 16).
     issue_ahead : bool
         ``mm`` enters an empty matrix unit before the factor registers that its lanes read are loaded, so that the words of B are on
         their way meanwhile [S0.10].
@@ -68,7 +68,7 @@ class Config(DerivedParameters):
         Words of 16 bytes written to the shared memory of a core per cycle at most: 1, for all of which there is one bus, or 8,
         one for each bank. 1 needs ``axi_data_bits`` of at most 128.
     cores : int
-        Number of cores (1 to 16), each with its own shared memory, copy unit and AXI port.
+        Number of cores (1 to 16), each with its own shared memory, TMAU and AXI port.
     mm16 : bool
         The lanes also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
     transpose : bool
@@ -78,7 +78,7 @@ class Config(DerivedParameters):
     multicast : bool
         Loads may go to several cores at once (``.multicast``); needs ``cores`` of at least 2.
     tensors : bool
-        The copy unit also moves boxes of tensors.
+        The TMAU also moves boxes of tensors.
     tensor_im2col : bool
         Not only in tile mode.
     tensor_floats : bool

@@ -26,7 +26,7 @@ CORE_REASONS = tuple(name for name in BREAKDOWN if name != "control")
 
 
 class Core(Component):
-    """A core runs one program with its threads, matrix unit and copy unit on its own shared memory.
+    """A core runs one program with its threads, matrix unit and TMAU on its own shared memory.
 
     Members
     -------
@@ -150,8 +150,8 @@ class Core(Component):
         return engine
 
     def _sizes(self, m, rows, copy, barriers):
-        """Operations of the copy unit; their barriers are told, a cycle later, how many blocks will arrive. In the cycle in which the size
-        of a box comes no row is taken: the stream pauses, also where a row is being offered, which the copy unit does not mind."""
+        """Operations of the TMAU; their barriers are told, a cycle later, how many blocks will arrive. In the cycle in which the size
+        of a box comes no row is taken: the stream pauses, also where a row is being offered, which the TMAU does not mind."""
         operation, taken = rows.o.payload, Signal(name="row_taken")
         tensor = copy.o_sized if self.cfg.tensors else None
         turn = ~tensor.valid if tensor else Const(1)
@@ -233,7 +233,7 @@ class Core(Component):
         ]
 
     def _copy_start(self, m, copy):
-        """Counts from the first operation of an idle copy unit to an address, or to its end where it needs none."""
+        """Counts from the first operation of an idle TMAU to an address, or to its end where it needs none."""
         starting, worked = Signal(), Signal()
         m.d.sync += [
             worked.eq(copy.busy),

@@ -56,7 +56,7 @@ class Issue(Component):
     settled, peers_settled
         With ``cfg.multicast``: no copy of this core will come, as its program has ended or waits at a barrier; nor of any other core.
     rows_busy, commit, groups_pending, groups_unread
-        Rows of a copy are not yet with the copy unit; the groups of stores, see ``StoreGroups``.
+        Rows of a copy are not yet with the TMAU; the groups of stores, see ``StoreGroups``.
     """
 
     def __init__(self, cfg):

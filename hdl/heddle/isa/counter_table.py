@@ -36,7 +36,7 @@ COUNTERS = {
     "write_beats": "AXI write beats",
     "multiply_stalls": "cycles the thread unit waited for its multipliers",
     "thread_shared_cycles": "cycles in which a thread access asked for banks of shared memory",
-    "copy_start_cycles": "cycles from an operation that an idle copy unit takes to an address on the AXI port",
+    "copy_start_cycles": "cycles from an operation that an idle TMAU takes to an address on the AXI port",
     "level2_hits": "lines that reads, prefetches and reductions found in the second-level cache",
     "level2_misses": "lines that they did not find there",
     "level2_evictions": "lines of the second-level cache that made room for others",

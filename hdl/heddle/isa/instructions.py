@@ -198,7 +198,7 @@ INSTRUCTIONS = (
                 "BARRIER_OVERRUN and BARRIER_EXPECT instead of hanging."),
     Instruction("commit_group", Opcode.COMMIT_GROUP, Unit.CONTROL, (),
                 "All stores from shared to global memory since the last commit form a group (copies and tensors; none is a group too). "
-                "Waits while 8 groups are pending, and until the rows of a copy_rows before it have been handed to the copy unit [S1.13]."),
+                "Waits while 8 groups are pending, and until the rows of a copy_rows before it have been handed to the TMAU [S1.13]."),
     Instruction("wait_group", Opcode.WAIT_GROUP, Unit.CONTROL, (Operand("immediate"),),
                 "Wait until at most so many of the last committed groups have stores whose writes are not acknowledged; with .read: that "
                 "are not yet read from shared memory, which may then be overwritten. The order of groups is that of their commits [S1.13].",

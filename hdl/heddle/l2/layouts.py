@@ -21,7 +21,7 @@ class L2Sizes:
     """Derived sizes: line number = {tag, set, bank}, from the top.
 
     One bank for each core, each with an AXI master of its own; ``reads`` reads and ``writes`` writes of (parts of) lines may be under way
-    in a bank: as many as the copy unit of a core has bursts, so that short rows too cover the latency of memory.
+    in a bank: as many as the TMAU of a core has bursts, so that short rows too cover the latency of memory.
     """
 
     cfg: Config

@@ -1,4 +1,4 @@
-"""Address generator of the copy unit: cuts transfers into bursts."""
+"""Address generator of the TMAU: cuts transfers into bursts."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream

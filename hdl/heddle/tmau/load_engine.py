@@ -1,4 +1,4 @@
-"""Back end of the copy unit for loads: read bursts of global memory, written to the banks of shared memory."""
+"""Back end of the TMAU for loads: read bursts of global memory, written to the banks of shared memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream

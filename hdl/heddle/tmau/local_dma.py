@@ -32,7 +32,7 @@ class LocalDma(Component):
     -------
     i : In(stream.Signature(move_layout(cfg)))
     bank_read, bank_write, global_port : of the loads and stores
-    o_bank_read, o_bank_write, o_global_port : of the copy unit
+    o_bank_read, o_bank_write, o_global_port : of the TMAU
     o_moved : Out(stream.Signature(barrier_arrival_layout))
     o_failure : Out(stream.Signature(error_layout))
     stop : In(1)

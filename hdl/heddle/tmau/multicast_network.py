@@ -12,7 +12,7 @@ __all__ = ["MulticastNetwork"]
 
 
 class MulticastNetwork(Component):
-    """Takes beats of the cores' copy units to the cores in their masks, one a cycle of each source and to each destination.
+    """Takes beats of the cores' TMAUs to the cores in their masks, one a cycle of each source and to each destination.
 
     A source has a register for one beat, which stays until every core of its mask has taken it; each destination takes one beat a cycle
     of the sources that offer it one, in turn, into a queue of two. Beats of one source reach a destination in their order. Latency 2

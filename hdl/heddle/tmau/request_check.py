@@ -1,4 +1,4 @@
-"""Front end of the copy unit: takes operations, checks them, and sends them on as transfers."""
+"""Front end of the TMAU: takes operations, checks them, and sends them on as transfers."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream

@@ -1,4 +1,4 @@
-"""Back end of the copy unit for stores: words of the banks of shared memory, written in bursts to global memory."""
+"""Back end of the TMAU for stores: words of the banks of shared memory, written in bursts to global memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream

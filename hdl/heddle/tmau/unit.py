@@ -1,4 +1,4 @@
-"""The copy unit: front end, address generators and back ends."""
+"""Tensor memory access unit (TMAU): request check, request and burst generators, load and store engines."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream

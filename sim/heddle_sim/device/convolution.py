@@ -108,7 +108,7 @@ def convolve(device, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="N
         "NHWC" as above, or "NCHW": x (N, C, [D, [H,]] W), w (K, C / group, [T, [R,]] S) and the result (N, K, …), which the host rearranges
         before and after the run.
     method : str
-        "im2col": the copy unit makes the rows of the matrix product while it loads.
+        "im2col": the TMAU makes the rows of the matrix product while it loads.
 
     Returns ``(y, stats)``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of filters
     at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not fit

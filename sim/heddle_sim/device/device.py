@@ -263,7 +263,7 @@ class Device(TensorAccess, RecurrentAccess):
                 self.free(address)
 
     def conv(self, x, w, **options):
-        """Convolution of 8-bit integers, loaded by the tensor copy unit [S1.16]: ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C).
+        """Convolution of 8-bit integers, loaded by the TMAU [S1.16]: ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C).
 
         ``options``: ``strides``, ``pads``, ``dilations``, ``group``, ``layout``, ``method``, as in ``convolution.convolve``.
         Returns ``(y, stats)``.

@@ -1,4 +1,4 @@
-"""Golden model of the copy unit: one operation at a time on byte arrays."""
+"""Golden model of the TMAU: one operation at a time on byte arrays."""
 
 from dataclasses import dataclass
 

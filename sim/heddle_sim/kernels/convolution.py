@@ -1,4 +1,4 @@
-"""Convolution as an implicit matrix product [S1.16]: the tensor copy unit makes the matrix while it loads.
+"""Convolution as an implicit matrix product [S1.16]: the TMAU makes the matrix while it loads.
 
 Rows of the product are pixels of the result, columns its channels; the sum runs over channels of the input and positions of the filter. A
 tile is ``threads`` rows by ``threads`` columns in product registers. One step of it is one position of the filter and a piece of the

@@ -1,4 +1,4 @@
-"""The copy unit, and its golden model against a byte-by-byte copy."""
+"""The TMAU, and its golden model against a byte-by-byte copy."""
 
 import numpy as np
 import pytest

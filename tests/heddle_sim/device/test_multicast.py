@@ -1,4 +1,4 @@
-"""Loads that go to several cores at once [S1.10]; each core has its own copy unit, and all share memory [S1.14]."""
+"""Loads that go to several cores at once [S1.10]; each core has its own TMAU, and all share memory [S1.14]."""
 
 import itertools
 from dataclasses import replace

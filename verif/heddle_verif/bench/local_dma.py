@@ -1,4 +1,4 @@
-"""Bench of the copy unit: copies within a memory and reductions, beside loads and stores."""
+"""Bench of the TMAU: copies within a memory and reductions, beside loads and stores."""
 
 from dataclasses import replace
 from functools import partial

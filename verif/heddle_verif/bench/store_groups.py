@@ -1,4 +1,4 @@
-"""Bench of groups of stores in the copy unit: what has passed is in memory, what is read may be overwritten, nothing is for ever."""
+"""Bench of groups of stores in the TMAU: what has passed is in memory, what is read may be overwritten, nothing is for ever."""
 
 import cocotb
 import numpy as np

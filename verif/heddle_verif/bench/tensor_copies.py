@@ -1,4 +1,4 @@
-"""Bench of the copy unit with tensors against the golden models."""
+"""Bench of the TMAU with tensors against the golden models."""
 
 from dataclasses import replace
 from functools import partial

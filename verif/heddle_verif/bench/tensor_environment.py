@@ -1,4 +1,4 @@
-"""Tensor copies in the bench of the copy unit: descriptors in memory, requests, the golden model."""
+"""Tensor copies in the bench of the TMAU: descriptors in memory, requests, the golden model."""
 
 from collections import deque
 from dataclasses import replace
@@ -26,7 +26,7 @@ ROW = 128
 
 
 class TensorBench(CopyBench):
-    """The copy unit with operations on tensors beside those on blocks."""
+    """The TMAU with operations on tensors beside those on blocks."""
 
     def __init__(self, dut, stalls, **options):
         super().__init__(dut, stalls, **options)

@@ -1,4 +1,4 @@
-"""Speed of tensor copies in the bench of the copy unit: beats of the bus a cycle over back-to-back requests."""
+"""Speed of tensor copies in the bench of the TMAU: beats of the bus a cycle over back-to-back requests."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Bench of tensor copies with all that is behind the copy unit: when the first address comes out."""
+"""Bench of tensor copies with all that is behind the TMAU: when the first address comes out."""
 
 import cocotb
 from cocotb.triggers import RisingEdge

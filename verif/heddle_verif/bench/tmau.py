@@ -1,4 +1,4 @@
-"""Bench of the copy unit against its golden model."""
+"""Bench of the TMAU against its golden model."""
 
 import itertools
 

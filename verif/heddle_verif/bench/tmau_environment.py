@@ -1,4 +1,4 @@
-"""What stands around the copy unit in its bench: banks, global memory and barriers with random delays."""
+"""What stands around the TMAU in its bench: banks, global memory and barriers with random delays."""
 
 import random
 from collections import Counter, deque

@@ -1,4 +1,4 @@
-"""Bench of the copy unit with all that is behind it: shared memory, barriers, arbiter, second level and AXI master."""
+"""Bench of the TMAU with all that is behind it: shared memory, barriers, arbiter, second level and AXI master."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Copy unit: rows of a matrix, and bursts of a transfer."""
+"""TMAU: rows of a matrix, and bursts of a transfer."""
 
 from amaranth.asserts import AnySeq
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal, signed
