@@ -9,6 +9,7 @@ from pathlib import Path
 
 from .constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, LINE_BYTES, PRODUCT_REGISTERS, REGISTER_BITS
 from .derived import DerivedParameters
+from .errors import UsageError, UsageTypeError
 
 __all__ = ["Config", "ConfigError", "load_config", "preset_names"]
 
@@ -17,7 +18,7 @@ NAME_LENGTH = 48        # leaves room in a file name for the keys of builds
 _NAME = re.compile(rf"\w[\w.-]{{0,{NAME_LENGTH - 1}}}")        # one part of a path, and no option of a command
 
 
-class ConfigError(ValueError):
+class ConfigError(UsageError):
     """A parameter, or a pair of them, breaks a rule; the message names parameter, rule and value."""
 
 
@@ -265,7 +266,7 @@ def load_config(name_or_path):
     a key is unknown, ``extends`` leads back to the file, or a value breaks a rule.
     """
     if not isinstance(name_or_path, (str, os.PathLike)):
-        raise TypeError(f"configuration must be a Config, a name or a path, not {name_or_path!r}")
+        raise UsageTypeError(f"configuration must be a Config, a name or a path, not {name_or_path!r}")
     path = _find(name_or_path)
     if path is None:
         raise ConfigError(f"configuration must be one of {', '.join(preset_names())} or the path of a "

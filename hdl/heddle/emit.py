@@ -5,6 +5,7 @@ import re
 from amaranth.hdl import Const, Value
 from amaranth.lib.wiring import Out
 
+from .errors import UsageError
 from .lib.shared_module import convert_with_types
 from .yosys import run_yosys
 
@@ -68,7 +69,7 @@ def emit_verilog(component, name="top", variant="rtl", changes=(), timeout_s=600
         When Yosys refuses the design.
     """
     if variant not in VARIANTS:
-        raise ValueError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
+        raise UsageError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
     commands = ["setattr -mod -unset top", f"hierarchy -check -top {name}", *VARIANTS[variant], *changes, *_WRITE]
     text = run_yosys(emit_rtlil(component, name), commands, outputs=["top.v"], timeout_s=timeout_s)["top.v"]
     return _fold_memory_init(_rename_functions(text))

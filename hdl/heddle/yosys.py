@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from .errors import HeddleError
+
 __all__ = ["YosysError", "run_yosys"]
 
 CHILD = """
@@ -18,7 +20,7 @@ for command in open("script.ys").read().splitlines():
 """
 
 
-class YosysError(RuntimeError):
+class YosysError(HeddleError, RuntimeError):
     """A Yosys command failed or ran out of time; the message ends with the last lines of the log."""
 
 

@@ -8,6 +8,8 @@ import tempfile
 import threading
 from pathlib import Path
 
+from heddle.errors import HeddleError
+
 from .multiplier_registers import pack_multiplier_registers
 from .sites import assign_sites
 
@@ -18,7 +20,7 @@ OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router
 PASS = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")       # of router2, one line each
 
 
-class NextpnrError(RuntimeError):
+class NextpnrError(HeddleError, RuntimeError):
     """nextpnr failed, or did not place within its time; the message ends with the last lines of its log."""
 
 

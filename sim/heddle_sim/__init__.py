@@ -1,7 +1,24 @@
-"""Heddle in software: golden models, assembler, simulated device, kernels and command line."""
+"""Heddle in software: golden models, assembler, simulated device, kernels and command line.
 
-from .device import Device, DeviceError, OutOfMemory, Stats
-from .golden.requantise import Requantise
-from .tensor.tensor_map import TensorMap, TensorMapError
+Names are imported when they are first used, so that what does not need a device starts at once.
+"""
 
-__all__ = ["Device", "DeviceError", "OutOfMemory", "Requantise", "Stats", "TensorMap", "TensorMapError"]
+import importlib
+
+_PLACES = {
+    "Device": "device", "DeviceError": "device", "OutOfMemory": "device", "Stats": "device",
+    "Requantise": "golden.requantise", "TensorMap": "tensor.tensor_map", "TensorMapError": "tensor.tensor_map",
+    "Network": "rnn.network", "Sequence": "rnn.network", "quantise_layer": "rnn.quantise", "plan": "rnn.plan",
+}
+__all__ = sorted(_PLACES)
+
+
+def __getattr__(name):
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
+    return value
+
+
+def __dir__():
+    return [*globals(), *__all__]

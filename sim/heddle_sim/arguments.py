@@ -4,6 +4,7 @@ from numbers import Real
 from operator import index
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 
 __all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_mask", "check_number", "check_operand", "plain_array"]
 
@@ -11,7 +12,7 @@ __all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_ma
 def check_mask(name, value):
     """Raises ``TypeError`` for a masked array, also within lists: no operation of a device knows masks."""
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{name} must be an array without mask, not a masked array")
+        raise UsageTypeError(f"{name} must be an array without mask, not a masked array")
     if isinstance(value, (list, tuple)):
         for item in value:
             check_mask(name, item)
@@ -21,7 +22,7 @@ def plain_array(name, value):
     """``value``, which must be a numpy array without mask."""
     check_mask(name, value)
     if not isinstance(value, np.ndarray):
-        raise TypeError(f"{name} must be a numpy array, not {type(value).__name__}")
+        raise UsageTypeError(f"{name} must be a numpy array, not {type(value).__name__}")
     return value.view(np.ndarray)       # a matrix would multiply
 
 
@@ -29,25 +30,25 @@ def check_operand(name, value):
     """``value``, which must be a matrix of 8- or 16-bit integers."""
     array = plain_array(name, value)
     if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
-        raise TypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
+        raise UsageTypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
     if array.ndim != 2:
-        raise ValueError(f"{name} must have 2 dimensions, not {array.ndim}")
+        raise UsageError(f"{name} must have 2 dimensions, not {array.ndim}")
     if 0 in array.shape:
-        raise ValueError(f"{name} must have at least one row and one column, not shape {array.shape}")
+        raise UsageError(f"{name} must have at least one row and one column, not shape {array.shape}")
     return array
 
 
 def check_flag(name, value):
     """``value`` as ``bool``; ``TypeError`` unless it is true or false."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False, not {value!r}")
+        raise UsageTypeError(f"{name} must be True or False, not {value!r}")
     return bool(value)
 
 
 def check_choice(name, value, names):
     """``value``, which must be one of the texts ``names``."""
     if not isinstance(value, str) or value not in names:
-        raise ValueError(f"{name} must be one of {', '.join(names)}, not {value!r}")
+        raise UsageError(f"{name} must be one of {', '.join(names)}, not {value!r}")
     return value
 
 
@@ -55,16 +56,16 @@ def check_integer(name, value, low, high):
     """``value`` as ``int``; ``TypeError`` for other types, ``ValueError`` outside ``low`` to ``high``."""
     number = _integer(value)
     if number is None:
-        raise TypeError(f"{name} must be an integer, not {value!r}")
+        raise UsageTypeError(f"{name} must be an integer, not {value!r}")
     if not low <= number <= high:
-        raise ValueError(f"{name} must be from {low} to {high}, not {number}")
+        raise UsageError(f"{name} must be from {low} to {high}, not {number}")
     return number
 
 
 def check_number(name, value):
     """``value`` as ``float``; ``TypeError`` for what is no real number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number, not {value!r}")
+        raise UsageTypeError(f"{name} must be a number, not {value!r}")
     return float(value)
 
 

@@ -3,6 +3,7 @@
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import UsageError
 from ..lib.onehot import any_of
 
 __all__ = ["GROUP_LEVELS", "CrossLaneTree", "group_sum_bits"]
@@ -48,7 +49,7 @@ class CrossLaneTree(Component):
 
     def __init__(self, threads, width, scales=False):
         if threads != 2 and (threads < 4 or threads % 4):
-            raise ValueError(f"threads must be 2 or a multiple of 4, not {threads!r}")
+            raise UsageError(f"threads must be 2 or a multiple of 4, not {threads!r}")
         self.threads = threads
         self.width = width
         self.scales = scales

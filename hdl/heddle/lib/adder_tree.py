@@ -3,6 +3,8 @@
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import UsageError
+
 __all__ = ["AdderTree"]
 
 
@@ -36,9 +38,9 @@ class AdderTree(Component):
 
     def __init__(self, width, depth):
         if width < 1:
-            raise ValueError(f"width must be at least 1, not {width!r}")
+            raise UsageError(f"width must be at least 1, not {width!r}")
         if depth < 0:
-            raise ValueError(f"depth must not be negative, not {depth!r}")
+            raise UsageError(f"depth must not be negative, not {depth!r}")
         self.width = width
         self.depth = depth
         members = {"i": In(signed(width)).array(1 << depth)}

@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Shape, Signal, Value
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import UsageError
+
 __all__ = ["Delay", "Stages"]
 
 SHORTEST_MEMORY = 4     # cycles from which on memory is smaller than registers
@@ -23,7 +25,7 @@ class Delay(Component):
 
     def __init__(self, shape, cycles):
         if not isinstance(cycles, int) or cycles < 1:
-            raise ValueError(f"cycles must be an integer of at least 1, not {cycles!r}")
+            raise UsageError(f"cycles must be an integer of at least 1, not {cycles!r}")
         self.cycles = cycles
         self.shape = shape
         super().__init__({"i": In(shape), "o": Out(shape)})

@@ -3,12 +3,14 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import UsageError
+
 __all__ = ["BoundedProduct", "PartialProduct"]
 
 
 def _check(name, value, least):
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, not {value!r}")
+        raise UsageError(f"{name} must be an integer of at least {least}, not {value!r}")
 
 
 class PartialProduct(Component):

@@ -6,6 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..errors import UsageError
+
 __all__ = ["ReplayQueue"]
 
 
@@ -45,7 +47,7 @@ class ReplayQueue(Component):
 
     def __init__(self, shape, depth):
         if not isinstance(depth, int) or depth < 2 or depth & (depth - 1):
-            raise ValueError(f"depth must be a power of two of at least 2, not {depth!r}")
+            raise UsageError(f"depth must be a power of two of at least 2, not {depth!r}")
         self.shape, self.depth = shape, depth
         super().__init__({
             "i": In(stream.Signature(shape)), "o": Out(stream.Signature(shape, always_ready=True)),

@@ -14,6 +14,8 @@ from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import In
 
+from ..errors import UsageError
+
 __all__ = ["SharedModule", "collect_types", "convert_with_types"]
 
 _types = ContextVar("heddle_types", default=None)
@@ -35,7 +37,7 @@ class SharedModule:
 
     def __init__(self, type_name, component_class, *arguments, **options):
         if not isinstance(type_name, str) or not type_name.isidentifier():
-            raise ValueError(f"type_name must be an identifier, not {type_name!r}")
+            raise UsageError(f"type_name must be an identifier, not {type_name!r}")
         self.type_name = type_name
         self._recipe = (component_class, arguments, options)
 
@@ -59,7 +61,7 @@ class SharedModule:
             types[self.type_name] = _Type(self._recipe, self.type_name)
         module_type = types[self.type_name]
         if module_type.recipe != self._recipe:
-            raise ValueError(f"type_name must belong to one class and one set of parameters, not {self.type_name!r} twice")
+            raise UsageError(f"type_name must belong to one class and one set of parameters, not {self.type_name!r} twice")
         interface = module_type.signature.create(path=(name,))
         m.submodules[name] = module_type.instance(interface)
         return interface
@@ -90,7 +92,7 @@ class _Type:
                 connections[port] = ("i_", signal)
         if connections.keys() != self.ports:
             difference = ", ".join(sorted(connections.keys() ^ self.ports))
-            raise ValueError(f"{self.type_name} must have the ports of its signature, clk and rst only, not {difference}")
+            raise UsageError(f"{self.type_name} must have the ports of its signature, clk and rst only, not {difference}")
         return Instance(self.type_name, **{prefix + port: value for port, (prefix, value) in connections.items()})
 
 
@@ -136,5 +138,5 @@ def convert_with_types(component, name):
     with _no_garbage_collection(), collect_types() as types:
         text = _convert(component, name)
     if name in types:
-        raise ValueError(f"name must differ from the type names of its instances, not {name!r}")
+        raise UsageError(f"name must differ from the type names of its instances, not {name!r}")
     return [text, *(module_type.text for module_type in types.values())]

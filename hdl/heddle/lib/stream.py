@@ -6,6 +6,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2
 
+from ..errors import UsageError, UsageTypeError
+
 __all__ = ["Buffer", "Queue", "link"]
 
 DISTRIBUTED_ROWS = 32       # a queue with more rows than this has a synchronous read, as block RAM needs
@@ -100,9 +102,9 @@ class Queue(Component):
 
     def __init__(self, shape, depth, registered=True):
         if not isinstance(depth, int) or depth < 2:
-            raise ValueError(f"depth must be an integer of at least 2, not {depth!r}")
+            raise UsageError(f"depth must be an integer of at least 2, not {depth!r}")
         if not registered and depth > DISTRIBUTED_ROWS:
-            raise ValueError(f"depth must be at most {DISTRIBUTED_ROWS} without a register at the output, not {depth}")
+            raise UsageError(f"depth must be at most {DISTRIBUTED_ROWS} without a register at the output, not {depth}")
         self.shape = shape
         self.depth = depth
         self.registered = registered
@@ -193,11 +195,11 @@ def link(m, source, sink):
     """
     shapes = [_comparable(port.payload.shape()) for port in (source, sink)]
     if shapes[0] != shapes[1]:
-        raise TypeError(f"payload of the source must have the shape of the sink, {shapes[1]!r}, not {shapes[0]!r}")
+        raise UsageTypeError(f"payload of the source must have the shape of the sink, {shapes[1]!r}, not {shapes[0]!r}")
     if source.signature.always_ready and not sink.signature.always_ready:
-        raise TypeError("sink must be always ready, like the source it is linked to")
+        raise UsageTypeError("sink must be always ready, like the source it is linked to")
     if sink.signature.always_valid and not source.signature.always_valid:
-        raise TypeError("source must be always valid, like the sink it is linked to")
+        raise UsageTypeError("source must be always valid, like the sink it is linked to")
     m.d.comb += sink.payload.eq(source.payload)
     if not sink.signature.always_valid:
         m.d.comb += sink.valid.eq(source.valid)

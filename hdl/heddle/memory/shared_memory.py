@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In
 
 from ..constants import BANKS
+from ..errors import UsageError
 from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
@@ -49,7 +50,7 @@ class SharedMemory(Component):
     def __init__(self, cfg, readers=3, writers=2):
         for name, value in (("readers", readers), ("writers", writers)):
             if not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name} must be an integer of at least 1, not {value!r}")
+                raise UsageError(f"{name} must be an integer of at least 1, not {value!r}")
         self.cfg = cfg
         self.readers = readers
         self.writers = writers

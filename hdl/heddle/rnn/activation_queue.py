@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import UsageError
 from ..lib.stream import Queue
 from .layouts import tail_job_layout
 
@@ -27,7 +28,7 @@ class ActivationQueue(Component):
 
     def __init__(self, cfg, delay):
         if delay < 3:
-            raise ValueError(f"delay must be at least 3, not {delay!r}")
+            raise UsageError(f"delay must be at least 3, not {delay!r}")
         self.cfg = cfg
         self.delay = delay
         super().__init__({"coming": In(1), "launch": In(1), "job": In(tail_job_layout(cfg)), "busy": Out(1),

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import ceil_log2, exact_log2
 
+from ..errors import UsageError
 from ..interfaces.layouts import read_data_layout, read_request_layout
 from ..isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, descriptor_layout, no_descriptor
 
@@ -47,7 +48,7 @@ class DescriptorCache(Component):
 
     def __init__(self, cfg, shape, entries=8):
         if isinstance(entries, bool) or not isinstance(entries, int) or entries < 2 or entries & entries - 1:
-            raise ValueError(f"entries must be a power of two of at least 2, not {entries!r}")
+            raise UsageError(f"entries must be a power of two of at least 2, not {entries!r}")
         self.cfg, self.shape, self.entries = cfg, shape, entries
         super().__init__({
             "i": In(stream.Signature(data.StructLayout({"address": 32, "request": shape}))),

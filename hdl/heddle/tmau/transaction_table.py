@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..errors import UsageError
+
 __all__ = ["TransactionTable"]
 
 
@@ -45,7 +47,7 @@ class TransactionTable(Component):
 
     def __init__(self, slots, kinds=1):
         if not isinstance(slots, int) or slots < 2:
-            raise ValueError(f"slots must be an integer of at least 2, not {slots!r}")
+            raise UsageError(f"slots must be an integer of at least 2, not {slots!r}")
         self.slots, self.kinds = slots, kinds
         super().__init__({
             "free": Out(1),

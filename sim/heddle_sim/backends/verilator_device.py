@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 from heddle.config import Config
+from heddle.errors import HeddleError, UsageError, UsageTypeError
 
 from ..arguments import check_integer, check_number
 from ..progress import Progress
@@ -17,7 +18,7 @@ MAX_COUNT, MAX_SEED = (1 << 32) - 1, (1 << 64) - 1        # of the fields of Axi
 RESPONSES = {0: "OKAY", 1: "EXOKAY", 2: "SLVERR", 3: "DECERR", -1: "no answer"}
 
 
-class SimulationError(RuntimeError):
+class SimulationError(HeddleError, RuntimeError):
     """The simulated hardware broke a rule of its interface (AXI protocol, unanswered register access)."""
 
 
@@ -84,14 +85,14 @@ class MemorySettings:
             ("seed", seed, 0),
         ):
             if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < low:
-                raise ValueError(f"{name} must be an integer from {low}, not {value!r}")
+                raise UsageError(f"{name} must be an integer from {low}, not {value!r}")
             if value > (most := MAX_SEED if name == "seed" else MAX_COUNT):
-                raise ValueError(f"{name} must be an integer from {low} to {most}, not {value}")
+                raise UsageError(f"{name} must be an integer from {low} to {most}, not {value}")
         bandwidth, stall = check_number("bandwidth", bandwidth), check_number("stall", stall)
         if not 0 < bandwidth <= 1:
-            raise ValueError(f"bandwidth must be above 0 and at most 1 (beats per cycle), not {bandwidth!r}")
+            raise UsageError(f"bandwidth must be above 0 and at most 1 (beats per cycle), not {bandwidth!r}")
         if not 0 <= stall < 1:
-            raise ValueError(f"stall must be from 0 to below 1, not {stall!r}")
+            raise UsageError(f"stall must be from 0 to below 1, not {stall!r}")
         self.latency, self.bandwidth, self.jitter, self.stall = (
             int(latency),
             float(bandwidth),
@@ -120,7 +121,7 @@ class MemorySettings:
 def _error_range(value):
     """Base and size."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise TypeError(f"error_range must be a tuple of base and size, not {value!r}")
+        raise UsageTypeError(f"error_range must be a tuple of base and size, not {value!r}")
     return tuple(check_integer(f"{name} of error_range", number, 0, MAX_SEED) for name, number in zip(("base", "size"), value))
 
 
@@ -170,11 +171,11 @@ class RtlSimulation:
 
     def __init__(self, cfg, memory, settings=None, *, verilog=None, progress=None):
         if not isinstance(cfg, Config):
-            raise TypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
+            raise UsageTypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
         if not isinstance(memory, np.ndarray) or isinstance(memory, np.ma.MaskedArray):
-            raise TypeError(f"memory must be a numpy array without mask, not {type(memory).__name__}")
+            raise UsageTypeError(f"memory must be a numpy array without mask, not {type(memory).__name__}")
         if memory.dtype != np.uint8 or memory.ndim != 1 or not memory.flags.c_contiguous:
-            raise ValueError(
+            raise UsageError(
                 f"memory must be a contiguous one-dimensional uint8 array, not {memory.dtype} {memory.shape}"
             )
         progress = progress or Progress()

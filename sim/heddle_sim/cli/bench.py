@@ -20,6 +20,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from heddle.errors import UsageError
+
 from ..draw.plan_svg import plan_svg
 from .bench_check import add_check, run_check
 from .bench_conv import CONVOLUTIONS, conv_row, print_conv
@@ -32,7 +34,6 @@ from .bench_rnn_verb import add_rnn, numbers, run_rnn
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
-    UsageError,
     add_config,
     add_device,
     add_json,

@@ -6,7 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from .common import CommandFailed, UsageError, add_json, positive
+from heddle.errors import UsageError
+
+from .common import CommandFailed, add_json, positive
 from .figures import FIGURES, load_figures, store_figures
 
 __all__ = ["add_check", "run_check"]

@@ -1,6 +1,7 @@
 """Recurrent layers on a device: cycles of a step beside what the multipliers allow, and how many skipping saves."""
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..device.recurrent import plain_is_better, run_sequences
 from ..rnn.image import check_fit
@@ -10,7 +11,7 @@ from ..rnn.plan import LATENCY, step_cycles, sweep_cycles
 from ..rnn.reference import GATES, FloatLayer
 from ..rnn.shapes import shaped_step
 from ..rnn.timing import task_cycles
-from .common import CommandFailed, UsageError, print_rows
+from .common import CommandFailed, print_rows
 
 __all__ = ["CELLS", "compare_results", "drawn_network", "layer_row", "measured", "model_row", "print_rnn", "rnn_row"]
 

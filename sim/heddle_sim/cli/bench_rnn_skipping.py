@@ -3,10 +3,11 @@
 import importlib
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..rnn.network import Network
 from .bench_rnn import CELLS, drawn_network, measured
-from .common import CommandFailed, UsageError, print_rows
+from .common import CommandFailed, print_rows
 
 __all__ = ["CHANGE", "ZEROS", "print_skipping", "skipping_row", "slow_rows", "suite_rows"]
 

@@ -1,11 +1,13 @@
 """``heddle bench rnn``: its options, and which rows they ask for."""
 
+from heddle.errors import UsageError
+
 from ..device import Device
 from .bench_rnn import CELLS, layer_row, print_rnn
 from .bench_rnn_deepbench import deepbench_rows, holds_layers, print_deepbench
 from .bench_rnn_skipping import ZEROS, print_skipping, skipping_row, suite_rows
 from .bench_rnnoise import FRAMES, load_weights, print_rnnoise, rnnoise_row
-from .common import UsageError, open_device, positive, progress_for
+from .common import open_device, positive, progress_for
 
 __all__ = ["add_rnn", "numbers", "run_rnn"]
 
@@ -24,7 +26,7 @@ def _threshold(text):
     """Type of an option: a number from 0 on."""
     value = float(text)
     if not value >= 0:
-        raise ValueError(text)
+        raise UsageError(text)
     return value
 
 

@@ -3,11 +3,12 @@
 import zipfile
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..rnn.network import Sequence
 from ..rnn.rnnoise import float_gains, rnnoise_network, synthetic_features
 from .bench_rnn import compare_results
-from .common import CommandFailed, UsageError, print_rows
+from .common import CommandFailed, print_rows
 
 __all__ = ["FRAMES", "GAIN_ERROR", "load_weights", "print_rnnoise", "rnnoise_row"]
 

@@ -4,6 +4,7 @@ import json
 import sys
 
 from heddle import ConfigError, load_config
+from heddle.errors import HeddleError, UsageError
 
 from ..backends.verilator_device import MAX_COUNT, MAX_SEED, MemorySettings
 from ..isa.features import presets_with
@@ -11,7 +12,6 @@ from ..progress import BarProgress, Progress
 
 __all__ = [
     "CommandFailed",
-    "UsageError",
     "add_config",
     "add_json",
     "add_device",
@@ -28,12 +28,8 @@ __all__ = [
 ]
 
 
-class CommandFailed(Exception):
+class CommandFailed(HeddleError):
     """The command could not do what it was asked; exit code 1."""
-
-
-class UsageError(Exception):
-    """The options do not fit together; exit code 2."""
 
 
 def positive(text):

@@ -6,6 +6,8 @@ import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from heddle.errors import UsageError
+
 __all__ = ["FIGURES", "Command", "Figure", "load_figures", "printed_value", "store_figures"]
 
 FIGURES = Path(__file__).with_name("figures.json")
@@ -65,7 +67,7 @@ def printed_value(text):
     """Value of a printed number (``1,774``, ``98.4 %``) and the step of its last digit."""
     match = re.fullmatch(r"([\d,]+)(\.\d+)?( %)?", text)
     if not match:
-        raise ValueError(f"shown must be a number as the page prints it, not {text!r}")
+        raise UsageError(f"shown must be a number as the page prints it, not {text!r}")
     scale = 0.01 if match[3] else 1
     return float((match[1] + (match[2] or "")).replace(",", "")) * scale, scale * 10.0 ** -(len(match[2] or ".") - 1)
 
@@ -79,7 +81,7 @@ def load_figures(path=FIGURES):
         entries = json.loads(Path(path).read_text())
         return [Command(**entry | {"figures": [Figure(**figure) for figure in entry["figures"]]}) for entry in entries]
     except (UnicodeDecodeError, json.JSONDecodeError, TypeError, KeyError) as error:
-        raise ValueError(f"figures must be a list of commands with their figures in JSON ({path}): {error}") from None
+        raise UsageError(f"figures must be a list of commands with their figures in JSON ({path}): {error}") from None
 
 
 def store_figures(commands, path=FIGURES):

@@ -4,9 +4,10 @@ import re
 import sys
 from pathlib import Path
 
+from heddle.errors import UsageError
+
 from ..isa import assemble
 from ..isa.program import Program
-from .common import UsageError
 
 __all__ = ["is_words", "read_program", "read_text", "read_words"]
 
@@ -30,8 +31,9 @@ def is_words(name):
 def read_words(name):
     """``Program`` of a file of instruction words: hexadecimal digits in a .hex file, else raw bytes."""
     path = Path(name)
+    text = read_text(path) if path.suffix == ".hex" else None
     try:
-        program = Program(_hexadecimal(path)) if path.suffix == ".hex" else Program.from_bytes(path.read_bytes())
+        program = Program.from_bytes(path.read_bytes()) if text is None else Program(_hexadecimal(text))
     except ValueError as error:
         raise UsageError(f"{path} must hold instruction words: {error}") from None
     if not len(program):
@@ -39,13 +41,13 @@ def read_words(name):
     return program
 
 
-def _hexadecimal(path):
+def _hexadecimal(text):
     words = []
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        for text in line.split():
-            if not _WORD.fullmatch(text):
-                raise ValueError(f"line {number} must be 1 to 32 hexadecimal digits, not {text[:40]!r}")
-            words.append(int(text, 16))
+    for number, line in enumerate(text.splitlines(), 1):
+        for word in line.split():
+            if not _WORD.fullmatch(word):
+                raise UsageError(f"line {number} must be 1 to 32 hexadecimal digits, not {word[:40]!r}")
+            words.append(int(word, 16))
     return words
 
 

@@ -1,37 +1,24 @@
 """Entry of the command line: verbs, exit codes, one line per error."""
 
 import argparse
+import importlib
 import os
 import sys
 
-from heddle import ConfigError
-from heddle.yosys import YosysError
-from heddle_fpga.place_and_route import NextpnrError
-
-from ..backends.verilator_device import SimulationError
-from ..device.errors import DeviceError, OutOfMemory
-from ..isa import AssemblyError
-from ..toolchain.build_cache import BuildError
-from ..toolchain.programs import ToolError
-from . import asm, bench, disasm, doctor, generate, run, show, synth
-from .common import CommandFailed, UsageError
-
-__all__ = ["main", "DONE", "FAILED", "WRONG_USE"]
+__all__ = ["main", "DONE", "FAILED", "VERBS", "WRONG_USE"]
 
 DONE, FAILED, WRONG_USE = 0, 1, 2
-VERBS = (generate, asm, disasm, run, bench, synth, show, doctor)
-FAILURES = (
-    CommandFailed,
-    AssemblyError,
-    BuildError,
-    DeviceError,
-    SimulationError,
-    ToolError,
-    YosysError,
-    NextpnrError,
-    OSError,
-    ImportError,
-)
+# Verb: the first sentence of its module, which is imported when the verb runs.
+VERBS = {
+    "generate": "Generate Verilog, with a manifest",
+    "asm": "Assemble a program",
+    "disasm": "Turn instruction words back into text",
+    "run": "Run something on the device: a matrix product of random integers, or a program",
+    "bench": "Measure: matrix products, copies, gathers, generation time, simulation speed",
+    "synth": "Synthesise for an FPGA and count what it takes",
+    "show": "Show what exists: configurations, registers, counters, error codes, units, instructions; or draw copies and timelines",
+    "doctor": "Check the installation: what is there, what is missing, what to do about it",
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -42,43 +29,45 @@ class _Parser(argparse.ArgumentParser):
         sys.exit(WRONG_USE)
 
 
-def _parser():
+def _parser(verb):
+    """The parser, with the options of ``verb`` alone."""
     parser = _Parser(
         prog="heddle",
         description="An open tensor core: generate it, program it, run it, measure it.",
         epilog="Exit codes: 0 done, 1 failed, 2 wrong use.",
     )
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="verb", parser_class=_Parser)
-    for module in VERBS:
-        name = module.__name__.rpartition(".")[2]
-        text = module.__doc__.strip()
-        verb = verbs.add_parser(
-            name,
-            help=text.splitlines()[0].rstrip("."),
-            description=text,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.add_arguments(verb)
-        verb.set_defaults(execute=module.execute)
+    for name, text in VERBS.items():
+        if name != verb:
+            verbs.add_parser(name, help=text)
+            continue
+        module = importlib.import_module(f"..{name}", __name__)
+        options = verbs.add_parser(name, help=text, description=module.__doc__.strip(),
+                                   formatter_class=argparse.RawDescriptionHelpFormatter)
+        module.add_arguments(options)
+        options.set_defaults(execute=module.execute)
     return parser
 
 
 def main(arguments=None):
     """Run one verb; returns 0 when it is done, 1 when it failed and 2 when it was used wrongly."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        options = _parser().parse_args(arguments)
+        options = _parser(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
     except SystemExit as end:
         return end.code or DONE
+    from heddle.errors import HeddleError
+
     try:
         options.execute(options)
         sys.stdout.flush()
         return DONE
-    except (ConfigError, UsageError, OutOfMemory) as error:
-        return _say(options, error, WRONG_USE)
+    except HeddleError as error:
+        return _say(options, error, WRONG_USE if error.wrong_use else FAILED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader of a pipe has left
         return DONE
-    except FAILURES as error:
+    except (OSError, ImportError) as error:
         return _say(options, error, FAILED)
     except MemoryError as error:
         return _say(options, f"out of memory: {error}", FAILED)

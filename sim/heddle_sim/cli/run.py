@@ -5,10 +5,10 @@ heddle run program FILE --uniform 0=0x1000 --uniform 1=16
 """
 
 from heddle.constants import UNIFORM_REGISTERS
+from heddle.errors import UsageError
 
 from .bench_gemm import gemm_row, print_gemm
 from .common import (
-    UsageError,
     add_config,
     add_device,
     add_json,

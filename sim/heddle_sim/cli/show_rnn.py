@@ -12,13 +12,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..draw.timeline_svg import svg
 from ..draw.timeline_text import draw, heading
 from ..rnn.image import check_fit
 from ..rnn.timeline import model_timeline
 from .bench_rnn import CELLS, drawn_network
-from .common import UsageError, add_config, configuration, positive
+from .common import add_config, configuration, positive
 
 __all__ = ["add_arguments", "execute"]
 

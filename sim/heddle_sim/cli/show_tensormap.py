@@ -29,13 +29,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.isa.tensor_descriptor import TensorFormat
 
 from ..draw.box_svg import svg
 from ..draw.box_text import access_lines, draw, heading
 from ..tensor.box_image import ACCESSES, access, tensor_image
 from ..tensor.tensor_map import FORMAT_NAMES, TensorMap, TensorMapError
-from .common import UsageError, add_config, configuration, positive
+from .common import add_config, configuration, positive
 
 __all__ = ["add_arguments", "execute"]
 

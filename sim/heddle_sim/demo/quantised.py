@@ -7,6 +7,7 @@ by an integer multiplication, a rounding shift and a clamp (``heddle_sim.golden.
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..golden.requantise import MAX_SHIFT, Requantise
 
@@ -57,7 +58,7 @@ class QuantisedNetwork:
 def _multiplier(factor):
     """Integers whose ``multiplier / 2**shift`` is nearest to a real factor below 1; at most ``2**MULTIPLIER_BITS``."""
     if not 0 < factor < 1:
-        raise ValueError(f"factor between layers must be above 0 and below 1, not {factor}")
+        raise UsageError(f"factor between layers must be above 0 and below 1, not {factor}")
     shift = MULTIPLIER_BITS
     while shift < MAX_SHIFT and factor * 2 ** (shift + 1) < (1 << MULTIPLIER_BITS) - 1:
         shift += 1

@@ -2,6 +2,7 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, ROW_BYTES
+from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, MAX_RANK
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
@@ -22,27 +23,27 @@ def checked_array(array):
     """``array`` with the bytes of its elements in the order of the device."""
     array = plain_array("array", array)
     if not 1 <= array.ndim <= MAX_RANK:
-        raise ValueError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
+        raise UsageError(f"array must have 1 to {MAX_RANK} axes, not {array.ndim}")
     if array.dtype.hasobject:
-        raise TypeError(f"array must have elements that are bytes in memory, not dtype {array.dtype}")
+        raise UsageTypeError(f"array must have elements that are bytes in memory, not dtype {array.dtype}")
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
 def check_image(image, nbytes):
     check_mask("image", image)
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (nbytes,):
-        raise ValueError(f"image must be a uint8 array of {nbytes} bytes, not {getattr(image, 'dtype', type(image))} "
+        raise UsageError(f"image must be a uint8 array of {nbytes} bytes, not {getattr(image, 'dtype', type(image))} "
                          f"of shape {getattr(image, 'shape', None)}")
 
 
 def _check_blocks(nbytes):
     if nbytes == 0 or nbytes % BANK_BYTES:
-        raise ValueError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
+        raise UsageError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
 
 
 def named_reduction(reduce):
     if not (reduce is None or isinstance(reduce, str)) or reduce not in REDUCTIONS:
-        raise ValueError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
+        raise UsageError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
     return REDUCTIONS[reduce]
 
 
@@ -50,7 +51,7 @@ def require_reduction(cfg, reduction, floats):
     """Raises ``ValueError`` where the configuration lacks it; ``floats``: of elements of a float format."""
     wanted = "reduction_floats" if floats else "reductions"
     if reduction is not Reduction.NONE and not getattr(cfg, wanted):
-        raise ValueError(f"reduce must be None in configuration {cfg.name} ({lacking(cfg, wanted)}), not {reduction.name.lower()!r}")
+        raise UsageError(f"reduce must be None in configuration {cfg.name} ({lacking(cfg, wanted)}), not {reduction.name.lower()!r}")
 
 
 class BlockAccess:
@@ -113,17 +114,17 @@ class BlockAccess:
         array = checked_array(array)
         check_choice("space", space, ("global", "shared"))
         if not self.cfg.copy_within:
-            raise ValueError(f"configuration {self.cfg.name} must have copy_within ({lacking(self.cfg, 'copy_within')})")
+            raise UsageError(f"configuration {self.cfg.name} must have copy_within ({lacking(self.cfg, 'copy_within')})")
         nbytes = array.nbytes
         _check_blocks(nbytes)
         if space == "shared":
             self._image_bytes(nbytes, "none", smem_address)
             if into is not None or reduce is not None:
-                raise TypeError("into and reduce must not be given with space shared")
+                raise UsageTypeError("into and reduce must not be given with space shared")
             return self._move_shared(array, smem_address, smem_address + nbytes if smem_destination is None else smem_destination)
         into = np.zeros_like(array) if into is None else checked_array(into)
         if into.nbytes != nbytes:
-            raise ValueError(f"into must have {nbytes} bytes, not {into.nbytes}")
+            raise UsageError(f"into must have {nbytes} bytes, not {into.nbytes}")
         reduction = self._reduction(reduce, into.dtype)
         source, target = self._place_bytes(array), self._place_bytes(into)
         try:
@@ -136,7 +137,7 @@ class BlockAccess:
     def _move_shared(self, array, start, destination):
         self._image_bytes(array.nbytes, "none", destination)
         if abs(start - destination) < array.nbytes:
-            raise ValueError(f"smem_destination must be at least {array.nbytes} bytes from smem_address, not {destination - start}")
+            raise UsageError(f"smem_destination must be at least {array.nbytes} bytes from smem_address, not {destination - start}")
         source = self._place_bytes(array)
         try:
             self._launch(block_copy(self.cfg, start, source, array.nbytes, to_shared=True))
@@ -153,28 +154,28 @@ class BlockAccess:
         address, nbytes = arguments.integer("address", address), arguments.integer("nbytes", nbytes)
         arguments.done()
         if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
-            raise ValueError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
+            raise UsageError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
         self._needs_tensors()
         return self._launch(block_prefetch(self.cfg, address, nbytes))
 
     def _image_bytes(self, nbytes, swizzle, smem_address):
         """Bytes that a copy takes of shared memory from ``smem_address`` on: with a swizzle whole rows."""
         if not isinstance(swizzle, str) or swizzle not in _SWIZZLES:
-            raise ValueError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
+            raise UsageError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
         _check_blocks(nbytes)
         if swizzle != "none" and Swizzle[f"B{swizzle[:-1]}"] not in swizzles(self.cfg):
             parameter = "tensors" if self.cfg.copy_swizzles else "copy_swizzles"
-            raise ValueError(f"swizzle must be {'none or 128B' if self.cfg.copy_swizzles else 'none'} in configuration {self.cfg.name} "
+            raise UsageError(f"swizzle must be {'none or 128B' if self.cfg.copy_swizzles else 'none'} in configuration {self.cfg.name} "
                              f"({lacking(self.cfg, parameter)}), not {swizzle!r}")
         size = nbytes if swizzle == "none" else -(-nbytes // ROW_BYTES) * ROW_BYTES
         if size > self.cfg.shared_bytes:
-            raise ValueError(f"array must have at most {self.cfg.shared_bytes} bytes (shared_memory_kib = {self.cfg.shared_memory_kib}), "
+            raise UsageError(f"array must have at most {self.cfg.shared_bytes} bytes (shared_memory_kib = {self.cfg.shared_memory_kib}), "
                              f"not {nbytes}")
         arguments = Arguments()
         smem_address = arguments.integer("smem_address", smem_address)
         arguments.done()
         if smem_address % (ROW_BYTES if size != nbytes else BANK_BYTES) or not 0 <= smem_address <= self.cfg.shared_bytes - size:
-            raise ValueError(f"smem_address must be a multiple of {BANK_BYTES} (with a swizzle of {ROW_BYTES}) that leaves {size} bytes of "
+            raise UsageError(f"smem_address must be a multiple of {BANK_BYTES} (with a swizzle of {ROW_BYTES}) that leaves {size} bytes of "
                              f"{self.cfg.shared_bytes}, not {smem_address}")
         return size
 
@@ -185,7 +186,7 @@ class BlockAccess:
             return None
         format = format_of(dtype)
         if format not in REDUCTION_FORMATS[reduction]:
-            raise ValueError(f"reduce must be defined for {format.name}, not {reduce!r}")
+            raise UsageError(f"reduce must be defined for {format.name}, not {reduce!r}")
         require_reduction(self.cfg, reduction, format in FLOAT_FORMATS)
         return reduction, format
 
@@ -198,7 +199,7 @@ class BlockAccess:
 
     def _needs_tensors(self):
         if not self.cfg.tensors:
-            raise ValueError(f"configuration {self.cfg.name} must have tensors ({lacking(self.cfg, 'tensors')})")
+            raise UsageError(f"configuration {self.cfg.name} must have tensors ({lacking(self.cfg, 'tensors')})")
 
     def _launch(self, launch):
         return self.run(launch.program, launch.uniform)

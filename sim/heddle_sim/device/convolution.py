@@ -4,6 +4,7 @@ from functools import reduce
 from operator import add
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_mask
 from ..kernels.convolution import fitting_convolution
@@ -23,7 +24,7 @@ def _is_integer(value):
 def _several(name, value):
     """A list or an array as a tuple."""
     if not isinstance(value, (tuple, list, np.ndarray)) or isinstance(value, np.ndarray) and not value.ndim:
-        raise TypeError(f"{name} must be an integer or a tuple of integers, not {value!r}")
+        raise UsageTypeError(f"{name} must be an integer or a tuple of integers, not {value!r}")
     check_mask(name, value)
     return tuple(value)
 
@@ -32,9 +33,9 @@ def _per_axis(name, value, spatial):
     """A value for every spatial axis, from one or several integers."""
     values = (value,) * spatial if _is_integer(value) else _several(name, value)
     if not all(map(_is_integer, values)):
-        raise TypeError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
+        raise UsageTypeError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
     if len(values) != spatial:
-        raise ValueError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
+        raise UsageError(f"{name} must be an integer, or {spatial} of them, not {value!r}")
     return tuple(int(item) for item in values)
 
 
@@ -45,16 +46,16 @@ def _pairs(pads, spatial):
         pads = _several("pads", pads)
         if any(isinstance(item, (tuple, list)) for item in pads):
             if len(pads) != spatial or any(_is_integer(item) for item in pads):
-                raise ValueError(f"pads must have {spatial} pairs, not {given!r}")
+                raise UsageError(f"pads must have {spatial} pairs, not {given!r}")
             pads = [_per_axis("pads", item, 2)[edge] for edge in (0, 1) for item in pads]
         if len(pads) not in (spatial, 2 * spatial):
-            raise ValueError(f"pads must be an integer, {spatial} of them (one for each axis) or {2 * spatial} (begins, then ends), "
+            raise UsageError(f"pads must be an integer, {spatial} of them (one for each axis) or {2 * spatial} (begins, then ends), "
                              f"not {given!r}")
     if _is_integer(pads) or len(pads) != 2 * spatial:
         pads = _per_axis("pads", pads, spatial) * 2
     values = _per_axis("pads", pads, 2 * spatial)
     if min(values) < 0:
-        raise ValueError(f"pads must be at least 0, not {min(values)}")
+        raise UsageError(f"pads must be at least 0, not {min(values)}")
     return tuple(zip(values[:spatial], values[spatial:]))
 
 
@@ -62,10 +63,10 @@ def _shape(x, w, pads, strides, dilations, group):
     """Of the convolution of one group; ``x`` and ``w`` are channels-last."""
     channels = x.shape[-1]
     if channels != group * w.shape[-1]:
-        raise ValueError(f"w must have {channels} channels as x" + (f", divided by {group} groups" if group > 1 else "") +
+        raise UsageError(f"w must have {channels} channels as x" + (f", divided by {group} groups" if group > 1 else "") +
                          f", not {w.shape[-1]}")
     if w.shape[0] % group:
-        raise ValueError(f"w must have a multiple of {group} outputs (group), not {w.shape[0]}")
+        raise UsageError(f"w must have a multiple of {group} outputs (group), not {w.shape[0]}")
     spatial = x.ndim - 2
     return ConvolutionShape(x.shape[0], x.shape[1:-1], w.shape[-1], w.shape[0] // group, w.shape[1:-1], _pairs(pads, spatial),
                             _per_axis("strides", strides, spatial), _per_axis("dilations", dilations, spatial))
@@ -75,16 +76,16 @@ def _check(x, w, group, layout, method):
     for name, array in (("x", x), ("w", w)):
         check_mask(name, array)
         if not isinstance(array, np.ndarray) or array.dtype not in (np.int8, np.uint8):
-            raise TypeError(f"{name} must be an array of int8 or uint8, not {getattr(array, 'dtype', type(array).__name__)}")
+            raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {getattr(array, 'dtype', type(array).__name__)}")
     if not 3 <= x.ndim <= 5 or w.ndim != x.ndim:
-        raise ValueError(f"x and w must have the same 3 to 5 dimensions, not {x.ndim} and {w.ndim}")
+        raise UsageError(f"x and w must have the same 3 to 5 dimensions, not {x.ndim} and {w.ndim}")
     if 0 in x.shape or 0 in w.shape:
-        raise ValueError(f"x and w must have no empty axis, not shapes {x.shape} and {w.shape}")
+        raise UsageError(f"x and w must have no empty axis, not shapes {x.shape} and {w.shape}")
     if isinstance(group, bool) or not isinstance(group, (int, np.integer)) or group < 1:
-        raise ValueError(f"group must be an integer of at least 1, not {group!r}")
+        raise UsageError(f"group must be an integer of at least 1, not {group!r}")
     for name, value, known in (("layout", layout, LAYOUTS), ("method", method, METHODS)):
         if not isinstance(value, str) or value not in known:
-            raise ValueError(f"{name} must be one of {', '.join(known)}, not {value!r}")
+            raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 
 def convolve(device, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="NHWC", method="im2col"):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
+from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.error_codes import ErrorCode
 
 from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
@@ -79,17 +80,17 @@ class Device(TensorAccess, RecurrentAccess):
         check_choice("simulator", simulator, SIMULATORS)
         memory_bytes = check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
         if memory_bytes % 4096:
-            raise ValueError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
+            raise UsageError(f"memory_bytes must be a multiple of 4096, not {memory_bytes}")
         timeout_cycles = check_integer("timeout_cycles", timeout_cycles, 1, (1 << 32) - 1)
         wait_timeout_cycles = check_integer("wait_timeout_cycles", wait_timeout_cycles, 0, (1 << 32) - 1)
         if wait_timeout_cycles and not self.cfg.wait_timeout:
-            raise ValueError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} ({lacking(self.cfg, 'wait_timeout')}), "
+            raise UsageError(f"wait_timeout_cycles must be 0 in configuration {self.cfg.name} ({lacking(self.cfg, 'wait_timeout')}), "
                              f"not {wait_timeout_cycles}")
         settings = memory_settings
         if settings is None:
             settings = MemorySettings(latency=latency, bandwidth=bandwidth, jitter=jitter, seed=seed)
         if not isinstance(settings, MemorySettings):
-            raise TypeError(f"memory_settings must be a MemorySettings, not {type(settings).__name__}")
+            raise UsageTypeError(f"memory_settings must be a MemorySettings, not {type(settings).__name__}")
         self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
         self.memory = GlobalMemory(memory_bytes)
         if simulator == "verilator":
@@ -146,13 +147,13 @@ class Device(TensorAccess, RecurrentAccess):
         Returns ``Stats``. Raises ``DeviceError`` when the run ends with an error; the device is usable afterwards.
         """
         if self._backend is None:
-            raise ValueError("device must be open, not closed")
+            raise UsageError("device must be open, not closed")
         if isinstance(program, str):
             program = assemble(program, self.cfg)
         if not isinstance(program, Program):
-            raise TypeError(f"program must be a Program or text, not {type(program).__name__}")
+            raise UsageTypeError(f"program must be a Program or text, not {type(program).__name__}")
         if not 1 <= len(program) <= self.cfg.instruction_words:
-            raise ValueError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
+            raise UsageError(f"program must have 1 to {self.cfg.instruction_words} instructions, not {len(program)}")
         macs = check_integer("macs", macs, 0, (1 << 63) - 1)
         element_bytes = check_integer("element_bytes", element_bytes, 1, 2)
         outcome = self._backend.run(program, _uniform_values(uniform), self.timeout_cycles, self.wait_timeout_cycles)
@@ -193,16 +194,16 @@ class Device(TensorAccess, RecurrentAccess):
         a, b = check_operand("a", a), check_operand("b", b)
         transpose, b_layout = check_flag("transpose", transpose), check_choice("b_layout", b_layout, ("nk", "kn"))
         if b_layout == "kn" and not self.cfg.transpose:
-            raise ValueError(f"b_layout must be nk in configuration {self.cfg.name} ({lacking(self.cfg, 'transpose')}), not 'kn'")
+            raise UsageError(f"b_layout must be nk in configuration {self.cfg.name} ({lacking(self.cfg, 'transpose')}), not 'kn'")
         if a.dtype.itemsize != b.dtype.itemsize:
-            raise TypeError(f"b must have elements of the size of a's ({a.dtype}), not {b.dtype}")
+            raise UsageTypeError(f"b must have elements of the size of a's ({a.dtype}), not {b.dtype}")
         if a.dtype.itemsize == 2 and not self.cfg.mm16:
-            raise TypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} ({lacking(self.cfg, 'mm16')}), "
+            raise UsageTypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} ({lacking(self.cfg, 'mm16')}), "
                             f"not {a.dtype}")
         (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]
         if k != b_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
-            raise ValueError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
+            raise UsageError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
         signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
         choice = choose_kernel(self.cfg, m, n, k, signed, a.dtype.itemsize, b_layout, ka, kb, order, resident)
         if resident:
@@ -239,11 +240,11 @@ class Device(TensorAccess, RecurrentAccess):
         x, w, transpose = check_operand("x", x), check_operand("w", w), check_flag("transpose", transpose)
         for name, array in (("x", x), ("w", w)):
             if array.dtype.itemsize != 1:
-                raise TypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
+                raise UsageTypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
         (m, k), (n, w_k) = x.shape, w.shape if transpose else w.shape[::-1]
         if k != w_k:
             rule = f"(N, {k})" if transpose else f"({k}, N)"
-            raise ValueError(f"w must have shape {rule} to match x of shape {x.shape}, not {w.shape}")
+            raise UsageError(f"w must have shape {rule} to match x of shape {x.shape}, not {w.shape}")
         _check_columns(n, bias, requantise)
         table = table_for(self.cfg, n, bias, requantise)
         result = np.dtype(np.int32 if requantise is None else requantise.dtype)
@@ -313,21 +314,21 @@ def _check_columns(n, bias, requantise):
     if bias is not None:
         check_mask("bias", bias)
         if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
-            raise TypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
+            raise UsageTypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
         if bias.shape != (n,):
-            raise ValueError(f"bias must have shape ({n},), not {bias.shape}")
+            raise UsageError(f"bias must have shape ({n},), not {bias.shape}")
     if requantise is not None:
         if not isinstance(requantise, Requantise):
-            raise TypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
+            raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
         if requantise.per_column and np.shape(requantise.multiplier) != (n,):
-            raise ValueError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
+            raise UsageError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
 
 
 def _uniform_values(uniform):
     if uniform is None:
         return {}
     if not isinstance(uniform, Mapping):
-        raise TypeError(f"uniform must be a dictionary of register numbers to values, not {uniform!r}")
+        raise UsageTypeError(f"uniform must be a dictionary of register numbers to values, not {uniform!r}")
     values = {}
     for number, value in uniform.items():
         number = check_integer("uniform register number", number, 0, UNIFORM_REGISTERS - 1)

@@ -1,12 +1,13 @@
 """Errors of a run, as a user sees them."""
 
+from heddle.errors import HeddleError, UsageError
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.error_messages import error_message
 
 __all__ = ["DeviceError", "OutOfMemory"]
 
 
-class DeviceError(RuntimeError):
+class DeviceError(HeddleError, RuntimeError):
     """A run ended with an error; the device can be used again.
 
     Attributes
@@ -38,5 +39,5 @@ class DeviceError(RuntimeError):
         super().__init__(f"{self.code.name} at {where}: {self.message}")
 
 
-class OutOfMemory(ValueError):
+class OutOfMemory(UsageError):
     """Global memory has no room for an allocation."""

@@ -4,6 +4,7 @@ import bisect
 import math
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_integer, check_mask
 from .errors import OutOfMemory
@@ -29,7 +30,7 @@ class Allocator:
     def allocate(self, nbytes):
         """Address of ``nbytes`` free bytes; raises ``OutOfMemory`` when there is no gap of that size."""
         if isinstance(nbytes, bool) or not isinstance(nbytes, (int, np.integer)) or nbytes < 1:
-            raise ValueError(f"nbytes must be an integer from 1, not {nbytes!r}")
+            raise UsageError(f"nbytes must be an integer from 1, not {nbytes!r}")
         wanted = -(-int(nbytes) // ALIGNMENT) * ALIGNMENT
         address = 0
         for taken, length in self._taken:
@@ -48,7 +49,7 @@ class Allocator:
         address = check_integer("address", address, 0, (1 << 64) - 1)
         index = bisect.bisect_left(self._taken, (address, 0))
         if index == len(self._taken) or self._taken[index][0] != address:
-            raise ValueError(f"address must be one that allocate returned and that was not freed, not {address!r}")
+            raise UsageError(f"address must be one that allocate returned and that was not freed, not {address!r}")
         del self._taken[index]
 
     @property
@@ -96,9 +97,9 @@ class GlobalMemory:
         try:
             array = np.ascontiguousarray(data)
         except ValueError:
-            raise ValueError("data must be an array, not lists of different lengths") from None
+            raise UsageError("data must be an array, not lists of different lengths") from None
         if array.dtype.hasobject or array.dtype.kind in "US":
-            raise TypeError(f"data must be an array of numbers, not {type(data).__name__} of dtype {array.dtype}")
+            raise UsageTypeError(f"data must be an array of numbers, not {type(data).__name__} of dtype {array.dtype}")
         image = np.frombuffer(array.tobytes(), dtype=np.uint8)
         address = self._check(address, image.size)
         self.bytes[address : address + image.size] = image
@@ -113,9 +114,9 @@ class GlobalMemory:
         try:
             dtype = np.dtype(dtype)
         except TypeError:
-            raise TypeError(f"dtype must be a numpy type, not {dtype!r}") from None
+            raise UsageTypeError(f"dtype must be a numpy type, not {dtype!r}") from None
         if dtype.hasobject or not dtype.itemsize:
-            raise TypeError(f"dtype must be of elements that are bytes in memory, not {dtype}")
+            raise UsageTypeError(f"dtype must be of elements that are bytes in memory, not {dtype}")
         nbytes = math.prod(sizes) * dtype.itemsize
         address = self._check(address, nbytes)
         return self.bytes[address : address + nbytes].copy().view(dtype).reshape(sizes)
@@ -123,7 +124,7 @@ class GlobalMemory:
     def _check(self, address, nbytes):
         address = check_integer("address", address, -(1 << 63), (1 << 64) - 1)
         if not 0 <= address <= address + nbytes <= self.bytes.size:
-            raise ValueError(
+            raise UsageError(
                 f"address must leave {nbytes} bytes below the {self.bytes.size} bytes of memory, not {address:#x}"
             )
         return address

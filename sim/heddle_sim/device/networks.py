@@ -1,5 +1,7 @@
 """The part of ``Device`` that runs recurrent networks."""
 
+from heddle.errors import UsageError, UsageTypeError
+
 from ..rnn.network import Network, Sequence
 from ..rnn.onnx import onnx_operands
 from ..rnn.quantise import QuantisedLayer
@@ -14,22 +16,22 @@ def _check_size(cfg, onnx):
     most = cfg.threads * cfg.dot * cfg.factor_words
     count = sum(layer.w.size + layer.r.size for layer in onnx.layers)
     if count > most:
-        raise ValueError(f"W and R must have at most {most} elements (threads {cfg.threads} x dot {cfg.dot} x factor_words "
+        raise UsageError(f"W and R must have at most {most} elements (threads {cfg.threads} x dot {cfg.dot} x factor_words "
                          f"{cfg.factor_words} of configuration {cfg.name}), not {count}")
 
 
 def _check_quantised(quantised, onnx):
     """Raises when layers are not those of the operands."""
     if not isinstance(quantised, (list, tuple)):
-        raise TypeError(f"quantised must be a list of layers, not {type(quantised).__name__}")
+        raise UsageTypeError(f"quantised must be a list of layers, not {type(quantised).__name__}")
     if len(quantised) != len(onnx.layers):
-        raise ValueError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
+        raise UsageError(f"quantised must be {len(onnx.layers)} layers, one for each direction, not {len(quantised)}")
     for found, layer in zip(quantised, onnx.layers):
         if not isinstance(found, QuantisedLayer):
-            raise TypeError(f"quantised must be layers of type QuantisedLayer, not {type(found).__name__}")
+            raise UsageTypeError(f"quantised must be layers of type QuantisedLayer, not {type(found).__name__}")
         wanted = layer.kind, layer.size, layer.widths, layer.linear_before_reset
         if (found.kind, found.size, found.widths, found.linear_before_reset) != wanted:
-            raise ValueError(f"quantised must be of kind, size, inputs and linear_before_reset {wanted}, not "
+            raise UsageError(f"quantised must be of kind, size, inputs and linear_before_reset {wanted}, not "
                              f"{(found.kind, found.size, found.widths, found.linear_before_reset)}")
 
 
@@ -83,16 +85,16 @@ class RecurrentAccess:
         its runs.
         """
         if isinstance(sequences, Sequence):
-            raise TypeError("sequences must be a list of Sequence, not one")
+            raise UsageTypeError("sequences must be a list of Sequence, not one")
         try:
             sequences = list(sequences)
         except TypeError:
-            raise TypeError(f"sequences must be a list of Sequence, not {sequences!r}") from None
+            raise UsageTypeError(f"sequences must be a list of Sequence, not {sequences!r}") from None
         for sequence in sequences:
             if not isinstance(sequence, Sequence):
-                raise TypeError(f"sequences must be of type Sequence, not {type(sequence).__name__}")
+                raise UsageTypeError(f"sequences must be of type Sequence, not {type(sequence).__name__}")
         if not sequences:
-            raise ValueError("sequences must be at least one, not none")
+            raise UsageError("sequences must be at least one, not none")
         return run_sequences(self, sequences, contexts)
 
     def _recurrent(self, kind, operands, options, **form):
@@ -102,7 +104,7 @@ class RecurrentAccess:
         layout = {"cats": cats, "skip_zeros": options.pop("skip_zeros", False), "threshold": options.pop("threshold", None)}
         unknown = set(options) - {"fractions", "weight_scales"}
         if unknown:
-            raise TypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, threshold, quantised, "
+            raise UsageTypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, threshold, quantised, "
                             f"fractions, weight_scales, not {', '.join(sorted(unknown))}")
         check_contexts(self.cfg, contexts)
         onnx = onnx_operands(kind, *operands, **form)

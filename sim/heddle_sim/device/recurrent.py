@@ -6,6 +6,7 @@ from numbers import Integral
 from operator import add
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..isa.features import lacking
 from ..kernels.recurrent import factor_table, plan_run
@@ -178,7 +179,7 @@ def _build(cfg, parts, contexts, models):
     images = [image if image.outputs_address == behind[image.origin] else made(part, origin=image.origin, outputs_at=behind[image.origin])
               for part, image in zip(parts, images)]
     if len(images) > 1 and any(len(image.shared) - image.origin > cfg.shared_bytes // 2 for image in images):
-        raise ValueError(f"images must fit half of shared memory ({cfg.shared_bytes // 2} bytes), not more")
+        raise UsageError(f"images must fit half of shared memory ({cfg.shared_bytes // 2} bytes), not more")
     return images
 
 
@@ -215,9 +216,9 @@ def _shares(cfg, group):
 def check_contexts(cfg, contexts):
     """Raises ``ValueError`` when the configuration has no engine, or not so many contexts."""
     if not cfg.rnn:
-        raise ValueError(f"configuration {cfg.name} must have rnn ({lacking(cfg, 'rnn')})")
+        raise UsageError(f"configuration {cfg.name} must have rnn ({lacking(cfg, 'rnn')})")
     if contexts is not None and not (isinstance(contexts, Integral) and 1 <= contexts <= cfg.rnn_contexts):
-        raise ValueError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts!r}")
+        raise UsageError(f"contexts must be from 1 to {cfg.rnn_contexts} (rnn_contexts), not {contexts!r}")
 
 
 def run_sequences(device, sequences, contexts=None, *, loaded=False):

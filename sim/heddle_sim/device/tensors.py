@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from heddle.constants import ROW_BYTES
+from heddle.errors import UsageError
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.tensor_descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
@@ -65,12 +66,12 @@ class _Placed:
                 ("tensor_strides", "element_strides", any(step != 1 for step in fields.steps)),
                 ("tensor_nan", "fill", fields.fill != Fill.ZERO), ("copy_swizzles", "swizzle", fields.swizzle != Swizzle.NONE)):
             if wanted and not getattr(cfg, parameter):
-                raise ValueError(f"{name} must be the default in configuration {cfg.name} ({lacking(cfg, parameter)})")
+                raise UsageError(f"{name} must be the default in configuration {cfg.name} ({lacking(cfg, parameter)})")
 
     def _slices(self):
         nbytes, last = self.array.itemsize * self.array.shape[-1], self.array.ndim - 1
         if self.array.ndim < 3 or nbytes % self.slice_bytes:
-            raise ValueError(f"array must have at least 3 axes with interleave, and slices of {self.slice_bytes} bytes in axis {last}, "
+            raise UsageError(f"array must have at least 3 axes with interleave, and slices of {self.slice_bytes} bytes in axis {last}, "
                              f"not shape {self.array.shape} of {self.array.dtype}")
         return nbytes // self.slice_bytes
 

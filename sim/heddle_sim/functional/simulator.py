@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
+from heddle.errors import UsageError
 from heddle.interfaces.layouts import PC_BITS
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.isa.error_codes import ErrorCode
@@ -58,10 +59,10 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     def __init__(self, cfg, memory=None, core=0):
         memory = np.zeros(0, np.uint8) if memory is None else memory
         if not isinstance(memory, np.ndarray) or memory.dtype != np.uint8 or memory.ndim != 1:
-            raise ValueError(f"memory must be a one-dimensional uint8 array, not {type(memory).__name__} "
+            raise UsageError(f"memory must be a one-dimensional uint8 array, not {type(memory).__name__} "
                              f"{getattr(memory, 'dtype', '')} {getattr(memory, 'shape', '')}".rstrip())
         if not 0 <= core < cfg.cores:
-            raise ValueError(f"core must be from 0 to {cfg.cores - 1}, not {core}")
+            raise UsageError(f"core must be from 0 to {cfg.cores - 1}, not {core}")
         self.cfg, self.core = cfg, core
         self.state = ThreadState.create(cfg)
         self.state.memory = memory
@@ -87,7 +88,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         behind it is void."""
         program = program if isinstance(program, Program) else Program(program)
         if address < 0 or address + len(program) > self.cfg.instruction_words:
-            raise ValueError(f"program must fit {self.cfg.instruction_words} instructions, "
+            raise UsageError(f"program must fit {self.cfg.instruction_words} instructions, "
                              f"not {len(program)} from {address}")
         self.instructions[address:address + len(program)] = program.words
         self._end = address + len(program)
@@ -118,10 +119,10 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         if program is not None:
             self.load(program)
         if not 0 <= entry < self.cfg.instruction_words:
-            raise ValueError(f"entry must be from 0 to {self.cfg.instruction_words - 1}, not {entry}")
+            raise UsageError(f"entry must be from 0 to {self.cfg.instruction_words - 1}, not {entry}")
         for index, value in (uniform or {}).items():
             if not 0 <= index < UNIFORM_REGISTERS:
-                raise ValueError(f"uniform register must be from 0 to {UNIFORM_REGISTERS - 1}, not {index}")
+                raise UsageError(f"uniform register must be from 0 to {UNIFORM_REGISTERS - 1}, not {index}")
             self.uniform[index] = int(value) & _WORD
         self.state.start()
         self.uniform_predicates[:] = False

@@ -6,6 +6,7 @@ Everything is integer and works on all elements of an operation at once: arrays 
 import math
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.rnn.layouts import Cell, Function, Pre
 
 __all__ = ["activation", "dequantise", "round_shift", "saturate", "sum_position", "tail"]
@@ -104,7 +105,7 @@ class _Values:
 
     def __getitem__(self, name):
         if name not in self.known:
-            raise ValueError(f"{name} must be set by an operation before it is used")
+            raise UsageError(f"{name} must be set by an operation before it is used")
         return self.known[name]
 
     def step(self, operation, operand, sums):

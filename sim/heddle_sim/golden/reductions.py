@@ -2,6 +2,7 @@
 
 import ml_dtypes
 import numpy as np
+from heddle.errors import UsageError
 from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import FORMAT_BYTES, NAN_BITS, TensorFormat
 
@@ -48,7 +49,7 @@ def _integers(reduction, a, b):
                 return a | b
             case Reduction.XOR:
                 return a ^ b
-    raise ValueError(f"reduction must be one of those for integers, not {reduction!r}")
+    raise UsageError(f"reduction must be one of those for integers, not {reduction!r}")
 
 
 def _flushed(bits):
@@ -75,5 +76,5 @@ def _floats(reduction, format, a, b):
         bits = np.where(np.isnan(x), b, np.where(np.isnan(y), a, chosen))
         no_number = np.isnan(x) & np.isnan(y)
     else:
-        raise ValueError(f"reduction must be add, min or max for {format.name}, not {reduction!r}")
+        raise UsageError(f"reduction must be add, min or max for {format.name}, not {reduction!r}")
     return np.where(no_number, a.dtype.type(NAN_BITS[format]), bits)

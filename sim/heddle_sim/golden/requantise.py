@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_flag, check_mask
 
@@ -46,17 +47,17 @@ class Requantise:
         try:
             dtype = None if self.dtype is None else np.dtype(self.dtype)
         except TypeError:
-            raise TypeError(f"dtype must be int8 or uint8, not {self.dtype!r}") from None
+            raise UsageTypeError(f"dtype must be int8 or uint8, not {self.dtype!r}") from None
         if dtype not in (np.int8, np.uint8):
-            raise TypeError(f"dtype must be int8 or uint8, not {dtype}")
+            raise UsageTypeError(f"dtype must be int8 or uint8, not {dtype}")
         try:
             multipliers = np.asarray(self.multiplier)
         except ValueError:
-            raise TypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}") from None
+            raise UsageTypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}") from None
         if multipliers.dtype.kind not in "iu" or multipliers.ndim > 1 or not multipliers.size:
-            raise TypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}")
+            raise UsageTypeError(f"multiplier must be an integer or a one-dimensional integer array, not {self.multiplier!r}")
         if multipliers.min() < 1 or multipliers.max() > MAX_MULTIPLIER:
-            raise ValueError(f"multiplier must be from 1 to {MAX_MULTIPLIER}, not {multipliers.min()} to {multipliers.max()}")
+            raise UsageError(f"multiplier must be from 1 to {MAX_MULTIPLIER}, not {multipliers.min()} to {multipliers.max()}")
         limits = np.iinfo(self.dtype)
         for name, low, high in (("shift", 0, MAX_SHIFT), ("zero_point", limits.min, limits.max),
                                 ("minimum", limits.min, limits.max), ("maximum", limits.min, limits.max)):
@@ -64,11 +65,11 @@ class Requantise:
             if value is None and name in ("minimum", "maximum"):
                 continue
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
-                raise TypeError(f"{name} must be an integer, not {value!r}")
+                raise UsageTypeError(f"{name} must be an integer, not {value!r}")
             if not low <= value <= high:
-                raise ValueError(f"{name} must be from {low} to {high}, not {value}")
+                raise UsageError(f"{name} must be from {low} to {high}, not {value}")
         if self.bounds[0] > self.bounds[1]:
-            raise ValueError(f"maximum must be at least the lower bound {self.bounds[0]}, not {self.bounds[1]}")
+            raise UsageError(f"maximum must be at least the lower bound {self.bounds[0]}, not {self.bounds[1]}")
 
     @property
     def per_column(self):

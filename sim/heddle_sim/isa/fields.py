@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Shape
 from amaranth.lib import data
+from heddle.errors import UsageError
 from heddle.isa.encoding import INSTRUCTION_BITS, Opcode, instruction_layout
 
 __all__ = ["FIELDS", "WORD_BYTES", "Field", "pack", "unpack", "opcode_of"]
@@ -50,7 +51,7 @@ def pack(values):
         field = FIELDS[name]
         number = int(value.value if hasattr(value, "value") else value)
         if not -(field.mask + 1) // 2 <= number <= field.mask:
-            raise ValueError(f"{name} must fit {field.width} bits, not {number}")
+            raise UsageError(f"{name} must fit {field.width} bits, not {number}")
         word |= (number & field.mask) << field.offset
     return word
 

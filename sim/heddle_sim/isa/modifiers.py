@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from heddle.errors import UsageError
 from heddle.isa.encoding import LoopOrder, Reduction, Space, Swizzle, WaitUnit
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
@@ -9,7 +10,7 @@ from heddle.isa.tensor_rules import REDUCTION_FORMATS
 __all__ = ["Choice", "Flags", "MODIFIERS", "ModifierError", "parse_modifiers", "format_modifiers"]
 
 
-class ModifierError(ValueError):
+class ModifierError(UsageError):
     """A modifier is unknown, given twice or missing."""
 
 

@@ -3,6 +3,7 @@
 import re
 
 from heddle.constants import FIRST_FACTOR_REGISTER
+from heddle.errors import UsageError
 from heddle.isa.encoding import OperandSource, Special
 
 from .fields import FIELDS
@@ -21,7 +22,7 @@ _SPECIALS = {"%" + special.name.lower(): special for special in Special}
 _SPECIAL = "modifiers.alu.special"
 
 
-class OperandError(ValueError):
+class OperandError(UsageError):
     """The text of an operand breaks a rule; the message says ``<operand> must be <rule>, not <text>``."""
 
 

@@ -2,6 +2,8 @@
 
 from operator import index
 
+from heddle.errors import UsageError, UsageTypeError
+
 from .disassembler import disassemble_word
 from .fields import WORD_BYTES
 
@@ -12,7 +14,7 @@ def _integers(name, values):
     try:
         return [index(value) for value in values]
     except TypeError:
-        raise TypeError(f"{name} must be integers, not {values!r}") from None
+        raise UsageTypeError(f"{name} must be integers, not {values!r}") from None
 
 
 class Program:
@@ -33,17 +35,17 @@ class Program:
     def __init__(self, words, labels=None, lines=None, source=""):
         self.words = _integers("words", words)
         if not isinstance(labels, dict | None):
-            raise TypeError(f"labels must be a dictionary of names to program counters, not {type(labels).__name__}")
+            raise UsageTypeError(f"labels must be a dictionary of names to program counters, not {type(labels).__name__}")
         self.labels = dict(labels or {})
         self.lines = [0] * len(self.words) if lines is None else _integers("lines", lines)
         if not isinstance(source, str):
-            raise TypeError(f"source must be text, not {type(source).__name__}")
+            raise UsageTypeError(f"source must be text, not {type(source).__name__}")
         self.source = source
         for pc, word in enumerate(self.words):
             if not 0 <= word < 1 << 8 * WORD_BYTES:
-                raise ValueError(f"word {pc} must fit {8 * WORD_BYTES} bits, not {word:#x}")
+                raise UsageError(f"word {pc} must fit {8 * WORD_BYTES} bits, not {word:#x}")
         if len(self.lines) != len(self.words):
-            raise ValueError(f"lines must be one per word ({len(self.words)}), not {len(self.lines)}")
+            raise UsageError(f"lines must be one per word ({len(self.words)}), not {len(self.lines)}")
 
     def __len__(self):
         return len(self.words)
@@ -59,9 +61,9 @@ class Program:
     def from_bytes(cls, image):
         """Program from the bytes of ``to_bytes``; labels and lines are not kept there."""
         if not isinstance(image, (bytes, bytearray, memoryview)):
-            raise TypeError(f"image must be bytes, not {type(image).__name__}")
+            raise UsageTypeError(f"image must be bytes, not {type(image).__name__}")
         if len(image) % WORD_BYTES:
-            raise ValueError(f"size of a program must be a multiple of {WORD_BYTES} bytes, not {len(image)}")
+            raise UsageError(f"size of a program must be a multiple of {WORD_BYTES} bytes, not {len(image)}")
         parts = (image[start:start + WORD_BYTES] for start in range(0, len(image), WORD_BYTES))
         return cls([int.from_bytes(part, "little") for part in parts])
 

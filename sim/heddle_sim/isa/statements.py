@@ -4,6 +4,7 @@ import difflib
 import re
 from dataclasses import dataclass
 
+from heddle.errors import HeddleError
 from heddle.isa.encoding import GUARD_ALWAYS, INSTRUCTION_BITS
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.instructions import INSTRUCTIONS, Unit
@@ -21,7 +22,7 @@ for _row in INSTRUCTIONS:
     _ROWS.setdefault(_row.mnemonic, []).append(_row)
 
 
-class AssemblyError(ValueError):
+class AssemblyError(HeddleError, ValueError):
     """The text breaks a rule: ``line N: <what> must be <rule>, not <value>``."""
 
     def __init__(self, line, message):

@@ -13,6 +13,7 @@ the threads meet different banks, and from there to the result, while ``mm`` wor
 """
 
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
+from heddle.errors import UsageError
 
 from ..isa.features import lacking
 from .fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
@@ -47,7 +48,7 @@ class ConvolutionKernel:
         strided = ["tensor_strides"] if any(stride > 1 for stride in shape.stride) else []
         for parameter in ("tensors", "tensor_im2col", *strided, "copy_swizzles"):
             if not getattr(cfg, parameter):
-                raise ValueError(f"configuration {cfg.name} must have {parameter} for a convolution ({lacking(cfg, parameter)})")
+                raise UsageError(f"configuration {cfg.name} must have {parameter} for a convolution ({lacking(cfg, parameter)})")
         self.cfg, self.shape = cfg, shape
         self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
         threads = cfg.threads

@@ -5,6 +5,7 @@ from math import prod
 
 import numpy as np
 from heddle.constants import BANK_BYTES
+from heddle.errors import UsageError
 from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS
 
 from ..tensor.tensor_map import TensorMap
@@ -32,14 +33,14 @@ class ConvolutionShape:
     def __post_init__(self):
         for name in ("stride", "dilation"):
             if min(getattr(self, name)) < 1:
-                raise ValueError(f"{name}s must be at least 1, not {getattr(self, name)}")
+                raise UsageError(f"{name}s must be at least 1, not {getattr(self, name)}")
         if min(self.result) < 1:
             padded = tuple(size + sum(padding) for size, padding in zip(self.size, self.padding))
-            raise ValueError(f"filters of w must fit the padded size {padded} of x, not have {self.filter} (dilations {self.dilation})")
+            raise UsageError(f"filters of w must fit the padded size {padded} of x, not have {self.filter} (dilations {self.dilation})")
         most = (1 << COORDINATE_OFFSET_BITS[self.spatial]) - 1
         for reach in self.reach:
             if reach > most:
-                raise ValueError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
+                raise UsageError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
 
     @property
     def spatial(self):

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..arguments import plain_array
 
@@ -17,7 +18,7 @@ def contracted_axes(a_rank, b_rank, axes):
     """
     if isinstance(axes, (int, np.integer)) and not isinstance(axes, bool):
         if axes != 1:
-            raise ValueError(f"axes must contract one axis (1 or a pair of axes), not {axes}")
+            raise UsageError(f"axes must contract one axis (1 or a pair of axes), not {axes}")
         pair = [[-1], [0]]
     else:
         try:
@@ -25,11 +26,11 @@ def contracted_axes(a_rank, b_rank, axes):
         except TypeError:
             pair = []
         if [len(part) for part in pair] != [1, 1]:
-            raise ValueError(f"axes must contract one axis (1 or a pair of axes), not {axes!r}")
+            raise UsageError(f"axes must contract one axis (1 or a pair of axes), not {axes!r}")
     found = []
     for name, rank, (axis,) in zip("ab", (a_rank, b_rank), pair):
         if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
-            raise ValueError(f"axes must name an axis of {name} from {-rank} to {rank - 1}, not {axis!r}")
+            raise UsageError(f"axes must name an axis of {name} from {-rank} to {rank - 1}, not {axis!r}")
         found.append(int(axis) % rank)
     return tuple(found)
 
@@ -41,12 +42,12 @@ def fold(a, b, axes):
     """
     for name, array in (("a", a), ("b", b)):
         if plain_array(name, array).ndim == 0:
-            raise ValueError(f"{name} must have at least 1 dimension, not 0")
+            raise UsageError(f"{name} must have at least 1 dimension, not 0")
     matrices, shape = [], ()
     for array, axis in zip((a, b), contracted_axes(a.ndim, b.ndim, axes)):
         moved = np.moveaxis(array, axis, -1)
         shape += moved.shape[:-1]
         matrices.append(np.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1]))
     if matrices[0].shape[1] != matrices[1].shape[1]:
-        raise ValueError(f"axes must have the same length in a and b, not {matrices[0].shape[1]} and {matrices[1].shape[1]}")
+        raise UsageError(f"axes must have the same length in a and b, not {matrices[0].shape[1]} and {matrices[1].shape[1]}")
     return *matrices, shape

@@ -8,6 +8,7 @@ and these are stored: through the staging area in rows of 16 bytes, or, where a 
 
 import numpy as np
 from heddle.constants import BANK_BYTES
+from heddle.errors import UsageError
 
 from .fitting import Region, first_fitting, fitted
 from .launch import Launch
@@ -39,7 +40,7 @@ def table_for(cfg, n, bias, requantise):
     table[:, :n] = rows
     if 4 * table.nbytes > cfg.shared_bytes:
         limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
-        raise ValueError(f"columns of w must be at most {limit} on {cfg.name} with {'bias' if len(rows) == 1 else 'bias and multipliers'} "
+        raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {'bias' if len(rows) == 1 else 'bias and multipliers'} "
                          f"of their own (shared_memory_kib = {cfg.shared_memory_kib}), not {n}")
     return table
 

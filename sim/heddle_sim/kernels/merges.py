@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from heddle.constants import BANK_BYTES
+from heddle.errors import UsageError
 
 __all__ = ["MERGES", "Merge", "check_factor"]
 
@@ -14,7 +15,7 @@ _LANES = {1: 1, 2: 2, 3: 4, 4: 4}       # neighbouring lanes; with three the fou
 def check_factor(name, value):
     """``value`` as ``int``; ``ValueError`` unless it is one of ``MERGES``."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value not in MERGES:
-        raise ValueError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
+        raise UsageError(f"{name} must be one of {', '.join(map(str, MERGES))}, not {value!r}")
     return int(value)
 
 
@@ -41,7 +42,7 @@ class Merge:
         for name in ("ka", "kb"):
             check_factor(name, getattr(self, name))
         if self.group > self.threads:
-            raise ValueError(f"ka and kb must give groups of at most {self.threads} lanes, not {self.group} (ka {self.ka}, kb {self.kb})")
+            raise UsageError(f"ka and kb must give groups of at most {self.threads} lanes, not {self.group} (ka {self.ka}, kb {self.kb})")
 
     @property
     def lanes_a(self):

@@ -2,6 +2,7 @@
 
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
+from heddle.errors import UsageError
 
 from ..isa import assemble
 from .launch import Launch
@@ -85,7 +86,7 @@ def _pieces(cfg, loads, last):
         most = min(loads - first, cfg.instruction_words)
         fitting = next((count for count in range(most, 0, -1) if _count(_load_only(cfg, first, count)) <= cfg.instruction_words), 0)
         if not fitting:
-            raise ValueError(f"instruction_words must be at least {_count(last(first, loads - first))} for this network (configuration "
+            raise UsageError(f"instruction_words must be at least {_count(last(first, loads - first))} for this network (configuration "
                              f"{cfg.name}), not {cfg.instruction_words}")
         counts.append(fitting)
         first += fitting

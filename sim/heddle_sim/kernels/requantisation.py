@@ -10,6 +10,7 @@ bounds at the limits of the type are those of ``narrow``. Without any of these `
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.errors import UsageError
 
 from ..golden.requantise import MAX_MULTIPLIER
 
@@ -61,7 +62,7 @@ class RequantiseSteps:
         left = 33 - shift
         low, high = (((minimum - 1) << shift) // multiplier, -(-((maximum + 1) << shift) // multiplier))
         if not -(1 << 31) <= low << left <= high << left < 1 << 31:
-            raise ValueError("multiplier / 2**shift must be below 1/4, or differ less from column to column: the least is "
+            raise UsageError("multiplier / 2**shift must be below 1/4, or differ less from column to column: the least is "
                              f"{multiplier} / 2**{shift}, scaled until the greatest multiplier has 31 bits")
         return ("max", low), ("min", high), ("shl", left)
 

@@ -1,6 +1,7 @@
 """Checks of what is given to recurrent networks: each error names the parameter, the rule and the value."""
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_mask
 
@@ -17,16 +18,16 @@ def number_array(name, value, shape, names=None):
     try:
         array = np.asarray(value)
     except ValueError:
-        raise ValueError(f"{name} must have shape {names}, not lists of different lengths") from None
+        raise UsageError(f"{name} must have shape {names}, not lists of different lengths") from None
     if array.dtype.kind not in "fiu":
-        raise TypeError(f"{name} must be an array of numbers, not {'None' if value is None else array.dtype}")
+        raise UsageTypeError(f"{name} must be an array of numbers, not {'None' if value is None else array.dtype}")
     if array.ndim != len(shape) or any(wanted is not None and wanted != found for wanted, found in zip(shape, array.shape)):
-        raise ValueError(f"{name} must have shape {names}, not {array.shape}")
+        raise UsageError(f"{name} must have shape {names}, not {array.shape}")
     if 0 in array.shape:
-        raise ValueError(f"{name} must have no empty axis, not shape {array.shape}")
+        raise UsageError(f"{name} must have no empty axis, not shape {array.shape}")
     array = array.astype(np.float64)
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
         place = tuple(wrong[0].tolist())
-        raise ValueError(f"{name} must be finite, not {array[place]} at {place}")
+        raise UsageError(f"{name} must be finite, not {array[place]} at {place}")
     return array

@@ -2,6 +2,7 @@
 
 import numpy as np
 from heddle.constants import PRODUCT_REGISTERS
+from heddle.errors import UsageError
 from heddle.rnn.layouts import (
     ELEMENT_BITS,
     MAX_STEPS,
@@ -32,7 +33,7 @@ def _record(layout, **values):
     for name, value in values.items():
         width = layout[name].width
         if not -(1 << width - 1) <= int(getattr(value, "value", value)) < 1 << width:
-            raise ValueError(f"{name} must fit {width} bits of a record, not be {value}")
+            raise UsageError(f"{name} must fit {width} bits of a record, not be {value}")
     return int(layout.const(values).as_value().value).to_bytes(ROW_BYTES, "little")
 
 
@@ -67,7 +68,7 @@ def bias_digits(biases, top):
         digits.append(part)
         values = values - part
     if values.any():
-        raise ValueError(f"biases must be below {top * 127 * _TOP} with {top} constants, not {np.abs(biases).max()}")
+        raise UsageError(f"biases must be below {top * 127 * _TOP} with {top} constants, not {np.abs(biases).max()}")
     return np.stack(digits, axis=-1).astype(np.int8)
 
 
@@ -77,9 +78,9 @@ class _Builder:
     def __init__(self, cfg, tasks, contexts, models=None):
         self.cfg, self.tasks = cfg, tasks
         if not cfg.rnn:
-            raise ValueError(f"configuration {cfg.name} must have rnn (rnn is false)")
+            raise UsageError(f"configuration {cfg.name} must have rnn (rnn is false)")
         if not tasks:
-            raise ValueError("tasks must be at least one, not none")
+            raise UsageError("tasks must be at least one, not none")
         self.models = list({id(model): model for model in (*(models or ()), *(task.model for task in tasks))}.values())
         self.parity = max(model.parity_registers for model in self.models)
         self.registers = max((2 * self.parity if model.parity_registers else 0) + model.other_registers for model in self.models)
@@ -117,21 +118,21 @@ class _Builder:
                   "rnn_elements": min(cfg.rnn_elements, 1 << ELEMENT_BITS + 3) // self.elements,
                   "product registers": (PRODUCT_REGISTERS - self.bias_registers) // max(1, self.registers)}
         if self.elements > 1 << ELEMENT_BITS or not limits["rnn_elements"]:
-            raise ValueError(f"vectors of a context must fit {min(cfg.rnn_elements, 1 << ELEMENT_BITS)} elements (rnn_elements), "
+            raise UsageError(f"vectors of a context must fit {min(cfg.rnn_elements, 1 << ELEMENT_BITS)} elements (rnn_elements), "
                              f"not take {self.elements}")
         if limits["product registers"] < 1:
-            raise ValueError(f"sums and biases must fit {PRODUCT_REGISTERS} product registers, not take "
+            raise UsageError(f"sums and biases must fit {PRODUCT_REGISTERS} product registers, not take "
                              f"{self.registers + self.bias_registers}")
         most = min(limits.values())
         if wanted is not None and not 1 <= wanted <= most:
             name = next(name for name, limit in limits.items() if limit == most)
-            raise ValueError(f"contexts must be from 1 to {most} ({name}), not {wanted}")
+            raise UsageError(f"contexts must be from 1 to {most} ({name}), not {wanted}")
         least = 1 if wanted is None else wanted
         self.contexts = next((count for count in range(wanted or most, least, -1) if self._tap_registers(count) is not None), least)
         self.tap_registers = self._tap_registers(self.contexts)
         if self.tap_registers is None:
             used = self._shared_registers(least)
-            raise ValueError(f"sums with cat above 1 must have registers that differ modulo {cfg.rnn_tap_registers} (rnn_tap_registers of "
+            raise UsageError(f"sums with cat above 1 must have registers that differ modulo {cfg.rnn_tap_registers} (rnn_tap_registers of "
                              f"configuration {cfg.name}), not {len(used)} of them up to {max(used)}; cat 1 or fewer contexts need fewer")
 
     def _tap_registers(self, contexts):
@@ -257,7 +258,7 @@ class _Builder:
                                         ("operations of the tail", "rnn_records", len(self.operations), records),
                                         ("sets of biases", "rnn_records", len(self.bias_sweeps), records)):
             if count > most:
-                raise ValueError(f"{what} must fit {most} ({name} of configuration {cfg.name}), not take {count}")
+                raise UsageError(f"{what} must fit {most} ({name} of configuration {cfg.name}), not take {count}")
 
     def build(self, origin=0, outputs_at=0):
         """``EngineImage`` from address ``origin`` on, its outputs behind ``outputs_at``."""

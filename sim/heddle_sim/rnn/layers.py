@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.rnn.layouts import ACTIVATION_FRACTION, SUM_FRACTION, Cell, Pre
 
 from .quantise import BOUNDED, HEADROOM
@@ -43,7 +44,7 @@ class _Recipe:
         self.step, self.name, self.layer = step, name, layer
         self.result = layer.fractions["h"]
         if len(inputs) != len(layer.widths):
-            raise ValueError(f"inputs of {name} must be {len(layer.widths)}, not {len(inputs)}")
+            raise UsageError(f"inputs of {name} must be {len(layer.widths)}, not {len(inputs)}")
         local = [f"x{number}" for number in range(len(inputs))]
         self.vectors = dict(zip(local, inputs)) | {"h": f"{name}.h", "rh": f"{name}.rh"}
         for vector, width in zip(local, layer.widths):
@@ -51,14 +52,14 @@ class _Recipe:
         hidden = [] if layer.kind == "dense" else ["h"]
         self.order = list(order or [*local, *hidden])
         if sorted(self.order) != sorted(local + hidden):
-            raise ValueError(f"order of {name} must name {', '.join(local + hidden)} once each, not {', '.join(self.order)}")
+            raise UsageError(f"order of {name} must name {', '.join(local + hidden)} once each, not {', '.join(self.order)}")
 
     def _check(self, vector, width):
         found = self.step.vectors.get(self.vectors[vector])
         if found is None:
-            raise ValueError(f"inputs of {self.name} must be vectors of the step, not {self.vectors[vector]!r}")
+            raise UsageError(f"inputs of {self.name} must be vectors of the step, not {self.vectors[vector]!r}")
         if (found.size, found.fraction) != (width, self.layer.fractions[vector]):
-            raise ValueError(f"{self.vectors[vector]} must have {width} elements of {self.layer.fractions[vector]} fraction bits "
+            raise UsageError(f"{self.vectors[vector]} must have {width} elements of {self.layer.fractions[vector]} fraction bits "
                              f"for {self.name}, not {found.size} of {found.fraction}")
 
     def add(self):

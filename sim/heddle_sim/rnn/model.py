@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.rnn.layouts import MAX_BLOCKS, Wait
 
 from .schedule import schedule_job
@@ -69,15 +70,15 @@ class EngineModel:
     def __init__(self, cfg, step, cats=1, reverse=False, skip_zeros=False, held=None):
         self.cfg, self.step, self.reverse, self.skip_zeros = cfg, step, reverse, skip_zeros or held is not None
         if held is not None and not cfg.rnn_differences:
-            raise ValueError(f"held must be None for configuration {cfg.name} (rnn_differences is false), not {held}")
+            raise UsageError(f"held must be None for configuration {cfg.name} (rnn_differences is false), not {held}")
         self.held = dict.fromkeys(step.vectors, held) if isinstance(held, int) else held
         layers = {rows.layer for rows in step.rows.values()}
         self.cats = dict.fromkeys(layers, 1) | cats if isinstance(cats, dict) else dict.fromkeys(layers, cats)
         for layer, cat in self.cats.items():
             if layer not in layers or isinstance(cat, bool) or not isinstance(cat, int) or cat not in (1, 2, 4) or cat > cfg.dot:
-                raise ValueError(f"cats must be 1, 2 or 4 for {', '.join(sorted(layers))}, not {cat!r} for {layer}")
+                raise UsageError(f"cats must be 1, 2 or 4 for {', '.join(sorted(layers))}, not {cat!r} for {layer}")
         if not step.jobs:
-            raise ValueError("step must have a job, not only sweeps")
+            raise UsageError("step must have a job, not only sweeps")
         self.lane_groups = cfg.threads // cfg.tail_lanes
         self.blocks = {name: self._blocks(rows) for name, rows in step.rows.items()}
         self.schedules = [schedule_job(step, number, self.groups(sweep.job.elements)) if sweep.job else None
@@ -95,7 +96,7 @@ class EngineModel:
         groups = rows.gates * -(-rows.elements // self.cfg.tail_lanes)
         blocks = -(-groups // (self.lane_groups * self.cats[rows.layer]))
         if blocks > MAX_BLOCKS:
-            raise ValueError(f"rows of {rows.layer} must take at most {MAX_BLOCKS} blocks of {self.cfg.threads * self.cats[rows.layer]} "
+            raise UsageError(f"rows of {rows.layer} must take at most {MAX_BLOCKS} blocks of {self.cfg.threads * self.cats[rows.layer]} "
                              f"rows, not {blocks}")
         return blocks
 
@@ -117,7 +118,7 @@ class EngineModel:
                 launched += 1
         for name in self.step.rows:
             if name not in begins or name not in used:
-                raise ValueError(f"rows {name} must be made by a sweep and read by a job")
+                raise UsageError(f"rows {name} must be made by a sweep and read by a job")
         self.alternating = {name: begins[name] + jobs - used[name] < 2 for name in self.step.rows}
         for sweep in self.step.sweeps:      # a sweep has one flag for all of its rows
             if any(self.alternating[name] for name in sweep.rows):
@@ -134,7 +135,7 @@ class EngineModel:
                 row_groups = operation.gate + (schedule.each * groups + group) * self.step.rows[operation.rows].gates
                 blocks = first[operation.rows] + row_groups // (self.lane_groups * self.cat(operation.rows))
                 if np.any(blocks > groups * len(schedule.operations) + index):
-                    raise ValueError(f"operation {index} of a job must read {operation.rows} when the sweep of {sweep.vector} has made it, "
+                    raise UsageError(f"operation {index} of a job must read {operation.rows} when the sweep of {sweep.vector} has made it, "
                                      "not before")
 
     @property
@@ -196,10 +197,10 @@ class EngineModel:
         if kind == "constant":
             return Wait.NONE
         if len(writers) != 1:
-            raise ValueError(f"vector {sweep.vector} must be made by one job of a step, not {len(writers)}")
+            raise UsageError(f"vector {sweep.vector} must be made by one job of a step, not {len(writers)}")
         since = launched - writers[0] if writers[0] < launched else launched + len(jobs) - writers[0]
         if kind == "work" and writers[0] >= launched:
-            raise ValueError(f"vector {sweep.vector} must be made before it is read")
+            raise UsageError(f"vector {sweep.vector} must be made before it is read")
         # Of three jobs of a context the first is finished.
         return {1: Wait.LAST, 2: Wait.BEFORE}.get(since, Wait.NONE)
 
@@ -218,13 +219,13 @@ class EngineModel:
 
         for name in step.outputs:
             if name not in step.vectors or step.vectors[name].kind not in ("state", "work"):
-                raise ValueError(f"outputs must be vectors that a job makes, not {name!r}")
+                raise UsageError(f"outputs must be vectors that a job makes, not {name!r}")
         put(step.outputs)
         self.output_pitch = offset
         put([name for name in step.states() if name not in step.outputs])
         self.final_bytes = offset - self.output_pitch
         if self.output_pitch > 32767:
-            raise ValueError(f"outputs of a step must be at most 32767 bytes, not {self.output_pitch}")
+            raise UsageError(f"outputs of a step must be at most 32767 bytes, not {self.output_pitch}")
         self.outputs = {}
         for name, place in offsets.items():
             if self.reverse:        # the row begins with the other states; outputs follow

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import task_layout
 
 from .checks import number_array
@@ -20,7 +21,7 @@ MAX_START = 1 << task_layout["start"].width
 
 def _check_layer(layer):
     if not isinstance(layer, QuantisedLayer):
-        raise TypeError(f"layer must be of type QuantisedLayer, not {type(layer).__name__}")
+        raise UsageTypeError(f"layer must be of type QuantisedLayer, not {type(layer).__name__}")
 
 
 class Network:
@@ -45,9 +46,9 @@ class Network:
 
     def __init__(self, reverse=False, cats=None, skip_zeros=False, threshold=None):
         if threshold is not None and not (isinstance(threshold, Real) and threshold >= 0):
-            raise ValueError(f"threshold must be a number from 0 on, or None, not {threshold!r}")
+            raise UsageError(f"threshold must be a number from 0 on, or None, not {threshold!r}")
         if not isinstance(skip_zeros, bool | np.bool_):
-            raise TypeError(f"skip_zeros must be True or False, not {skip_zeros!r}")
+            raise UsageTypeError(f"skip_zeros must be True or False, not {skip_zeros!r}")
         self.step, self.layers, self.reverse, self.cats = Step(), {}, reverse, cats
         self.skip_zeros, self.threshold = skip_zeros, threshold
         self._models = {}
@@ -80,7 +81,7 @@ class Network:
     def model(self, cfg, plain=False):
         """``EngineModel`` for a configuration; ``plain``: with one dot product of a lane, unless ``cats`` says otherwise."""
         if self.threshold is not None and not cfg.rnn_differences:
-            raise ValueError(f"threshold must be None with rnn_differences = False (configuration {cfg.name}), not {self.threshold!r}")
+            raise UsageError(f"threshold must be None with rnn_differences = False (configuration {cfg.name}), not {self.threshold!r}")
         if (cfg, plain) not in self._models:
             cats = self.cats
             if cats is None:
@@ -125,33 +126,33 @@ class Sequence:
 
     def __post_init__(self):
         if not isinstance(self.network, Network):
-            raise TypeError(f"network must be of type Network, not {type(self.network).__name__}")
+            raise UsageTypeError(f"network must be of type Network, not {type(self.network).__name__}")
         if not isinstance(self.start, Integral) or not 0 <= self.start < MAX_START:
-            raise ValueError(f"start must be an integer from 0 to {MAX_START - 1}, not {self.start!r}")
+            raise UsageError(f"start must be an integer from 0 to {MAX_START - 1}, not {self.start!r}")
         step = self.network.step
         names = [name for name, vector in step.vectors.items() if vector.kind == "input"]
         given = self.inputs
         if not isinstance(given, dict):
             if len(names) != 1:
-                raise ValueError(f"inputs must be a dictionary of {', '.join(names)}, not {type(given).__name__}")
+                raise UsageError(f"inputs must be a dictionary of {', '.join(names)}, not {type(given).__name__}")
             given = {names[0]: given}
         if set(given) != set(names) or not names:
-            raise ValueError(f"inputs must be {', '.join(names) or 'those of a network that has some'}, not "
+            raise UsageError(f"inputs must be {', '.join(names) or 'those of a network that has some'}, not "
                              f"{', '.join(map(str, given)) or 'none'}")
         rows = {name: number_array(f"input {name}", values, (None, step.vectors[name].size), f"(steps, {step.vectors[name].size})")
                 for name, values in given.items()}
         if len({len(values) for values in rows.values()}) > 1:
-            raise ValueError(f"inputs must have one number of steps, not {sorted(len(values) for values in rows.values())}")
+            raise UsageError(f"inputs must have one number of steps, not {sorted(len(values) for values in rows.values())}")
         object.__setattr__(self, "inputs", rows)
         object.__setattr__(self, "states", self._checked_states())
 
     def _checked_states(self):
         vectors, known, states = self.network.step.vectors, self.network.step.states(), self.states
         if not isinstance(states, dict):
-            raise TypeError(f"states must be a dictionary, not {type(states).__name__}")
+            raise UsageTypeError(f"states must be a dictionary, not {type(states).__name__}")
         for name in states:
             if name not in known:
-                raise ValueError(f"states must be among {', '.join(known) or 'none'}, not {name!r}")
+                raise UsageError(f"states must be among {', '.join(known) or 'none'}, not {name!r}")
         return {name: number_array(f"states {name}", values, (vectors[name].size,)) for name, values in states.items()}
 
     def quantised(self):
@@ -160,7 +161,7 @@ class Sequence:
         for name, values in self.states.items():
             largest, range_ = np.abs(values).max(initial=0.0), 2.0 ** (15 - network.step.vectors[name].fraction)
             if largest > range_:
-                raise ValueError(f"states {name} must have magnitudes up to {range_:g}, not {largest:g}")
+                raise UsageError(f"states {name} must have magnitudes up to {range_:g}, not {largest:g}")
         return ({name: network.quantised(name, rows) for name, rows in self.inputs.items()},
                 {name: network.quantised(name, values) for name, values in self.states.items()})
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import CELL_FRACTION
 
 from ..arguments import check_choice, check_mask
@@ -71,16 +72,16 @@ def _activations(kind, given, directions):
     if given is None:
         return [defaults] * directions
     if not isinstance(given, (list, tuple)):
-        raise TypeError(f"activations must be a list of names, not {given!r}")
+        raise UsageTypeError(f"activations must be a list of names, not {given!r}")
     known = {name.lower(): name for name in ACTIVATIONS}
     names = [known.get(str(name).lower(), name) for name in given]
     for name in names:
         if not isinstance(name, str) or name not in ACTIVATIONS:
-            raise ValueError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
+            raise UsageError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
     if len(names) == len(defaults):
         names *= directions
     if len(names) != len(defaults) * directions:
-        raise ValueError(f"activations must be {len(defaults)} for each direction, not {len(names)}")
+        raise UsageError(f"activations must be {len(defaults)} for each direction, not {len(names)}")
     return [tuple(names[first:first + len(defaults)]) for first in range(0, len(names), len(defaults))]
 
 
@@ -93,7 +94,7 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
     check_choice("direction", direction, DIRECTIONS)
     for name, value in (("layout", layout), ("linear_before_reset", linear_before_reset)):
         if not isinstance(value, (bool, Integral)) or value not in (0, 1):
-            raise ValueError(f"{name} must be 0 or 1, not {value!r}")
+            raise UsageError(f"{name} must be 0 or 1, not {value!r}")
     directions, gates = 1 + (direction == "bidirectional"), len(GATES[kind])
     r = number_array("R", r, (directions, None, None), f"({directions}, {gates} * hidden, hidden)")
     hidden = r.shape[2]
@@ -110,14 +111,14 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
         state = np.zeros(shape) if state is None else number_array(name, state, shape)
         states.append(state.transpose(1, 0, 2) if layout else state)
     if np.abs(states[1]).max() > _CELL_LIMIT:
-        raise ValueError(f"initial_c must have magnitudes up to {_CELL_LIMIT:g}, not {np.abs(states[1]).max():g}")
+        raise UsageError(f"initial_c must have magnitudes up to {_CELL_LIMIT:g}, not {np.abs(states[1]).max():g}")
     check_mask("sequence_lens", sequence_lens)
     try:
         lengths = np.full(batches, steps) if sequence_lens is None else np.asarray(sequence_lens)
     except ValueError:
-        raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {sequence_lens!r}") from None
+        raise UsageError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {sequence_lens!r}") from None
     if lengths.dtype.kind not in "iu" or lengths.shape != (batches,) or lengths.min() < 0 or lengths.max() > steps:
-        raise ValueError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {lengths.tolist()}")
+        raise UsageError(f"sequence_lens must be {batches} integers from 0 to {steps}, not {lengths.tolist()}")
     p = None if p is None else number_array("P", p, (directions, 3 * hidden))
     layers = []
     for index, names in enumerate(_activations(kind, activations, directions)):

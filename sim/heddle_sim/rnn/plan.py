@@ -7,6 +7,8 @@ hidden vector. ``timing.py`` has a model of the engine itself, cycle by cycle.
 
 from dataclasses import dataclass
 
+from heddle.errors import UsageError
+
 from .model import EngineModel
 from .timing import task_cycles
 
@@ -34,7 +36,7 @@ def step_cycles(cx, ch, latency, threads=1, order="columns", products=1):
     if order == "rows":
         return max(cx + ch, (cx + ch + latency) / threads)
     if order != "columns":
-        raise ValueError(f"order must be columns or rows, not {order!r}")
+        raise UsageError(f"order must be columns or rows, not {order!r}")
     return max(cx + ch, (ch + latency) / threads)
 
 
@@ -80,7 +82,7 @@ def powers_of_two(largest):
 def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATENCY, order="columns", products=1):
     """``Plan`` of a given (EP, VP)."""
     if ep * vp > multipliers:
-        raise ValueError(f"ep * vp must be at most {multipliers} multipliers, not {ep * vp}")
+        raise UsageError(f"ep * vp must be at most {multipliers} multipliers, not {ep * vp}")
     cx, ch = sweep_cycles(gates, hidden, inputs, ep, vp)
     cycles = step_cycles(cx, ch, latency + (ep - 1).bit_length(), threads, order, products)
     macs = gates * hidden * (inputs + hidden)
@@ -91,9 +93,9 @@ def best_plans(gates, hidden, inputs, multipliers, threads=1, latency=LATENCY, o
     """All ``Plan``s with the fewest cycles for a number of threads, the smallest EP first; see ``plan``."""
     for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
         if not isinstance(value, int) or value < (name != "inputs"):
-            raise ValueError(f"{name} must be a positive integer, not {value!r}")
+            raise UsageError(f"{name} must be a positive integer, not {value!r}")
     if multipliers & (multipliers - 1):
-        raise ValueError(f"multipliers must be a power of two, not {multipliers}")
+        raise UsageError(f"multipliers must be a power of two, not {multipliers}")
     plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, threads, latency, order, products)
              for ep, vp in _candidates(gates * hidden, multipliers)]
     least = min(found.cycles for found in plans)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import CELL_FRACTION, SUM_FRACTION, Function
 
 from .reference import FloatLayer, run_float
@@ -192,10 +193,10 @@ def _choose(parts, statistics, given, result_range):
         if name in given:
             low, high = result_range if name == "h" else (FRACTIONS[-1], FRACTIONS[0])
             if not isinstance(given[name], Integral) or not low <= given[name] <= high:
-                raise ValueError(f"fractions of {name} must be an integer from {low} to {high}, not {given[name]!r}")
+                raise UsageError(f"fractions of {name} must be an integer from {low} to {high}, not {given[name]!r}")
             fits = [int(given[name])]
         if not fits:
-            raise ValueError(f"magnitude of {name} must be at most {2.0 ** (15 - (result_range[0] if name == 'h' else FRACTIONS[-1])):g}, "
+            raise UsageError(f"magnitude of {name} must be at most {2.0 ** (15 - (result_range[0] if name == 'h' else FRACTIONS[-1])):g}, "
                              f"not {largest:g}")
         candidates.append(fits[:12 if len(names) <= 2 else 5])
     best = None
@@ -215,18 +216,18 @@ def _gate(name, part, fractions, limits, scale, result_fraction):
     for vector, block in part.terms.items():
         rounded = np.rint(block / (scale * 2.0 ** fractions[_base(vector)]))
         if given and rounded.size and not -128 <= rounded.min() <= rounded.max() <= 127:
-            raise ValueError(f"weights of gate {name} for {vector} must be from -128 to 127 in units of their scale, not "
+            raise UsageError(f"weights of gate {name} for {vector} must be from -128 to 127 in units of their scale, not "
                              f"{rounded.min():.0f} to {rounded.max():.0f}")
         weights[vector] = np.clip(rounded, -128, 127).astype(np.int8)
     bias = np.rint(part.bias / scale)
     bound = np.abs(bias) + sum(np.abs(block.astype(np.int64)).sum(1) * limits[_base(vector)] for vector, block in weights.items())
     if bound.max(initial=0) >= _SUM_LIMIT:
-        raise ValueError(f"sums of gate {name} must stay below 2**31 with its scale of {scale:g}, not reach {bound.max():.0f}")
+        raise UsageError(f"sums of gate {name} must stay below 2**31 with its scale of {scale:g}, not reach {bound.max():.0f}")
     fraction = part.fraction(result_fraction)
     # A power of two becomes 65535 rather than 32768: what is multiplied has 18 bits, and so half of the range would be lost.
     shift = int(np.floor(-np.log2(scale) - fraction))
     if shift < 0:
-        raise ValueError(f"unit of the sums of gate {name} must be below {65535.0 * 2.0 ** (-fraction - 16):g}, not {scale:g}: 127 of them "
+        raise UsageError(f"unit of the sums of gate {name} must be below {65535.0 * 2.0 ** (-fraction - 16):g}, not {scale:g}: 127 of them "
                          "are its largest weight times the unit of its vector, 2**26 its largest bias")
     shift = min(shift, 31)
     return QuantisedGate(weights, bias.astype(np.int32), float(scale), fraction, shift,
@@ -249,19 +250,19 @@ def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):
     """
     for name, values in (("fractions", fractions), ("weight_scales", weight_scales)):
         if not isinstance(values, dict | None):
-            raise TypeError(f"{name} must be a dictionary, not {type(values).__name__}")
+            raise UsageTypeError(f"{name} must be a dictionary, not {type(values).__name__}")
     fractions, weight_scales = fractions or {}, weight_scales or {}
     if not isinstance(layer, FloatLayer):
-        raise TypeError(f"layer must be of type FloatLayer, not {type(layer).__name__}")
+        raise UsageTypeError(f"layer must be of type FloatLayer, not {type(layer).__name__}")
     parts = _parts(layer)
     for name, scale in weight_scales.items():
         if not isinstance(scale, Real) or not 0 < scale < np.inf:
-            raise ValueError(f"weight_scales of {name} must be a positive number, not {scale!r}")
+            raise UsageError(f"weight_scales of {name} must be a positive number, not {scale!r}")
     for kind, values, known in (("fractions", fractions, ["h", *(f"x{n}" for n in range(len(layer.widths)))]),
                                 ("weight_scales", weight_scales, list(parts))):
         for name in values:
             if name not in known:
-                raise ValueError(f"{kind} must be among {', '.join(known)}, not {name!r}")
+                raise UsageError(f"{kind} must be among {', '.join(known)}, not {name!r}")
     if data:
         statistics = _statistics(layer, data)
     else:
@@ -286,10 +287,10 @@ def _peepholes(layer, parts):
         return None
     for name in "iof":
         if parts[name].function not in BOUNDED:
-            raise ValueError(f"activation of gate {name} must be Sigmoid or Tanh with peepholes, not {parts[name].function.name.title()}")
+            raise UsageError(f"activation of gate {name} must be Sigmoid or Tanh with peepholes, not {parts[name].function.name.title()}")
     scaled = np.rint(layer.peepholes * (1 << PEEPHOLE_FRACTION))
     if np.abs(scaled).max() > 32767:
-        raise ValueError(f"magnitude of peepholes must be below 8, not {np.abs(layer.peepholes).max():g}")
+        raise UsageError(f"magnitude of peepholes must be below 8, not {np.abs(layer.peepholes).max():g}")
     return scaled.astype(np.int16)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from heddle.errors import UsageError
 
 from .checks import number_array
 
@@ -52,18 +53,18 @@ class FloatLayer:
 
     def __post_init__(self):
         if self.kind not in GATES:
-            raise ValueError(f"kind must be one of {', '.join(GATES)}, not {self.kind!r}")
+            raise UsageError(f"kind must be one of {', '.join(GATES)}, not {self.kind!r}")
         for name in self.activations:
             if name not in ACTIVATIONS:
-                raise ValueError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
+                raise UsageError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
         if len(self.activations) != _FUNCTIONS[self.kind]:
-            raise ValueError(f"activations must be {_FUNCTIONS[self.kind]} for kind {self.kind}, not {len(self.activations)}")
+            raise UsageError(f"activations must be {_FUNCTIONS[self.kind]} for kind {self.kind}, not {len(self.activations)}")
         gates = len(GATES[self.kind])
         w = number_array("w", self.w, (gates, None, None), f"({gates}, size, inputs)")
         size = w.shape[1]
         shapes = {"r": (gates, size, size), "wb": (gates, size), "rb": (gates, size), "peepholes": (3, size)}
         if self.kind == "dense" and self.r is not None:
-            raise ValueError("r must be None for kind dense")
+            raise UsageError("r must be None for kind dense")
         for name, shape in shapes.items():
             if getattr(self, name) is not None or name in ("wb", "rb") or name == "r" and self.kind != "dense":
                 object.__setattr__(self, name, number_array(name, getattr(self, name), shape))
@@ -71,7 +72,7 @@ class FloatLayer:
         if not self.widths:
             object.__setattr__(self, "widths", (self.w.shape[2],))
         if sum(self.widths) != self.w.shape[2]:
-            raise ValueError(f"widths must add up to the {self.w.shape[2]} columns of w, not {sum(self.widths)}")
+            raise UsageError(f"widths must add up to the {self.w.shape[2]} columns of w, not {sum(self.widths)}")
 
     @property
     def size(self):

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.rnn.layouts import Cell, Function, Pre
 
 __all__ = ["Job", "Operation", "Rows", "Step", "Sweep", "Vector"]
@@ -27,7 +28,7 @@ class Vector:
 
     def __post_init__(self):
         if self.kind not in VECTOR_KINDS:
-            raise ValueError(f"kind must be one of {', '.join(VECTOR_KINDS)}, not {self.kind!r}")
+            raise UsageError(f"kind must be one of {', '.join(VECTOR_KINDS)}, not {self.kind!r}")
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Step:
     def add_vector(self, name, vector):
         """A name for a vector; raises ``ValueError`` when it is taken."""
         if name in self.vectors:
-            raise ValueError(f"names of vectors must differ, not be {name!r} twice")
+            raise UsageError(f"names of vectors must differ, not be {name!r} twice")
         self.vectors[name] = vector
 
     @property

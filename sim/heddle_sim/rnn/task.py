@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.rnn.layouts import MAX_STEPS
 
 from ..golden.recurrent_engine import ROW_BYTES
@@ -38,23 +39,23 @@ class Task:
         vectors = self.model.step.vectors
         wanted = {name for name, vector in vectors.items() if vector.kind == "input"}
         if set(self.inputs) != wanted:
-            raise ValueError(f"inputs must be {', '.join(sorted(wanted)) or 'none'}, not {', '.join(sorted(self.inputs)) or 'none'}")
+            raise UsageError(f"inputs must be {', '.join(sorted(wanted)) or 'none'}, not {', '.join(sorted(self.inputs)) or 'none'}")
         lengths = {len(rows) for rows in self.inputs.values()} | ({self.steps} if self.steps else set())
         if len(lengths) != 1:
-            raise ValueError(f"inputs must have one number of steps, not {sorted(lengths)}")
+            raise UsageError(f"inputs must have one number of steps, not {sorted(lengths)}")
         object.__setattr__(self, "steps", lengths.pop())
         if not 1 <= self.steps <= MAX_STEPS:
-            raise ValueError(f"steps must be from 1 to {MAX_STEPS}, not {self.steps}")
+            raise UsageError(f"steps must be from 1 to {MAX_STEPS}, not {self.steps}")
         if not 0 <= self.start < 1 << 24:
-            raise ValueError(f"start must be from 0 to {(1 << 24) - 1}, not {self.start}")
+            raise UsageError(f"start must be from 0 to {(1 << 24) - 1}, not {self.start}")
         for name, rows in self.inputs.items():
             if rows.dtype != np.int16 or rows.shape != (self.steps, vectors[name].size):
-                raise ValueError(f"input {name} must be int16 of shape {(self.steps, vectors[name].size)}, "
+                raise UsageError(f"input {name} must be int16 of shape {(self.steps, vectors[name].size)}, "
                                  f"not {rows.dtype} of {rows.shape}")
         for name, values in self.states.items():
             known = name in self.model.step.states()
             if not known or values.dtype != np.int16 or values.shape != (vectors[name].size,):
-                raise ValueError(f"states must be int16 vectors of {', '.join(self.model.step.states())}, "
+                raise UsageError(f"states must be int16 vectors of {', '.join(self.model.step.states())}, "
                                  f"not {name} of shape {values.shape}")
 
 
@@ -152,7 +153,7 @@ class SharedMemory:
         address = self.used
         self.used = round_up(address + nbytes, ROW_BYTES)
         if self.used > len(self.bytes):
-            raise ValueError(f"image, inputs and outputs must fit {len(self.bytes)} bytes of shared memory, not take {self.used} and more")
+            raise UsageError(f"image, inputs and outputs must fit {len(self.bytes)} bytes of shared memory, not take {self.used} and more")
         return address
 
     def put(self, address, data):

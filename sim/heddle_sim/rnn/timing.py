@@ -10,6 +10,7 @@ finds it out. Where they do not, all columns count, which is the longest that th
 from dataclasses import dataclass, field
 
 import numpy as np
+from heddle.errors import UsageError
 from heddle.rnn.layouts import Wait
 
 from .skipping import LookAhead, zero_columns
@@ -257,7 +258,7 @@ class _Engine:
             return None
         zeros = np.array(context.zeros[context.step][context.number], bool)
         if zeros.shape != (columns,):
-            raise ValueError(f"columns of zeros of sweep {context.number} must be {columns} flags, not {zeros.shape}")
+            raise UsageError(f"columns of zeros of sweep {context.number} must be {columns} flags, not {zeros.shape}")
         zeros[0] &= not context.sweep.begins
         return zeros
 

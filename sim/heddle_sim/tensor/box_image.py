@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BANKS
+from heddle.errors import UsageError
 from heddle.isa.tensor_descriptor import TensorMode
 
 from ..arguments import Arguments
@@ -111,7 +112,7 @@ def access(image, pattern, *, threads, slots, block=0, rows=None):
     """
     per_row, count = image.row_blocks, len(image.addresses)
     if not 0 <= block < per_row:
-        raise ValueError(f"block must be 0 to {per_row - 1}, not {block}")
+        raise UsageError(f"block must be 0 to {per_row - 1}, not {block}")
     thread = np.arange(min(threads, count if pattern == "row" else count // per_row))
     if pattern == "row":
         text, blocks = "thread t reads block t of the box, row after row", thread
@@ -121,12 +122,12 @@ def access(image, pattern, *, threads, slots, block=0, rows=None):
         text, blocks = f"thread t reads block t mod {per_row} of row t", thread * per_row + thread % per_row
     else:
         if rows is None:
-            raise ValueError("rows must be given with access gather")
+            raise UsageError("rows must be given with access gather")
         for row in rows:
             if not 0 <= row < count // per_row:
-                raise ValueError(f"rows must be 0 to {count // per_row - 1}, not {row}")
+                raise UsageError(f"rows must be 0 to {count // per_row - 1}, not {row}")
         if len(rows) > threads:
-            raise ValueError(f"rows must have at most {threads} values, one for each thread, not {len(rows)}")
+            raise UsageError(f"rows must have at most {threads} values, one for each thread, not {len(rows)}")
         text, blocks = f"thread t reads block {block} of row rows[t]", np.array(rows) * per_row + block
     before, after = image.addresses[blocks], image.places[blocks]
     return Access(pattern, text, blocks, gather_cycles(before, slots), gather_cycles(after, slots),

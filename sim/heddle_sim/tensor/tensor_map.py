@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import ml_dtypes
 import numpy as np
+from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
 
@@ -27,7 +28,7 @@ FORMAT_NAMES = tuple(_FORMATS)
 _OF_TILES, _OF_COLUMNS = ("box",), ("lower_corner", "upper_corner", "pixels_per_column", "channels_per_pixel")
 
 
-class TensorMapError(ValueError):
+class TensorMapError(UsageError):
     """A descriptor that breaks rules; ``violations`` has all of them. With the ``rank`` of the tensor the text says which axis of numpy
     a dimension is."""
 
@@ -43,7 +44,7 @@ def format_of(dtype):
             raise TypeError
         return _FORMATS[np.dtype(dtype).name]
     except (KeyError, TypeError):
-        raise TypeError(f"dtype must be one of {', '.join(_FORMATS)}, not {dtype}") from None
+        raise UsageTypeError(f"dtype must be one of {', '.join(_FORMATS)}, not {dtype}") from None
 
 
 @dataclass(frozen=True)
@@ -151,10 +152,10 @@ class TensorMap:
     def from_cutensormap(cls, descriptor):
         """The map of 128 bytes in that layout. Raises ``TensorMapError`` for what breaks a rule."""
         if not isinstance(descriptor, (bytes, bytearray, memoryview, np.ndarray)):
-            raise TypeError(f"descriptor must be bytes, not {type(descriptor).__name__}")
+            raise UsageTypeError(f"descriptor must be bytes, not {type(descriptor).__name__}")
         descriptor = bytes(descriptor)
         if len(descriptor) != DESCRIPTOR_BYTES:
-            raise ValueError(f"descriptor must have {DESCRIPTOR_BYTES} bytes, not {len(descriptor)}")
+            raise UsageError(f"descriptor must have {DESCRIPTOR_BYTES} bytes, not {len(descriptor)}")
         return cls(TensorFields.decode(descriptor))
 
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import heddle
 from filelock import FileLock
+from heddle.errors import HeddleError
 
 __all__ = ["BuildError", "build_directory", "cached_build", "content_key"]
 
 STAMP = "complete.json"
 
 
-class BuildError(RuntimeError):
+class BuildError(HeddleError, RuntimeError):
     """A step of the build failed; the message ends with what the tool said."""
 
 

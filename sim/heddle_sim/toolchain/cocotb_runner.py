@@ -15,6 +15,7 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 from heddle.emit import emit_verilog
+from heddle.errors import UsageError
 
 from .build_cache import build_directory, cached_build, content_key
 from .cocotb_process import CONFIG_VARIABLE, bench_config, bench_parameters
@@ -93,7 +94,7 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
         When a tool is missing.
     """
     if simulator not in SIMULATORS:
-        raise ValueError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
+        raise UsageError(f"simulator must be one of {', '.join(SIMULATORS)}, not {simulator!r}")
     seed = int(os.environ.get("COCOTB_RANDOM_SEED", seed if seed is not None else random.SystemRandom().randrange(1 << 31)))
     waves = waves or os.environ.get("WAVES", "0") not in ("", "0")
     name = name or re.sub(r"(?<!^)(?=[A-Z])", "_", type(component).__name__).lower()

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from heddle.errors import HeddleError
+
 __all__ = ["Tool", "ToolError", "compiler", "find", "make_flags", "report", "require",
            "simulator_environment", "simulator_version", "verilator_root"]
 
@@ -32,7 +34,7 @@ PACKAGES = {
 }
 
 
-class ToolError(RuntimeError):
+class ToolError(HeddleError, RuntimeError):
     """A program is missing or too old; the message says what to do."""
 
 
