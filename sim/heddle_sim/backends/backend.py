@@ -29,10 +29,10 @@ class Outcome:
 
 
 class VerilatorBackend:
-    """The hardware, driven over AXI4-Lite as a host would."""
+    """The hardware, driven over AXI4-Lite as a host would; ``verilog``: another design with the same ports."""
 
-    def __init__(self, cfg, memory, settings, progress):
-        self.simulation = RtlSimulation(cfg, memory, settings, progress=progress)
+    def __init__(self, cfg, memory, settings, progress, verilog=None):
+        self.simulation = RtlSimulation(cfg, memory, settings, verilog=verilog, progress=progress)
         self._loaded = None
         found = tuple(self._read(name) for name in ("id", "cores", "threads", "dot"))
         if found != (DEVICE_ID, cfg.cores, cfg.threads, cfg.dot):

@@ -135,6 +135,7 @@ def _load(path):
         ("reset", None, [handle, u32]),
         ("run", None, [handle, u64]),
         ("cycles", u64, [handle]),
+        ("trace_pins", u64, [handle]),
         ("run_until_interrupt", ctypes.c_int, [handle, u64]),
         ("lite_write", ctypes.c_int, [handle, u32, u32]),
         ("lite_read", ctypes.c_int, [handle, u32, ctypes.POINTER(u32)]),
@@ -230,6 +231,10 @@ class RtlSimulation:
     def cycles(self):
         """Clock cycles simulated so far."""
         return self._library.heddle_cycles(self._handle)
+
+    def trace_pins(self):
+        """A hash of all pins of the device in all cycles since the first call: equal only where they were, cycle for cycle."""
+        return self._library.heddle_trace_pins(self._handle)
 
     @property
     def traffic(self):

@@ -77,6 +77,7 @@ public:
     // One cycle; `change` sets inputs after the rising edge.
     template <class Change>
     void step(Change change) {
+        if (tracing_) trace();
         for (size_t index = 0; index < ports_.size(); index++) memories_[index].sample(ports_[index]);
         top_->clk = 1;
         top_->eval();
@@ -144,6 +145,12 @@ public:
         return true;
     }
 
+    // From now on a hash of all pins in all cycles, as they stand before the rising edge; returns the hash so far.
+    uint64_t trace_pins() {
+        tracing_ = true;
+        return hash_;
+    }
+
     uint64_t cycles() const { return cycles_; }
     const std::vector<Memory>& memories() const { return memories_; }
 
@@ -163,6 +170,22 @@ private:
         for (size_t index = 0; index < ports_.size(); index++) memories_[index].reset(ports_[index]);
     }
 
+    void mix(const void* value, size_t size) {      // FNV-1a
+        auto bytes = static_cast<const uint8_t*>(value);
+        for (size_t index = 0; index < size; index++) hash_ = (hash_ ^ bytes[index]) * 0x100000001b3ull;
+    }
+
+    void trace() {
+#define MIX_OF_PORT(prefix, name) mix(&port.name, sizeof(port.name));
+        for (auto& port : ports_) {
+            AXI_SIGNALS(MIX_OF_PORT, )
+        }
+#define MIX(name) mix(&top_->name, sizeof(top_->name));
+        MIX(s_axil_awaddr) MIX(s_axil_awvalid) MIX(s_axil_awready) MIX(s_axil_wdata) MIX(s_axil_wstrb) MIX(s_axil_wvalid)
+        MIX(s_axil_wready) MIX(s_axil_bresp) MIX(s_axil_bvalid) MIX(s_axil_bready) MIX(s_axil_araddr) MIX(s_axil_arvalid)
+        MIX(s_axil_arready) MIX(s_axil_rdata) MIX(s_axil_rresp) MIX(s_axil_rvalid) MIX(s_axil_rready) MIX(__SYM__interrupt)
+    }
+
     void idle() {
         top_->s_axil_awvalid = top_->s_axil_wvalid = top_->s_axil_bready = 0;
         top_->s_axil_arvalid = top_->s_axil_rready = 0;
@@ -174,6 +197,8 @@ private:
     std::vector<Memory> memories_;
     std::string violation_;
     uint64_t cycles_ = 0;
+    uint64_t hash_ = 0xcbf29ce484222325ull;
+    bool tracing_ = false;
 };
 
 Harness& at(void* handle) { return *static_cast<Harness*>(handle); }
@@ -185,6 +210,7 @@ EXPORT void heddle_destroy(void* handle) { delete static_cast<Harness*>(handle);
 EXPORT void heddle_configure(void* handle, const AxiSettings* settings) { at(handle).configure(*settings); }
 EXPORT void heddle_reset(void* handle, uint32_t cycles) { at(handle).reset(cycles); }
 EXPORT void heddle_run(void* handle, uint64_t cycles) { at(handle).run(cycles); }
+EXPORT uint64_t heddle_trace_pins(void* handle) { return at(handle).trace_pins(); }
 EXPORT uint64_t heddle_cycles(void* handle) { return at(handle).cycles(); }
 
 // 1 when the interrupt is up, 0 when it stayed down for `limit` cycles.
