@@ -19,11 +19,26 @@ def check_mask(name, value):
 
 
 def plain_array(name, value):
-    """``value``, which must be a numpy array without mask."""
+    """``value``, an array without mask. Lists and tuples of integers become the smallest type of 8 or 16 bits that holds them."""
     check_mask(name, value)
+    if isinstance(value, (list, tuple)):
+        value = _integers_of(name, value)
     if not isinstance(value, np.ndarray):
         raise UsageTypeError(f"{name} must be a numpy array, not {type(value).__name__}")
     return value.view(np.ndarray)       # a matrix would multiply
+
+
+def _integers_of(name, values):
+    try:
+        array = np.array(values)
+    except ValueError:
+        raise UsageError(f"{name} must have rows of the same length") from None
+    if array.dtype.kind not in "iu" or not array.size:
+        raise UsageTypeError(f"{name} must be a numpy array, or a list of integers, not a list of {array.dtype}")
+    for kind in (np.int8, np.uint8, np.int16, np.uint16):
+        if np.iinfo(kind).min <= array.min() and array.max() <= np.iinfo(kind).max:
+            return array.astype(kind)
+    raise UsageError(f"{name} must have integers of at most 16 bits, not {array.min()} to {array.max()}")
 
 
 def check_operand(name, value):
@@ -79,7 +94,7 @@ class Arguments:
     def __init__(self):
         self._wrong = []
 
-    def wrong(self, message, error=ValueError):
+    def wrong(self, message, error=UsageError):
         self._wrong.append((error, message))
 
     @property
@@ -91,12 +106,12 @@ class Arguments:
         """Raises if an argument was wrong."""
         if self._wrong:
             kinds = {error for error, _ in self._wrong}
-            raise (kinds.pop() if len(kinds) == 1 else ValueError)("; ".join(message for _, message in self._wrong))
+            raise (kinds.pop() if len(kinds) == 1 else UsageError)("; ".join(message for _, message in self._wrong))
 
     def integer(self, name, value):
         number = _integer(value)
         if number is None:
-            self.wrong(f"{name} must be an integer, not {value!r}", TypeError)
+            self.wrong(f"{name} must be an integer, not {value!r}", UsageTypeError)
         return number
 
     def integers(self, name, values, count=None, *, bits=None):
@@ -104,7 +119,7 @@ class Arguments:
         try:
             values = tuple(values)
         except TypeError:
-            return self.wrong(f"{name} must be a tuple of {'' if count is None else f'{count} '}integers, not {values!r}", TypeError)
+            return self.wrong(f"{name} must be a tuple of {'' if count is None else f'{count} '}integers, not {values!r}", UsageTypeError)
         numbers = tuple(_integer(value) for value in values)
         rule = "integers" if bits is None else f"integers of {bits} bits"
         for value, number in zip(values, numbers):

@@ -4,7 +4,7 @@ import sys
 
 from tqdm import tqdm
 
-__all__ = ["Progress", "BarProgress"]
+__all__ = ["BarProgress", "Progress", "default_progress"]
 
 
 class Progress:
@@ -53,3 +53,8 @@ class BarProgress(Progress):
         if self._bar is not None:
             self._bar.close()
             self._bar = None
+
+
+def default_progress():
+    """Bars where somebody watches, else silence."""
+    return BarProgress() if sys.stderr.isatty() else Progress()

@@ -1,14 +1,13 @@
 """Options and output that several verbs share."""
 
 import json
-import sys
 
 from heddle import ConfigError, load_config
 from heddle.errors import HeddleError, UsageError
 
 from ..backends.verilator_device import MAX_COUNT, MAX_SEED, MemorySettings
 from ..isa.features import presets_with
-from ..progress import BarProgress, Progress
+from ..progress import Progress, default_progress
 
 __all__ = [
     "CommandFailed",
@@ -122,8 +121,8 @@ def require(cfg, parameter, what):
 
 
 def progress_for(options):
-    """Bars where somebody watches, else silence."""
-    return BarProgress() if sys.stderr.isatty() and not getattr(options, "quiet", False) else Progress()
+    """Bars where somebody watches and did not ask for silence."""
+    return Progress() if getattr(options, "quiet", False) else default_progress()
 
 
 def open_device(options, cfg, progress=None):

@@ -12,6 +12,7 @@ from ..arguments import Arguments, check_choice, check_mask, plain_array
 from ..isa.features import lacking
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor.tensor_map import format_of
+from .results import ArrayResult, ImageResult
 
 __all__ = ["BlockAccess", "check_image", "checked_array", "named_reduction", "require_reduction"]
 
@@ -60,7 +61,7 @@ class BlockAccess:
     def copy_block(self, array, *, swizzle="none", smem_address=0):
         """Load the bytes of an array, a multiple of 16, into shared memory without a descriptor [S1.12].
 
-        ``swizzle``: "none" or "128B", any where the configuration has tensors. Returns ``(image, stats)`` like ``copy_tensor``.
+        ``swizzle``: "none" or "128B", any where the configuration has tensors. Returns ``ImageResult`` like ``copy_tensor``.
         """
         array = checked_array(array)
         nbytes = array.nbytes
@@ -72,7 +73,7 @@ class BlockAccess:
                 if size != nbytes:
                     self._launch(block_copy(self.cfg, smem_address, image, size, to_shared=True))
                 stats = self._launch(block_copy(self.cfg, smem_address, source, nbytes, to_shared=True, swizzle=swizzle))
-                return self._bring_out(smem_address, image, size), stats
+                return ImageResult(self._bring_out(smem_address, image, size), stats)
             finally:
                 self.free(image)
         finally:
@@ -88,7 +89,7 @@ class BlockAccess:
         reduce : str, optional
             Combine with what is there: "add", "min", "max", "inc", "dec", "and", "or" or "xor", where the type has it.
 
-        Returns ``(new, stats)``: the array afterwards (``array`` itself does not change), and the counters of the copy alone.
+        Returns ``ArrayResult``: the array afterwards (``array`` itself does not change), and the counters of the copy alone.
         """
         array = checked_array(array)
         size = self._image_bytes(array.nbytes, swizzle, smem_address)
@@ -99,7 +100,7 @@ class BlockAccess:
             self._launch(block_copy(self.cfg, smem_address, source, size, to_shared=True))
             stats = self._launch(block_copy(self.cfg, smem_address, target, array.nbytes, to_shared=False, swizzle=swizzle,
                                             reduction=reduction))
-            return self._bytes_at(target, array), stats
+            return ArrayResult(self._bytes_at(target, array), stats)
         finally:
             self.free(source)
             self.free(target)
@@ -108,7 +109,7 @@ class BlockAccess:
         """Copy the bytes of an array within a memory, where the configuration has ``copy_within`` [S1.12].
 
         ``space`` "global": over ``into``, an array of as many bytes, combined with them by ``reduce``. "shared": from ``smem_address`` to
-        ``smem_destination`` (behind the source unless given), which must not meet. Returns ``(new, stats)``: what lies at the
+        ``smem_destination`` (behind the source unless given), which must not meet. Returns ``ArrayResult``: what lies at the
         destination, like ``into`` or ``array``.
         """
         array = checked_array(array)
@@ -129,7 +130,7 @@ class BlockAccess:
         source, target = self._place_bytes(array), self._place_bytes(into)
         try:
             stats = self._launch(block_move(self.cfg, "global", target, source, nbytes, reduction))
-            return self._bytes_at(target, into), stats
+            return ArrayResult(self._bytes_at(target, into), stats)
         finally:
             self.free(source)
             self.free(target)
@@ -143,7 +144,7 @@ class BlockAccess:
             self._launch(block_copy(self.cfg, start, source, array.nbytes, to_shared=True))
             stats = self._launch(block_move(self.cfg, "shared", destination, start, array.nbytes))
             self._bring_out(destination, source, array.nbytes)
-            return self._bytes_at(source, array), stats
+            return ArrayResult(self._bytes_at(source, array), stats)
         finally:
             self.free(source)
 

@@ -6,7 +6,7 @@ from operator import add
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 
-from ..arguments import check_mask
+from ..arguments import check_mask, plain_array
 from ..kernels.convolution import fitting_convolution
 from ..kernels.convolution_shape import ConvolutionShape
 
@@ -74,9 +74,8 @@ def _shape(x, w, pads, strides, dilations, group):
 
 def _check(x, w, group, layout, method):
     for name, array in (("x", x), ("w", w)):
-        check_mask(name, array)
-        if not isinstance(array, np.ndarray) or array.dtype not in (np.int8, np.uint8):
-            raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {getattr(array, 'dtype', type(array).__name__)}")
+        if array.dtype not in (np.int8, np.uint8):
+            raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
     if not 3 <= x.ndim <= 5 or w.ndim != x.ndim:
         raise UsageError(f"x and w must have the same 3 to 5 dimensions, not {x.ndim} and {w.ndim}")
     if 0 in x.shape or 0 in w.shape:
@@ -88,33 +87,9 @@ def _check(x, w, group, layout, method):
             raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 
-def convolve(device, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="NHWC", method="im2col"):
-    """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S1.16].
-
-    Parameters
-    ----------
-    device : Device
-        Of a configuration with ``tensors``.
-    x : numpy.ndarray
-        ``int8`` or ``uint8``, shape (N, [D, [H,]] W, C): images, one to three spatial axes, channels.
-    w : numpy.ndarray
-        ``int8`` or ``uint8``, shape (K, [T, [R,]] S, C / group): filters.
-    strides, dilations : int or tuple
-        For all spatial axes, or for each of them; strides up to 8.
-    pads : int or tuple
-        Zeros around each image: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all ends.
-    group : int
-        Output k sees the channels of group k div (K / group) only; a run each.
-    layout : str
-        "NHWC" as above, or "NCHW": x (N, C, [D, [H,]] W), w (K, C / group, [T, [R,]] S) and the result (N, K, …), which the host rearranges
-        before and after the run.
-    method : str
-        "im2col": the TMAU makes the rows of the matrix product while it loads.
-
-    Returns ``(y, stats)``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of filters
-    at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not fit
-    together, ``TensorMapError`` for what a descriptor cannot say.
-    """
+def convolve(device, x, w, *, strides, pads, dilations, group, layout, method):
+    """``(y, stats)`` of ``Device.conv``."""
+    x, w = plain_array("x", x), plain_array("w", w)
     _check(x, w, group, layout, method)
     if layout == "NCHW":
         x, w = (np.ascontiguousarray(np.moveaxis(array, 1, -1)) for array in (x, w))

@@ -1,6 +1,7 @@
 """A device with a numpy interface."""
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import numpy as np
 from heddle.config import Config, load_config
@@ -15,10 +16,11 @@ from ..golden.requantise import Requantise
 from ..isa import assemble
 from ..isa.features import lacking, unsupported_message
 from ..isa.program import Program
-from ..progress import Progress
+from ..progress import default_progress
 from .errors import DeviceError
 from .memory import GlobalMemory
 from .networks import RecurrentAccess
+from .results import LayerResult, MatrixResult
 from .stats import Stats
 from .tensors import TensorAccess
 
@@ -49,7 +51,7 @@ class Device(TensorAccess, RecurrentAccess):
         Cycles that one ``wait``, ``barrier.wait``, ``wait_group`` or ``commit_group`` may take before the run ends with ``WAIT_TIMEOUT``
         (operand: mask of the units, barrier, number of groups); 0: any number. Without effect in the functional simulator.
     progress : Progress
-        Told about the stages of a build.
+        Told about the stages of a build; by default bars on a terminal.
 
     Attributes
     ----------
@@ -94,9 +96,16 @@ class Device(TensorAccess, RecurrentAccess):
         self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
         self.memory = GlobalMemory(memory_bytes)
         if simulator == "verilator":
-            self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, progress or Progress())
+            with nullcontext(progress) if progress else default_progress() as shown:
+                self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, shown)
         else:
             self._backend = GoldenBackend(self.cfg, self.memory.bytes)
+
+    def __repr__(self):
+        cores = f"{self.cfg.cores} cores of " if self.cfg.cores > 1 else ""
+        closed = "" if self._backend else ", closed"
+        return (f"<Device {self.cfg.name}: {cores}{self.cfg.threads} x {self.cfg.dot} multipliers, {self.simulator}, "
+                f"{self.memory.bytes.size >> 20} MiB of global memory{closed}>")
 
     def __enter__(self):
         return self
@@ -186,7 +195,7 @@ class Device(TensorAccess, RecurrentAccess):
             A, B and C lie in shared memory: loading and storing them are runs of their own, and ``stats`` are those of the
             product alone. One core; operands and program must fit (``ValueError``).
 
-        Returns ``(c, stats)``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
+        Returns ``MatrixResult``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
         from ..kernels.choice import choose_kernel
@@ -207,7 +216,7 @@ class Device(TensorAccess, RecurrentAccess):
         signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
         choice = choose_kernel(self.cfg, m, n, k, signed, a.dtype.itemsize, b_layout, ka, kb, order, resident)
         if resident:
-            return self._matmul_resident(a, b if transpose else b.T, choice)
+            return MatrixResult(*self._matmul_resident(a, b if transpose else b.T, choice))
         addresses = []
         try:
             for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
@@ -215,7 +224,7 @@ class Device(TensorAccess, RecurrentAccess):
             addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
             launch = choice.launch(*addresses)
             stats = self.run(launch.program, launch.uniform, launch.macs, a.dtype.itemsize)
-            return self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats
+            return MatrixResult(self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats)
         finally:
             for address in addresses:
                 self.free(address)
@@ -232,8 +241,8 @@ class Device(TensorAccess, RecurrentAccess):
         requantise : Requantise, optional
             What becomes of the sums; without it they are the result.
 
-        Returns ``(y, stats)``: ``y`` of shape (M, N), ``int32`` or of the type of ``requantise``. Operands and results lie in global memory
-        as for ``matmul``; biases and multipliers, one of each for a column, must fit a quarter of shared memory.
+        Returns ``LayerResult``: ``y`` of shape (M, N), ``int32`` or of the type of ``requantise``. Operands and results lie in global
+        memory as for ``matmul``; biases and multipliers, one of each for a column, must fit a quarter of shared memory.
         """
         from ..kernels.linear import plan_linear, table_for
 
@@ -258,22 +267,43 @@ class Device(TensorAccess, RecurrentAccess):
             launch = plan_linear(self.cfg, m, n, k, [*addresses, 0][:4], [matrix.dtype == np.int8 for matrix in (x, w)],
                                  bias, requantise, table)
             stats = self.run(launch.program, launch.uniform, launch.macs)
-            return self.memory.matrix(addresses[2], (m, n), result).copy(), stats
+            return LayerResult(self.memory.matrix(addresses[2], (m, n), result).copy(), stats)
         finally:
             for address in addresses:
                 self.free(address)
 
-    def conv(self, x, w, **options):
-        """Convolution of 8-bit integers, loaded by the TMAU [S1.16]: ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C).
+    def conv(self, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="NHWC", method="im2col"):
+        """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32), loaded by the TMAU [S1.16].
 
-        ``options``: ``strides``, ``pads``, ``dilations``, ``group``, ``layout``, ``method``, as in ``convolution.convolve``.
-        Returns ``(y, stats)``.
+        Parameters
+        ----------
+        x : numpy.ndarray
+            ``int8`` or ``uint8``, shape (N, [D, [H,]] W, C): images, one to three spatial axes, channels.
+        w : numpy.ndarray
+            ``int8`` or ``uint8``, shape (K, [T, [R,]] S, C / group): filters.
+        strides, dilations : int or tuple
+            For all spatial axes, or for each of them; strides up to 8.
+        pads : int or tuple
+            Zeros around each image: for all axes, for each spatial axis, a pair (begin, end) for each, or first all begins and then all
+            ends.
+        group : int
+            Output k sees the channels of group k div (K / group) only; a run each.
+        layout : str
+            "NHWC" as above, or "NCHW": x (N, C, [D, [H,]] W), w (K, C / group, [T, [R,]] S) and the result (N, K, …), which the host
+            rearranges before and after the run.
+        method : str
+            "im2col": the TMAU makes the rows of the matrix product while it loads.
+
+        Returns ``LayerResult``: ``y`` is ``int32`` of shape (N, …, K). Operands and result lie in global memory with pixels and rows of
+        filters at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not
+        fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
         from .convolution import convolve
 
-        return convolve(self, x, w, **options)
+        return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
+                                     method=method))
 
-    def tensordot(self, a, b, axes=1, **options):
+    def tensordot(self, a, b, axes=1, *, b_layout="nk", ka=None, kb=None, order=None, resident=False):
         """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
 
         Parameters
@@ -282,16 +312,16 @@ class Device(TensorAccess, RecurrentAccess):
             Types as for ``matmul``, of one and more dimensions.
         axes : int or pair
             1: the last axis of ``a`` with the first of ``b``; or an axis of ``a`` and one of ``b``.
-        options
-            Of ``matmul``, except ``transpose``.
+        b_layout, ka, kb, order, resident
+            As for ``matmul``.
 
-        Returns ``(c, stats)``: ``c`` is ``int32``, its axes those of ``a`` and then those of ``b`` without the contracted ones.
+        Returns ``MatrixResult``: ``c`` is ``int32``, its axes those of ``a`` and then those of ``b`` without the contracted ones.
         """
         from ..kernels.folding import fold
 
         folded_a, folded_b, shape = fold(a, b, axes)
-        c, stats = self.matmul(folded_a, folded_b, transpose=True, **options)
-        return c.reshape(shape), stats
+        c, stats = self.matmul(folded_a, folded_b, transpose=True, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
+        return MatrixResult(c.reshape(shape), stats)
 
     def _matmul_resident(self, a, b, plan):
         """The three runs of a resident product; ``b`` is N x K."""

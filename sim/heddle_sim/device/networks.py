@@ -1,11 +1,14 @@
 """The part of ``Device`` that runs recurrent networks."""
 
+from typing import NamedTuple
+
 from heddle.errors import UsageError, UsageTypeError
 
 from ..rnn.network import Network, Sequence
 from ..rnn.onnx import onnx_operands
 from ..rnn.quantise import QuantisedLayer
 from .recurrent import check_contexts, run_sequences
+from .results import LstmOutputs, RecurrentOutputs, RecurrentResult, TaskResults
 from .stats import Stats
 
 __all__ = ["RecurrentAccess"]
@@ -35,6 +38,16 @@ def _check_quantised(quantised, onnx):
                              f"{(found.kind, found.size, found.widths, found.linear_before_reset)}")
 
 
+class _Options(NamedTuple):
+    contexts: int | None
+    cats: int | None
+    skip_zeros: bool
+    threshold: float | None
+    quantised: list | None
+    fractions: dict | None
+    weight_scales: dict | None
+
+
 class RecurrentAccess:
     """LSTM, GRU and plain recurrent layers with ONNX's operands, and tasks of several networks [S3.5-S3.7].
 
@@ -62,24 +75,36 @@ class RecurrentAccess:
     """
 
     # Operands have ONNX's names.
-    def lstm(self, x, W, R, B=None, sequence_lens=None, initial_h=None, initial_c=None, P=None, **options):     # noqa: N803
+    def lstm(self, x, W, R, B=None, sequence_lens=None, initial_h=None, initial_c=None, P=None, *,      # noqa: N803
+            direction="forward", layout=0, activations=None, contexts=None, cats=None, skip_zeros=False, threshold=None,
+            quantised=None, fractions=None, weight_scales=None):
         """LSTM: W (directions, 4 hidden, inputs), R (directions, 4 hidden, hidden), B (directions, 8 hidden), gates i, o, f, c; peepholes P
-        (directions, 3 hidden), i, o, f. Returns ``((Y, Y_h, Y_c), stats)`` in float32."""
-        return self._recurrent("lstm", (x, W, R, B, sequence_lens, initial_h, initial_c, P), options)
+        (directions, 3 hidden), i, o, f. Returns ``RecurrentResult`` with ``LstmOutputs`` in float32."""
+        form = {"direction": direction, "layout": layout, "activations": activations}
+        options = _Options(contexts, cats, skip_zeros, threshold, quantised, fractions, weight_scales)
+        return self._recurrent("lstm", (x, W, R, B, sequence_lens, initial_h, initial_c, P), form, options)
 
-    def gru(self, x, W, R, B=None, sequence_lens=None, initial_h=None, *, linear_before_reset=0, **options):    # noqa: N803
+    def gru(self, x, W, R, B=None, sequence_lens=None, initial_h=None, *,      # noqa: N803
+            direction="forward", layout=0, activations=None, linear_before_reset=0, contexts=None, cats=None, skip_zeros=False,
+            threshold=None, quantised=None, fractions=None, weight_scales=None):
         """GRU: W (directions, 3 hidden, inputs), R (directions, 3 hidden, hidden), B (directions, 6 hidden), gates z, r, h.
         ``linear_before_reset`` 1: the reset gate acts on the product of the hidden vector, else on that vector.
-        Returns ``((Y, Y_h), stats)``."""
-        return self._recurrent("gru", (x, W, R, B, sequence_lens, initial_h), options, linear_before_reset=linear_before_reset)
+        Returns ``RecurrentResult`` with ``RecurrentOutputs`` in float32."""
+        form = {"direction": direction, "layout": layout, "activations": activations, "linear_before_reset": linear_before_reset}
+        options = _Options(contexts, cats, skip_zeros, threshold, quantised, fractions, weight_scales)
+        return self._recurrent("gru", (x, W, R, B, sequence_lens, initial_h), form, options)
 
-    def rnn(self, x, W, R, B=None, sequence_lens=None, initial_h=None, **options):      # noqa: N803
+    def rnn(self, x, W, R, B=None, sequence_lens=None, initial_h=None, *,      # noqa: N803
+            direction="forward", layout=0, activations=None, contexts=None, cats=None, skip_zeros=False, threshold=None,
+            quantised=None, fractions=None, weight_scales=None):
         """Plain recurrent layer: W (directions, hidden, inputs), R (directions, hidden, hidden), B (directions, 2 hidden).
-        Returns ``((Y, Y_h), stats)``."""
-        return self._recurrent("rnn", (x, W, R, B, sequence_lens, initial_h), options)
+        Returns ``RecurrentResult`` with ``RecurrentOutputs`` in float32."""
+        form = {"direction": direction, "layout": layout, "activations": activations}
+        options = _Options(contexts, cats, skip_zeros, threshold, quantised, fractions, weight_scales)
+        return self._recurrent("rnn", (x, W, R, B, sequence_lens, initial_h), form, options)
 
     def run_tasks(self, sequences, contexts=None):
-        """Run ``Sequence``s of one or several ``Network``s, as tasks that take turns. Returns ``([SequenceResult], stats)``.
+        """Run ``Sequence``s of one or several ``Network``s, as tasks that take turns. Returns ``TaskResults``.
 
         ``stats`` counts from weights and inputs in global memory to the outputs there: each call loads weights and biases, once for all
         its runs.
@@ -95,17 +120,11 @@ class RecurrentAccess:
                 raise UsageTypeError(f"sequences must be of type Sequence, not {type(sequence).__name__}")
         if not sequences:
             raise UsageError("sequences must be at least one, not none")
-        return run_sequences(self, sequences, contexts)
+        return TaskResults(*run_sequences(self, sequences, contexts))
 
-    def _recurrent(self, kind, operands, options, **form):
-        known = {"direction", "layout", "activations"}
-        form |= {name: options.pop(name) for name in known & set(options)}
-        contexts, cats, quantised = (options.pop(name, None) for name in ("contexts", "cats", "quantised"))
-        layout = {"cats": cats, "skip_zeros": options.pop("skip_zeros", False), "threshold": options.pop("threshold", None)}
-        unknown = set(options) - {"fractions", "weight_scales"}
-        if unknown:
-            raise UsageTypeError(f"options must be among {', '.join(sorted(known))}, contexts, cats, skip_zeros, threshold, quantised, "
-                            f"fractions, weight_scales, not {', '.join(sorted(unknown))}")
+    def _recurrent(self, kind, operands, form, options):
+        layout = {"cats": options.cats, "skip_zeros": options.skip_zeros, "threshold": options.threshold}
+        contexts, quantised = options.contexts, options.quantised
         check_contexts(self.cfg, contexts)
         onnx = onnx_operands(kind, *operands, **form)
         _check_size(self.cfg, onnx)
@@ -116,7 +135,8 @@ class RecurrentAccess:
             if quantised is not None:
                 networks.append(Network.of_quantised(quantised[index], reverse=reverse, **layout))
             else:
-                networks.append(Network.of_layer(layer, onnx.data(index), reverse=reverse, **layout, **options))
+                networks.append(Network.of_layer(layer, onnx.data(index), reverse=reverse, **layout, fractions=options.fractions,
+                                                 weight_scales=options.weight_scales))
         sequences = {}
         for batch, length in enumerate(onnx.lengths):
             for index, network in enumerate(networks):
@@ -128,4 +148,5 @@ class RecurrentAccess:
             results, stats = run_sequences(self, sequences.values(), contexts)
         found = dict(zip(sequences, results))
         finals = [{key: result.states[name] for key, result in found.items()} for name in ("y.h", "y.c")[:1 + (kind == "lstm")]]
-        return onnx.arrange({key: result.outputs["y.h"] for key, result in found.items()}, *finals), stats
+        outputs = LstmOutputs if kind == "lstm" else RecurrentOutputs
+        return RecurrentResult(outputs(*onnx.arrange({key: result.outputs["y.h"] for key, result in found.items()}, *finals)), stats)

@@ -34,6 +34,16 @@ class Stats:
         """``macs / (cycles * peak_macs_per_cycle)``; None on the functional simulator."""
         return self.macs / (self.cycles * self.peak_macs_per_cycle) if self.cycles else None
 
+    def __str__(self):
+        rows = [("macs", f"{self.macs:,}", "")]
+        if self.cycles is not None:
+            rows = [("cycles", f"{self.cycles:,}", ""), *rows,
+                    ("utilization", f"{100 * self.utilization:.1f} %", f"of {self.peak_macs_per_cycle:,} a cycle")]
+            rows += [(f"  {name}", f"{value:,}", f"{100 * value / self.cycles:.1f} %") for name, value in self.breakdown.items() if value]
+        rows += [(name, f"{value:,}", "") for name, value in self.counters.items() if value]
+        widths = [max(len(row[column]) for row in rows) for column in range(2)]
+        return "\n".join(f"{name:<{widths[0]}}  {value:>{widths[1]}}  {share}".rstrip() for name, value, share in rows)
+
     def __add__(self, other):
         """Figures of two runs one after the other; unknown cycles stay unknown."""
         if not isinstance(other, Stats):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from heddle.constants import ROW_BYTES
-from heddle.errors import UsageError
+from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.tensor_descriptor import INTERLEAVE_BYTES, Fill, Interleave, TensorMode
 
@@ -14,6 +14,7 @@ from ..isa.features import lacking
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
 from ..tensor.tensor_map import TensorMap, TensorMapError
 from .blocks import BlockAccess, check_image, checked_array, named_reduction, require_reduction
+from .results import ArrayResult, ImageResult
 
 __all__ = ["TensorAccess"]
 
@@ -39,7 +40,7 @@ class _Placed:
         coords = arguments.integers("coords", coords, rank, bits=32)
         if isinstance(options["mode"], str) and options["mode"] == "tile":
             if offsets is not None:
-                arguments.wrong("offsets must not be given in mode tile", TypeError)
+                arguments.wrong("offsets must not be given in mode tile", UsageTypeError)
             offsets = ()
         else:
             spatial = max(0, rank - 2)
@@ -150,7 +151,7 @@ class TensorAccess(BlockAccess):
         check : bool
             False: what breaks a rule is left to the device, which ends with ``DeviceError``.
 
-        Returns ``(image, stats)``: the uint8 bytes of the box as they lie in shared memory from ``smem_address`` on (with a swizzle
+        Returns ``ImageResult``: ``image``, the uint8 bytes of the box as they lie in shared memory from ``smem_address`` on (with a swizzle
         whole rows of 128 bytes, zero where the box does not reach), and the counters of the copy alone.
         Raises ``TypeError`` or ``ValueError`` with all arguments that are no integers, names or tuples of the right length; then
         ``TensorMapError``, a ``ValueError``, with all rules that they break (``docs/tensor-errors.md``).
@@ -163,7 +164,7 @@ class TensorAccess(BlockAccess):
             if placed.image_bytes != placed.fields.bytes:
                 self._launch(block_copy(self.cfg, smem_address, image, placed.image_bytes, to_shared=True))
             stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
-            return self._bring_out(smem_address, image, placed.image_bytes), stats
+            return ImageResult(self._bring_out(smem_address, image, placed.image_bytes), stats)
 
     def store_tensor(self, image, array, *, coords, box=None, reduce=None, element_strides=None, swizzle="none", interleave="none",
                      mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None, smem_address=0,
@@ -177,7 +178,7 @@ class TensorAccess(BlockAccess):
         reduce : str, optional
             Combine with what is there: "add", "min", "max", "inc", "dec", "and", "or" or "xor", where the type has it.
 
-        Returns ``(new, stats)``: the array afterwards (``array`` itself does not change), and the counters of the copy alone. What lies
+        Returns ``ArrayResult``: the array afterwards (``array`` itself does not change), and the counters of the copy alone. What lies
         outside the array is left out.
         """
         reduction = named_reduction(reduce)
@@ -190,7 +191,7 @@ class TensorAccess(BlockAccess):
             source = placed.reserve(self.memory.place(image[None]))
             self._launch(block_copy(self.cfg, smem_address, source, placed.image_bytes, to_shared=True))
             stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
-            return placed.result(), stats
+            return ArrayResult(placed.result(), stats)
 
     def prefetch_tensor(self, array, *, box=None, coords, element_strides=None, interleave="none", mode="tile", lower_corner=None,
                         upper_corner=None, offsets=None, pixels_per_column=None, channels_per_pixel=None, check=True):

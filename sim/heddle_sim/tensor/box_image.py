@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BANKS
-from heddle.errors import UsageError
+from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.tensor_descriptor import TensorMode
 
 from ..arguments import Arguments
@@ -63,7 +63,7 @@ def tensor_image(tensor, coordinates, shared_address=0, offsets=None, *, shared_
     fields = tensor.fields
     arguments = Arguments()
     if offsets is not None and fields.mode == TensorMode.TILE:
-        arguments.wrong("offsets must not be given in mode tile", TypeError)
+        arguments.wrong("offsets must not be given in mode tile", UsageTypeError)
     for name, value, count in (("coords", coordinates, fields.rank), ("offsets", offsets, max(0, fields.rank - 2))):
         if value is not None:
             arguments.integers(name, value, count, bits=32)

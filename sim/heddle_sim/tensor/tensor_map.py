@@ -115,10 +115,10 @@ class TensorMap:
             needed, foreign = (_OF_TILES, _OF_COLUMNS) if named["mode"] == TensorMode.TILE else (_OF_COLUMNS, _OF_TILES)
             for name in needed:
                 if given[name] is None:
-                    arguments.wrong(f"{name} must be given in mode {mode}", TypeError)
+                    arguments.wrong(f"{name} must be given in mode {mode}", UsageTypeError)
             for name in foreign:
                 if given[name] is not None:
-                    arguments.wrong(f"{name} must not be given in mode {mode}", TypeError)
+                    arguments.wrong(f"{name} must not be given in mode {mode}", UsageTypeError)
                 given[name] = None
         rank, spatial = len(sizes or ()), max(0, len(sizes or ()) - 2)
         counts = {"box": rank, "strides": rank - 1, "element_strides": rank, "lower_corner": spatial, "upper_corner": spatial}

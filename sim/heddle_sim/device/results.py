@@ -1,0 +1,67 @@
+"""What calls of a device return: named tuples that unpack in the order of their fields."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .stats import Stats
+
+__all__ = ["ArrayResult", "ImageResult", "LayerResult", "LstmOutputs", "MatrixResult", "RecurrentOutputs", "RecurrentResult",
+           "TaskResults"]
+
+
+class MatrixResult(NamedTuple):
+    """Of ``matmul`` and ``tensordot``."""
+
+    c: np.ndarray
+    stats: Stats
+
+
+class LayerResult(NamedTuple):
+    """Of ``linear`` and ``conv``."""
+
+    y: np.ndarray
+    stats: Stats
+
+
+class ImageResult(NamedTuple):
+    """Of loads into shared memory: its bytes."""
+
+    image: np.ndarray
+    stats: Stats
+
+
+class ArrayResult(NamedTuple):
+    """Of stores to global memory: the array afterwards."""
+
+    array: np.ndarray
+    stats: Stats
+
+
+class RecurrentOutputs(NamedTuple):
+    """Of ``gru`` and ``rnn``, with ONNX's names."""
+
+    Y: np.ndarray
+    Y_h: np.ndarray
+
+
+class LstmOutputs(NamedTuple):
+    """Of ``lstm``, with ONNX's names."""
+
+    Y: np.ndarray
+    Y_h: np.ndarray
+    Y_c: np.ndarray
+
+
+class RecurrentResult(NamedTuple):
+    """Of ``lstm``, ``gru`` and ``rnn``."""
+
+    outputs: RecurrentOutputs | LstmOutputs
+    stats: Stats
+
+
+class TaskResults(NamedTuple):
+    """Of ``run_tasks``: a ``SequenceResult`` for each sequence."""
+
+    results: list
+    stats: Stats
