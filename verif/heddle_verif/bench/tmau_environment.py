@@ -54,7 +54,7 @@ class CopyBench:
         self.layouts = {"read_request": read_request_layout(cfg, cfg.tag_bits), "read_data": read_data_layout(cfg, cfg.tag_bits),
                         "write_request": write_request_layout(cfg, cfg.tag_bits), "write_data": write_data_layout(cfg),
                         "write_response": write_response_layout(cfg.tag_bits)}
-        self.operations, self.accepted, self.done = deque(), 0, 0
+        self.operations, self.accepted, self.done, self.busy = deque(), 0, 0, False
         self.reads, self.read_beats = {}, None          # tag -> queue of (ready cycle, beat); the beat that is offered
         self.write_requests, self.write_data, self.responses, self.response = deque(), [], [], None
         self.busy_writes = Counter()
@@ -164,7 +164,6 @@ class CopyBench:
 
     async def _loop(self):
         dut = self.dut
-        self.busy = False
         while True:
             await RisingEdge(dut.clk)
             self.cycle += 1
