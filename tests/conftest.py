@@ -1,8 +1,11 @@
 """Options and fixtures of all tests."""
 
+from pathlib import Path
+
 import pytest
 from heddle_sim.toolchain.cocotb_runner import SIMULATORS
 
+UNITS = Path(__file__).with_name("heddle")      # their benches: Icarus in make test, Verilator at night
 FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEED says otherwise
 
 
@@ -19,12 +22,13 @@ def pytest_generate_tests(metafunc):
 @pytest.hookimpl(tryfirst=True)     # before tests are chosen by their marks
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("icarus_soak") and item.callspec.params.get("simulator") == "icarus":
+        simulator = item.callspec.params.get("simulator") if hasattr(item, "callspec") else None
+        variant = item.get_closest_marker("variant")
+        if variant and simulator == "icarus":
             item.add_marker("soak")
-        if item.get_closest_marker("soak"):
+        of_unit = item.path.is_relative_to(UNITS)
+        if variant or item.get_closest_marker("soak") or (simulator == "verilator" and of_unit):
             item.add_marker("nightly")      # what leaves nightly tests out leaves them out too
-        if item.get_closest_marker("verilator_nightly") and item.callspec.params.get("simulator") == "verilator":
-            item.add_marker("nightly")
 
 
 @pytest.fixture

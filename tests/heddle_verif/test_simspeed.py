@@ -11,7 +11,7 @@ SHAPE = {"m": 11, "n": 9, "k": 21}
 
 
 @pytest.mark.nightly
-@pytest.mark.icarus_soak
+@pytest.mark.variant
 def test_device_between_foreign_axi_models(simulator, seed):
     run_bench(Top(TINY), bench="heddle_verif.bench.device", cfg=TINY, simulator=simulator, seed=seed,
               parameters=SHAPE | {"seed": 1}, name="device", timeout_s=800)

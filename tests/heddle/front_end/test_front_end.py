@@ -1,4 +1,4 @@
-"""The front end: units and tokens on both simulators."""
+"""The front end and its scoreboard in simulation."""
 
 import pytest
 from heddle import load_config
@@ -9,35 +9,31 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
 
 
-@pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.verilator_nightly)])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.variant)])
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
 
 
-@pytest.mark.verilator_nightly
 def test_barriers_in_turn(simulator, seed):
     cfg = CONFIGS["small"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_barriers", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 1
 
 
-@pytest.mark.verilator_nightly
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.variant)])
 def test_program_end(name, simulator, seed):
     cfg = CONFIGS[name]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_program", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 1
 
 
-@pytest.mark.verilator_nightly
 def test_recurrent(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_recurrent", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 5
 
 
-@pytest.mark.verilator_nightly
 def test_tensors(simulator, seed):
     cfg = CONFIGS["tiny"]
     summary = run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end_tensors", cfg=cfg, simulator=simulator, seed=seed)
@@ -52,7 +48,7 @@ def test_multicast(far, seed):
 
 
 @pytest.mark.smoke
-@pytest.mark.parametrize("name", CONFIGS)
-def test_tokens(name, simulator, seed):
+@pytest.mark.parametrize("name", ["tiny", pytest.param("small", marks=pytest.mark.variant)])
+def test_scoreboard(name, simulator, seed):
     cfg = CONFIGS[name]
     run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed)

@@ -7,7 +7,7 @@ from heddle.l2.unit import L2
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
-@pytest.mark.parametrize("floats", [False, pytest.param(True, marks=pytest.mark.verilator_nightly)])
+@pytest.mark.parametrize("floats", [False, pytest.param(True, marks=pytest.mark.variant)])
 def test_reducer(floats, simulator, seed):
     cfg = load_config("tiny").replace(reduction_floats=floats)
     run_bench(ReductionUnit(cfg), bench="heddle_verif.bench.reduction_unit", cfg=cfg, simulator=simulator, seed=seed,
@@ -22,7 +22,6 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.verilator_nightly
 def test_level2(simulator, seed):
     """Integers only: the float units have a bench of their own."""
     cfg = TINY.replace(reduction_floats=False)
@@ -35,14 +34,13 @@ def test_level2_covers_the_latency(seed):
     run_bench(L2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator="icarus", seed=seed, test_filter="short_rows|pace")
 
 
-@pytest.mark.verilator_nightly
 def test_level2_of_two_cores(simulator, seed):
     cfg = TINY.without_level2(cores=2).replace(l2_kib=4)
     run_bench(L2(cfg), bench="heddle_verif.bench.l2", cfg=cfg, simulator=simulator, seed=seed, parameters={"epochs": 1},
               test_filter="random_traffic|pace")
 
 
-@pytest.mark.icarus_soak
+@pytest.mark.variant
 @pytest.mark.parametrize("epochs", [pytest.param(4, marks=pytest.mark.nightly), pytest.param(12, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_level2_long(name, epochs, simulator, seed):

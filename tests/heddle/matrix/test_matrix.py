@@ -25,10 +25,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly)
-                                              for name in ("plain", "far")),
-                                    *(pytest.param(name, marks=[pytest.mark.nightly, pytest.mark.icarus_soak])
-                                      for name in ("dot8", "dot16", "far_slots", "threads16"))])
+@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in CONFIGS if name != "tiny")])
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
@@ -36,22 +33,22 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == (19 if filters is None else 7)
 
 
-@pytest.mark.parametrize("config", ["tiny", "dot8", "dot16"])
-def test_lane(config, simulator, seed):
+@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("dot8", "dot16"))])
+def test_pe(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(PE(cfg), bench="heddle_verif.bench.pe", cfg=cfg, simulator=simulator, seed=seed)
     assert summary["tests"] == 2
 
 
 @pytest.mark.parametrize(("width", "depth"), [(18, 3), (1, 1), (8, 4)])
-def test_reduction_tree(width, depth, simulator, seed):
+def test_adder_tree(width, depth, simulator, seed):
     run_bench(AdderTree(width, depth), bench="heddle_verif.bench.adder_tree", simulator=simulator, seed=seed,
               parameters={"width": width, "depth": depth})
 
 
 @pytest.mark.parametrize(("width", "depth", "message"), [
     (0, 1, "width must be at least 1, not 0"), (8, -1, "depth must not be negative, not -1")])
-def test_reduction_tree_parameters(width, depth, message):
+def test_adder_tree_parameters(width, depth, message):
     with pytest.raises(ValueError, match=message):
         AdderTree(width, depth)
 

@@ -9,7 +9,9 @@ from heddle.memory.shared_memory import SharedMemory
 from heddle_sim.toolchain.cocotb_runner import run_bench
 
 
-@pytest.mark.parametrize("readers, writers, shared_writes, far", [(3, 2, 8, False), (1, 1, 8, False), (3, 2, 1, False), (3, 2, 1, True)])
+@pytest.mark.parametrize("readers, writers, shared_writes, far", [
+    (3, 2, 8, False), pytest.param(1, 1, 8, False, marks=pytest.mark.variant), (3, 2, 1, False),
+    pytest.param(3, 2, 1, True, marks=pytest.mark.variant)])
 def test_shared_memory(readers, writers, shared_writes, far, simulator, seed):
     cfg = load_config("tiny").replace(shared_writes=shared_writes, far_registers=far)
     run_bench(SharedMemory(cfg, readers, writers), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,
@@ -28,13 +30,14 @@ def test_shared_memory_parameters(ports):
         SharedMemory(load_config("tiny"), **ports)
 
 
-@pytest.mark.parametrize("far, multicast", [(False, False), (True, False), (False, True)])
+@pytest.mark.parametrize("far, multicast", [(False, False), pytest.param(True, False, marks=pytest.mark.variant),
+                                            pytest.param(False, True, marks=pytest.mark.variant)])
 def test_barriers(far, multicast, simulator, seed):
     cfg = load_config("tiny").without_level2(far_registers=far, multicast=multicast, cores=1 + multicast)
     run_bench(Barriers(cfg), bench="heddle_verif.bench.barriers", cfg=cfg, simulator=simulator, seed=seed)
 
 
-@pytest.mark.parametrize("name", ["tiny", "base"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.variant)])
 def test_arbiter(name, simulator, seed):
     cfg = load_config(name)
     run_bench(GlobalArbiter(cfg), bench="heddle_verif.bench.arbiter", cfg=cfg, simulator=simulator, seed=seed)
@@ -45,7 +48,7 @@ def test_arbiter_with_second_level(simulator, seed):
     run_bench(GlobalArbiter(cfg), bench="heddle_verif.bench.arbiter", cfg=cfg, simulator=simulator, seed=seed, test_filter="random_traffic")
 
 
-@pytest.mark.parametrize("name", ["tiny", "large"])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("large", marks=pytest.mark.variant)])
 def test_axi_master(name, simulator, seed):
     cfg = load_config(name)
     run_bench(AxiMaster(cfg), bench="heddle_verif.bench.axi_master", cfg=cfg, simulator=simulator, seed=seed)

@@ -22,9 +22,7 @@ VARIANTS = {
 }
 
 
-@pytest.mark.verilator_nightly
-@pytest.mark.parametrize("name", ["tiny", "one", *(pytest.param(name, marks=[pytest.mark.nightly, pytest.mark.icarus_soak])
-                                                  for name in ("few", "wide", "bus"))])
+@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("one", "few", "wide", "bus"))])
 def test_engine(name, simulator, seed):
     changes = dict(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | CONFIGS[name]
     cfg = load_config("tiny").replace(**changes)

@@ -24,8 +24,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", [*(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("tiny", "dot8")),
-                                    *(pytest.param(name, marks=pytest.mark.nightly) for name in ("differences", "dot16"))])
+@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in CONFIGS if name != "tiny")])
 def test_engine_lanes(config, simulator, seed):
     cfg = CONFIGS[config]
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.engine_lanes", cfg=cfg, simulator=simulator, seed=seed)

@@ -44,7 +44,6 @@ def test_rnn_tail(simulator, seed):
     bench("two", simulator, seed, 3)
 
 
-@pytest.mark.verilator_nightly
 def test_rnn_tail_far(simulator, seed):
     bench("far", simulator, seed, 3)
 

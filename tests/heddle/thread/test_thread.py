@@ -19,13 +19,13 @@ WIDE = Config(name="wide", threads=32, dot=16, thread_slots=8, axi_data_bits=512
 NARROW = Config(name="narrow", threads=8, dot=4, thread_slots=2, axi_data_bits=64, shared_memory_kib=4, factor_words=64,
                 instruction_words=64, axi_reads=8, axi_writes=4, thread_queue=2, shared_writes=1)
 UNITS = [pytest.param(load_config("tiny"), id="tiny", marks=pytest.mark.smoke),
-         pytest.param(NARROW, id="narrow", marks=pytest.mark.verilator_nightly),
+         pytest.param(NARROW, id="narrow", marks=pytest.mark.variant),
          pytest.param(NARROW.replace(name="single", thread_slots=1, dot=8, factor_words=32), id="single",
-                      marks=pytest.mark.verilator_nightly),
+                      marks=pytest.mark.variant),
          pytest.param(NARROW.replace(name="far", thread_slots=1, dot=8, factor_words=32, fetch_words=1, far_registers=True), id="far",
-                      marks=pytest.mark.verilator_nightly),
-         pytest.param(MIDDLE, id="middle", marks=pytest.mark.nightly),
-         pytest.param(WIDE, id="wide", marks=pytest.mark.verilator_nightly)]
+                      marks=pytest.mark.variant),
+         pytest.param(MIDDLE, id="middle", marks=pytest.mark.variant),
+         pytest.param(WIDE, id="wide", marks=pytest.mark.variant)]
 
 
 @pytest.mark.smoke
@@ -34,7 +34,8 @@ def test_alu(simulator, seed):
     assert result["tests"] == 23
 
 
-@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(NARROW.replace(name="far_pair", far_registers=True), id="far_pair")])
+@pytest.mark.parametrize("cfg", [*UNITS, pytest.param(NARROW.replace(name="far_pair", far_registers=True), id="far_pair",
+                                                      marks=pytest.mark.variant)])
 def test_gather(cfg, simulator, seed):
     result = run_bench(SharedLsu(cfg), bench="heddle_verif.bench.shared_lsu", cfg=cfg, simulator=simulator, seed=seed)
     assert result["tests"] == 14

@@ -30,7 +30,7 @@ def test_row_bursts(simulator, seed):
     run_bench(RowBursts(cfg), bench="heddle_verif.bench.row_bursts", cfg=cfg, simulator=simulator, seed=seed)
 
 
-@pytest.mark.parametrize("name, entries", [("tiny", 2), pytest.param("large", 8, marks=pytest.mark.verilator_nightly)])
+@pytest.mark.parametrize("name, entries", [("tiny", 2), pytest.param("large", 8, marks=pytest.mark.variant)])
 def test_descriptor_cache(name, entries, simulator, seed):
     cfg = load_config(name)
     run_bench(DescriptorCache(cfg, 16, entries), bench="heddle_verif.bench.descriptor_cache", cfg=cfg, simulator=simulator, seed=seed,
@@ -48,7 +48,7 @@ def test_tensor_generator(simulator, seed):
     run_bench(RequestGenerator(cfg), bench="heddle_verif.bench.request_generator", cfg=cfg, simulator=simulator, seed=seed)
 
 
-@pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.verilator_nightly)])
+@pytest.mark.parametrize("name", ["tiny", pytest.param("base", marks=pytest.mark.variant)])
 def test_load(name, simulator, seed):
     cfg = load_config(name).replace(tensors=True)
     run_bench(LoadEngine(cfg), bench="heddle_verif.bench.tensor_load", cfg=cfg, simulator=simulator, seed=seed)

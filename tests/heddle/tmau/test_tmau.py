@@ -21,8 +21,7 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", ["small", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in CONFIGS
-                                             if name != "small")])
+@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in CONFIGS if name != "tiny")])
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
@@ -54,7 +53,6 @@ WITHIN = {
 }
 
 
-@pytest.mark.verilator_nightly
 def test_within(simulator, seed):
     """Copies within a memory, reductions."""
     run_bench(Tmau(WITHIN["narrow"]), bench="heddle_verif.bench.local_dma", cfg=WITHIN["narrow"], simulator=simulator, seed=seed,
@@ -67,7 +65,7 @@ def test_within_on_one_bus(seed):
               parameters={"rounds": 1}, test_filter="random_mix/profile=banks")
 
 
-@pytest.mark.icarus_soak
+@pytest.mark.variant
 @pytest.mark.parametrize("rounds", [pytest.param(1, marks=pytest.mark.nightly), pytest.param(4, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", WITHIN)
 def test_within_long(name, rounds, simulator, seed):
@@ -78,7 +76,7 @@ def test_within_long(name, rounds, simulator, seed):
 SYSTEMS = {"tiny": CONFIGS["tiny"], "large": CONFIGS["large"], "far": FAR}
 
 
-@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.verilator_nightly) for name in ("large", "far"))])
+@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("large", "far"))])
 def test_system(name, simulator, seed):
     cfg = SYSTEMS[name]
     run_bench(CopySystem(cfg), bench="heddle_verif.bench.tmau_system", cfg=cfg, simulator=simulator, seed=seed)

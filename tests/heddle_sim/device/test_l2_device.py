@@ -12,10 +12,9 @@ from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.kernels.tensor_copy import block_copy, block_move
 from heddle_sim.tensor.tensor_map import TensorMap
+from heddle_verif.differential.programs import compare_programs, random_settings
+from heddle_verif.differential.tensor_copies import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare_tensor_copies, pair
 from heddle_verif.stimulus.tensor_requests import legal_cases
-
-from .test_fuzz import fuzz, settings
-from .test_tensor_rtl import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare, pair
 
 CFG = load_config("tiny")
 INTEGERS = CFG.replace(name="integers", reduction_floats=False)
@@ -37,7 +36,7 @@ def test_reductions_of_tensors(cfg, count, seed):
         legal = [reduction for reduction, formats in REDUCTION_FORMATS.items() if fields.format in formats]
         reduction = legal[int(rng.integers(len(legal)))] if legal else Reduction.NONE
         cases.append((fields, replace(request, descriptor=DESCRIPTOR, reduction=reduction)))
-    codes = compare(cases, rng, cfg)
+    codes = compare_tensor_copies(cases, rng, cfg)
     assert codes.count(None) > count // 3
     assert cfg.reduction_floats or ErrorCode.UNSUPPORTED in codes
 
@@ -208,14 +207,14 @@ def test_the_host_changes_memory_between_runs(hardware):
 
 @pytest.mark.parametrize("count", [3, pytest.param(30, marks=pytest.mark.nightly), pytest.param(100, marks=pytest.mark.soak)])
 def test_random_programs(count, seed):
-    fuzz(CFG, seed, count)
+    compare_programs(CFG, seed, count)
 
 
 @pytest.mark.nightly
 def test_several_cores(seed):
     """Products, and all cores adding to the same elements."""
     rng = np.random.default_rng(seed)
-    with Device(CORES, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=100_000) as device:
+    with Device(CORES, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=random_settings(rng), timeout_cycles=100_000) as device:
         a, b = rng.integers(-128, 128, (21, 40), np.int8), rng.integers(-128, 128, (40, 19), np.int8)
         c, _ = device.matmul(a, b)
         assert np.array_equal(c, a.astype(np.int32) @ b)

@@ -14,8 +14,7 @@ from heddle_sim import Device, DeviceError
 from heddle_sim.golden.tensor_copy import load_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
-
-from .test_fuzz import differing, settings
+from heddle_verif.differential.programs import differing, random_settings
 
 MEMORY_BYTES = 1 << 18
 DATA_BYTES = 1 << 16            # what is loaded; behind it descriptors and the shared memories as they are stored at the end
@@ -113,7 +112,7 @@ def check(device, rng, count):
 
 
 def make(cores, simulator, rng, **options):
-    options = {"memory_settings": settings(rng)} | options if simulator == "verilator" else {}
+    options = {"memory_settings": random_settings(rng)} | options if simulator == "verilator" else {}
     device = Device(CONFIGS[cores], simulator, memory_bytes=MEMORY_BYTES, timeout_cycles=200_000, **options)
     device.memory.bytes[:] = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
     return device

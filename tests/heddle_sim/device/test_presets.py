@@ -7,8 +7,7 @@ from heddle.config import preset_names
 from heddle_sim import Device
 from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.golden.convolution import convolution
-
-from .test_fuzz import fuzz
+from heddle_verif.differential.programs import compare_programs
 
 QUICK = ("tiny", "base", "small", "resident64", "recurrent64")      # the others take minutes to build
 MEMORY_BYTES = 1 << 20
@@ -114,4 +113,4 @@ def test_random_programs(name):
     """Two devices after each other, each with a memory of its own behaviour."""
     cfg = load_config(name)
     for seed in range(2):
-        fuzz(cfg, seed, PROGRAMS // 2, memory_bytes=4 * MEMORY_BYTES)       # programs store what registers and shared memory keep
+        compare_programs(cfg, seed, PROGRAMS // 2, memory_bytes=4 * MEMORY_BYTES)      # which store what registers and shared memory keep

@@ -9,61 +9,14 @@ from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import MAX_RANK, Fill, Interleave, TensorMode
 from heddle_sim.cli.bench_copy import copy_row
-from heddle_sim.device import Device, DeviceError
+from heddle_sim.device import Device
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.kernels.copy_cases import QUICK
-from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
+from heddle_verif.differential.tensor_copies import DESCRIPTOR, TENSOR_BYTES, compare_tensor_copies
 from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 
-from .test_fuzz import differing, settings
-
 CFG = load_config("tiny")
-MEMORY_BYTES = 1 << 17
-TENSOR_BYTES = MEMORY_BYTES - (1 << 15)         # behind them a descriptor, and shared memory as it is brought out
-BATCH = 20              # cases on the same device, with the same behaviour of its memory
-DESCRIPTOR, IMAGE = TENSOR_BYTES, MEMORY_BYTES - CFG.shared_bytes
-
-
-def pair(rng, cfg=CFG):
-    memory = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
-    devices = (Device(cfg, "verilator", memory_bytes=MEMORY_BYTES, memory_settings=settings(rng), timeout_cycles=1_000_000),
-               Device(cfg, "golden", memory_bytes=MEMORY_BYTES))
-    for device in devices:
-        device.memory.bytes[:] = memory
-    return devices
-
-
-def outcome(device, fields, request, cfg):
-    """The error of a copy, or None; afterwards shared memory lies in global memory."""
-    start, error = request.descriptor if request.descriptor % 64 == 0 and request.descriptor < TENSOR_BYTES + 4096 else DESCRIPTOR, None
-    device.write(start, np.frombuffer(fields.encode(), np.uint8))
-    try:
-        launch = tensor_copy(cfg, request, TensorFields.decode(fields.encode()).bytes)
-        device.run(launch.program, launch.uniform)
-    except DeviceError as problem:
-        error = problem.code, problem.pc, problem.operand, problem.dimension
-    launch = block_copy(cfg, 0, IMAGE, cfg.shared_bytes, to_shared=False)
-    device.run(launch.program, launch.uniform)
-    return error
-
-
-def compare(cases, rng, cfg=CFG):
-    """Every case on both; returns the codes of the errors. The memory of each batch behaves in its own way."""
-    codes = []
-    for start in range(0, len(cases), BATCH):
-        device, golden = pair(rng, cfg)
-        with device, golden:
-            for each in (device, golden):       # what shared memory holds at first
-                launch = block_copy(cfg, 0, 0, cfg.shared_bytes, to_shared=True)
-                each.run(launch.program, launch.uniform)
-            for fields, request in cases[start:start + BATCH]:
-                found, expected = outcome(device, fields, request, cfg), outcome(golden, fields, request, cfg)
-                assert found == expected, f"{found}, not {expected}: {fields} {request}"
-                codes.append(expected and expected[0])
-                assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
-                    f"{differing(device.memory.bytes, golden.memory.bytes)}: {fields} {request}")
-    return codes
 
 
 def legal(fields, request):
@@ -80,7 +33,7 @@ def test_legal_requests(store, count, seed):
         request = replace(request, descriptor=DESCRIPTOR, reduction=Reduction.NONE)
         if legal(fields, request):
             cases.append((fields, request))
-    assert compare(cases, rng) == [None] * count
+    assert compare_tensor_copies(cases, rng, CFG) == [None] * count
     described = [fields for fields, _ in cases]
     for name, least in (("mode", len(TensorMode)), ("swizzle", len(Swizzle)), ("interleave", len(Interleave)), ("rank", MAX_RANK),
                         ("fill", len(Fill))):
@@ -107,7 +60,7 @@ def test_broken_requests(count, seed):
         if not legal(seen, request) or seen.address + seen.tensor_bytes <= TENSOR_BYTES:
             cases.append((fields, request))
             illegal += not legal(seen, request)
-    codes = compare(cases, rng)
+    codes = compare_tensor_copies(cases, rng, CFG)
     assert sum(code is not None for code in codes) >= count
     assert len({code for code in codes if code}) > 8 and ErrorCode.TENSOR_EXTENT in codes, codes
 

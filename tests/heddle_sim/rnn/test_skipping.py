@@ -16,8 +16,7 @@ EDGE = TINY.replace(dot=4, thread_slots=2, rnn_contexts=1, rnn_differences=True)
 
 
 @pytest.mark.parametrize("linear, held, most, gain", [
-    pytest.param(True, None, 345, None, marks=pytest.mark.verilator_nightly),
-    pytest.param(True, 600, 160, 0.6, marks=pytest.mark.verilator_nightly),
+    (True, None, 345, None), (True, 600, 160, 0.6),
     pytest.param(False, None, 345, None, marks=pytest.mark.nightly), pytest.param(False, 600, 175, 0.5, marks=pytest.mark.nightly)])
 def test_two_layers_on_eight_multipliers(linear, held, most, gain, simulator):
     """Dense, and with most elements left out. One thread then waits for its last columns and for the tail: the rest of the gain."""
