@@ -17,6 +17,7 @@ def run(simulator, seed, test_filter=None, cfg=PLAIN):
                      timeout_s=600)
 
 
+@pytest.mark.nightly
 def test_verilator(seed):
     run("verilator", seed)
 
