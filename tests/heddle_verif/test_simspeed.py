@@ -17,7 +17,8 @@ def test_device_between_foreign_axi_models(simulator, seed):
               parameters=SHAPE | {"seed": 1}, name="device", timeout_s=800)
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
+@pytest.mark.once
 def test_the_device_is_twenty_times_faster_than_cocotb():
     """Than cocotb as it builds by itself, and at least four times as fast as the build of our benches, which is that of the row."""
     ports, device, cocotb = measure(TINY, every_signal=True)

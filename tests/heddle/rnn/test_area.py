@@ -14,21 +14,24 @@ def engines():
     return (make_unit("rnn", CFG.replace(rnn_contexts=contexts)) for contexts in (1, 2))
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
+@pytest.mark.once
 def test_second_context():
     """At most 5 % of the engine's LUTs and flip-flops, even without what it has in the lanes [S3.6]."""
     one, two = (count_cells(engine, "ecp5") for engine in engines())
     assert all(two[kind] <= 1.05 * one[kind] for kind in ("lut", "ff")), (one, two)
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
+@pytest.mark.once
 def test_second_context_by_parts():
     """The same where parts keep their borders, so that the mapping of one does not change that of others."""
     one, two = (count_parts(engine, "ecp5")[""] for engine in engines())
     assert all(two[kind] <= 1.05 * one[kind] for kind in ("lut", "ff")), (one, two)
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
+@pytest.mark.once
 def test_second_context_with_the_lanes():
     """The same with what the engine has in the lanes."""
     without, lanes = (count_cells(PEArray(CFG.replace(rnn=rnn)), "ecp5") for rnn in (False, True))
@@ -36,7 +39,8 @@ def test_second_context_with_the_lanes():
     assert all(two[kind] <= 1.05 * one[kind] for kind in ("lut", "ff")), (one, two)
 
 
-@pytest.mark.nightly
+@pytest.mark.soak
+@pytest.mark.once
 @pytest.mark.parametrize("tap_registers", [16, 64])
 def test_control(tap_registers):
     """Less than 10 % of the LUTs of the engine with what it adds to the lanes."""

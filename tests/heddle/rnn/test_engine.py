@@ -20,6 +20,7 @@ VARIANTS = {
         rnn_contexts=(1, 2, 4, 8)[(index + writes) % 4], rnn_differences=bool((index // 2 + writes) % 2), rnn_tap_registers=32)
     for index, slots in enumerate((1, 2, 4, 8, 16)) for writes in (1, 8)
 }
+AT_NIGHT = ("slots2_writes1", "slots16_writes1", "slots16_writes8")
 
 
 @pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("one", "few", "wide", "bus"))])
@@ -46,8 +47,8 @@ def test_differences_of_sixteen_bits_are_exact(seed):
     few_words("bus", "jumps", seed)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.nightly if name in AT_NIGHT else [pytest.mark.soak, pytest.mark.once])
+                                  for name in VARIANTS])
 def test_variants(name, seed):
     cfg = load_config("tiny").replace(**dict(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | VARIANTS[name])
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="verilator", seed=seed,
