@@ -47,8 +47,8 @@ def test_differences_of_sixteen_bits_are_exact(seed):
     few_words("bus", "jumps", seed)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.nightly if name in AT_NIGHT else [pytest.mark.soak, pytest.mark.once])
-                                  for name in VARIANTS])
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.nightly if name in AT_NIGHT else [pytest.mark.soak, pytest.mark.once]) for name in VARIANTS])
 def test_variants(name, seed):
     cfg = load_config("tiny").replace(**dict(rnn=True, factor_words=512, shared_memory_kib=32, rnn_elements=1024) | VARIANTS[name])
     run_bench(EngineSystem(cfg), bench="heddle_verif.bench.rnn_engine", cfg=cfg, simulator="verilator", seed=seed,
