@@ -59,7 +59,7 @@ class L2Access(Component):
     contents waits in the cycle in which a result is at ``o_reduced``.
 
     *Back-pressure*: ``ready`` of ``i_access``, ``i_fill`` and ``i_beat`` depend combinationally on each other's ``valid`` and payload.
-    They also depend on ``o_answer.ready`` and ``o_reduced.ready``. ``o_answer`` is registered. ``o_reduced`` has the output registers
+    All three also depend on ``o_answer.ready`` and ``o_reduced.ready``. ``o_answer`` is registered. ``o_reduced`` has the output registers
     of the reduction unit.
 
     *Reset*: drops all beats in flight.

@@ -11,7 +11,7 @@ __all__ = ["PendingWrites"]
 class PendingWrites(Component):
     """Write tracker of an L2 bank: a ring of the line numbers whose writes memory has not answered.
 
-    It has ``L2Sizes.writes`` entries, each compared with ``line``. A line with a pending entry must not be read from memory, as the
+    The ring has ``L2Sizes.writes`` entries, each compared with ``line``. A line with a pending entry must not be read from memory, as the
     read could overtake the write. Entries are removed in the order of ``push``.
 
     Parameters

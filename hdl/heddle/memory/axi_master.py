@@ -64,8 +64,8 @@ class AxiMaster(Component):
         AXI4 signals ``m_axi_awid`` to ``m_axi_rready``.
 
     *Latency*: 2 cycles from ``valid`` at one side to ``valid`` at the other in each channel. With ``cfg.l2_kib`` AR and AW take 1
-    cycle. ``pending`` rises 1 cycle after a request is accepted. It falls 1 cycle after the last answer, with ``cfg.far_registers`` 2
-    cycles after.
+    cycle. ``pending`` rises 1 cycle after a request is accepted. ``pending`` falls 1 cycle after the last answer, with
+    ``cfg.far_registers`` 2 cycles after.
 
     *Throughput*: one read request, one write request and one beat in each direction per cycle.
 

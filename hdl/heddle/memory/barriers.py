@@ -53,8 +53,8 @@ class Barriers(Component):
         More than ``MOST_EXPECTED`` bytes were expected in this round.
 
     *Latency*: outputs depend combinationally on ``index`` and contain all updates of earlier cycles. With ``cfg.far_registers`` outputs
-    are registered: in cycle t they describe ``index`` of cycle t - 2. They then contain ``expect``, ``opened``, ``sized``, ``arrive``
-    and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3.
+    are registered: in cycle t they describe ``index`` of cycle t - 2. The outputs then contain ``expect``, ``opened``, ``sized``,
+    ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3.
 
     *Throughput*: every input once per cycle, also all together and on the same barrier.
 
