@@ -35,8 +35,8 @@ class BeatWriter(Component):
     """Beat writer of the load engine: writes located beats to the banks of shared memory and reports their bytes.
 
     A beat requests its banks until each was granted. A swizzled beat in two rows is written row by row, in two cycles. With
-    ``cfg.single_bank_beats`` a replay queue precedes the banks. The queue issues one beat per cycle, and a beat that was not granted
-    again 2 cycles later, so no register enable depends on a grant.
+    ``cfg.single_bank_beats`` a replay queue precedes the banks. Every cycle the queue issues a beat; a beat that was not granted is
+    issued again 2 cycles later. No register enable therefore depends on a grant.
 
     Parameters
     ----------
