@@ -1,4 +1,4 @@
-"""One core: the front end, its units and shared memory."""
+"""Core: front end, execution units, TMAU and shared memory."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -26,34 +26,76 @@ CORE_REASONS = tuple(name for name in BREAKDOWN if name != "control")
 
 
 class Core(Component):
-    """A core runs one program with its threads, matrix unit and TMAU on its own shared memory.
+    """Core: executes one program with its SIMD lanes, matrix unit, TMAU and, with ``cfg.rnn``, recurrent engine on its own shared
+    memory.
+
+    The bank arbiters grant reads in the order matrix unit, thread unit, TMAU, recurrent engine. Writes are granted in the order TMAU,
+    thread unit, recurrent engine; with ``cfg.shared_writes`` 1 the thread unit precedes the TMAU. Thread unit and TMAU share the global
+    port round robin.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    core
+    core : In(cfg.core_bits)
         Number of the core; constant.
-    i_program, program_end, entry, host_write, host_index, host_data
-        Program, its end (see ``Fetch``) and uniform registers, set by the host while no program runs.
-    start, stop
-        Begin a run (one cycle); end it at the next instruction.
-    wait_timeout
-        Limit of a wait in cycles, 0: none (only with ``cfg.wait_timeout``).
-    o_multicast, i_multicast, multicast_pending
-        Only with ``cfg.multicast``: beats of loads to other cores and from them; one of those is on its way.
-    settled, peers_settled
-        Likewise: see ``Issue``.
-    ended, idle
-        The program has ended; no unit has work left and every write is acknowledged.
-    pc
-        Number of the instruction at issue, or of the last one.
-    o_error
-        Errors of the units in the order of ``ERROR_SOURCES``.
-    global_port
-        To global memory.
-    addressed
-        An address of this core stands on its AXI port.
-    event_<counter>, reason_<reason>
-        For the performance counters; the counters of the AXI master are not among them.
+    i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
+        Writes of the instruction memory by the host, while no program runs.
+    program_end : In(cfg.program_counter_bits + 1)
+        Number of the first instruction after the program; later instructions are void. Constant from two cycles before ``start``.
+    entry : In(cfg.program_counter_bits)
+        First instruction of a run.
+    host_write : In(1)
+        The host writes uniform register ``host_index``, while no program runs.
+    host_index : In(6)
+        Number of a uniform register.
+    host_data : In(32)
+        Value of the uniform register.
+    start : In(1)
+        Begin a run; high for one cycle.
+    stop : In(1)
+        End the run at the next instruction; units discard queued operations and complete outstanding accesses.
+    ended : Out(1)
+        The program has ended.
+    idle : Out(1)
+        No program is active, no unit has work in flight, and every write is acknowledged.
+    pc : Out(PC_BITS)
+        Number of the instruction at issue, or of the last one issued.
+    wait_timeout : In(32)
+        Limit of a wait instruction in cycles, 0 for none. Only with ``cfg.wait_timeout``.
+    o_multicast : Out(stream.Signature(multicast_beat_layout(cfg)))
+        Beats of multicast loads for other cores. Only with ``cfg.multicast``.
+    i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
+        Beats of multicast loads of other cores. Only with ``cfg.multicast``.
+    multicast_pending : In(1)
+        A multicast beat of this core is pending in the network. Only with ``cfg.multicast``.
+    settled : Out(1)
+        The core sends no further multicast beat: its program has ended or waits at a barrier. Only with ``cfg.multicast``.
+    peers_settled : In(1)
+        All other cores are ``settled``. Only with ``cfg.multicast``.
+    o_error : Out(ErrorStream()).array(len(ERROR_SOURCES))
+        Errors of the units, in the order of ``ERROR_SOURCES``.
+    global_port : Out(GlobalPort(cfg, cfg.axi_id_bits))
+        Port to global memory; the client number is the top bit of the tag.
+    addressed : In(1)
+        A read or write address is valid on the AXI port of this core.
+    event_<counter> : Out(range(most_in_a_cycle(counter) + 1))
+        Events of ``CORE_EVENTS`` for the performance counters; the events of AXI master and L2 are not among them.
+    reason_<reason> : Out(1)
+        Reasons of ``CORE_REASONS`` for the cycle breakdown.
+
+    *Latency*: with ``cfg.far_registers`` ``start`` and ``stop`` reach the thread unit, the TMAU and the barriers one cycle later than
+    the front end. ``stop`` reaches the matrix unit two cycles later. Errors of the front end and the busy states are then registered.
+
+    *Back-pressure*: ``o_error`` has none. ``i_program`` is always accepted.
+
+    *Reset*: no program runs, all queues are empty. The program and the contents of shared memory stay as they are.
+
+    *Errors*: the errors of the units, each with program counter and operand.
+
+    *Source*: docs/architecture.md.
     """
 
     def __init__(self, cfg):
@@ -108,7 +150,7 @@ class Core(Component):
             connect(m, thread.registers, matrix.registers)
         for requester, port in zip((matrix.bank, thread.bank_read, copy.bank_read, *([engine.bank_read] if engine else [])), shared.read):
             connect(m, requester, port)
-        # The bus of global memory does not wait for threads; with one bus to the banks, threads would wait for all that it brings.
+        # The AXI bus should not wait for threads. With one write bus, however, TMAU first would block threads for a whole copy.
         writers = (copy.bank_write, thread.bank_write) if cfg.shared_writes > 1 else (thread.bank_write, copy.bank_write)
         for requester, port in zip((*writers, *([engine.bank_write] if engine else [])), shared.write):
             connect(m, requester, port)
@@ -129,7 +171,7 @@ class Core(Component):
         return m
 
     def _recurrent(self, m, front, thread, matrix):
-        """The engine for recurrent networks uses the lanes, and the way of the threads to their registers, while it is busy."""
+        """The recurrent engine: while busy it uses the SIMD lanes and the register port of the thread unit."""
         m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
         m.d.comb += [
             engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.stop),
@@ -143,15 +185,17 @@ class Core(Component):
             of_thread, of_lanes = getattr(thread.registers, name), getattr(matrix.registers, name)
             pairs = zip(of_thread, of_lanes) if member.dimensions else ((of_thread, of_lanes),)
             for thread_side, lane_side in pairs:
-                if member.flow == Out:      # seen from the lanes: what they give
+                if member.flow == Out:      # direction seen from the lanes: an output of the lanes
                     m.d.comb += thread_side.eq(lane_side)
                 else:
                     m.d.comb += lane_side.eq(Mux(engine.busy, own[name], thread_side) if name in own else thread_side)
         return engine
 
     def _sizes(self, m, rows, copy, barriers):
-        """Operations of the TMAU; their barriers are told, a cycle later, how many blocks will arrive. In the cycle in which the size
-        of a box comes no row is taken: the stream pauses, also where a row is being offered, which the TMAU does not mind."""
+        """Operations of the TMAU, and their sizes for the barriers, one cycle later.
+
+        In a cycle with the size of a box no row is accepted: ``valid`` may fall while a row waits, which the TMAU tolerates.
+        """
         operation, taken = rows.o.payload, Signal(name="row_taken")
         tensor = copy.o_sized if self.cfg.tensors else None
         turn = ~tensor.valid if tensor else Const(1)
@@ -176,12 +220,12 @@ class Core(Component):
         start, stop, pending = self.start, self.stop, thread.writes_pending
         matrix_stop = stop
         if self.cfg.far_registers:
-            # ``start`` comes before the first instruction. What is under way is known at once: a store that is not pending yet keeps the
-            # thread unit busy, and a copy counts when it is taken.
+            # ``start`` precedes the first instruction. The registered busy states have no gap: a store that is not yet pending is
+            # covered by the busy thread unit, and a copy is included from its acceptance on.
             start, stop = Signal(name="start_units"), Signal(name="stop_units")
             m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
-            # The matrix unit may stop later than the others, and as much later be free to go on: the run is not over while it is busy, and
-            # the first ``mm`` of the next run comes several cycles after its start.
+            # The matrix unit may stop later than the other units and resume equally later: a run does not end while the unit is busy,
+            # and the first ``mm`` of the next run is issued several cycles after ``start``.
             matrix_stop = Signal(name="stop_matrix")
             m.d.sync += matrix_stop.eq(stop)
             pending = Signal(name="stores_pending")
@@ -233,7 +277,7 @@ class Core(Component):
         ]
 
     def _copy_start(self, m, copy):
-        """Counts from the first operation of an idle TMAU to an address, or to its end where it needs none."""
+        """Count from the first operation of an idle TMAU to its first AXI address, or to its end if it needs none."""
         starting, worked = Signal(), Signal()
         m.d.sync += [
             worked.eq(copy.busy),

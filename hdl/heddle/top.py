@@ -1,4 +1,4 @@
-"""The device: cores, control and the AXI ports."""
+"""Device: cores, control and AXI ports."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, Out, connect
@@ -21,25 +21,38 @@ MASTER_EVENTS = ("read_requests", "read_beats", "write_requests", "write_beats")
 
 
 def axi_prefixes(cfg):
-    """What the names of each core's AXI signals begin with: ``m_axi_`` with one core, ``m_axi_<core>_`` with several."""
+    """Prefixes of the AXI signal names of each core: ``m_axi_`` with one core, ``m_axi_<core>_`` with several."""
     return ["m_axi_"] if cfg.cores == 1 else [f"m_axi_{core}_" for core in range(cfg.cores)]
 
 
 class Top(Component):
-    """A complete device; the module's name in Verilog is ``heddle``.
+    """Complete device: cores, L2, AXI masters, control registers and performance counters; module ``heddle`` in Verilog [S0.14].
 
-    All cores run the same program from the same doorbell, the host sets the uniform registers of all at once; ``%core`` tells
-    them apart [S0.14]. A run is over when the programs of all cores have ended and nothing is under way; an error in one core
-    stops all. Event counters add up over the cores, the breakdown is that of core 0.
+    All cores run one program from one doorbell; the host writes the uniform registers of all cores at once, and ``%core`` distinguishes
+    the cores. A run ends when the programs of all cores have ended and no access is outstanding. A stopping error of one core stops all
+    cores. Event counters are summed over the cores; the cycle breakdown is that of core 0.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    s_axil_*
-        AXI4-Lite control (``heddle.isa.register_map``).
-    m_axi_*, or m_axi_<core>_* of each core where there are several
-        AXI4 to global memory: ``cfg.axi_data_bits`` wide, ``cfg.axi_id_bits`` of ID.
-    interrupt
+    s_axil_* : In or Out, as ``axi_lite_members`` lists
+        AXI4-Lite control port (``heddle.isa.register_map``).
+    m_axi_* or m_axi_<core>_* : In or Out, as ``axi_members`` lists
+        AXI4 port of each core to global memory: ``cfg.axi_data_bits`` of data, ``cfg.axi_id_bits`` of ID. With the L2, port n is that
+        of bank n.
+    interrupt : Out(1)
         High while enabled and pending: a run has ended.
+
+    *Latency*: with ``cfg.far_registers`` the counters receive events, enable and clear one cycle later, all together.
+
+    *Reset*: synchronous; no program runs. Memory must be reset in the same cycle.
+
+    *Errors*: the first error of a run, with the number of its core, in the control registers.
+
+    *Source*: [S0.14], docs/architecture.md.
     """
 
     def __init__(self, cfg):
@@ -79,12 +92,12 @@ class Top(Component):
         if cfg.multicast:
             self._multicast(m, cores)
         if cfg.l2_kib:
-            # Between runs the host may change memory.
+            # The host may change memory between runs: drop all lines at the start and the end of a run.
             m.d.comb += level2.invalidate.eq(run.start | run.finished)
         return m
 
     def _cores(self, m):
-        """Cores, elaborated once, and their AXI masters."""
+        """Cores (elaborated once) and their AXI masters."""
         core_type, cores, masters = SharedModule("core", Core, self.cfg), [], []
         for number, prefix in enumerate(axi_prefixes(self.cfg)):
             core = core_type.instantiate(m, f"core_{number}")
@@ -96,7 +109,7 @@ class Top(Component):
         return cores, masters
 
     def _multicast(self, m, cores):
-        """Loads of one core for others. A core whose barrier is open asks whether any other may still send."""
+        """Multicast network. Each core receives, registered, whether all other cores are settled."""
         m.submodules.multicast = network = MulticastNetwork(self.cfg)
         for number, core in enumerate(cores):
             connect(m, core.o_multicast, network.i[number])
@@ -105,7 +118,7 @@ class Top(Component):
             m.d.sync += core.peers_settled.eq(Cat(other.settled for other in cores if other is not core).all())
 
     def _run(self, m, registers, run, cores, masters, level2_busy):
-        """Program, uniform registers, start and stop go to all cores; errors and ends come from each."""
+        """Distribute program, uniform registers, start and stop to all cores; collect errors and ends of runs."""
         for number, (core, master) in enumerate(zip(cores, masters)):
             m.d.comb += [
                 core.i_program.payload.eq(registers.o_program.payload), core.i_program.valid.eq(registers.o_program.valid),
@@ -121,7 +134,7 @@ class Top(Component):
                 connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])
 
     def _count(self, m, counters, run, cores, masters, level2):
-        domain = m.d.sync if self.cfg.far_registers else m.d.comb       # a cycle later, or not, but all of them
+        domain = m.d.sync if self.cfg.far_registers else m.d.comb       # registered or not, but all inputs alike
         domain += [counters.enable.eq(run.running), counters.clear.eq(run.start)]
         for units, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
             for name in (each for each in names if each not in absent_counters(self.cfg)):
@@ -131,7 +144,7 @@ class Top(Component):
             domain += [getattr(counters, f"event_{name}").eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]
 
     def _through(self, m, unit, members, prefix="m_axi_"):
-        """Ports of the device that are ports of a unit; those to memory have a prefix of their own."""
+        """Connect ports of the device to the ports of a unit; ports to memory have their own prefix."""
         for name, member in members.items():
             inner, outer = getattr(unit, name), getattr(self, name.replace("m_axi_", prefix))
             m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)

@@ -1,1 +1,1 @@
-"""The second-level cache with its reduction unit, between the cores and memory."""
+"""Second-level cache (L2) with its reduction unit, between the cores and global memory."""

@@ -1,4 +1,4 @@
-"""The second half of a bank: accesses to the contents in the order of the decisions, and reductions on the way."""
+"""Access stage of an L2 bank: reads, fills and reductions of the contents, in the order of the look-ups."""
 
 from types import SimpleNamespace
 
@@ -17,18 +17,19 @@ __all__ = ["L2Access", "reduced_beat_layout"]
 
 
 def reduced_beat_layout(cfg):
-    """A beat for memory: the result of a reduction. ``error``: the old value could not be read, nothing is to be written."""
+    """Result of a reduction: a beat for memory, with byte enables ``strobe``.
+
+    ``begins`` and ``ends`` are those of the operand. ``error``: the old value could not be read, and ``strobe`` is zero.
+    """
     return data.StructLayout({"data": cfg.axi_data_bits, "strobe": cfg.axi_bytes, "begins": 1, "ends": 1, "error": 1})
 
 
 class L2Access(Component):
-    """Works through one access after the other, a beat a cycle.
+    """Access stage of an L2 bank: executes one access after the other, one beat per cycle.
 
-    A line that fills comes beat by beat from ``i_fill``, whose answers are those of the fills in their order, and waits there until its
-    turn. Beats that are read, from the contents or as they come, are at ``o_answer`` 2 cycles later. Beats that are reduced meet
-    those of ``i_beat`` and leave for memory at ``o_reduced``, ``reducer_latency(cfg)`` + 1 cycles later at the earliest, and are
-    written to the contents then; an access to a beat that is on this way waits. Registered outputs, except where ``o_reduced`` comes
-    out of the reduction unit. Reset drops all accesses.
+    A fill takes its beats from ``i_fill``, which delivers the fills in the order of their requests. Beats that are read, from the
+    contents or directly from the fill, appear at ``o_answer``. Beats that are reduced are paired with the beats of ``i_beat``, pass the
+    reduction unit and leave at ``o_reduced``. The contents are written in the cycle in which ``o_reduced`` is accepted.
 
     Parameters
     ----------
@@ -37,15 +38,33 @@ class L2Access(Component):
     Members
     -------
     i_access : In(stream of line_access_layout(cfg))
+        Accesses, in the order of the look-ups.
     i_fill : In(stream of read_data_layout(cfg, cfg.axi_id_bits))
+        Read data of memory.
     o_answer : Out(stream of line_answer_layout(cfg))
+        Read data for the cores.
     i_beat : In(stream of line_beat_layout(cfg))
-        Beats of the reductions, in order; only with ``cfg.reductions``, as ``o_reduced``.
+        New values of the reductions, in order. Only with ``cfg.reductions``.
     o_reduced : Out(stream of reduced_beat_layout(cfg))
+        Results of the reductions. Only with ``cfg.reductions``.
     reducing : Out(1)
-        A beat has been taken from ``i_beat`` and is not at ``o_reduced`` yet.
+        A beat accepted at ``i_beat`` was not yet accepted at ``o_reduced``. Only with ``cfg.reductions``.
     failed : Out(1)
-        A beat of ``i_fill`` came with an error in the cycle before.
+        A beat with an error was accepted at ``i_fill`` in the cycle before.
+
+    *Latency*: 2 cycles from the cycle in which a beat is accessed to ``o_answer``; ``reducer_latency(cfg)`` + 1 cycles to
+    ``o_reduced``.
+
+    *Throughput*: one beat per cycle. A beat waits while an earlier reduction of the same row is in flight. A beat that fills the
+    contents waits in the cycle in which a result is at ``o_reduced``.
+
+    *Back-pressure*: ``ready`` of ``i_access``, ``i_fill`` and ``i_beat`` depend combinationally on each other's ``valid`` and payload.
+    All three also depend on ``o_answer.ready`` and ``o_reduced.ready``. ``o_answer`` is registered. ``o_reduced`` has the output registers
+    of the reduction unit.
+
+    *Reset*: drops all beats in flight.
+
+    *Errors*: an error of ``i_fill`` is stored with the beat. Reads of it are answered with ``error``; a reduction of it writes no byte.
     """
 
     def __init__(self, cfg):
@@ -77,7 +96,7 @@ class L2Access(Component):
         return m
 
     def _beat(self, m):
-        """The beat that is next in the access in front."""
+        """The next beat of the oldest access."""
         access = self.i_access.payload
         beat, begun = Signal(self.sizes.beat_bits), Signal()
         now = SimpleNamespace(**{name: Signal(name=f"now_{name}") for name in ("go", "ends")})
@@ -94,7 +113,7 @@ class L2Access(Component):
         return now
 
     def _fetched_registers(self):
-        """The beat that was fetched in the cycle before, or waits."""
+        """Registers of the beat that was accessed in the cycle before, or waits."""
         shapes = {"answers": 1, "reduces": 1, "filled": 1, "error": 1, "ends": 1, "core": self.cfg.core_bits,
                   "data": self.cfg.axi_data_bits, "row": self.sizes.place_bits + self.sizes.beat_bits}
         registers = {name: Signal(shape, name=f"fetched_{name}", reset_less=name not in ("answers", "reduces"))
@@ -125,7 +144,7 @@ class L2Access(Component):
                          out.payload.ends.eq(fetched.ends), out.payload.core.eq(fetched.core)]
 
     def _fill(self, m, contents, now, reduced):
-        """Write what comes from memory, or the result of a reduction."""
+        """Write port of the contents: a beat of a fill, or the result of a reduction."""
         fills = now.go & self.i_access.payload.fills
         answer = self.i_fill.payload
         writes = [(fills & ~reduced.whole if reduced else fills, now.row, answer.data, Const(-1, self.cfg.axi_bytes), answer.error)]
@@ -139,8 +158,11 @@ class L2Access(Component):
     # -- reductions -------------------------------------------------------------------------
 
     def _reduce(self, m, contents, fetched, now):
-        """Pass what was fetched through the reduction unit. Returns when a beat must wait (``blocks``), that it is written as a whole when
-        it comes back (``whole``), and what comes back."""
+        """Reduction unit behind the accessed beat, and the registers that accompany the beat.
+
+        Returns ``blocks`` (the next beat must wait), ``whole`` (all its bytes will be overwritten by the result) and the write of the
+        result: ``writes``, ``row``, ``data``, ``strobe``, ``error``.
+        """
         cfg, beat, out = self.cfg, self.i_beat.payload, self.o_reduced
         m.submodules.reducer = reducer = ReductionUnit(cfg)
         enable = self._reducer_enable = reducer.enable
@@ -176,7 +198,7 @@ class L2Access(Component):
                                strobe=Mux(last["error"], 0, last["strobe"]), error=last["error"])
 
     def _stages(self, m, enable, values):
-        """What goes along with a beat through the reduction unit, at each of its registers."""
+        """Registers that accompany a beat through the reduction unit, one set per pipeline stage."""
         stages = []
         for number in range(reducer_latency(self.cfg)):
             after = {name: Signal(value.shape(), name=f"stage_{number}_{name}", reset_less=name != "valid")

@@ -1,4 +1,4 @@
-"""A bank of the second-level cache, between the cores and one AXI master."""
+"""Bank of the L2, between the cores and one AXI master."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import stream
@@ -17,11 +17,11 @@ __all__ = ["L2Bank"]
 
 
 class L2Bank(Component):
-    """Lines of one bank: ``L2Lookup`` decides, ``L2Access`` acts in the same order, ``L2WritePath`` takes what is written.
+    """Bank of the L2: look-up stage, access stage and write path for the lines of one bank.
 
-    All requests to memory have tag 0, so that answers come in the order of the requests; up to ``L2Sizes.reads``
-    and ``writes`` of lines are under way. An error of memory drops all lines, so that none is kept that memory did not give. See
-    docs/units/l2.md.
+    ``L2Lookup`` decides, ``L2Access`` performs the accesses in the same order, and ``L2WritePath`` holds the written beats. Requests to
+    memory have tag 0, so memory answers in the order of the requests. At most ``L2Sizes.reads`` reads and ``L2Sizes.writes`` writes of
+    lines are outstanding.
 
     Parameters
     ----------
@@ -30,14 +30,37 @@ class L2Bank(Component):
     Members
     -------
     number : In(bank)
-        Of the bank; constant.
-    i_read : In(stream of line_read_layout(cfg)), i_write : In(stream of line_part_layout(cfg))
-    o_answer : Out(stream of line_answer_layout(cfg)), o_ack : Out(stream of line_ack_layout(cfg), always ready)
+        Number of the bank; constant.
+    i_read : In(stream of line_read_layout(cfg))
+        Reads and prefetches of the cores.
+    i_write : In(stream of line_part_layout(cfg))
+        Announcements and beats of writes; items of one line are contiguous.
+    o_answer : Out(stream of line_answer_layout(cfg))
+        Read data, in the order of ``i_read``.
+    o_ack : Out(stream of line_ack_layout(cfg), always ready)
+        One acknowledgement per written line, in the order of ``i_write``.
     memory : Out(MemoryPort(cfg, cfg.axi_id_bits))
+        Port to the AXI master.
     invalidate : In(1)
-        Drop all lines: requests that come later are misses.
+        Drop all lines; later requests miss.
     busy : Out(1)
+        A look-up, an access or a write is in flight.
     event_hit, event_miss, event_eviction : Out(1)
+        Events of the look-up stage, registered.
+
+    *Latency*: 1 cycle from a read that misses to ``memory.read_request``. An announced plain write that finds the write path empty
+    reaches ``memory.write_request`` in the same cycle. 2 cycles from a beat of ``memory.read_data`` to ``o_answer``.
+
+    *Throughput*: one line looked up, one beat read and one beat written per cycle.
+
+    *Back-pressure*: as ``L2Lookup`` for ``i_read`` and ``L2WritePath`` for ``i_write``. ``memory.read_data`` waits for its access, and
+    thereby for ``o_answer.ready``.
+
+    *Reset*: drops all requests in flight; the tags are invalidated in ``L2Sizes.sets`` cycles.
+
+    *Errors*: any error of memory, of a read or of a write, drops all lines of the bank. So no beat remains that memory does not have.
+
+    *Source*: docs/units/l2.md.
     """
 
     def __init__(self, cfg):
@@ -81,7 +104,7 @@ class L2Bank(Component):
         return m
 
     def _request(self, m, request, burst):
-        """A burst within a line to memory."""
+        """Convert a burst within a line to a request with a byte address."""
         part = burst.payload
         m.d.comb += [
             request.valid.eq(burst.valid), burst.ready.eq(request.ready),

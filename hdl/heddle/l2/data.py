@@ -1,4 +1,4 @@
-"""The contents of a bank of the second-level cache: a beat read and a beat written a cycle."""
+"""Data memory of an L2 bank: one beat read and one beat written per cycle."""
 
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
@@ -10,18 +10,43 @@ __all__ = ["L2Data"]
 
 
 class L2Data(Component):
-    """Beats of the lines, each with a bit that says that memory answered it with an error.
+    """Data memory of an L2 bank: the beats of its lines, each with an error bit.
 
-    ``read_row`` is read while ``read_enable`` is high; ``read_data`` and ``read_error`` hold it from the next cycle until
-    ``read_enable`` is high again. The row that is read must not be written in the same cycle. Contents have no reset.
+    A row is {place, beat}; it holds one beat of ``cfg.axi_data_bits`` bits. The error bit says that memory answered the beat with an
+    error.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    read_enable : In(1), read_row : In(row), read_data : Out(cfg.axi_data_bits), read_error : Out(1)
-    write_row : In(row), write_data : In(cfg.axi_data_bits), write_mask : In(cfg.axi_bytes)
-        Row = {place, beat}; the mask enables the bytes.
-    write_mark : In(1), write_error : In(1)
-        Write the error bit.
+    read_enable : In(1)
+        Read row ``read_row``.
+    read_row : In(place_bits + beat_bits)
+        Row to read; in the same cycle no byte of that row may be written.
+    read_data : Out(cfg.axi_data_bits)
+        Beat of the last read.
+    read_error : Out(1)
+        Error bit of the last read.
+    write_row : In(place_bits + beat_bits)
+        Row to write.
+    write_data : In(cfg.axi_data_bits)
+        Beat to write.
+    write_mask : In(cfg.axi_bytes)
+        Byte enables; zero writes no byte.
+    write_mark : In(1)
+        Write ``write_error`` to the error bit of the row.
+    write_error : In(1)
+        Value of the error bit.
+
+    *Latency*: 1 cycle from ``read_enable`` to ``read_data`` and ``read_error``, which then hold until the next ``read_enable``.
+
+    *Throughput*: one read and one write per cycle.
+
+    *Back-pressure*: none.
+
+    *Reset*: contents have no reset.
     """
 
     def __init__(self, cfg):

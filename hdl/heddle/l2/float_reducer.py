@@ -1,4 +1,4 @@
-"""Reductions of floating-point numbers: an adder for f32, f16 and bf16."""
+"""Floating-point reduction: adder and comparator for f32, f16 and bf16."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -9,14 +9,14 @@ from .reduction_layouts import float_control_layout
 __all__ = ["FLOAT_LATENCY", "FloatReducer"]
 
 FLOAT_LATENCY = 6
-EXPONENT = 8            # bits; those of f16 are filled up with zeros, the bias stays its own
-EXTRA = 3               # bits below a significand: guard, round, sticky
-# Bits of exponent and fraction.
+EXPONENT = 8            # exponent bits; an f16 exponent is zero-extended and has its own bias
+EXTRA = 3               # bits below a significand: guard, round and sticky
+# Bits of the exponent and of the fraction.
 _SINGLE, _HALF, _BRAIN = (8, 23), (5, 10), (8, 7)
 
 
 def _leading_zeros(value):
-    """Zeros above the highest one of a value of 2**n bits: n bits, all ones also for zero."""
+    """Number of leading zeros of a value of 2**n bits, in n bits; all ones also for the value zero."""
     if len(value) == 1:
         return Const(0, 0)
     middle = len(value) // 2
@@ -25,24 +25,36 @@ def _leading_zeros(value):
 
 
 class FloatReducer(Component):
-    """One element: the sum, rounded to nearest even, or the smaller or larger of two 16-bit numbers [S1.9].
+    """Floating-point reduction of one element: sum of two numbers, or minimum or maximum of two 16-bit numbers [S1.9].
 
-    f16 and bf16 keep subnormal numbers; f32 takes them as zero and gives zero in their place, with their sign. ``min`` and ``max``
-    give the other operand for a NaN and order -0 before +0. NaN results have the bits of ``NAN_BITS``. ``FLOAT_LATENCY`` (6) cycles in
-    which ``enable`` is high, one element in each; no reset.
+    Sums are rounded to nearest even. f16 and bf16 have subnormal numbers. f32 replaces subnormal operands and results by zero of the
+    same sign. ``min`` and ``max`` give the other operand for a NaN and order -0 below +0. NaN results have the bits of ``NAN_BITS``.
 
     Parameters
     ----------
     single : bool
-        Takes f32 also; else the significands have 11 bits.
+        Supports f32 (24-bit significands) besides f16 and bf16; else significands have 11 bits.
 
     Members
     -------
     enable : In(1)
+        All registers advance.
     control : In(float_control_layout)
-    old, new : In(32 or 16)
-        A 16-bit number lies in the low bits.
-    result : Out(32 or 16)
+        Operation and format.
+    old, new : In(32), or In(16) unless ``single``
+        Element of memory, and element that is written. A 16-bit number occupies the low bits.
+    result : Out(32), or Out(16) unless ``single``
+        New element of memory.
+
+    *Latency*: ``FLOAT_LATENCY`` (6) cycles with ``enable``.
+
+    *Throughput*: one element per cycle with ``enable``.
+
+    *Back-pressure*: ``enable`` low holds the pipeline.
+
+    *Reset*: none; the owner tracks valid elements.
+
+    *Source*: [S1.9].
     """
 
     def __init__(self, single):
@@ -61,7 +73,7 @@ class FloatReducer(Component):
         return m
 
     def _register(self, m, values, stage):
-        """Registers behind a stage for ``values``, by name."""
+        """Pipeline registers at the end of a stage, for ``values`` by name."""
         kept = {}
         for name, value in values.items():
             kept[name] = Signal(value.shape(), name=f"{name}_{stage.strip('_')}", reset_less=True)
@@ -69,24 +81,24 @@ class FloatReducer(Component):
                 m.d.sync += kept[name].eq(value)
         return kept
 
-    # -- before the first register: which operand is larger --------------------------------
+    # -- before the first register: compare the operands ------------------------------------
 
     def _formats(self, control):
-        """(chosen, exponent bits, fraction bits) of the formats; exactly one is chosen."""
+        """(selected, exponent bits, fraction bits) per format; exactly one is selected."""
         formats = [(control.half, *_HALF), (~control.half, *_BRAIN)]
         if self.single:
             formats = [(chosen & ~control.single, *rest) for chosen, *rest in formats] + [(control.single, *_SINGLE)]
         return formats
 
     def _unpack(self, m, name, word):
-        """Sign, exponent, significand, and whether a number is infinite or a NaN."""
+        """Sign, exponent, significand, is infinite, is NaN."""
         sign, exponent, significand = Signal(name=f"{name}_sign"), Signal(EXPONENT, name=f"{name}_exponent"), Signal(
             self._bits, name=f"{name}_significand")
         infinite, no_number = Signal(name=f"{name}_infinite"), Signal(name=f"{name}_nan")
         for chosen, exponent_bits, fraction_bits in self._formats(self.control):
             with m.If(chosen):
                 field, fraction = word[fraction_bits:fraction_bits + exponent_bits], word[:fraction_bits]
-                keep = field.any() if fraction_bits == _SINGLE[1] else 1      # f32 has no subnormal numbers
+                keep = field.any() if fraction_bits == _SINGLE[1] else 1      # f32: a subnormal operand is zero
                 m.d.comb += [
                     sign.eq(word[fraction_bits + exponent_bits]), exponent.eq(field),
                     significand.eq(Cat(Const(0, self._bits - 1 - fraction_bits), Mux(keep, fraction, 0), field.any())),
@@ -98,9 +110,9 @@ class FloatReducer(Component):
         a_sign, a_exponent, a_significand, a_infinite, a_nan = self._unpack(m, "old", self.old)
         b_sign, b_exponent, b_significand, b_infinite, b_nan = self._unpack(m, "new", self.new)
         control = self.control
-        a_larger, a_first, take_a = Signal(), Signal(), Signal()       # in magnitude; in order; what min or max gives
+        a_larger, a_first, take_a = Signal(), Signal(), Signal()       # a larger in magnitude; a before b in order; select a
         distance = Signal(EXPONENT)
-        a_power, b_power = a_exponent | ~a_exponent.any(), b_exponent | ~b_exponent.any()     # subnormal: as 1
+        a_power, b_power = a_exponent | ~a_exponent.any(), b_exponent | ~b_exponent.any()     # exponent 1 for subnormal numbers
         order, subtract = control.order, a_sign ^ b_sign
         m.d.comb += [
             a_larger.eq(Cat(a_significand[:-1], a_exponent) > Cat(b_significand[:-1], b_exponent)),
@@ -114,7 +126,7 @@ class FloatReducer(Component):
             "zero_sign": Mux(order, chosen_sign, a_sign & b_sign),
             "power": Mux(take_a, a_power, b_power),
             "large": Mux(take_a, a_significand, b_significand),
-            "small": Mux(order, 0, Mux(take_a, b_significand, a_significand)),      # a number plus zero is that number
+            "small": Mux(order, 0, Mux(take_a, b_significand, a_significand)),      # min, max: the selected operand plus zero
             "distance": distance,
             "subtract": subtract & ~order,
             "infinite": Mux(order, Mux(take_a, a_infinite, b_infinite), a_infinite | b_infinite),
@@ -124,7 +136,7 @@ class FloatReducer(Component):
     # -- stages between registers ----------------------------------------------------------
 
     def _align(self, m, v, control):
-        """Shift the smaller significand right; what falls out is kept as one bit."""
+        """Shift the smaller significand right; the bits shifted out are combined into the sticky bit."""
         width = self._bits + EXTRA
         amount = Signal(range(width + 1), name="amount")
         m.d.comb += amount.eq(Mux(v["distance"] > width, width, v["distance"]))
@@ -142,7 +154,7 @@ class FloatReducer(Component):
         return self._register(m, {**self._pass(v, "sign", "zero_sign", "power", "infinite", "nan"), "total": total}, "added")
 
     def _count(self, m, v, control):
-        """How far the sum goes left: to its leading one, or to where subnormal numbers lie."""
+        """Left shift of the sum: to its leading one, at most to the position of subnormal numbers."""
         total = v["total"]
         size = 1 << (len(total) - 1).bit_length()
         zeros = _leading_zeros(Cat(Const(0, size - len(total)), total))
@@ -159,7 +171,7 @@ class FloatReducer(Component):
 
     def _round(self, m, v, control):
         moved, below = v["moved"], EXTRA + 1
-        up = Signal(self._bits - 1, name="up")              # a one where the last bit of the format is
+        up = Signal(self._bits - 1, name="up")              # increment at the last bit of the format's fraction
         for chosen, _, fraction_bits in self._formats(control):
             last = self._bits - 1 - fraction_bits
             position = last + below

@@ -1,4 +1,4 @@
-"""Reductions of integers in a word of 64 bits."""
+"""Integer reduction of a 64-bit word."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -12,17 +12,31 @@ HALF = WORD_BITS // 2
 
 
 class IntegerReducer(Component):
-    """Two elements of 32 bits or one of 64: add, min, max, inc, dec, and, or, xor; the new value without any of them [S1.9].
+    """Integer reduction of a 64-bit word: two elements of 32 bits or one of 64 bits [S1.9].
 
-    Sums wrap. ``inc`` gives old + 1, 0 from new on; ``dec`` gives old - 1, new for an old value of 0 or above new.
-    ``INTEGER_LATENCY`` (2) cycles in which ``enable`` is high, one word in each. No reset: who feeds it keeps track of what is valid.
+    Operations: add, min, max, inc, dec, and, or, xor; without an operation the result is ``new``. Sums wrap. ``inc`` gives old + 1, and
+    0 where old is not below new. ``dec`` gives old - 1, and new where old is 0 or above new.
 
     Members
     -------
     enable : In(1)
+        All registers advance.
     control : In(integer_control_layout)
+        Operation, signedness and element width.
     old, new : In(64)
+        Word of memory, and word that is written.
     result : Out(64)
+        New word of memory.
+
+    *Latency*: ``INTEGER_LATENCY`` (2) cycles with ``enable``.
+
+    *Throughput*: one word per cycle with ``enable``.
+
+    *Back-pressure*: ``enable`` low holds the pipeline.
+
+    *Reset*: none; the owner tracks valid words.
+
+    *Source*: [S1.9].
     """
 
     def __init__(self):
@@ -48,7 +62,10 @@ class IntegerReducer(Component):
         return m
 
     def _sum(self):
-        """The old value plus the new one, plus or minus one; between the halves a bit that lets the carry pass or stops it."""
+        """Old value plus the new value, plus 1 or minus 1.
+
+        An additional bit between the halves passes the carry (64-bit elements) or stops it (32-bit elements).
+        """
         control = self.control
         one = Cat(Const(1, HALF), Mux(control.wide, 0, Const(1, HALF)))
         term = Mux(control.dec, Const(-1, WORD_BITS), Mux(control.inc, one, self.new))
@@ -56,12 +73,12 @@ class IntegerReducer(Component):
         return Cat(total[:HALF], total[HALF + 1:WORD_BITS + 1])
 
     def _choice(self, m):
-        """For each half: whether the result is computed, the old value or the new one; zero else."""
+        """Select lines per half: result computed, old value or new value; none selected gives zero."""
         control = self.control
-        less, equal, zero = (Signal(2, name=name) for name in ("less", "equal", "zero"))     # old against new, by halves
+        less, equal, zero = (Signal(2, name=name) for name in ("less", "equal", "zero"))     # comparison of old with new, per half
         for half in range(2):
             old, new = self.old.word_select(half, HALF), self.new.word_select(half, HALF)
-            flip = control.signed & (~control.wide if half == 0 else 1)     # order of signed numbers: the top bit the other way
+            flip = control.signed & (~control.wide if half == 0 else 1)     # signed order: the top bit inverted
             m.d.comb += [
                 less[half].eq(Cat(old[:-1], old[-1] ^ flip) < Cat(new[:-1], new[-1] ^ flip)),
                 equal[half].eq(old == new), zero[half].eq(old == 0),
@@ -73,7 +90,7 @@ class IntegerReducer(Component):
             empty.eq(Mux(control.wide, zero.all().replicate(2), zero)),
         ]
         each = {name: getattr(control, name).replicate(2) for name in ("add", "min", "max", "inc", "dec")}
-        restart = empty | ~(below | same)       # where dec begins again
+        restart = empty | ~(below | same)       # ``dec`` gives new
         logic = (control.bit_and | control.bit_or | control.bit_xor).replicate(2)
         is_order = each["min"] | each["max"]
         return {

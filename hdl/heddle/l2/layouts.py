@@ -1,4 +1,4 @@
-"""Sizes of the second-level cache and what its parts hand to each other."""
+"""Derived sizes of the L2 and the payloads of the streams between its parts."""
 
 from dataclasses import dataclass
 
@@ -13,15 +13,37 @@ from ..isa.tensor_descriptor import TensorFormat
 __all__ = ["L2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_burst_layout", "line_part_layout",
            "line_read_layout"]
 
-BEATS_AHEAD = 128       # beats of reads, and of writes, that may be under way in a bank: they cover the latency of memory
+BEATS_AHEAD = 128       # beats of reads, and of writes, outstanding in a bank at least: they cover the latency of memory
 
 
 @dataclass(frozen=True)
 class L2Sizes:
-    """Derived sizes: line number = {tag, set, bank}, from the top.
+    """Derived sizes of the L2; a line number is {tag, set, bank}, from the most significant bits.
 
-    One bank for each core, each with an AXI master of its own; ``reads`` reads and ``writes`` writes of (parts of) lines may be under way
-    in a bank: as many as the TMAU of a core has bursts, so that short rows too cover the latency of memory.
+    Lines have ``LINE_BYTES`` (128) bytes, ``cfg.line_beats`` beats. There is one bank per core, each with an AXI master of its own.
+
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    banks, bank_bits : int
+        Banks (= ``cfg.cores``), and bits of a bank number.
+    beat_bits : int
+        Bits of a beat number within its line.
+    line_bits : int
+        Bits of a line number within its bank: {tag, set}.
+    ways, way_bits, sets, set_bits : int
+        Associativity (``cfg.l2_ways``), sets of a bank, and bits of their numbers.
+    tag_bits : int
+        Bits of a tag.
+    place_bits : int
+        Bits of a place, the position of a line in the contents: {set, way}.
+    reads, writes : int
+        Lines, or parts of lines, that may be read and written at once in a bank. Both are at least 8, at least ``BEATS_AHEAD`` (128)
+        beats, and at least the bursts of the TMAU (``cfg.axi_reads``, ``cfg.axi_writes``). Short rows thereby also cover the latency of
+        memory.
     """
 
     cfg: Config
@@ -40,7 +62,7 @@ class L2Sizes:
 
     @property
     def line_bits(self):
-        """Of the number of a line within its bank."""
+        """Bits of a line number within its bank."""
         return self.cfg.axi_address_bits - exact_log2(LINE_BYTES) - self.bank_bits
 
     @property
@@ -65,7 +87,7 @@ class L2Sizes:
 
     @property
     def place_bits(self):
-        """Of the number of a line's place in the cache: {set, way}."""
+        """Bits of a place, the position of a line in the contents: {set, way}."""
         return self.set_bits + self.way_bits
 
     @property
@@ -78,25 +100,35 @@ class L2Sizes:
 
 
 def line_read_layout(cfg):
-    """Beats ``first`` to ``last`` of one line are read; with ``prefetch`` nothing is answered."""
+    """Read of beats ``first`` to ``last`` of line ``line`` of a bank, for core ``core``.
+
+    ``prefetch``: the line is only brought into the cache; there is no answer.
+    """
     sizes = L2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "prefetch": 1,
                               "core": cfg.core_bits})
 
 
 def line_burst_layout(cfg):
-    """A burst of memory within a line of the bank."""
+    """Burst of a bank to memory within one line: ``beats_minus_one`` + 1 beats from beat ``first`` of line ``line``."""
     sizes = L2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "beats_minus_one": sizes.beat_bits})
 
 
 def line_part_layout(cfg):
-    """A beat on its way to the bank, or (``announces``) only that a plain write of beats ``beat`` to ``last`` begins with the next one."""
+    """Item of a write stream to a bank: a beat, or an announcement.
+
+    An announcement (``announces``) has no data. The next item begins a plain write of beats ``beat`` to ``last`` of the line.
+    """
     return data.StructLayout(line_beat_layout(cfg).members | {"announces": 1, "last": L2Sizes(cfg).beat_bits})
 
 
 def line_beat_layout(cfg):
-    """A beat that is written, beat ``beat`` of its line; ``begins`` and ``ends`` mark those of one line that are written together."""
+    """Beat of a write: beat ``beat`` of line ``line``, with ``data``, byte enables ``strobe`` and the number of the core.
+
+    ``begins`` and ``ends`` mark the first and the last beat of the write within the line. With ``cfg.reductions`` the beat also has
+    ``reduction`` and ``format``.
+    """
     sizes = L2Sizes(cfg)
     return data.StructLayout({
         "line": sizes.line_bits, "beat": sizes.beat_bits, "begins": 1, "ends": 1, "data": cfg.axi_data_bits, "strobe": cfg.axi_bytes,
@@ -104,10 +136,10 @@ def line_beat_layout(cfg):
 
 
 def line_answer_layout(cfg):
-    """A beat that was read; ``ends`` marks the last one of a line's."""
+    """Beat of read data for core ``core``; ``ends`` marks the last beat of the line's answer, ``error`` an error of memory."""
     return data.StructLayout({"data": cfg.axi_data_bits, "error": 1, "ends": 1, "core": cfg.core_bits})
 
 
 def line_ack_layout(cfg):
-    """Memory has what was written of a line, or refused it."""
+    """Acknowledgement to core ``core``: memory has the written beats of a line, or (``error``) refused them."""
     return data.StructLayout({"error": 1, "core": cfg.core_bits})

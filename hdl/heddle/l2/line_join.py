@@ -1,4 +1,4 @@
-"""Several streams of lines into one."""
+"""Round-robin arbiter of streams whose items form lines."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
@@ -8,21 +8,32 @@ __all__ = ["LineJoin"]
 
 
 class LineJoin(Component):
-    """Takes from ``count`` streams in turn, those of one line together: one item a cycle, combinationally.
-
-    A stream whose item waits at ``o``, or whose line has begun, keeps its turn. Reset forgets the turn.
+    """Round-robin arbiter that joins ``count`` streams into one and does not interleave items of different lines.
 
     Parameters
     ----------
     shape : ShapeLike
+        Payload of all streams.
     count : int
+        Number of input streams.
 
     Members
     -------
     i : In(stream.Signature(shape)).array(count)
+        Inputs.
     ends : In(1).array(count)
-        The item at ``i`` is the last of its line.
+        The item at input n is the last one of its line.
     o : Out(stream.Signature(shape))
+        Items of the granted input.
+
+    *Latency*: 0 cycles, combinational.
+
+    *Throughput*: one item per cycle.
+
+    *Back-pressure*: ``i[n].ready`` depends combinationally on ``o.ready`` and on ``valid`` of all inputs. The grant is held while the
+    item at ``o`` waits, and until the item with ``ends`` is accepted.
+
+    *Reset*: the round-robin pointer returns to input 0; no grant is held.
     """
 
     def __init__(self, shape, count):
@@ -32,7 +43,7 @@ class LineJoin(Component):
     def elaborate(self, platform):
         m = Module()
         numbers = range(self.count)
-        last, chosen = Signal(numbers), Signal(numbers)     # the one that was served before; the one at o
+        last, chosen = Signal(numbers), Signal(numbers)     # input granted last; input granted now
         locked, ends = Signal(), Signal()
         valid = Cat(port.valid for port in self.i)
         behind = Signal(self.count)

@@ -1,4 +1,4 @@
-"""The first half of a bank: each read or write of a line is looked up, in order, and made an access of the second half."""
+"""Look-up stage of an L2 bank: decides hit or miss for each line in order and schedules its access."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -12,34 +12,36 @@ __all__ = ["L2Lookup", "line_access_layout", "line_write_layout"]
 
 
 def line_write_layout(cfg):
-    """Beats ``first`` to ``last`` of a line are written, or reduced."""
+    """Write of beats ``first`` to ``last`` of line ``line`` by core ``core``; ``reduces``: the write is a reduction."""
     sizes = L2Sizes(cfg)
     return data.StructLayout({"line": sizes.line_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "reduces": 1,
                               "core": cfg.core_bits})
 
 
 def line_access_layout(cfg):
-    """What becomes of beats ``first`` to ``last`` of line ``place`` of the cache: with ``fills`` they come from memory; they are answered
-    (``answers``) or reduced (``reduces``)."""
+    """Access to beats ``first`` to ``last`` of the line at ``place``, on behalf of core ``core``.
+
+    ``fills``: the beats are taken from memory. ``answers``: the beats are read data. ``reduces``: the beats are operands of a
+    reduction.
+    """
     sizes = L2Sizes(cfg)
     return data.StructLayout({"place": sizes.place_bits, "first": sizes.beat_bits, "last": sizes.beat_bits, "fills": 1, "answers": 1,
                               "reduces": 1, "core": cfg.core_bits})
 
 
 class L2Lookup(Component):
-    """Decides hits and misses of one line a cycle, reads and writes in turn; 1 cycle from a request to the read of memory.
+    """Look-up stage of an L2 bank: decides hit or miss for one line per cycle and schedules accesses, fills and writes.
 
-    The order of decisions is the order in which the second half acts, so a place is refilled only behind all accesses to what it held,
-    whatever the replacement, and a tag may be dropped at any time.
+    Accesses to the contents follow in the order of the decisions. A place is therefore refilled only after all accesses to its former
+    line, and a tag may be dropped at any time.
 
-    - Read or prefetch, hit: an access (a prefetch: nothing). Miss: a place is allocated, memory is asked for the beats, an access.
-    - Write: the line is dropped from the cache and goes to memory.
-    - Reduction: like a read; its result goes to the cache and to memory.
+    - Read or prefetch that hits: an access; a prefetch has none.
+    - Read or prefetch that misses: a place is allocated; a fill and an access.
+    - Plain write: the line is dropped from the cache; the write is sent to memory.
+    - Reduction: as a read; the result is written to the cache and to memory.
 
-    A line is asked of memory only while no write to it is pending, and a write waits while a reduction of its line is: so reads see
-    every write that was answered, and each element sees reductions and writes one after the other [S1.9]. ``clear`` drops all lines as
-    soon as the line that is being looked up has left; requests wait for ``sets`` + 2 cycles then, and after reset. Where no
-    line came in since the last time there is nothing to drop, and nothing waits.
+    A line is read from memory only while no write to it is pending. A plain write waits while a reduction of its line is pending. So
+    reads return every write that was acknowledged, and each element is modified by one write or reduction after the other [S1.9].
 
     Parameters
     ----------
@@ -48,19 +50,38 @@ class L2Lookup(Component):
     Members
     -------
     i_read : In(stream of line_read_layout(cfg))
+        Reads and prefetches.
     i_write : In(stream of line_write_layout(cfg))
+        Plain writes and reductions.
     o_access : Out(stream of line_access_layout(cfg))
+        Accesses to the contents.
     o_fill : Out(stream of line_burst_layout(cfg))
-        Beats that memory is asked for.
+        Beats to read from memory.
     o_write : Out(stream of line_write_layout(cfg))
-        Writes and reductions in their order.
+        Plain writes and reductions, looked up, in the order of ``i_write``.
     answered : In(1)
-        Memory has answered the oldest write of a line.
+        Memory answered the oldest pending write of a line.
     clear : In(1)
+        Drop all lines once the current look-up is done.
     busy : Out(1)
-        A line is being looked up, or a write is pending.
+        A look-up is in flight, or a write is pending.
     event_hit, event_miss, event_eviction : Out(1)
-        Of a read, prefetch or reduction. Registered.
+        A read, prefetch or reduction hit, missed, or replaced a line. Registered.
+
+    *Latency*: 1 cycle from an input to the outputs. ``event_*`` are high 1 cycle after the look-up is done.
+
+    *Throughput*: one line per cycle; round robin between ``i_read`` and ``i_write``.
+
+    *Back-pressure*: ``i_read.ready`` and ``i_write.ready`` depend combinationally on both ``valid`` inputs, ``clear`` and ``ready`` of
+    all outputs. ``valid`` of each output depends combinationally on ``ready`` of the other outputs that the line needs, so those must
+    not depend on it.
+
+    *Clear*: with ``clear`` in a cycle without a look-up, requests wait for ``sets`` + 2 cycles. If no line was allocated since the last
+    clear, only the cycle of ``clear`` is lost.
+
+    *Reset*: drops the look-up in flight and all pending writes; the tags are invalidated in ``sets`` cycles, in which requests wait.
+
+    *Source*: [S1.9], docs/units/l2.md.
     """
 
     def __init__(self, cfg):
@@ -94,7 +115,7 @@ class L2Lookup(Component):
             blocked.eq(Mux(plain, pending.reduced, misses & (pending.reduced | pending.written))),
             ready.eq(valid & ~blocked),
         ]
-        # Each of the outputs is offered when the others can take theirs: all have room that does not depend on them.
+        # Each output is valid when the other outputs that the line needs are ready; their ``ready`` does not depend on ``valid``.
         outputs = ((self.o_access, needs_access, self.o_access.ready), (self.o_fill, misses, self.o_fill.ready),
                    (self.o_write, request.writes, self.o_write.ready & pending.free))
         for port, needed, _ in outputs:
@@ -124,7 +145,7 @@ class L2Lookup(Component):
         ]
 
     def _take(self, m, tags, valid, request, advance):
-        """The next line comes from the reads or the writes, in turn where both wait."""
+        """Accept the next line: round robin between reads and writes."""
         last_was_write, write = Signal(), Signal()
         taken = Signal()
         read_port, write_port = self.i_read, self.i_write
@@ -148,7 +169,7 @@ class L2Lookup(Component):
     def _clear(self, m, tags, valid):
         wanted = Signal()
         begins = Signal()
-        holds = Signal()        # a line came in since the last time: without one there is nothing to drop, and requests need not wait
+        holds = Signal()        # a line was allocated since the last clear; otherwise there is nothing to drop
         m.d.comb += [
             begins.eq(wanted & ~valid & ~tags.clearing), tags.clear.eq(begins),
             self._intake.eq(~wanted & ~self.clear & ~tags.clearing),

@@ -1,4 +1,4 @@
-"""Lines of a bank whose writes memory has not answered yet."""
+"""Write tracker of an L2 bank: lines with an outstanding write."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -9,23 +9,41 @@ __all__ = ["PendingWrites"]
 
 
 class PendingWrites(Component):
-    """A ring of ``writes`` line numbers, compared with ``line``.
+    """Write tracker of an L2 bank: a ring of the line numbers whose writes memory has not answered.
 
-    A line that is pending must not be read from memory: the read could overtake the write. Entries leave in the order in
-    which they came. Combinational outputs; reset empties it.
+    The ring has ``L2Sizes.writes`` entries, each compared with ``line``. A line with a pending entry must not be read from memory, as the
+    read could overtake the write. Entries are removed in the order of ``push``.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    line : In(line number)
-        What is asked for, and what ``push`` adds.
-    written, reduced : Out(1)
-        A write, a reduction of ``line`` is pending.
-    free, empty : Out(1)
+    line : In(line_bits)
+        Line number to compare, and to store with ``push``.
+    written : Out(1)
+        A plain write of ``line`` is pending.
+    reduced : Out(1)
+        A reduction of ``line`` is pending.
+    free : Out(1)
+        There is room for an entry.
+    empty : Out(1)
+        No entry is pending.
     push : In(1)
-        Only while ``free``. ``reduces``: it is a reduction.
+        Add ``line``; only while ``free``.
     reduces : In(1)
+        The entry added by ``push`` is a reduction.
     pop : In(1)
-        The oldest one is answered; only while not ``empty``.
+        Remove the oldest entry: memory answered it. Only while not ``empty``.
+
+    *Latency*: ``written`` and ``reduced`` depend combinationally on ``line``. ``push`` and ``pop`` take effect in the next cycle.
+
+    *Throughput*: one ``push`` and one ``pop`` per cycle.
+
+    *Back-pressure*: ``free``, a function of registers.
+
+    *Reset*: no entry is pending.
     """
 
     def __init__(self, cfg):

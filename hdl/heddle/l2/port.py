@@ -1,4 +1,4 @@
-"""One core's side of the second-level cache: bursts are cut into lines, answers put into the order of the requests."""
+"""Port of one core to the L2: splits bursts into lines and restores the order of the answers."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -12,17 +12,15 @@ from .layouts import L2Sizes, line_ack_layout, line_answer_layout, line_part_lay
 
 __all__ = ["L2Port"]
 
-WRITES_WAITING = 9      # requests that are taken ahead of their data, which come some cycles later: more than short bursts need
+WRITES_WAITING = 9      # write requests queued before their data, which follow some cycles later; enough for short bursts
 
 
 class L2Port(Component):
-    """Cuts the bursts of a core at lines, sends each part to the bank of its line, and hands on what the banks answer.
+    """Port of one core to the L2: splits bursts at line boundaries, routes each part to its bank, and restores the order of the
+    answers.
 
-    Reads and writes are cut independently, one line and one beat a cycle. The first line of a read passes combinationally; a write takes a
-    cycle, up to ``WRITES_WAITING`` requests go ahead of their data, and it is announced to the bank of its line where its first beat
-    is not there yet. Answers of reads come in the order of the requests, those of writes too, whatever the banks: up to ``2 *
-    Level2Sizes.reads`` (``writes``) are under way. Beats pass combinationally from the bank whose turn it is; acknowledgements are always
-    taken, so that a bank's writes never wait for another bank. Reset forgets everything [S1.9, docs/units/l2.md].
+    Reads and writes are split independently. A plain write whose first beat is not yet valid is announced to the bank of its line.
+    Answers of reads and responses of writes are each in the order of their requests.
 
     Parameters
     ----------
@@ -33,12 +31,35 @@ class L2Port(Component):
     core : In(cfg.core_bits)
         Number of the core; constant.
     client : In(GlobalPort(cfg, cfg.axi_id_bits))
-    o_read : Out(stream of line_read_layout(cfg)), read_bank : Out(bank)
-    o_write : Out(stream of line_part_layout(cfg)), write_bank : Out(bank)
+        Global port of the core.
+    o_read : Out(stream of line_read_layout(cfg))
+        Reads and prefetches, one line each.
+    read_bank : Out(bank)
+        Bank of ``o_read``.
+    o_write : Out(stream of line_part_layout(cfg))
+        Announcements and beats of writes.
+    write_bank : Out(bank)
+        Bank of ``o_write``.
     i_answer : In(stream of line_answer_layout(cfg)).array(banks)
+        Read data of each bank.
     i_ack : In(stream of line_ack_layout(cfg), always ready).array(banks)
+        Acknowledgements of each bank.
     busy : Out(1)
-        A request is without its last answer, or not yet cut.
+        A request is not split completely, or its last answer is outstanding.
+
+    *Latency*: 0 cycles from ``client.read_request`` to ``o_read`` for the first line; 1 cycle from ``client.write_request`` to
+    ``o_write``. 0 cycles from ``i_answer`` to ``client.read_data``; acknowledgements pass a queue of 2 or 3 cycles.
+
+    *Throughput*: one line of reads, one beat of writes, one beat of read data and one response per cycle.
+
+    *Back-pressure*: ``client.read_request.ready`` depends on registers only. ``client.write_data.ready`` depends combinationally on
+    ``o_write.ready``. ``client.read_data.valid`` depends on ``i_answer.valid`` of the oldest part, whose ``ready`` depends on
+    ``client.read_data.ready``. ``WRITES_WAITING`` (9) write requests may be queued before their data. At most 2 * ``L2Sizes.reads``
+    (``writes``) parts are outstanding. ``i_ack`` is always ready, so a write of one bank never waits for another bank.
+
+    *Reset*: drops all requests and outstanding answers.
+
+    *Source*: [S1.9], docs/units/l2.md.
     """
 
     def __init__(self, cfg):
@@ -69,18 +90,18 @@ class L2Port(Component):
         return m
 
     def _split(self, place):
-        """The line of a beat within its bank, its bank, and its number within the line."""
+        """Line number within its bank, bank, and beat number within the line, of the beat address ``place``."""
         beat_bits, bank_bits = self.sizes.beat_bits, self.sizes.bank_bits
         line = place[beat_bits:]
         return line[bank_bits:], line[:bank_bits] if bank_bits else Const(0, 0), place[:beat_bits]
 
     def _reads(self, m, order, valid):
-        """The request at the port, or what is left of one."""
+        """Split the request at the port, or the rest of an earlier one."""
         out, requests, low = self.o_read, self.client.read_request, exact_log2(self.cfg.axi_bytes)
         ends, taken = (Signal(name=f"read_{name}") for name in ("ends", "taken"))
         request, rest = (Signal(requests.payload.shape(), name=f"read_{name}", reset_less=True) for name in ("request", "rest"))
         line, bank, first = self._split(request.address[low:])
-        room = Signal(self.sizes.beat_bits, name="read_room")       # beats of the line behind the first
+        room = Signal(self.sizes.beat_bits, name="read_room")       # beats of the line after the first one
         m.d.comb += [
             requests.ready.eq(~valid), request.eq(Mux(valid, rest, requests.payload)),
             room.eq(~first), ends.eq(request.beats_minus_one <= room),
@@ -123,7 +144,7 @@ class L2Port(Component):
         self._next_write(m, requests, valid, request, ~valid | (taken & last))
 
     def _next_write(self, m, requests, valid, request, free):
-        """The next request into its register: the oldest one that waits, or the one at the port."""
+        """Load the request register: the oldest queued request, or the request at the port."""
         m.submodules.waiting = waiting = Queue(requests.payload.shape(), WRITES_WAITING)
         direct = Signal(name="write_direct")
         m.d.comb += [
@@ -135,7 +156,10 @@ class L2Port(Component):
                          request.eq(Mux(waiting.o.valid, waiting.o.payload, requests.payload))]
 
     def _announces(self, m, request, begins, allowed):
-        """Whether the line of a plain write is announced, once: its first beat is not there. What is offered stands."""
+        """Whether ``o_write`` is an announcement: the line of a plain write, once, while its first beat is not valid.
+
+        An announcement that was offered stays valid until accepted.
+        """
         announces, told, offered = Signal(), Signal(), Signal()
         plain = request.reduction == Reduction.NONE if self.cfg.reductions else 1
         m.d.comb += announces.eq(offered | (allowed & plain & begins & ~told & ~self.client.write_data.valid))
@@ -147,7 +171,7 @@ class L2Port(Component):
         return announces
 
     def _chosen(self, m, name, streams, bank, shape):
-        """``valid`` and payload of the stream of number ``bank``."""
+        """``valid`` and payload of the stream with number ``bank``."""
         valid, payload = Signal(name=f"{name}_valid"), Signal(shape, name=f"{name}_chosen")
         with m.Switch(bank):
             for number, port in enumerate(streams):
@@ -167,7 +191,7 @@ class L2Port(Component):
             m.d.comb += port.ready.eq(out.ready & order.o.valid & (turn.bank == number))
 
     def _acks(self, m, order):
-        """Responses of bursts whose lines are all written. The queues have room for all writes that are under way."""
+        """Responses of bursts, each after the last of its lines. The queues hold the acknowledgements of all outstanding writes."""
         out, turn = self.client.write_response, order.o.payload
         queues = []
         for number, port in enumerate(self.i_ack):

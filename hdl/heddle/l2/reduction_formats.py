@@ -1,4 +1,4 @@
-"""Which reductions the second level has: for copies of blocks and of tensors."""
+"""Reductions and element formats that the L2 supports."""
 
 from amaranth.hdl import Cat, Signal, Value
 
@@ -10,22 +10,25 @@ __all__ = ["is_one_of", "lacks_reduction", "reducible_formats", "reduction_membe
 
 
 def reduction_members(cfg):
-    """Of a store: how its elements are combined with those of memory."""
+    """Layout members of a store that select its reduction: ``reduction`` and ``format``; none without ``cfg.reductions``."""
     return {"reduction": Reduction, "format": TensorFormat} if cfg.reductions else {}
 
 
 def reducible_formats(cfg):
-    """Formats that the second level reduces."""
+    """Element formats that the L2 reduces: none without ``cfg.reductions``, integers only without ``cfg.reduction_floats``."""
     return [format for format in TensorFormat if cfg.reductions and (cfg.reduction_floats or format not in FLOAT_FORMATS)]
 
 
 def is_one_of(value, members):
-    """``value`` is one of the members of an enumeration; a set of them gives the same hardware in every process."""
+    """Whether ``value`` is one of ``members`` of an enumeration; combinational, 1 bit.
+
+    The numbers are sorted, so a Python set of members gives the same hardware in every process.
+    """
     return Cat(Value.cast(value) == number for number in sorted(member.value for member in members)).any()
 
 
 def undefined_reduction(m, reduction, format):
-    """A reduction that the format does not have, or that does not exist."""
+    """Whether ``reduction`` does not exist or is not defined for ``format``; combinational, 1 bit."""
     undefined = Signal(name="undefined_reduction")
     with m.Switch(reduction):
         with m.Case(Reduction.NONE):
@@ -39,5 +42,5 @@ def undefined_reduction(m, reduction, format):
 
 
 def lacks_reduction(reduction, format, reducible):
-    """A reduction of a format that the hardware behind does not reduce."""
+    """Whether ``reduction`` is not NONE and ``format`` is not in ``reducible``, the formats that the L2 reduces; combinational, 1 bit."""
     return (reduction != Reduction.NONE) & is_one_of(format, [kind for kind in TensorFormat if kind not in reducible])

@@ -1,4 +1,4 @@
-"""What the reduction unit is told to do, decoded once for all words of a beat."""
+"""Control words of the reduction unit, decoded once for all words of a beat."""
 
 from amaranth.lib import data
 
@@ -8,12 +8,12 @@ from .reduction_formats import is_one_of
 
 __all__ = ["WORD_BITS", "float_control_layout", "float_controls", "integer_control_layout", "integer_controls"]
 
-WORD_BITS = 64          # the widest element
+WORD_BITS = 64          # width of the widest element
 
 integer_control_layout = data.StructLayout({
     "wide": 1,          # elements of 64 bits, else of 32
-    "signed": 1,        # of comparisons
-    "add": 1, "min": 1, "max": 1, "inc": 1, "dec": 1,       # at most one of these
+    "signed": 1,        # signed comparison, else unsigned
+    "add": 1, "min": 1, "max": 1, "inc": 1, "dec": 1,       # operation, one-hot or none
     "bit_and": 1, "bit_or": 1, "bit_xor": 1,
 })
 
@@ -26,7 +26,7 @@ float_control_layout = data.StructLayout({
 
 
 def integer_controls(reduction, format):
-    """Fields of ``integer_control_layout`` of a reduction of integers."""
+    """Control word of a reduction of integers: each field of ``integer_control_layout`` as an expression of its operands."""
     return {
         "wide": is_one_of(format, [kind for kind, size in FORMAT_BYTES.items() if 8 * size == WORD_BITS]),
         "signed": is_one_of(format, [TensorFormat.S32, TensorFormat.S64]),
@@ -36,7 +36,7 @@ def integer_controls(reduction, format):
 
 
 def float_controls(reduction, format):
-    """Fields of ``float_control_layout`` of a reduction of floating-point numbers."""
+    """Control word of a reduction of floating-point numbers: each field of ``float_control_layout`` as an expression."""
     return {
         "single": is_one_of(format, [TensorFormat.F32, TensorFormat.F32_FTZ]),
         "half": format == TensorFormat.F16,

@@ -1,4 +1,4 @@
-"""The reduction unit: a beat of memory combined with a beat that is written."""
+"""Reduction unit of the L2: combines a beat of memory with a beat that is written."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -17,14 +17,37 @@ FLOATS = (TensorFormat.F16, TensorFormat.BF16, TensorFormat.F32, TensorFormat.F3
 
 
 def reducer_latency(cfg):
-    """Cycles from the operands to the result of ``ReductionUnit``."""
+    """Latency of ``ReductionUnit`` in cycles: 3 for integers only, 7 with ``cfg.reduction_floats``."""
     return 1 + (FLOAT_LATENCY if cfg.reduction_floats else INTEGER_LATENCY)
 
 
 class WordReducer(Component):
-    """A word of 64 bits: elements of 64, 32 or 16 bits. See ``ReductionUnit``; ``cfg.reduction_floats`` adds the floating-point formats.
+    """Reduction of a 64-bit word: elements of 64 or 32 bits and, with ``cfg.reduction_floats``, of 16 bits.
 
-    Latency ``reducer_latency(cfg) - 1`` cycles with ``enable``.
+    Parameters
+    ----------
+    cfg : Config
+
+    Members
+    -------
+    enable : In(1)
+        All registers advance.
+    integer : In(integer_control_layout)
+        Control word of integer formats.
+    floats : In(float_control_layout)
+        Control word of floating-point formats. Only with ``cfg.reduction_floats``.
+    is_float : In(1)
+        Select the floating-point result. Only with ``cfg.reduction_floats``.
+    old, new : In(64)
+        Word of memory, and word that is written.
+    result : Out(64)
+        New word of memory.
+
+    *Latency*: ``reducer_latency(cfg)`` - 1 cycles with ``enable``.
+
+    *Throughput*: one word per cycle with ``enable``.
+
+    *Reset*: none.
     """
 
     def __init__(self, cfg):
@@ -67,13 +90,11 @@ class WordReducer(Component):
 
 
 class ReductionUnit(Component):
-    """Combines a beat of memory, ``old``, with a beat that is written, ``new``, element by element [S1.9, docs/units/l2.md].
+    """Reduction unit of the L2: combines ``old``, a beat of memory, with ``new``, a beat that is written, element by element [S1.9].
 
-    ``Reduction.NONE`` gives ``new``. The others are defined for the formats of ``REDUCTION_FORMATS`` (without
-    ``cfg.reduction_floats`` for those of integers only); what comes of other formats is not defined, so requests are checked before.
-    Bytes that are not to be written are up to the user: the result has all elements.
-
-    Latency ``reducer_latency(cfg)`` cycles in which ``enable`` is high (3; 7 with floats), one beat in each. No reset, no ``valid``.
+    ``Reduction.NONE`` gives ``new``. Other reductions are defined for the formats of ``REDUCTION_FORMATS``, without
+    ``cfg.reduction_floats`` for integer formats only. Results of other pairs are undefined; requests are checked by the requester. The
+    result has all elements; the owner applies the byte enables.
 
     Parameters
     ----------
@@ -82,11 +103,25 @@ class ReductionUnit(Component):
     Members
     -------
     enable : In(1)
-        All registers move.
+        All registers advance.
     old, new : In(cfg.axi_data_bits)
+        Beat of memory, and beat that is written.
     reduction : In(Reduction)
+        Operation of the beat.
     format : In(TensorFormat)
+        Element format of the beat.
     result : Out(cfg.axi_data_bits)
+        New beat of memory.
+
+    *Latency*: ``reducer_latency(cfg)`` cycles with ``enable``: 3, with ``cfg.reduction_floats`` 7.
+
+    *Throughput*: one beat per cycle with ``enable``.
+
+    *Back-pressure*: ``enable`` low holds the pipeline.
+
+    *Reset*: none; the owner tracks valid beats.
+
+    *Source*: [S1.9], docs/units/l2.md.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""Tags of a bank of the second-level cache."""
+"""Tag memory of an L2 bank."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -11,26 +11,51 @@ __all__ = ["L2Tags"]
 
 
 class L2Tags(Component):
-    """Which lines a bank holds: ``sets`` rows of ``ways`` tags; a line that comes in takes the place of the set's oldest one.
+    """Tag memory of an L2 bank: ``sets`` sets of ``ways`` tags, set-associative, with first-in first-out replacement.
 
-    Of each line a bit for each beat says that it is there. A line is looked up in two steps: its set is read while ``enable`` is high,
-    and a cycle later ``hit``, ``way`` and ``evicts`` are about ``line``, until ``enable`` is high again. ``allocate`` and ``drop``
-    change the row of ``line``; a look-up that begins in that cycle sees it. While ``clearing``, which takes ``sets`` cycles from ``clear``
-    on and after reset, rows are made invalid one by one: no look-up may then be under way.
+    Each line has a valid bit per beat. A look-up takes two steps: ``enable`` reads the set of ``next_line``; from the next cycle until
+    the next ``enable`` the results refer to ``line``. A line that is allocated replaces the oldest line of its set.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    enable : In(1), next_line : In(line)
-    line : In(line)
-        What was ``next_line``.
+    enable : In(1)
+        Read the set of ``next_line``.
+    next_line : In(line_bits)
+        Line number of the next look-up.
+    line : In(line_bits)
+        Line number of the current look-up: the value that ``next_line`` had with ``enable``.
     wanted : In(cfg.line_beats)
-        Beats that are asked for, or that ``allocate`` brings.
-    hit : Out(1), present : Out(1), way : Out(range(ways)), evicts : Out(1)
-        Combinational. All wanted beats are there; any of the line. ``way``: where the line is, or would come. ``evicts``: ``allocate``
-        would drop a line.
-    allocate, drop : In(1)
-        Put the wanted beats into ``way``; take the line out, while ``present``.
-    clear : In(1), clearing : Out(1)
+        Beats of the current look-up: the beats that are read, or that ``allocate`` marks as valid.
+    hit : Out(1)
+        All wanted beats are valid.
+    present : Out(1)
+        At least one beat of the line is valid.
+    way : Out(range(ways))
+        Way that holds the line, else the way that ``allocate`` would replace.
+    evicts : Out(1)
+        ``allocate`` would replace a line with a valid beat.
+    allocate : In(1)
+        Store the tag in ``way`` and mark the wanted beats as valid; beats of the same line stay valid.
+    drop : In(1)
+        Invalidate the line; only while ``present``.
+    clear : In(1)
+        Invalidate all lines.
+    clearing : Out(1)
+        The sets are being invalidated, one per cycle; no look-up may be in flight.
+
+    *Latency*: 1 cycle from ``enable`` to ``hit``, ``present``, ``way`` and ``evicts``, which depend combinationally on ``line`` and
+    ``wanted``. A look-up that begins in the cycle of ``allocate`` or ``drop`` sees the change. ``clearing`` is high for ``sets``
+    cycles, from 1 cycle after ``clear``.
+
+    *Throughput*: one look-up and one change per cycle.
+
+    *Back-pressure*: none; the owner starts no look-up while ``clearing``.
+
+    *Reset*: starts with ``clearing`` for ``sets`` cycles.
     """
 
     def __init__(self, cfg):
@@ -53,7 +78,7 @@ class L2Tags(Component):
         write = rows.write_port()
         read = rows.read_port(transparent_for=(write,))
         row, found, counter = read.data, Signal(ways), Signal(sizes.set_bits)
-        chosen = Signal(ways)       # the way, one-hot
+        chosen = Signal(ways)       # way, one-hot
         tag = self.line[sizes.set_bits:]
         oldest = Cat(row.oldest == way for way in range(ways))
         m.d.comb += [

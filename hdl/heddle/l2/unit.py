@@ -1,4 +1,4 @@
-"""The second level of global memory: a cache with the reduction unit, or a wire."""
+"""L2 of all cores: a cache with the reduction unit, or a wire."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
@@ -15,14 +15,11 @@ __all__ = ["L2"]
 
 
 class L2(Component):
-    """Second level of global memory, between the cores and their AXI masters: every global access of every unit goes through it.
+    """Second-level cache of all cores, between their global ports and the AXI masters [S1.9, S1.11].
 
-    Without ``cfg.l2_kib`` a wire: every request, beat and response passes combinationally, latency 0, one request and one beat a
-    cycle in each direction, no state.
-
-    With it a cache that all cores share, of ``cfg.cores`` banks by line, bank n at AXI master n: reads fill it, writes go to memory and
-    drop their line, reductions do both in place [S1.9, S1.11, docs/units/l2.md]. Each port takes and gives one beat a cycle in
-    each direction; answers come in the order of the requests. Memory always has what was answered.
+    With ``cfg.l2_kib`` it has ``cfg.cores`` banks; line n lies in bank n mod ``cfg.cores``, and bank n uses AXI master n. Reads fill
+    the cache, plain writes drop their line and are sent to memory, reductions update both. Memory always has every acknowledged write.
+    Answers are in the order of the requests. Without ``cfg.l2_kib`` every port is a wire without state.
 
     Parameters
     ----------
@@ -31,11 +28,26 @@ class L2(Component):
     Members
     -------
     i : In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
-        From the arbiter of each core.
+        Ports of the cores' arbiters.
     o : Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
-        To the AXI masters.
-    invalidate, busy, event_hit, event_miss, event_eviction
-        Only with ``cfg.l2_kib``. Drop all lines; something is under way; lines looked up in a cycle, over all banks.
+        Ports of the AXI masters.
+    invalidate : In(1)
+        Drop all lines. Only with ``cfg.l2_kib``.
+    busy : Out(1)
+        A request is outstanding or a prefetch is in flight. Only with ``cfg.l2_kib``.
+    event_hit, event_miss, event_eviction : Out(range(cfg.cores + 1))
+        Lines that hit, missed or replaced a line in a cycle, summed over all banks; registered per bank. Only with ``cfg.l2_kib``.
+
+    *Latency*: 1 cycle from a read request that misses to ``o``, and from a write request. 2 cycles more for read data than without L2.
+    A hit takes 8 cycles from request to first beat, and 9 where more than 32 reads may be outstanding. Without ``cfg.l2_kib`` 0 cycles.
+
+    *Throughput*: one beat per cycle and port in each direction; one line looked up per cycle and bank.
+
+    *Back-pressure*: without ``cfg.l2_kib`` all ``ready`` pass combinationally; otherwise as ``L2Port`` says.
+
+    *Reset*: drops all lines and requests; requests then wait for ``L2Sizes.sets`` cycles.
+
+    *Source*: [S1.9, S1.11], docs/units/l2.md.
     """
 
     def __init__(self, cfg):

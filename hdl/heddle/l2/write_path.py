@@ -1,4 +1,4 @@
-"""Writes of a bank on their way to memory: plain ones as they come, reductions behind the reduction unit."""
+"""Write path of an L2 bank: plain writes in order, reductions through the reduction unit."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
@@ -15,13 +15,14 @@ __all__ = ["L2WritePath"]
 
 
 class L2WritePath(Component):
-    """Holds the beats that are written, asks for their look-up line by line, and sends them to memory in the order of the look-ups.
+    """Write path of an L2 bank: buffers the written beats, requests the look-up of each line, and sends the beats to memory.
 
-    A line is looked up when its last beat is here. Its beats leave as one burst, whose request goes with the first beat; those of a
-    plain write wait until the results of the reductions before them have left. Answers of memory become acknowledgements, in
-    the same order. One beat a cycle; ``beats`` fit (as many as cover the latency of memory where there are reductions).
+    A look-up is requested with the last beat of a line. Looked-up lines are sent in their order, each as one burst; the request is
+    valid with the first beat. Beats of a plain write wait until the results of earlier reductions were sent. A response of memory
+    becomes one acknowledgement, in the same order.
 
-    A plain write that is announced while nothing else is here sends its request at once, ahead of its beats: nothing can come between.
+    A plain write that is announced while the write path is empty sends its request at once, before its beats. No other write can be
+    between them, as items of one line are contiguous.
 
     Parameters
     ----------
@@ -30,16 +31,40 @@ class L2WritePath(Component):
     Members
     -------
     i : In(stream of line_part_layout(cfg))
+        Announcements and beats.
     o_lookup : Out(stream of line_write_layout(cfg))
+        Lines to look up.
     i_line : In(stream of line_write_layout(cfg))
-        The lines again, looked up; room for ``L2Sizes.writes`` of them.
-    o_beat, i_reduced, reducing :
-        To and from ``Level2Access``, only with ``cfg.reductions``.
-    o_burst : Out(stream of line_burst_layout(cfg)), o_data : Out(stream of write_data_layout(cfg))
-        To memory.
+        Looked-up lines, in the same order; the queue holds ``L2Sizes.writes`` of them.
+    o_beat : Out(stream of line_beat_layout(cfg))
+        Operands of reductions for ``L2Access``. Only with ``cfg.reductions``.
+    i_reduced : In(stream of reduced_beat_layout(cfg))
+        Results of reductions from ``L2Access``. Only with ``cfg.reductions``.
+    reducing : In(1)
+        ``L2Access`` has beats of reductions in flight. Only with ``cfg.reductions``.
+    o_burst : Out(stream of line_burst_layout(cfg))
+        Write requests to memory.
+    o_data : Out(stream of write_data_layout(cfg))
+        Write data to memory.
     i_response : In(stream of write_response_layout(cfg.axi_id_bits))
+        Write responses of memory.
     o_ack : Out(stream of line_ack_layout(cfg), always ready)
+        Acknowledgements to the cores.
     busy : Out(1)
+        A beat, a line, a burst or an outstanding response is present.
+
+    *Latency*: an announcement reaches ``o_burst`` in the same cycle. A beat passes its queue to ``o_data`` in 2 cycles, with
+    ``cfg.reductions`` in 3; the look-up request passes its queue in 2 cycles. ``i_response`` reaches ``o_ack`` in the same cycle.
+
+    *Throughput*: one beat per cycle in, one beat per cycle out.
+
+    *Back-pressure*: ``i.ready`` depends on registers and on ``announces``. ``beats`` beats fit: 130 with ``cfg.reductions``, to cover
+    the latency of memory, else two lines plus one beat and at least 17. ``i_reduced.ready`` and ``o_data.valid`` depend combinationally
+    on free entries of the burst queue and the acknowledgement queue.
+
+    *Reset*: drops all beats, lines and outstanding responses.
+
+    *Errors*: ``o_ack`` has ``error`` if memory refused the burst or an operand of a reduction could not be read.
     """
 
     def __init__(self, cfg):
@@ -78,7 +103,7 @@ class L2WritePath(Component):
         return m
 
     def _enter(self, m, beats):
-        """Beats into their queue; with the last one of a line, its look-up."""
+        """Queue the beats; request the look-up with the last beat of a line."""
         m.submodules.lookups = lookups = Queue(line_write_layout(self.cfg), 5)
         beat, line = self.i.payload, lookups.i.payload
         first = Signal(self.sizes.beat_bits)
@@ -97,10 +122,10 @@ class L2WritePath(Component):
         return lookups
 
     def _announce(self, m, bursts, quiet):
-        """Requests to memory: those that wait, or the one that is announced."""
+        """Requests to memory: the queued requests, or the announced request."""
         beat, out = self.i.payload, self.o_burst
         goes, burst = Signal(name="announced_goes"), Signal(line_burst_layout(self.cfg), name="announced_burst")
-        self._announced = Signal(name="announced")      # the next line's request is on its way
+        self._announced = Signal(name="announced")      # the request of the next line was already sent
         m.d.comb += [
             goes.eq(self.i.valid & beat.announces & quiet),
             burst.line.eq(beat.line), burst.first.eq(beat.beat), burst.beats_minus_one.eq(beat.last - beat.beat),
@@ -112,7 +137,7 @@ class L2WritePath(Component):
             m.d.comb += [bursts.i.valid.eq(~out.ready), bursts.i.payload.eq(burst)]
 
     def _choose(self, m, beats, lines):
-        """The beat that goes to memory next: a reduced one, or the oldest plain one that may."""
+        """Select the next beat for memory: a result of a reduction, or the oldest beat of a plain write."""
         layout = reduced_beat_layout(self.cfg)
         beat = beats.o.payload
         chosen = stream.Signature(layout).create(path=("chosen",))
@@ -135,7 +160,7 @@ class L2WritePath(Component):
         return chosen
 
     def _send(self, m, chosen, lines, bursts, acks):
-        """A beat to memory; with the first one of a line its burst, with the last one a place for its answer."""
+        """Send a beat to memory, with the first beat of a line its request; with the last beat, allocate its acknowledgement."""
         line, out = lines.o.payload, self.o_data
         room, sent, failed = Signal(), Signal(), Signal()
         beat = chosen.payload

@@ -1,1 +1,1 @@
-"""Shared memory, barriers and the path to global memory."""
+"""Shared memory with its barriers, the arbiter of global memory and the AXI4 master."""

@@ -1,4 +1,4 @@
-"""AXI4 master: the last step on the way to global memory."""
+"""AXI4 master: queues and protocol signals between a port to global memory and an AXI4 slave."""
 
 from amaranth.hdl import Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -12,12 +12,25 @@ __all__ = ["ITEMS", "AxiMaster", "axi_members"]
 BURST_INCREMENT = 1
 CACHE_ATTRIBUTES = 0b0011       # normal memory, not cacheable, bufferable
 PENDING_BITS = 16
-ITEMS = 3             # of a channel that may wait here
-SOON = 2              # requests, where a second level has taken a cycle: in registers, a cycle faster
+ITEMS = 3             # depth of a channel's queue: 2 cycles, distributed RAM
+SOON = 2              # depth of the request queues behind the L2: 1 cycle, registers; the L2 itself takes the other cycle
 
 
 def axi_members(cfg, prefix="m_axi_"):
-    """Members of an AXI4 master port as plain signals whose names begin with ``prefix``: name to direction and width."""
+    """Members of an AXI4 master port as plain signals.
+
+    Parameters
+    ----------
+    cfg : Config
+        Widths: ``axi_id_bits`` of ID, ``axi_address_bits`` of byte address, ``axi_data_bits`` of data.
+    prefix : str
+        First part of every name.
+
+    Returns
+    -------
+    dict
+        Name to ``Out(width)`` or ``In(width)``, seen from the master.
+    """
     address = {"id": cfg.axi_id_bits, "addr": cfg.axi_address_bits, "len": 8, "size": 3, "burst": 2, "lock": 1, "cache": 4,
                "prot": 3}
     outputs = {f"{channel}{name}": width for channel in ("aw", "ar") for name, width in (address | {"valid": 1}).items()}
@@ -29,14 +42,11 @@ def axi_members(cfg, prefix="m_axi_"):
 
 
 class AxiMaster(Component):
-    """Turns a global port into an AXI4 master with the signals ``m_axi_awid`` … ``m_axi_rready``.
+    """AXI4 master: connects a port to global memory to the five AXI4 channels through a queue in each channel.
 
-    Requests become incrementing bursts of full beats, the tag is the ID. A queue stands in each of the five channels: latency 2 cycles
-    each way (1 for requests where there is a second level), throughput one request and one beat a cycle in each direction; all outputs
-    depend on registers only and stand until they are accepted (queues in distributed RAM take fewer LUTs than register stages). Write data
-    may be offered before their address, as AXI4 allows. An answer with ``resp[1]`` (slave or decode error) has its ``error`` bit set.
-    Bursts longer than what the slave accepts are not split: requests keep to 4 KiB pages themselves. Reset must come together with the
-    reset of the slave [docs/units/axi.md].
+    Requests become incrementing bursts of full beats of ``cfg.axi_data_bits``; the tag is the AXI ID. Addresses are in bytes. ``len``
+    is ``beats_minus_one``; the cache attributes are "normal, not cacheable, bufferable"; ``prot`` and ``lock`` are 0. Queues in
+    distributed RAM take fewer LUTs than register stages.
 
     Parameters
     ----------
@@ -45,12 +55,31 @@ class AxiMaster(Component):
     Members
     -------
     i : In(MemoryPort(cfg, cfg.axi_id_bits))
+        Requests, write data, read data and write responses of the requesters.
     pending : Out(1)
-        A request was taken whose last answer has not been delivered.
+        Some request was accepted at ``i`` and its last answer was not yet transferred at ``i``.
     event_read_requests, event_read_beats, event_write_requests, event_write_beats : Out(1)
-        A transfer took place on AR, R, AW or W in the cycle before.
-    m_axi_* : plain signals
-        See ``axi_members``.
+        High for one cycle after each transfer on AR, R, AW and W.
+    m_axi_* : In or Out, as ``axi_members`` lists
+        AXI4 signals ``m_axi_awid`` to ``m_axi_rready``.
+
+    *Latency*: 2 cycles from ``valid`` at one side to ``valid`` at the other in each channel. With ``cfg.l2_kib`` AR and AW take 1
+    cycle. ``pending`` rises 1 cycle after a request is accepted. ``pending`` falls 1 cycle after the last answer, with
+    ``cfg.far_registers`` 2 cycles after.
+
+    *Throughput*: one read request, one write request and one beat in each direction per cycle.
+
+    *Back-pressure*: all outputs come from registers; no ``ready`` depends combinationally on an input. A queue holds 3 items, with
+    ``cfg.l2_kib`` the queues of AR and AW hold 2. ``valid`` and payload of AXI outputs stay until accepted.
+
+    *Order*: write data may be valid on W before their address is on AW; AXI4 allows this order. Bursts are not split: the requesters
+    keep every burst within a page of 4 KiB and within the length that the slave accepts.
+
+    *Reset*: empties the queues and the counters of outstanding requests. The slave must be reset in the same cycle.
+
+    *Errors*: ``resp[1]`` of R or B (slave or decode error) is the bit ``error`` of the beat or response.
+
+    *Source*: docs/units/axi.md.
     """
 
     def __init__(self, cfg):
@@ -133,8 +162,11 @@ class AxiMaster(Component):
         link(m, buffer.o, self.i.write_response)
 
     def _outstanding(self, m, name, requests, answers, last):
-        """Whether requests are without their last answer; more than fit the counter are never under way. With ``far_registers`` they are
-        counted a cycle later, and that cycle counts too."""
+        """Whether some request has not received its last answer.
+
+        The counter of ``PENDING_BITS`` bits exceeds the number of requests that can be outstanding. With ``cfg.far_registers`` both
+        events reach the counter a cycle later, so a request of the cycle before also counts.
+        """
         count = Signal(PENDING_BITS, name=f"{name}_outstanding")
         begun, ended, before = requests.valid & requests.ready, answers.valid & answers.ready & last, Const(0)
         if self.cfg.far_registers:

@@ -1,4 +1,4 @@
-"""Barriers that count the bytes of copies."""
+"""Barriers: counters of pending bytes that synchronise a program with its copies."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
@@ -13,22 +13,15 @@ __all__ = ["Barriers"]
 COUNT_BITS = 32
 BLOCK_BITS = BANK_BYTES.bit_length() - 1
 ROUND_BITS = MOST_EXPECTED.bit_length()
-OPEN_BITS = 4           # copies of one barrier that are handed over and not sized, modulo: no more than 15
+OPEN_BITS = 4           # counters of opened and closed copies, modulo 16: at most 15 copies of a barrier are open
 
 
 class Barriers(Component):
-    """``BARRIERS`` (16) counts of pending bytes: bytes to expect minus bytes that arrived; and of the copies under way to each.
+    """Barrier unit: ``BARRIERS`` (16) counters of pending bytes and of the copies in flight.
 
-    Sums are kept modulo 2^32. They are exact, because a round with more than ``MOST_EXPECTED`` bytes is never complete. A round ends with
-    ``passed``. A copy of this core is under way from ``opened`` on, until its last part is ``sized`` and all bytes of its parts arrived.
-
-    Latency: ``complete``, ``overrun`` and ``excess`` are combinational; they describe barrier ``index`` with everything that was applied in
-    earlier cycles. With ``cfg.far_registers`` they are registers: they describe what ``index`` was, and what had been applied, two cycles
-    before; ``expect``, ``opened``, ``sized``, ``arrive`` and ``clear`` are then applied a cycle later. Throughput: each once a cycle, also
-    together and on the same barrier. Back-pressure: none. Reset and ``clear`` (which wins over the others in its cycle) set all
-    counts to zero, so every barrier is complete [S1.13, docs/units/shared_memory.md].
-
-    Area: eight distributed memories of 16 x 28 to 32 bits (two more with ``cfg.multicast``), four of 16 x 4 bits and 144 registers.
+    The pending bytes of a barrier are its expected bytes minus its arrived bytes, modulo 2^32. A round of a barrier ends with
+    ``passed``. A round with more than ``MOST_EXPECTED`` (2^31 - 1) bytes is never complete, so no sum that wraps is ambiguous. A copy
+    of this core is in flight from ``opened`` until its last part is ``sized`` and the bytes of all its parts arrived.
 
     Parameters
     ----------
@@ -36,24 +29,45 @@ class Barriers(Component):
 
     Members
     -------
-    expect : In(Signature)
-        ``valid``: add ``bytes`` (32 bits) to the pending bytes of ``barrier``.
-    opened : In(Signature)
-        ``valid``: a copy to ``barrier`` was handed over. At most 15 of a barrier are open.
-    sized : In(Signature)
-        ``valid``: a part of the oldest open copy to ``barrier`` will bring ``blocks`` of 16 bytes; ``ends``: its last part.
+    expect : In(Signature({"valid": 1, "barrier": 4, "bytes": 32}))
+        ``valid``: add ``bytes`` to the expected bytes of ``barrier``.
+    opened : In(Signature({"valid": 1, "barrier": 4}))
+        ``valid``: a copy to ``barrier`` was issued. At most 15 copies of a barrier may be open.
+    sized : In(Signature({"valid": 1, "barrier": 4, "blocks": 28, "ends": 1}))
+        ``valid``: a part of the oldest open copy to ``barrier`` has ``blocks`` blocks of 16 bytes. ``ends``: the part is the last one.
     arrive : In(stream.Signature(barrier_arrival_layout, always_ready=True))
-        Take ``bytes`` from the pending bytes of ``barrier``. Those that are ``remote`` are of no copy of this core.
+        Barrier update: subtract ``bytes`` from the pending bytes of ``barrier``. ``remote``: the bytes belong to a copy of another
+        core.
     clear : In(1)
+        Set all counters to zero.
     index : In(4)
+        Barrier that ``passed``, ``complete``, ``overrun`` and ``excess`` refer to.
     passed : In(1)
-        A round of ``index`` ends; only while it is complete.
+        The round of barrier ``index`` ends; allowed only while ``complete``.
     complete : Out(1)
-        No copy of this core is under way, pending bytes are zero, and there is no ``excess``.
+        No copy of this core is in flight, the pending bytes are zero and neither ``excess`` nor its counterpart of announced bytes
+        holds.
     overrun : Out(1)
-        More bytes arrived, or will, than were expected.
+        More bytes arrived than were expected, or more than ``MOST_EXPECTED`` bytes were announced by ``sized`` in this round.
     excess : Out(1)
         More than ``MOST_EXPECTED`` bytes were expected in this round.
+
+    *Latency*: outputs depend combinationally on ``index`` and contain all updates of earlier cycles. With ``cfg.far_registers`` outputs
+    are registered: in cycle t they describe ``index`` of cycle t - 2. The outputs then contain ``expect``, ``opened``, ``sized``,
+    ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3.
+
+    *Throughput*: every input once per cycle, also all together and on the same barrier.
+
+    *Back-pressure*: none.
+
+    *Reset*: all counters are zero, so every barrier is complete. ``clear`` does the same and has priority over the updates of its
+    cycle.
+
+    *Area*: eight distributed memories of 16 words of 28 to 32 bits (ten with ``cfg.multicast``), four of 16 x 4 bits and 144 registers.
+
+    *Errors*: none are reported here. The issue unit derives its errors from ``overrun``, ``excess`` and a barrier that cannot complete.
+
+    *Source*: [S1.13], docs/units/shared_memory.md.
     """
 
     def __init__(self, cfg):
@@ -111,9 +125,9 @@ class Barriers(Component):
         ]
 
     def _total(self, m, name, valid, barrier, count, bits=None):
-        """A running sum per barrier; returns that of ``index``.
+        """Running sum per barrier; returns the sum of ``index``.
 
-        A memory cannot be cleared at once, so a bit per barrier says whether its word counts.
+        A memory cannot be cleared in one cycle. Bit ``used`` of a barrier therefore marks its word as valid.
         """
         bits = bits or (len(count) if name == "announced" else COUNT_BITS)
         memory, update, write, used, valid, barrier, count, counts = self._sums(m, name, bits, valid, barrier, count)
@@ -126,7 +140,7 @@ class Barriers(Component):
         return Mux(used.bit_select(self.index, 1), query.data, 0)
 
     def _round(self, m, name, valid, barrier, count):
-        """Whether the sum of this round is above ``MOST_EXPECTED``, for ``index``."""
+        """Whether the sum of the current round of ``index`` is above ``MOST_EXPECTED``."""
         _, update, write, used, valid, barrier, count, counts = self._sums(m, f"{name}_in_round", ROUND_BITS, valid, barrier, count)
         above, total = Signal(BARRIERS, name=f"{name}_above"), Signal(COUNT_BITS + 1, name=f"{name}_total")
         m.d.comb += [total.eq(Mux(counts, update.data, 0) + count), write.data.eq(total)]
@@ -141,8 +155,11 @@ class Barriers(Component):
         return above.bit_select(self.index, 1)
 
     def _sums(self, m, name, bits, valid, barrier, count):
-        """The memory of sums, its port to read what is added to and that to write it back, the bits of the words that count; and what is
-        added in this cycle, to which barrier, and whether its word counts."""
+        """Memory of running sums with its read-modify-write ports.
+
+        Returns the memory, its read port for the update, its write port and the bits ``used``. The update follows (``valid``,
+        ``barrier``, ``count``), and whether the word of that barrier is valid.
+        """
         m.submodules[name] = memory = Memory(shape=bits, depth=BARRIERS, init=[])
         write, update = memory.write_port(), memory.read_port(domain="comb")
         used = Signal(BARRIERS, name=f"{name}_used")
@@ -153,7 +170,7 @@ class Barriers(Component):
         return memory, update, write, used, valid, barrier, count, counts
 
     def _later(self, m, name, used, *values):
-        """What is added and to which barrier, a cycle later, and whether the word of that barrier counts by then."""
+        """The update registered for a cycle, and whether the word of its barrier is valid in that later cycle."""
         valid, barrier, count = (Signal.like(value, name=f"{name}_{part}") if not isinstance(value, int) else value
                                  for part, value in zip(("valid", "barrier", "bytes"), values))
         counts = Signal(name=f"{name}_counts")

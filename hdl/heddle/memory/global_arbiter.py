@@ -1,4 +1,4 @@
-"""Two clients share one port to global memory."""
+"""Arbiter of the port to global memory: two clients, round robin."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import Component, In, Out
@@ -9,29 +9,41 @@ from ..lib.stream import Queue
 __all__ = ["GlobalArbiter"]
 
 CLIENTS = 2
-WRITES_AHEAD = 16       # write requests whose data are still to come
+WRITES_AHEAD = 16       # write requests accepted before the last beat of their data
 
 
 class GlobalArbiter(Component):
-    """Joins the global ports of two clients: tag at ``o`` = {client number, tag of the client}.
+    """Round-robin arbiter that joins the global ports of two clients [S1.14].
 
-    Read and write requests are taken round robin, independently of each other, one of each a cycle. Write data are taken in the
-    order of the write requests, one beat a cycle; up to ``WRITES_AHEAD`` (16) write requests go ahead of their data, and a client
-    that delays its data delays the data of later requests of the other. Answers go to the client that the top tag bit names,
-    one a cycle. Requests, data and answers pass combinationally (the registers stand in the AXI master): latency 0, write data
-    earliest 2 cycles after their request. A request that waits at ``o`` is not replaced by another. Reset forgets the
-    order of the writes [S1.14, docs/units/axi.md].
+    The tag at ``o`` is {client number, tag of the client}; the client number is the top bit. Read requests and write requests have
+    separate round-robin pointers. Write data follow the order of the write requests.
 
     Parameters
     ----------
     cfg : Config
     tag_bits : int, optional
-        Of the clients; ``cfg.tag_bits`` unless given.
+        Width of a client's tag; ``cfg.tag_bits`` by default.
 
     Members
     -------
     i_client : In(GlobalPort(cfg, tag_bits)).array(2)
+        Ports of the clients.
     o : Out(GlobalPort(cfg, tag_bits + 1))
+        Port towards global memory.
+
+    *Latency*: 0 cycles for requests, beats and answers. The first beat of a burst passes 2 cycles after its write request at the
+    earliest.
+
+    *Throughput*: one read request, one write request, one write beat, one read beat and one write response per cycle.
+
+    *Back-pressure*: all paths are combinational. ``ready`` of a client's request depends on ``valid`` of both clients and ``ready`` at
+    ``o``. ``ready`` of an answer at ``o`` depends on its tag and on ``ready`` of that client. A request that waits at ``o`` is not
+    replaced. At most ``WRITES_AHEAD`` (16) write requests are accepted before their last beat. A client that delays its write data
+    delays the later write data of the other client.
+
+    *Reset*: both round-robin pointers are 0; the order of outstanding write data is lost.
+
+    *Source*: [S1.14], docs/units/axi.md.
     """
 
     def __init__(self, cfg, tag_bits=None):
@@ -58,8 +70,8 @@ class GlobalArbiter(Component):
         return m
 
     def _requests(self, m, name, clients, output, allowed=1):
-        """Round robin between two request streams; returns the number of the chosen client."""
-        turn = Signal(name=f"{name}_turn")      # the client that goes first; a request that waits keeps its turn
+        """Round-robin choice between two request streams; returns the number of the granted client."""
+        turn = Signal(name=f"{name}_turn")      # round-robin pointer; a request that waits holds it
         chosen = Signal(name=f"{name}_chosen")
         m.d.comb += chosen.eq(Mux(Mux(turn, clients[1].valid, clients[0].valid), turn, ~turn))
         selected = [client.payload for client in clients]
@@ -74,7 +86,7 @@ class GlobalArbiter(Component):
         return chosen
 
     def _write_data(self, m, order):
-        """The beats of the client whose write request is the oldest without its data."""
+        """Beats of the client that owns the oldest write request without its last beat."""
         clients = [client.write_data for client in self.i_client]
         last = Signal()
         m.d.comb += [
@@ -87,10 +99,10 @@ class GlobalArbiter(Component):
             m.d.comb += client.ready.eq(self.o.write_data.ready & order.valid & (order.payload == number))
 
     def _answers(self, m, clients, answers):
-        """Send each answer to the client of its top tag bit."""
+        """Route each answer to the client in the top tag bit."""
         client_number = answers.payload.tag[-1]
         for number, client in enumerate(clients):
             for field, _ in client.payload.shape():
-                m.d.comb += client.payload[field].eq(answers.payload[field])     # cuts the top bit off the tag
+                m.d.comb += client.payload[field].eq(answers.payload[field])     # truncates the top bit of the tag
             m.d.comb += client.valid.eq(answers.valid & (client_number == number))
         m.d.comb += answers.ready.eq(Mux(client_number, clients[1].ready, clients[0].ready))

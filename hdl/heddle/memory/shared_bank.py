@@ -1,4 +1,4 @@
-"""One bank of shared memory with its arbitration."""
+"""Bank of shared memory with its bank arbiter."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.memory import Memory
@@ -10,16 +10,37 @@ __all__ = ["SharedBank"]
 
 
 class SharedBank(Component):
-    """``cfg.shared_rows`` words of 16 bytes: one read and one write a cycle, each for the first port that requests.
+    """Bank of shared memory: ``cfg.shared_rows`` words of 16 bytes with a fixed-priority bank arbiter for each direction.
 
-    Grants are combinational; ``data`` follows one cycle after a read was granted. A write to the row that is read in the same
-    cycle is not granted; with ``ahead`` none comes that must not be written. See ``SharedMemory``.
+    One read and one write are granted per cycle, each to the requesting port with the lowest index. A write to the row of the read that
+    is granted in the same cycle is not granted.
+
+    Parameters
+    ----------
+    cfg : Config
+    readers, writers : int
+        Number of ports.
+    ahead : bool
+        The parent guarantees that no such write is requested; the rows are not compared here.
 
     Members
     -------
-    read : array of ``request``, ``row``, ``grant``
+    read : In(Signature).array(readers)
+        ``request``: read ``row``. ``grant`` (combinational): the read is performed.
     data : Out(128)
-    write : array of ``request``, ``row``, ``data``, ``mask`` (byte enables), ``grant``
+        Word of the read that was granted in the cycle before.
+    write : In(Signature).array(writers)
+        ``request``: write ``data`` to ``row`` where ``mask`` enables the byte. ``grant`` (combinational): the write is performed.
+
+    *Latency*: ``grant`` in the cycle of ``request``; ``data`` is valid for one cycle, 1 cycle after the grant. A granted write is
+    visible to reads that are granted in later cycles.
+
+    *Throughput*: one read and one write per cycle.
+
+    *Back-pressure*: a read ``grant`` depends on ``request`` of the read ports up to its own. A write ``grant`` depends on ``request``
+    of the write ports up to its own. Unless ``ahead``, the write grant also depends on the rows of all ports and on the read grants.
+
+    *Reset*: none; contents are zero at power-up.
     """
 
     def __init__(self, cfg, readers, writers, ahead=False):
@@ -35,18 +56,18 @@ class SharedBank(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.words = memory = Memory(shape=8 * BANK_BYTES, depth=self.cfg.shared_rows, init=[],
-                                             attrs={"no_rw_check": 1})   # rows never collide, see below
-        # An asynchronous read with a register behind it: synthesis makes the register the block RAM's own.
+                                             attrs={"no_rw_check": 1})   # the arbiters exclude a read and a write of the same row
+        # An asynchronous read with a register at its output: synthesis maps the register to that of the block RAM.
         read, write = memory.read_port(domain="comb"), memory.write_port(granularity=8)
         self._arbitrate(m, self.read, 0)
         word = Signal(8 * BANK_BYTES, reset_less=True)
         m.d.comb += [read.addr.eq(self._first(self.read, "row")), self.data.eq(word)]
         m.d.sync += word.eq(read.data)
 
-        # Block RAM leaves open what a read of a row in the cycle of its write returns, so the write waits.
+        # A block RAM does not define the read data of a row that is written in the same cycle, so the write waits.
         blocked = Const(0)
         if not self._ahead:
-            blocked, hit = Signal(), Signal(len(self.read))     # each row is compared, then the right one taken: fewer levels
+            blocked, hit = Signal(), Signal(len(self.read))     # compare every row, then select by grant: fewer logic levels
             m.d.comb += [
                 hit.eq(Cat(port.row == write.addr for port in self.read)),
                 blocked.eq((hit & Cat(port.grant for port in self.read)).any()),
@@ -60,7 +81,7 @@ class SharedBank(Component):
         return m
 
     def _arbitrate(self, m, ports, blocked):
-        """Grant the first port that requests, unless ``blocked``; returns whether any requests."""
+        """Grant the requesting port with the lowest index, unless ``blocked``; returns whether any port requests."""
         taken = blocked
         for port in ports:
             m.d.comb += port.grant.eq(port.request & ~taken)
@@ -68,7 +89,7 @@ class SharedBank(Component):
         return Cat(port.request for port in ports).any()
 
     def _first(self, ports, member):
-        """A member of the first port that requests."""
+        """A member of the requesting port with the lowest index."""
         value = getattr(ports[-1], member)
         for port in reversed(ports[:-1]):
             value = Mux(port.request, getattr(port, member), value)

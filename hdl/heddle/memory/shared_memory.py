@@ -1,4 +1,4 @@
-"""Shared memory of a core: eight banks of 16 bytes with fixed priorities."""
+"""Shared memory of a core: eight banks of 16-byte words with fixed-priority bank arbiters."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In
@@ -12,39 +12,56 @@ from .shared_bank import SharedBank
 
 __all__ = ["SharedMemory"]
 
-FIRST_READERS = 2       # that go before the first write port, with ``cfg.banks_known_ahead``
+FIRST_READERS = 2       # read ports with priority over the first write port, with ``cfg.banks_known_ahead``
 
 
 class SharedMemory(Component):
-    """Eight banks of ``cfg.shared_rows`` words of 16 bytes, each read once and written once a cycle.
+    """Shared memory of a core: eight banks of ``cfg.shared_rows`` words of 16 bytes with a bank arbiter each [S1.13].
 
-    Byte address a lies in bank ``(a // 16) % 8``, row ``a // 128``. In every bank the requesting port with the lowest index
-    is granted, combinationally and in the cycle of the request; a port that was not granted keeps its request up.
-    The word that was read stands on ``data`` for one cycle, ``SHARED_READ_LATENCY`` (1) cycles after the grant, at the output of the
-    block RAM: each reader keeps what it wants in registers of its own. ``data`` is common to all readers. Throughput: 128 bytes read
-    and 128 bytes written a cycle. A write is visible to reads granted in later cycles; a write to the row that its bank reads in the
-    same cycle is not granted. Reset leaves the contents as they are; at power-up they are zero [S1.13, docs/units/shared_memory.md].
-
-    Area: ``cfg.shared_bytes`` of block RAM; a ``readers``-way row multiplexer and a ``writers``-way 16-byte multiplexer per bank.
-
-    With ``cfg.shared_writes`` 1 there is one bus for the words that are written: a port asks for one bank at a time, with row, data and
-    mask on the lines of bank 0, and only the requesting write port with the lowest index is granted. With ``cfg.far_registers`` rows are
-    compared for each write port on its own, before the bus. With ``cfg.banks_known_ahead`` a read port has one row, on the lines of bank 0
-    too, and a bank that is read is not written, whatever the row: the first two read ports go first, then the first write port, then the
-    others.
+    Byte address a lies in bank ``(a // 16) % 8``, row ``a // 128``. In every bank the requesting port with the lowest index is granted.
+    A port that was not granted holds its request. There is no fairness: a port waits as long as ports of lower index request the bank.
 
     Parameters
     ----------
     cfg : Config
     readers, writers : int
-        Number of ports, each at least 1; index 0 goes first.
+        Number of ports, each at least 1; index 0 has the highest priority.
 
     Members
     -------
     read : In(BankReadPort(cfg)).array(readers)
+        Read ports. ``data`` is common to all of them; each reader registers the words of its own grants.
     write : In(BankWritePort(cfg)).array(writers)
+        Write ports.
     asks : In(1).array(writers)
-        With ``cfg.shared_writes`` 1 and ``cfg.far_registers``: whether each write port asks for a bank; its owner knows that ahead.
+        Only with ``cfg.shared_writes`` 1 and ``cfg.far_registers``: write port n requests some bank. The owner derives it from
+        registers.
+
+    *Latency*: ``grant`` in the cycle of ``request``. ``data`` is valid for one cycle, ``SHARED_READ_LATENCY`` (1) cycles after the
+    grant, at the output of the block RAM. A granted write is visible to reads that are granted in later cycles.
+
+    *Throughput*: one read and one write per bank and cycle: 128 bytes read and 128 bytes written; 16 bytes written with
+    ``cfg.shared_writes`` 1.
+
+    *Back-pressure*: every ``grant`` is combinational. A read grant depends on ``request`` of the read ports of lower index. A write
+    grant depends on ``request`` of the write ports of lower index and on the reads. A write is not granted in the cycle in which its
+    bank reads the same row.
+
+    *Write bus*: with ``cfg.shared_writes`` 1 all write ports share one bus. A port requests one bank at a time, with row, data and mask
+    on the lines of bank 0. Only the requesting write port with the lowest index is granted. With ``cfg.far_registers`` each write port
+    has its own row comparators before the bus, and ``asks`` selects the port. A write then waits for every read request of its row,
+    granted or not.
+
+    *Predicted banks*: with ``cfg.banks_known_ahead`` a read port has one row, on the lines of bank 0. A bank that is read is not
+    written, whatever the row. The order of priority is: read ports 0 and 1, write port 0, the other read ports, the other write ports.
+
+    *Reset*: contents stay as they are; at power-up they are zero.
+
+    *Area*: ``cfg.shared_bytes`` of block RAM; per bank a ``readers``-way row multiplexer and a ``writers``-way 16-byte multiplexer.
+
+    *Errors*: the constructor raises ``UsageError`` when ``readers`` or ``writers`` is not an integer of at least 1.
+
+    *Source*: [S1.13], docs/units/shared_memory.md.
     """
 
     def __init__(self, cfg, readers=3, writers=2):
@@ -82,7 +99,7 @@ class SharedMemory(Component):
         return m
 
     def _one_write(self, m):
-        """The bus of ``shared_writes`` 1, as the only write port of the banks."""
+        """The write bus of ``cfg.shared_writes`` 1, as the only write port of the banks."""
         bus = BankWritePort(self.cfg).create(path=("bus",))
         self._asks = list(self.asks) if self._ahead else [port.request.any() for port in self.write]
         if self._ahead:
@@ -98,11 +115,11 @@ class SharedMemory(Component):
         return [bus]
 
     def _grant_ahead(self, m, bus):
-        """What reaches the banks of each write port. No multiplexer of rows stands in front of the comparisons."""
+        """Grants of the write ports and requests on the bus. No row multiplexer precedes the comparators."""
         granted, taken = [], Const(0)
         for number, port in enumerate(self.write):
             blocked = Signal(name=f"blocked_{number}")
-            # One that asks in vain has the same row a cycle later: a write that waits for it needs no grant to be known.
+            # A reader that is not granted requests the same row a cycle later. A write may therefore wait for requests instead of grants.
             m.d.comb += [
                 blocked.eq(Cat(self._meet(port, reader) for reader in self._before(number)).any()),
                 port.grant.eq(port.request & (~taken & ~blocked).replicate(BANKS)),
@@ -112,17 +129,20 @@ class SharedMemory(Component):
         m.d.comb += bus.request.eq(any_of(granted))
 
     def _before(self, number):
-        """The readers that a write port waits for."""
+        """Readers with priority over write port ``number``."""
         return self.read[:FIRST_READERS] if self.cfg.banks_known_ahead and not number else self.read
 
     def _meet(self, port, reader):
-        """Whether a reader asks for the bank that a write port asks for, and for the same row unless all of the bank waits."""
+        """Whether ``reader`` requests the bank that ``port`` requests, and the same row.
+
+        With ``cfg.banks_known_ahead`` the row does not matter.
+        """
         if self.cfg.banks_known_ahead:
             return (port.request & reader.request).any()
         return Cat(asks & asked & (port.row[0] == row) for asks, asked, row in zip(port.request, reader.request, reader.row)).any()
 
     def _of_first(self, values):
-        """The value of the first write port that asks for a bank."""
+        """The value of the requesting write port with the lowest index."""
         chosen = values[-1]
         for value, asks in zip(reversed(values[:-1]), reversed(self._asks[:-1])):
             chosen = Mux(asks, value, chosen)

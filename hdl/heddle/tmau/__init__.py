@@ -1,1 +1,1 @@
-"""Tensor memory access unit: bulk copies between global and shared memory."""
+"""Tensor memory access unit (TMAU): bulk copies between global and shared memory."""

@@ -1,4 +1,4 @@
-"""Arrivals of loads and stores on one stream to the barriers."""
+"""Arbiter of the barrier updates of loads and stores."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
@@ -10,10 +10,10 @@ __all__ = ["BarrierUpdates"]
 
 
 class BarrierUpdates(Component):
-    """Joins the arrivals of loads and stores; while one waits, later loads of the same barrier are added to it.
+    """Round-robin arbiter that joins the barrier updates of loads and stores and merges updates of loads that wait.
 
-    Loads and stores take turns when both have an arrival. Because waiting bytes add up, stores take no cycle from loads that arrive
-    at one barrier one beat a cycle. Latency 2 cycles, throughput one arrival a cycle. Reset drops arrivals.
+    An update is a barrier number and a number of bytes. While a load's update waits, the bytes of later loads to the same barrier are
+    added to it. Stores therefore take no cycle from loads that update one barrier every cycle.
 
     Parameters
     ----------
@@ -21,11 +21,23 @@ class BarrierUpdates(Component):
 
     Members
     -------
-    i_load, i_store : In(stream.Signature(barrier_arrival_layout))
+    i_load : In(stream.Signature(barrier_arrival_layout))
+        Updates of loads.
+    i_store : In(stream.Signature(barrier_arrival_layout))
+        Updates of stores and of the local DMA channels.
     o : Out(stream.Signature(barrier_arrival_layout, always_ready=True))
-        Registered.
+        Updates for the barriers. Registered.
     busy : Out(1)
-        An arrival is under way; the last cycle is that of ``o``.
+        An update is in flight; the last cycle is that of ``o``.
+
+    *Latency*: 2 cycles from ``i_load`` to ``o``; 1 cycle from ``i_store`` to ``o``.
+
+    *Throughput*: one update per cycle.
+
+    *Back-pressure*: ``i_load.ready`` depends combinationally on ``i_store.valid`` and on the barrier at ``i_load``. ``i_store.ready``
+    is a function of registers.
+
+    *Reset*: drops all updates.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""Beats of a store out of the banks of shared memory."""
+"""Beat reader of the store engine: reads beats from the banks of shared memory and aligns them to the bus."""
 
 import itertools
 
@@ -22,19 +22,16 @@ from .swizzle import exchange_of, swizzle
 
 __all__ = ["BeatReader"]
 
-BEATS_AHEAD = 8     # beats read and not yet taken by the bus; 6 hide the latency of banks and queue
-JOINED_EARLY = 4    # banks whose words a table of six inputs selects
+BEATS_AHEAD = 8     # beats read and not yet accepted by the bus; 6 hide the latency of banks and queue
+JOINED_EARLY = 4    # banks whose words one six-input LUT per bit selects
 
 
 class BeatReader(Component):
-    """Reads beats out of the banks and puts them together for the bus.
+    """Beat reader of the store engine: reads beats from the banks of shared memory and aligns them to the bus.
 
-    A swizzled beat that lies in two rows is read row by row. A beat keeps requesting the banks that were not granted yet; the
-    words wait in the lanes for the last of them. Lane j collects the units of banks b with b mod ``units_per_beat`` = j, before
-    the exchange of swizzled rows; a beat is rotated into order when it is complete. With ``cfg.far_registers`` a beat of one unit stands
-    in a register with what it asks for, and whether it may be read is known ahead: a cycle more, and another one between two beats that
-    both report. 5 cycles from the grant to ``o``; throughput one beat a cycle while banks and bus keep up; up to ``BEATS_AHEAD`` beats
-    are read ahead of the bus. Reset drops them all.
+    A beat requests its banks until each was granted; the words wait in the alignment registers. Alignment register j collects the units
+    of banks b with b mod ``units_per_beat`` = j, before the exchange of swizzled rows. A complete beat is rotated into bus order. A
+    swizzled beat in two rows is read row by row.
 
     Parameters
     ----------
@@ -43,16 +40,28 @@ class BeatReader(Component):
     Members
     -------
     i : In(stream.Signature(beat_layout(cfg)))
-        Accepted when its last bank is granted.
+        Beats to read. Accepted when the last bank is granted; with ``cfg.single_bank_beats`` accepted into a register before the banks.
     bank_read : Out(BankReadPort(cfg))
-        Combinational from registers.
+        Requests to the banks; combinational from registers and ``i``.
     o : Out(stream.Signature(write_data_layout(cfg)))
-        Registered.
+        Beats for the bus, with strobes. Registered.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
-        Bytes of a burst that has been read. Registered.
+        Barrier update: the bytes of a burst that was read. Registered.
     read : Out(2)
-        Only with ``cfg.tensors``: the last beat of a store of blocks, of a tensor, is read in this cycle.
+        The last beat of a transfer of blocks (bit 0), of a tensor (bit 1) is read in this cycle. Only with ``cfg.tensors``.
     event_conflict : Out(1)
+        Some bank was requested and not granted in this cycle.
+
+    *Latency*: 0 cycles from ``i`` to the request, with ``cfg.single_bank_beats`` 1. 5 cycles from the last grant to ``o``; 1 cycle to
+    ``o_moved``.
+
+    *Throughput*: one beat per cycle while banks and bus are ready. With ``cfg.single_bank_beats`` two beats that both update a barrier
+    are at least 2 cycles apart.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``bank_read.grant``, not on ``o.ready``. At most ``BEATS_AHEAD`` (8) beats
+    are read before the bus accepts them. A beat that updates a barrier waits while ``o_moved`` is valid.
+
+    *Reset*: drops all beats.
     """
 
     def __init__(self, cfg):
@@ -70,12 +79,12 @@ class BeatReader(Component):
         full = Signal()
         allowed, beat, wanted, split, ready = self._incoming(m, full)
         complete = Signal()
-        written = Signal()              # ... and goes to the bus
-        # A beat may be granted in the cycle that decides about the next one.
+        written = Signal()              # complete, and sent to the bus
+        # ``full`` is registered: with a predicted decision one more beat may be granted meanwhile.
         ahead, most = Signal(range(BEATS_AHEAD + 1)), BEATS_AHEAD - self.cfg.single_bank_beats
         part_read = Signal()
         now = Signal(BANKS)
-        granted = Const(0, BANKS)       # banks of this part of the beat granted in earlier cycles; a beat that is kept has one bank
+        granted = Const(0, BANKS)       # banks of this part granted in earlier cycles; a registered beat has one bank
         if not self.cfg.single_bank_beats:
             granted = Signal(BANKS)
             m.d.sync += granted.eq(Mux(part_read, 0, granted | now))
@@ -111,11 +120,14 @@ class BeatReader(Component):
 
     @property
     def _halves(self):
-        """Pointer bits below the block."""
+        """log2 of the units per block: pointer bits below the block number."""
         return exact_log2(BANK_BYTES // unit_bytes(self.cfg))
 
     def _incoming(self, m, full):
-        """Whether a beat may be read, the beat, with its banks; the last value returned is to be driven: it is read."""
+        """Whether a beat may be read, the beat, its banks, whether another part follows, and ``ready``.
+
+        The caller drives ``ready`` when the beat is read.
+        """
         beat, ready = self.i.payload, self.i.ready
         wanted, split, rows = self._wanted(m, beat)
         allowed = Signal(name="allowed")
@@ -129,8 +141,8 @@ class BeatReader(Component):
                          for name, value in (("row", rows[0]), ("exchange", self._exchange)))
         m.d.comb += self.i.ready.eq(~valid | ready)
         m.d.sync += allowed.eq(valid & ~full & ~(kept.arrives & self.o_moved.valid))
-        with m.If(self.i.ready):        # of one unit: no part of it is in the next row
-            # The beat that is kept may report in this cycle.
+        with m.If(self.i.ready):        # one unit: no part lies in the next row
+            # The registered beat may start its barrier update in this cycle.
             m.d.sync += allowed.eq(self.i.valid & ~full & ~(beat.arrives & (self.o_moved.valid | kept.arrives)))
             m.d.sync += [valid.eq(self.i.valid), kept.eq(beat), kept_wanted.eq(wanted), row.eq(rows[0]), exchange.eq(self._exchange)]
         m.d.comb += [port.eq(row) for port in self.bank_read.row]
@@ -138,8 +150,10 @@ class BeatReader(Component):
         return allowed, kept, kept_wanted, split, ready
 
     def _wanted(self, m, beat):
-        """The banks of the beat, or of one of the two rows that a swizzled beat lies in, whether the other one follows, and
-        their rows."""
+        """Banks of the beat, or of its current part; whether another part follows; the row of each bank.
+
+        A swizzled beat that lies in two rows has two parts.
+        """
         units = units_per_beat(self.cfg)
         block = beat.pointer[self._halves:]
         first_bank = block[:exact_log2(BANKS)]
@@ -148,7 +162,7 @@ class BeatReader(Component):
         next_row = Signal.like(row, name="next_row")
         m.d.comb += [spread.eq(beat.valid_units << first_bank), next_row.eq(row + 1)]
         here, behind = spread[:BANKS], spread[BANKS:]
-        self._second = Signal(name="second")            # the part in the next row
+        self._second = Signal(name="second")            # current part is the one in the next row
         in_next, split = Signal(name="in_next"), Signal(name="split")
         self._exchange = Signal(exact_log2(BANKS), name="exchange")
         m.d.comb += [
@@ -164,7 +178,7 @@ class BeatReader(Component):
         return swizzle(m, "wanted", part, self._exchange), split, rows
 
     def _collect(self, m, beat, now, complete):
-        """Lanes that catch the granted words, and the queue of finished beats."""
+        """Alignment registers of the granted words, and the queue of complete beats."""
         units = units_per_beat(self.cfg)
         delayed_layout = data.StructLayout({
             "now": BANKS, "complete": 1, "unit_pointer": exact_log2(BANKS) + self._halves,
@@ -186,14 +200,14 @@ class BeatReader(Component):
         arrived = stages[SHARED_READ_LATENCY + 1]
         words = []
         for j in range(units):
-            banks = range(j, BANKS, units)              # at most one of them is granted for a beat
+            banks = range(j, BANKS, units)              # a beat uses at most one of these banks
             join = self._join_late if len(banks) > JOINED_EARLY else self._join_early
             words.append(Cat(join(m, j, banks, stages), Cat(arrived.now[b] for b in banks).any()))
         lanes = []
         for j in range(units):
             lane = Signal(8 * BANK_BYTES, name=f"lane_{j}", reset_less=True)
             chosen = Signal(8 * BANK_BYTES + 1, name=f"chosen_{j}")
-            # The unit of bank b of a row that is not swizzled lies in bank b XOR exchange.
+            # The unit that belongs to bank b without swizzle lies in bank b XOR exchange.
             m.d.comb += chosen.eq(select_one_hot((arrived.exchange == n for n in range(units)), (words[j ^ n] for n in range(units)))
                                   if units > 1 else words[0])
             with m.If(chosen[-1]):
@@ -202,7 +216,7 @@ class BeatReader(Component):
         self._output(m, stages[-1], Cat(lanes))
 
     def _join_late(self, m, lane, banks, stages):
-        """Registers of the banks' words, zero where a word does not count, so that an OR joins them."""
+        """Registers of the banks' words, zero where no word was granted, joined by OR."""
         kept = []
         for b in banks:
             word = Signal(8 * BANK_BYTES, name=f"bank_{b}", reset_less=True)
@@ -213,7 +227,7 @@ class BeatReader(Component):
         return any_of(kept)
 
     def _join_early(self, m, lane, banks, stages):
-        """A register of the word that counts, behind a multiplexer whose selection is known a cycle ahead."""
+        """Register of the granted word behind a multiplexer whose select signals were registered a cycle earlier."""
         number = Signal(range(len(banks)), name=f"number_{lane}", reset_less=True)
         word = Signal(8 * BANK_BYTES, name=f"word_{lane}", reset_less=True)
         now = stages[SHARED_READ_LATENCY - 1].now
@@ -230,7 +244,7 @@ class BeatReader(Component):
         m.submodules.beats = beats = Queue(layout, BEATS_AHEAD)
         if self._halves:
             word = Mux(finished.unit_pointer[0], lanes[8 * unit_bytes(cfg):], lanes[:8 * unit_bytes(cfg)])
-        else:       # lane j holds unit j - first bank (modulo the units)
+        else:       # alignment register j holds unit j - first bank (modulo the units)
             rotation = exact_log2(units)
             word = Cat(lanes.word_select((finished.unit_pointer + i)[:rotation], 8 * BANK_BYTES) for i in range(units))
         m.d.comb += [
@@ -248,11 +262,11 @@ class BeatReader(Component):
 
     @property
     def _missing(self):
-        """Members of beats with tensors only."""
+        """Members of beats that exist with ``cfg.tensors`` only."""
         return {"missing": beat_layout(self.cfg)["missing"].shape} if self.cfg.tensors else {}
 
     def _strobes(self, beat):
-        """Strobes of the units of a beat: all bytes, of the last valid one without those that are missing."""
+        """Byte strobes of a beat: all bytes of the valid units, without the missing bytes of the last valid unit."""
         nbytes, units = unit_bytes(self.cfg), list(beat.valid_units)
         for unit, following in zip(units, [*units[1:], 0]):
             if self.cfg.tensors:

@@ -1,4 +1,4 @@
-"""Beats of a store that are to be read from the banks of shared memory."""
+"""Beat generator of the store engine: splits bursts into beats to read from shared memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -10,29 +10,32 @@ from .swizzle import swizzle_bits
 
 __all__ = ["BEATS_WAITING", "BeatRequester", "beat_layout"]
 
-BEATS_WAITING = 2       # beats in front of the banks with ``cfg.far_registers``: the least with which a queue takes one a cycle
+BEATS_WAITING = 2       # depth of the queue before the banks with ``cfg.far_registers``: the minimum for one beat per cycle
 
 
 def beat_layout(cfg):
-    """A beat that is being read: its units start at unit ``pointer`` of shared memory."""
+    """Beat to read from shared memory: valid unit i lies in unit ``pointer + i``.
+
+    ``arrives``: a barrier counts the burst, and the beat is its last one. ``bytes``: size of the burst. With ``cfg.tensors``:
+    ``silent`` beats are neither read nor written; the last ``missing`` bytes of the last valid unit are not written; ``ends`` marks the
+    last beat of a transfer.
+    """
     return data.StructLayout({
         "pointer": burst_layout(cfg)["pointer"].shape,
         "valid_units": units_per_beat(cfg),
         "last": 1,
         "barrier": 4,
-        "arrives": 1,       # with this beat the burst has been read, and a barrier wants to know
+        "arrives": 1,       # last beat of a burst that a barrier counts
         "bytes": 16,        # of the burst
         "swizzle": swizzle_bits(cfg),
-        # Nothing is read and written; the last bytes of the last valid unit are not written.
-        # ``ends``: the last beat of a transfer of blocks (bit 0), of a tensor (bit 1).
+        # ``silent``: neither read nor written. ``missing``: bytes at the end of the last valid unit without a strobe.
+        # ``ends``: last beat of a transfer of blocks (bit 0), of a tensor (bit 1).
         **({"silent": 1, "missing": range(unit_bytes(cfg) + 1), "ends": 2} if cfg.tensors else {}),
     })
 
 
 class BeatRequester(Component):
-    """Cuts bursts into the beats that are to be read, one a cycle.
-
-    Latency 1 cycle, throughput one beat a cycle. Reset drops the beat in ``o``.
+    """Beat generator of the store engine: splits each burst into the beats to read from shared memory.
 
     Parameters
     ----------
@@ -41,8 +44,17 @@ class BeatRequester(Component):
     Members
     -------
     i : In(stream.Signature(burst_layout(cfg)))
-        Accepted with its last beat; ``ready`` depends on ``o.ready`` combinationally.
+        Bursts; a burst is accepted with its last beat. A burst outside the tensor has one beat.
     o : Out(stream.Signature(beat_layout(cfg)))
+        Beats. Registered.
+
+    *Latency*: 1 cycle from ``i`` to the first beat at ``o``.
+
+    *Throughput*: one beat per cycle.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready`` and on the length of the burst.
+
+    *Reset*: drops the beat at ``o`` and the position in the burst.
     """
 
     def __init__(self, cfg):
@@ -88,7 +100,7 @@ class BeatRequester(Component):
         return m
 
     def _missing(self, burst, number, last):
-        """Bytes of the beat's last unit that lie behind the tensor."""
+        """Bytes of the beat's last unit that lie beyond the tensor."""
         missing, unit = burst.missing_bytes, unit_bytes(self.cfg)
         if unit == BANK_BYTES:
             return Mux(last, missing, 0)

@@ -1,4 +1,4 @@
-"""Walks through the rows of a box of a tensor: the nested loops of tile mode and the pixels of im2col mode [S1.5, S1.6]."""
+"""Row address generator of tensor boxes: nested loops of tile mode, pixels of im2col mode [S1.5, S1.6]."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
@@ -10,9 +10,9 @@ from ..lib.stream import Buffer, link
 
 __all__ = ["FAR", "LOOPS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
 
-LOOPS = MAX_RANK                # dimension 0 is the row, or a loop over slices with interleave
-FAR = 1 << 13                   # more than a walk goes in a dimension: 1,023 steps of 8
-_NEAR = signed(15)              # what is farther off, and a walk from there
+LOOPS = MAX_RANK                # with interleave dimension 0 is a loop over slices, else the row
+FAR = 1 << 13                   # beyond the reach of a loop: 1,023 steps of 8
+_NEAR = signed(15)              # positions saturated at FAR, plus the reach of a loop
 PIXEL_BITS = 10
 
 
@@ -22,52 +22,50 @@ def place_bits(cfg):
 
 
 def loop_layout(cfg):
-    """A dimension of a walk: where it is, where it starts again, and how far it goes.
+    """State of one loop of a box: position, remaining elements, and the values of a restart.
 
-    Distances from ``FAR`` on stand for all larger ones: a walk does not get there.
+    Distances are saturated at ``FAR``, which no loop reaches.
     """
     return data.StructLayout({
-        "position": _NEAR,                      # coordinate of the first row
-        "rest": _NEAR,                          # from there to the last element of the tensor
-        "left": range(FAR),                     # elements from there to the end of the box; at least 1
-        "restart": _NEAR,                       # the same three for every later pass
+        "position": _NEAR,                      # coordinate of the current row
+        "rest": _NEAR,                          # from the position to the last element of the tensor
+        "left": range(FAR),                     # elements from the position to the end of the box; at least 1
+        "restart": _NEAR,                       # position, rest and left of every restart
         "restart_rest": _NEAR,
         "restart_left": range(FAR),
-        "step": 4,                              # elements from a row to the next, 1 to 8
-        "step_blocks": place_bits(cfg),         # the same in blocks of global memory (modulo its size)
-        "place": place_bits(cfg),               # block of the row at which all loops inside this one start again
+        "step": 4,                              # elements between positions, 1 to 8
+        "step_blocks": place_bits(cfg),         # ``step`` in blocks of global memory, modulo its size
+        "place": place_bits(cfg),               # block of the row at which all inner loops restart
     })
 
 
 def box_walk_layout(cfg):
-    """A box: ``loop[d]`` is dimension d. A dimension that the tensor lacks has one row, and dimension 0 too without interleave.
+    """Loops of a box; ``loop[d]`` is dimension d. A dimension that the tensor lacks has one position, as has dimension 0 without
+    interleave.
 
-    A tile ends when all loops do. A column of pixels ends after ``pixels_minus_one + 1`` of them; its outermost loop never ends
-    before.
+    A tile ends when all loops end. A column of pixels (``pixels``) ends after ``pixels_minus_one`` + 1 pixels; its outermost loop never
+    ends earlier.
     """
     return data.StructLayout({
         "loop": data.ArrayLayout(loop_layout(cfg), LOOPS),
-        "inside": 1,                            # the first row lies inside the tensor as far as the loops say
+        "inside": 1,                            # the first row lies inside the tensor in all loops
         "pixels": 1,
         "pixels_minus_one": PIXEL_BITS,
     })
 
 
 def row_layout(cfg):
-    """A row: its block in global memory, whether it lies inside the tensor as far as the loops say, and whether it is the last one."""
+    """Row of a box: first block in global memory, whether the row lies inside the tensor in all loops, and whether it is the last one."""
     return data.StructLayout({"place": place_bits(cfg), "inside": 1, "last": 1})
 
 
 class BoxWalk(Component):
-    """One row of a box a cycle, in the order in which they lie in shared memory: the lowest dimension runs fastest.
+    """Row address generator: steps through a box one row per cycle, in the order of the rows in shared memory; dimension 1 is
+    innermost.
 
-    A loop ends when the next position would not lie before its end; it then starts again at ``restart``, and the next loop
-    takes a step. Tiles and columns of pixels differ only in what their loops start with. A loop's ``place`` follows it as the
-    address of the row at which all loops inside it start again, so that one addition a row is enough.
-
-    Latency 1 cycle from ``i`` to the first row, 2 to the second of a box that found the walk idle; throughput one row a cycle, also from
-    box to box, while ``o.ready`` holds. Outputs, and what ``i.ready`` depends on, are
-    registered. ``stop`` drops the box under way and takes none. Reset drops all rows.
+    With interleave dimension 0 is the innermost loop. A loop ends when its next position would not lie before its end. The loop then
+    restarts at ``restart``, and the next outer loop takes a step. Tiles and columns of pixels differ only in the initial values of
+    their loops. ``place`` of a loop is the address at which all inner loops restart, so a row needs one addition.
 
     Parameters
     ----------
@@ -76,8 +74,22 @@ class BoxWalk(Component):
     Members
     -------
     i : In(stream.Signature(box_walk_layout(cfg)))
+        Boxes.
     o : Out(stream.Signature(row_layout(cfg)))
+        Rows. Registered.
     stop : In(1)
+        Drop the box in progress and accept none.
+
+    *Latency*: 1 cycle from ``i`` to the first row if the unit is idle; the second row then follows 2 cycles after the first one. Rows
+    of a box that follows without a pause follow the rows of its predecessor in the next cycle.
+
+    *Throughput*: one row per cycle, also across boxes, while ``o.ready`` is high.
+
+    *Back-pressure*: ``i.ready`` depends on registers and ``stop``; ``o`` has a register stage of two rows.
+
+    *Reset*: drops all rows.
+
+    *Source*: [S1.5, S1.6].
     """
 
     def __init__(self, cfg):
@@ -93,9 +105,9 @@ class BoxWalk(Component):
         m.submodules.rows = rows = Buffer(row_layout(self.cfg))
         link(m, rows.o, self.o)
         active, free, last, single = Signal(), Signal(), Signal(), Signal()
-        ahead, shown = Signal(), Signal()       # the first row goes past the registers of the loops; it did
+        ahead, shown = Signal(), Signal()       # the first row bypasses the loop registers; it did so in the cycle before
         box = Signal(box_walk_layout(self.cfg), reset_less=True)
-        ends = Signal(LOOPS)        # the loop's row is its last one
+        ends = Signal(LOOPS)        # the loop is at its last position
         m.d.comb += [
             free.eq(rows.i.ready),
             last.eq(Mux(box.pixels, (box.pixels_minus_one == 0) & ends[0], ends.all())),
@@ -124,7 +136,7 @@ class BoxWalk(Component):
         return m
 
     def _advance(self, m, box, ends):
-        """To the next row: the innermost loop that has not ended takes a step, those inside it start again."""
+        """Next row: the innermost loop that has not ended takes a step, and all inner loops restart."""
         stepping = Signal(range(LOOPS))
         place = Signal(place_bits(self.cfg))
         for d in reversed(range(LOOPS)):
@@ -142,7 +154,7 @@ class BoxWalk(Component):
                     loop.left.eq(loop.left - loop.step),
                     ends[d].eq(loop.left <= loop.step << 1),
                 ]
-            if d == LOOPS - 1:      # there is no loop around it
+            if d == LOOPS - 1:      # outermost loop: never restarts
                 continue
             with m.If(d < stepping):
                 m.d.sync += [

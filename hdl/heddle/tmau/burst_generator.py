@@ -1,4 +1,4 @@
-"""Address generator of the TMAU: cuts transfers into bursts."""
+"""Burst generator of block copies: splits transfers into bursts."""
 
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib import stream
@@ -13,7 +13,11 @@ __all__ = ["BurstGenerator", "place_burst"]
 
 
 def place_burst(m, cfg, burst, global_block, shared_block, blocks):
-    """Where a burst of ``blocks`` blocks lies."""
+    """Drive the address fields of ``burst`` for ``blocks`` blocks of 16 bytes, at ``global_block`` of global and ``shared_block`` of
+    shared memory.
+
+    The fields are ``blocks``, ``beat_address``, ``pointer``, ``beats_minus_one``, ``skip_first`` and ``skip_last``; combinational.
+    """
     m.d.comb += burst.blocks.eq(blocks)
     beat_blocks = cfg.axi_bytes // BANK_BYTES
     if beat_blocks == 0:        # two beats make a block
@@ -25,7 +29,7 @@ def place_burst(m, cfg, burst, global_block, shared_block, blocks):
         return
     shift = exact_log2(beat_blocks)
     skip = global_block[:shift]
-    end = Signal(range(BURST_BLOCKS + 1), name="end")       # blocks from the first beat's start to the last block's end
+    end = Signal(range(BURST_BLOCKS + 1), name="end")       # blocks from the start of the first beat to the end of the last block
     m.d.comb += [
         end.eq(blocks + skip),
         burst.beat_address.eq(global_block[shift:]),
@@ -37,11 +41,8 @@ def place_burst(m, cfg, burst, global_block, shared_block, blocks):
 
 
 class BurstGenerator(Component):
-    """Cuts transfers into bursts of full beats at multiples of ``MAX_BURST_BYTES`` of the global address, in order.
-
-    Latency 1 cycle, throughput one burst a cycle, also across transfers (with ``far_registers`` a cycle more for each transfer). ``o`` is
-    combinational from registers. While ``stop`` is high no burst comes out: the transfer under way is dropped, then one waiting transfer a
-    cycle, each with a pulse of ``discarded``. Reset drops the transfer under way [S1.1, docs/units/tmau.md].
+    """Burst generator of block copies: splits each transfer into bursts of full beats at multiples of ``MAX_BURST_BYTES`` (512) in
+    global memory.
 
     Parameters
     ----------
@@ -50,10 +51,25 @@ class BurstGenerator(Component):
     Members
     -------
     i : In(stream.Signature(transfer_layout(cfg)))
+        Transfers, in blocks of 16 bytes.
     o : Out(stream.Signature(burst_layout(cfg)))
+        Bursts, in order. Combinational from registers.
     stop : In(1)
+        Drop the transfer in progress, then one waiting transfer per cycle; ``o.valid`` is low.
     discarded : Out(1)
+        A transfer is dropped in this cycle.
     busy : Out(1)
+        A transfer is in progress.
+
+    *Latency*: 1 cycle from ``i`` to the first burst.
+
+    *Throughput*: one burst per cycle, also across transfers; with ``cfg.far_registers`` one additional cycle per transfer.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready`` and ``stop``, with ``cfg.far_registers`` on registers only.
+
+    *Reset*: drops the transfer in progress.
+
+    *Source*: [S1.1], docs/units/tmau.md.
     """
 
     def __init__(self, cfg):
@@ -69,11 +85,11 @@ class BurstGenerator(Component):
     def elaborate(self, platform):
         m = Module()
         active = Signal()
-        rest = Signal(transfer_layout(self.cfg), reset_less=True)       # what has no burst yet
+        rest = Signal(transfer_layout(self.cfg), reset_less=True)       # part without a burst yet
         to_boundary = Signal(range(BURST_BLOCKS + 1))
         ends = Signal()
         blocks = Signal(range(BURST_BLOCKS + 1))
-        follows = Const(0) if self.cfg.far_registers else ~self.stop & self.o.ready & ends      # without a gap
+        follows = Const(0) if self.cfg.far_registers else ~self.stop & self.o.ready & ends      # accept without a bubble
         m.d.comb += [
             to_boundary.eq(BURST_BLOCKS - rest.global_block[:exact_log2(BURST_BLOCKS)]),
             ends.eq(rest.blocks <= to_boundary),

@@ -1,4 +1,4 @@
-"""Bursts of block copies and of tensor copies on one stream."""
+"""Arbiter of the bursts of block copies and of tensor copies."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
@@ -10,10 +10,9 @@ __all__ = ["BurstMerge"]
 
 
 class BurstMerge(Component):
-    """Takes bursts of two sources in turns when both have one; combinational.
+    """Round-robin arbiter that joins the bursts of block copies and of tensor copies.
 
-    The back ends count the ends of transfers in the order of their bursts, so that bursts of several transfers may come mixed. A burst
-    that waits at ``o`` may be replaced by another.
+    Bursts of several transfers may be interleaved: the transaction table counts the ends of transfers in the order of their bursts.
 
     Parameters
     ----------
@@ -22,7 +21,18 @@ class BurstMerge(Component):
     Members
     -------
     i : In(stream.Signature(burst_layout(cfg))).array(2)
+        Bursts of block copies (0) and of tensor copies (1).
     o : Out(stream.Signature(burst_layout(cfg)))
+        Bursts for an engine.
+
+    *Latency*: 0 cycles, combinational.
+
+    *Throughput*: one burst per cycle.
+
+    *Back-pressure*: ``i[n].ready`` depends combinationally on ``o.ready`` and on ``valid`` of both inputs. The grant is not held: the
+    payload at ``o`` may change while ``o`` waits.
+
+    *Reset*: the round-robin pointer returns to input 0.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""The request to memory of a burst."""
+"""Memory request of a burst."""
 
 from amaranth.hdl import Mux, Signal
 from amaranth.utils import exact_log2
@@ -9,9 +9,11 @@ __all__ = ["request_burst"]
 
 
 def request_burst(m, cfg, request, burst, slot, wanted):
-    """Drives ``request`` for the ``burst`` that takes ``slot`` in a cycle in which ``wanted`` holds; returns when it may.
+    """Drive the stream ``request`` for ``burst`` with tag ``slot`` in a cycle in which ``wanted`` is high; returns ``free``.
 
-    Out of a register, a cycle later; with tensors at once, and out of a register if it has to wait.
+    ``wanted`` may be high only while ``free``. Without ``cfg.tensors`` ``request`` is registered: valid 1 cycle after ``wanted``, and
+    ``free`` depends combinationally on ``request.ready``. With ``cfg.tensors`` ``request`` is valid in the cycle of ``wanted``. A
+    request that is not accepted is then held in a register, and ``free`` is a function of registers.
     """
     free = Signal(name="request_free")
     asked = Signal.like(request.payload, name="asked")

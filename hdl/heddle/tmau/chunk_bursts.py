@@ -1,4 +1,4 @@
-"""Pieces of boxes as bursts of the back ends."""
+"""Conversion of burst chunks of tensor boxes to bursts."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
@@ -18,7 +18,9 @@ __all__ = ["ChunkBursts"]
 
 
 class ChunkBursts(Component):
-    """Turns each piece into a burst and sends it to the loads or to the stores. Combinational; a piece outside has no place in memory.
+    """Converts each burst chunk of a box to a burst and routes it to the load engine or the store engine.
+
+    A chunk outside the tensor has no address in global memory and starts at a beat boundary.
 
     Parameters
     ----------
@@ -27,7 +29,17 @@ class ChunkBursts(Component):
     Members
     -------
     i : In(stream.Signature(piece_layout(cfg)))
-    o_load, o_store : Out(stream.Signature(burst_layout(cfg)))
+        Burst chunks.
+    o_load : Out(stream.Signature(burst_layout(cfg)))
+        Bursts of loads and prefetches.
+    o_store : Out(stream.Signature(burst_layout(cfg)))
+        Bursts of stores.
+
+    *Latency*: 0 cycles, combinational.
+
+    *Throughput*: one burst per cycle.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``ready`` of the output that ``i`` is routed to.
     """
 
     def __init__(self, cfg):
@@ -44,7 +56,7 @@ class ChunkBursts(Component):
         burst = Signal(burst_layout(self.cfg))
         beat_blocks = self.cfg.axi_bytes // BANK_BYTES
         skip_bits = exact_log2(beat_blocks) if beat_blocks else 0
-        # A piece outside begins with a beat.
+        # A chunk outside the tensor starts at a beat boundary.
         place = Cat(Mux(piece.outside, 0, piece.global_block[:skip_bits])[:skip_bits], piece.global_block[skip_bits:])
         place_burst(m, self.cfg, burst, place, piece.shared_block, piece.blocks)
         m.d.comb += [
@@ -61,4 +73,4 @@ class ChunkBursts(Component):
         return m
 
 
-assert [Filler.NAN_16.value, Filler.NAN_32.value, Filler.NAN_64.value] == [1, 2, 3] and BANK_BYTES == 16   # log2 of the bytes
+assert [Filler.NAN_16.value, Filler.NAN_32.value, Filler.NAN_64.value] == [1, 2, 3] and BANK_BYTES == 16   # value = log2 of bytes

@@ -1,4 +1,4 @@
-"""Cache of tensor descriptors in front of setup: a descriptor is fetched once and found again by its address [S1.3]."""
+"""Descriptor cache of the TMAU: tensor descriptors by address [S1.3]."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -13,37 +13,56 @@ from ..isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, desc
 __all__ = ["DescriptorCache"]
 
 TAG_START = exact_log2(DESCRIPTOR_ALIGNMENT)
-HALVES = DESCRIPTOR_BYTES // DESCRIPTOR_ALIGNMENT      # each a burst: a half never crosses 4 KiB
+HALVES = DESCRIPTOR_BYTES // DESCRIPTOR_ALIGNMENT      # one burst each; a half never crosses 4 KiB
 
 
 class DescriptorCache(Component):
-    """Joins requests with their descriptors, in order.
+    """Descriptor cache: joins each request with its tensor descriptor of 128 bytes, in order; fully associative [S1.3].
 
-    A hit takes one cycle. On a miss the descriptor is fetched in two bursts of 64 bytes into the entry that was filled longest ago;
-    the request before it stands at ``o`` meanwhile, so that its setup and the fetch go on together. Requests whose address is no
-    multiple of 64, or whose 128 bytes do not lie in global memory, are handed on with any descriptor: setup refuses them.
-    ``invalidate`` forgets the descriptor of an address, also one that is being fetched: it is then used once. A fetch that global
-    memory answers with an error is handed on with ``error``. Reset empties the cache (and resets memory).
+    A miss fetches the descriptor in two bursts of 64 bytes into the entry that was filled longest ago, except the entry at ``o``. The
+    preceding request stays at ``o`` meanwhile, so its setup overlaps with the fetch. A request with an illegal address (no multiple of
+    64, or 128 bytes not all in global memory) is passed on with an undefined descriptor. Setup rejects such a request.
 
     Parameters
     ----------
     cfg : Config
-    entries : int
-        Descriptors that are kept, a power of two of at least 2.
     shape : ShapeLike
-        What a request carries besides the address.
+        Payload of a request besides the address.
+    entries : int
+        Number of descriptors, a power of two of at least 2.
 
     Members
     -------
     i : In(stream of {"address": 32, "request": shape})
+        Requests with the byte address of the descriptor.
     o : Out(stream of {"descriptor": descriptor_layout, "address": 32, "request": shape, "error": 1})
-        ``descriptor`` is read from memory combinationally, all else registered.
-    read_request, read_data : as in GlobalPort(cfg, 1)
-    invalidate : In(1), invalidate_address : In(32)
+        Requests with their descriptor. ``descriptor`` is an asynchronous read of the contents; the other members are registered.
+    read_request : Out(stream.Signature(read_request_layout(cfg, 1)))
+        Read bursts; the tag is the half of the descriptor.
+    read_data : In(stream.Signature(read_data_layout(cfg, 1)))
+        Read data, always accepted; the two halves may be interleaved.
+    invalidate : In(1)
+        Invalidate the descriptor at ``invalidate_address``. A descriptor that is being fetched is used once.
+    invalidate_address : In(32)
+        Byte address of a descriptor.
     busy : Out(1)
-        A request waits for its descriptor, or a fetch is under way.
+        A request waits, is at ``o``, or a fetch is in flight.
     event_miss : Out(1)
-        A fetch begins.
+        A fetch begins in this cycle.
+
+    *Latency*: 1 cycle from ``i`` to ``o`` on a hit. On a miss ``read_request`` is valid 1 cycle after ``i``; ``o`` is valid 2 cycles
+    after the last beat.
+
+    *Throughput*: one request per cycle on hits; one miss at a time.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on the address at ``i`` and on ``o.ready``.
+
+    *Reset*: invalidates all entries. Memory must be reset in the same cycle.
+
+    *Errors*: ``error`` of ``o`` is set if memory answered a beat of the fetch with an error; such a descriptor is not cached. The
+    constructor raises ``UsageError`` for an illegal ``entries``.
+
+    *Source*: [S1.3].
     """
 
     def __init__(self, cfg, shape, entries=8):
@@ -64,7 +83,7 @@ class DescriptorCache(Component):
         m = Module()
         tags = Signal(data.ArrayLayout(self.cfg.axi_address_bits - TAG_START, self.entries), reset_less=True)
         valid = Signal(self.entries)
-        index = Signal(ceil_log2(self.entries))         # of the descriptor at o
+        index = Signal(ceil_log2(self.entries))         # entry at o
         hit_index = Signal.like(index)
         hit, illegal, free, known = Signal(), Signal(), Signal(), Signal()
         address = self.i.payload.address
@@ -94,8 +113,10 @@ class DescriptorCache(Component):
         return address[TAG_START:self.cfg.axi_address_bits]
 
     def _fetch(self, m, tags, valid, index, known):
-        """Fetches the descriptor of the request at ``i``. ``fetched`` says that it is in ``entry``, until the request leaves;
-        ``failed`` that a read was answered with an error."""
+        """Fetch of the descriptor of the request at ``i``.
+
+        ``fetched``: the descriptor is in ``entry``, until the request is accepted. ``failed``: memory answered with an error.
+        """
         entry, target = Signal.like(index, name="entry"), Signal.like(index, name="target")
         active, fetched, failed, dropped, same = Signal(), Signal(), Signal(), Signal(), Signal()
         asked, came = Signal(range(HALVES + 1)), Signal(range(HALVES))      # halves
@@ -103,7 +124,7 @@ class DescriptorCache(Component):
         tag, request, answer = self._tag(self.i.payload.address), self.read_request, self.read_data
         m.d.comb += [
             begin.eq(self.i.valid & ~known & ~active & ~fetched),
-            # The entry at o may be read for many cycles.
+            # Do not overwrite the entry at o, which setup reads for many cycles.
             target.eq(Mux(self.o.valid & ((entry + 1)[:len(entry)] == index), entry + 2, entry + 1)),
             request.valid.eq(active & (asked != HALVES)),
             request.payload.address.eq((tag + asked) << TAG_START),
@@ -131,7 +152,7 @@ class DescriptorCache(Component):
         return {"fetched": fetched, "failed": failed, "entry": entry}
 
     def _contents(self, m, index, entry):
-        """The descriptors; beats are written as they come, those of the two halves perhaps in turns."""
+        """Contents of the entries; a beat is written when received, in any interleaving of the two halves."""
         parts = 8 * DESCRIPTOR_BYTES // self.cfg.axi_data_bits
         per_half = parts // HALVES
         m.submodules.contents = contents = Memory(shape=data.ArrayLayout(self.cfg.axi_data_bits, parts), depth=self.entries, init=[])

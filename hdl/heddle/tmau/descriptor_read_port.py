@@ -1,4 +1,4 @@
-"""Reads of descriptors beside those of copies, on one port to global memory [S1.3]."""
+"""Arbiter of the read port of global memory between copies and descriptors [S1.3]."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,9 +12,9 @@ DESCRIPTOR_TAG_BITS = 1
 
 
 class DescriptorReadPort(Component):
-    """Gives descriptors the tags behind those of the copies, ``cfg.axi_reads`` and up, and sends their answers back by them.
+    """Round-robin arbiter of the read port to global memory between the load engine and the descriptor cache [S1.3].
 
-    Combinational. Requests are taken in turns; one that waits at ``o_request`` is not replaced.
+    Reads of descriptors have the tags from ``cfg.axi_reads`` on, above the tags of the transaction table. Answers are routed by tag.
 
     Parameters
     ----------
@@ -23,10 +23,28 @@ class DescriptorReadPort(Component):
     Members
     -------
     i_copy : In(stream.Signature(read_request_layout(cfg, cfg.tag_bits)))
+        Read requests of the load engine.
     o_copy : Out(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))
+        Read data of the load engine.
     i_descriptor : In(stream.Signature(read_request_layout(cfg, DESCRIPTOR_TAG_BITS)))
+        Read requests of the descriptor cache.
     o_descriptor : Out(stream.Signature(read_data_layout(cfg, DESCRIPTOR_TAG_BITS)))
-    o_request, i_data : as ``read_request``, ``read_data`` in GlobalPort(cfg, cfg.tag_bits)
+        Read data of the descriptor cache.
+    o_request : Out(stream.Signature(read_request_layout(cfg, cfg.tag_bits)))
+        Read requests to global memory.
+    i_data : In(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))
+        Read data of global memory.
+
+    *Latency*: 0 cycles, combinational.
+
+    *Throughput*: one request and one beat per cycle.
+
+    *Back-pressure*: ``ready`` of a request depends combinationally on both ``valid`` inputs and ``o_request.ready``. A request that
+    waits at ``o_request`` is not replaced. ``i_data.ready`` depends on the tag and on ``ready`` of the addressed output.
+
+    *Reset*: the round-robin pointer returns to the copies.
+
+    *Source*: [S1.3].
     """
 
     def __init__(self, cfg):
@@ -43,7 +61,7 @@ class DescriptorReadPort(Component):
 
     def elaborate(self, platform):
         m = Module()
-        turn, chosen = Signal(), Signal()       # 1: a descriptor
+        turn, chosen = Signal(), Signal()       # round-robin pointer, grant; 1: descriptor
         copy, descriptor = self.i_copy, self.i_descriptor
         request, answer = self.o_request, self.i_data
         m.d.comb += [

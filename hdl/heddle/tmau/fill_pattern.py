@@ -1,4 +1,4 @@
-"""The bytes of elements outside a tensor."""
+"""Out-of-bounds fill: data of elements outside a tensor."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal
 
@@ -12,7 +12,7 @@ _ELEMENTS = {Filler.NAN_16: (TensorFormat.F16, 16), Filler.NAN_32: (TensorFormat
 
 
 def filler_word(m, filler, nbytes):
-    """``nbytes`` bytes of elements outside a tensor."""
+    """``nbytes`` bytes of out-of-bounds fill of kind ``filler``: zeros, or NaNs of 16, 32 or 64 bits; combinational."""
     word = Signal(8 * nbytes, name="filler_word")
     with m.Switch(filler):
         for kind, (format, bits) in _ELEMENTS.items():
@@ -22,12 +22,13 @@ def filler_word(m, filler, nbytes):
 
 
 def completed(m, cfg, word, slot, number):
-    """A beat of a burst with filler for what lies behind the tensor: the last bytes of the burst, of which a beat may have all.
+    """A beat of read data whose bytes beyond the tensor are replaced by out-of-bounds fill; combinational.
 
-    ``slot`` has the burst's ``beats_minus_one``, ``skip_last``, ``missing_bytes`` and ``filler``; ``number`` is that of the beat.
+    ``slot`` has ``beats_minus_one``, ``skip_last``, ``missing_bytes`` and ``filler`` of the burst; ``number`` is the beat's number. The
+    bytes to replace are the last ones of the burst; they may cover a whole beat.
     """
     nbytes = cfg.axi_bytes
-    left = slot.beats_minus_one - number        # beats behind this one
+    left = slot.beats_minus_one - number        # later beats of the burst
     missing = Signal(range(2 * nbytes + 2 * BANK_BYTES))
     here = Signal(range(nbytes + 1), name="missing_here")
     m.d.comb += missing.eq(Mux(slot.missing_bytes == 0, 0, slot.skip_last * unit_bytes(cfg) + slot.missing_bytes))

@@ -1,4 +1,4 @@
-"""Payloads between the parts of the tensor memory access unit."""
+"""Payloads of the streams between the parts of the TMAU."""
 
 from amaranth.hdl import signed
 from amaranth.lib import data, enum
@@ -18,7 +18,7 @@ __all__ = ["BLOCK_BITS", "NO_VIOLATION", "box_layout", "burst_layout", "conversi
 
 BURST_BLOCKS = MAX_BURST_BYTES // BANK_BYTES
 
-# ``code`` of ErrorCode; 0 is the innermost dimension; the low 32 bits of the value.
+# A broken rule: ``code`` of ErrorCode, dimension (0 is the innermost), low 32 bits of the offending value.
 violation_layout = data.StructLayout({"code": 7, "dimension": 3, "value": 32})
 NO_VIOLATION = 127
 BLOCK_BITS = BANK_BYTES.bit_length() - 1        # log2 of the bytes of a block
@@ -32,23 +32,25 @@ def _request_members():
         "mode": TensorMode,
         "rank_minus_one": 3,
         "store": 1,
-        "prefetch": 1,      # nothing is moved, and the shared address does not count; with ``cfg.prefetches``
+        "prefetch": 1,      # no data are moved and the shared address is ignored; with ``cfg.prefetches``
         "reduction": Reduction,
         "barrier": 4,
         "has_barrier": 1,
-        "mask": 16,         # cores that a multicast load goes to, 0: this one
+        "mask": 16,         # destination cores of a multicast load, 0: this core only
         "pc": PC_BITS,
     }
 
 
 def tensor_operation_layout():
-    """A tensor copy as it leaves the front end: a request and the address of its descriptor. Arrays are in the descriptor's order,
-    dimension 0 first."""
+    """Tensor copy as issued by the front end: ``request`` and the byte address of its descriptor.
+
+    Arrays have the descriptor's order: dimension 0 (innermost) first.
+    """
     return data.StructLayout({"address": 32, "request": data.StructLayout(_request_members())})
 
 
 def tensor_request_layout():
-    """A request with its descriptor, which could not be read when ``descriptor_error`` is set."""
+    """Tensor copy with its descriptor; ``descriptor_error``: memory answered the fetch of the descriptor with an error."""
     return data.StructLayout({"descriptor": descriptor_layout, "descriptor_address": 32, "descriptor_error": 1, **_request_members()})
 
 
@@ -57,10 +59,11 @@ def tensor_failure_layout():
 
 
 def box_layout(cfg):
-    """A checked box.
+    """Checked box of a tensor copy.
 
-    Of each row of ``row_blocks`` blocks of 16 bytes the first ``left_blocks`` lie outside the tensor, and so do those from ``inside_end``
-    on and the last ``missing_bytes`` of the block before; ``walk`` has the block of global memory at which the row would begin.
+    A row has ``row_blocks`` blocks of 16 bytes. Blocks below ``left_blocks`` and from ``inside_end`` on lie outside the tensor, as do
+    the last ``missing_bytes`` bytes of block ``inside_end`` - 1. ``walk`` has the global block of the row's first block, inside or not.
+    ``shared_block`` is the start in shared memory, ``bytes`` the size of the box.
     """
     shared_blocks = cfg.shared_address_bits - BLOCK_BITS
     return data.StructLayout({
@@ -85,12 +88,12 @@ def box_layout(cfg):
 
 
 def multicast_members(cfg):
-    """Of a copy and its beats: the cores that take what is loaded, all zero where it goes to this core alone."""
+    """Layout member ``mask`` of a copy and its beats: destination cores, zero for this core only; none without ``cfg.multicast``."""
     return {"mask": cfg.cores} if cfg.multicast else {}
 
 
 def unit_bytes(cfg):
-    """Bytes of a unit, the smaller of a beat of the AXI bus and a word of a bank."""
+    """Bytes of a unit: the smaller of a beat of the AXI bus and a word of a bank."""
     return min(cfg.axi_bytes, BANK_BYTES)
 
 
@@ -99,7 +102,7 @@ def units_per_beat(cfg):
 
 
 class Filler(enum.Enum, shape=2):
-    """What elements outside a tensor become: zero, or a NaN of their size."""
+    """Out-of-bounds fill of a tensor load: zero, or a NaN of the element's size."""
 
     ZERO = 0
     NAN_16 = 1
@@ -108,11 +111,12 @@ class Filler(enum.Enum, shape=2):
 
 
 def burst_layout(cfg):
-    """A burst of global memory and where its beats lie in shared memory.
+    """Burst of global memory and the place of its beats in shared memory.
 
-    Unit i of beat j belongs to unit ``pointer + j * units_per_beat + i`` of shared memory (modulo its size), except for the
-    first ``skip_first`` units of the first beat and the last ``skip_last`` units of the last one. With ``swizzle`` a
-    block goes to another bank of its row (``swizzle.py``).
+    Unit i of beat j belongs to unit ``pointer + j * units_per_beat + i`` of shared memory, modulo its size. The first ``skip_first``
+    units of the first beat and the last ``skip_last`` units of the last beat are not part of the burst. ``swizzle`` exchanges the banks
+    of a row. ``blocks``: size in blocks of 16 bytes. ``ends_transfer``: last burst of its transfer. With ``cfg.tensors``: ``outside``
+    bursts have no request, and ``missing_bytes`` bytes at the end lie beyond the tensor; ``filler`` replaces both.
     """
     skip_bits = exact_log2(units_per_beat(cfg))
     return data.StructLayout({
@@ -127,15 +131,15 @@ def burst_layout(cfg):
         "has_barrier": 1,
         "swizzle": swizzle_bits(cfg),
         "pc": PC_BITS,
-        # What lies outside a tensor: all of it (there is no request then), or the last bytes; and what becomes of it.
+        # Out of bounds: the whole burst (then without a request), or its last bytes; kind of fill.
         **({"outside": 1, "missing_bytes": range(BANK_BYTES), "filler": Filler, "of_tensor": 1} if cfg.tensors else {}),
-        **({"prefetch": 1} if cfg.prefetches else {}),      # nothing comes back
+        **({"prefetch": 1} if cfg.prefetches else {}),      # no answer
         **conversion_members(cfg), **reduction_members(cfg), **multicast_members(cfg),
     })
 
 
 def transfer_layout(cfg):
-    """A checked copy: addresses and size in blocks of 16 bytes, at least one block, all of them in their memories."""
+    """Checked block copy: addresses and size in blocks of 16 bytes; at least one block, all inside their memories."""
     return data.StructLayout({
         "global_block": cfg.axi_address_bits - BLOCK_BITS,
         "shared_block": cfg.shared_address_bits - BLOCK_BITS,
@@ -149,7 +153,7 @@ def transfer_layout(cfg):
 
 
 def move_layout(cfg):
-    """A checked copy within a memory: blocks of 16 bytes, at least one."""
+    """Checked copy within a memory, for a local DMA channel: addresses and size in blocks of 16 bytes, at least one block."""
     return data.StructLayout({
         "in_shared": 1,
         "destination_block": cfg.axi_address_bits - BLOCK_BITS,
@@ -163,7 +167,10 @@ def move_layout(cfg):
 
 
 def located_beat_layout(cfg):
-    """A beat of read data and where it goes: valid unit i goes to unit ``pointer + i`` of shared memory."""
+    """Beat of read data with its place: valid unit i belongs to unit ``pointer + i`` of shared memory.
+
+    ``tag`` is the entry of the transaction table, ``last`` marks the burst's last beat; ``beat_address`` and ``pc`` serve errors.
+    """
     burst = burst_layout(cfg)
     return data.StructLayout({
         "data": cfg.axi_data_bits,
@@ -182,7 +189,7 @@ def located_beat_layout(cfg):
 
 
 def multicast_beat_layout(cfg):
-    """A beat for the shared memories of the cores in ``mask``, with what their barriers are told of it."""
+    """Beat of a multicast load for the shared memories of the cores in ``mask``, with the fields of its barrier update."""
     from .layouts import located_beat_layout
 
     beat = located_beat_layout(cfg)
@@ -191,5 +198,5 @@ def multicast_beat_layout(cfg):
 
 
 def conversion_members(cfg):
-    """Of a load: what becomes of its elements."""
+    """Layout members of a load that select float conversions: ``rounds`` and ``flushes``; none without ``cfg.tensor_floats``."""
     return {"rounds": 1, "flushes": 1} if cfg.tensors and cfg.tensor_floats else {}

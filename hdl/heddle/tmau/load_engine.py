@@ -1,4 +1,4 @@
-"""Back end of the TMAU for loads: read bursts of global memory, written to the banks of shared memory."""
+"""Load engine of the TMAU: read bursts of global memory, written to the banks of shared memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
@@ -28,17 +28,15 @@ from .transaction_table import TransactionTable
 
 __all__ = ["BeatWriter", "LoadEngine"]
 
-BEATS_UNDER_WAY = 4     # in the queue of the writer: the least with which it takes one a cycle
+BEATS_UNDER_WAY = 4     # depth of the replay queue: the minimum for one beat per cycle
 
 
 class BeatWriter(Component):
-    """Writes located beats to the banks and reports their bytes.
+    """Beat writer of the load engine: writes located beats to the banks of shared memory and reports their bytes.
 
-    Latency from ``i`` to the bank request 1 cycle; throughput one beat a cycle while the banks are granted and ``o_moved`` is taken.
-    A beat waits until all its banks were granted, each bank being requested until then. A swizzled beat in two rows is written row by
-    row, in two cycles. Beats with ``error`` are not written; their bytes count all the same, so that nobody waits for ever. Reset drops
-    the beat. With ``cfg.single_bank_beats`` a queue comes first, out of which a beat goes to the banks every cycle, and once more two
-    cycles later if it was not granted: no register of a beat hangs on a grant.
+    A beat requests its banks until each was granted. A swizzled beat in two rows is written row by row, in two cycles. With
+    ``cfg.single_bank_beats`` a replay queue precedes the banks. Every cycle the queue issues a beat; a beat that was not granted is
+    issued again 2 cycles later. No register enable therefore depends on a grant.
 
     Parameters
     ----------
@@ -47,18 +45,33 @@ class BeatWriter(Component):
     Members
     -------
     i : In(stream.Signature(located_beat_layout(cfg)))
-        ``ready`` depends on the grants combinationally, with ``cfg.single_bank_beats`` on nothing.
+        Beats to write.
     bank_write : Out(BankWritePort(cfg))
-        Registered.
+        Requests to the banks. Registered.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
-        Combinational from the grants: valid in the cycle in which the last part of a beat is granted.
+        Barrier update: the bytes of a beat, valid in the cycle in which its last bank is granted. Combinational from the grants.
     o_failure : Out(ErrorStream())
-        AXI_READ with the address of the burst, for each beat that came with an error. Combinational from the grants.
-    finish, finish_index : Out
-        The last beat of a slot leaves in this cycle.
+        AXI_READ for each beat with an error. Combinational from the grants.
+    finish : Out(1)
+        The last beat of a burst leaves in this cycle.
+    finish_index : Out(range(cfg.axi_reads))
+        Entry of that burst in the transaction table.
     busy : Out(1)
+        A beat is in flight.
     event_conflict : Out(1)
-        A bank was requested and not granted.
+        Some bank was requested and not granted in this cycle.
+
+    *Latency*: 1 cycle from ``i`` to the bank request; 2 with ``cfg.single_bank_beats``.
+
+    *Throughput*: one beat per cycle while its banks are granted and ``o_moved`` is accepted.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``bank_write.grant`` and ``o_moved.ready``; with ``cfg.single_bank_beats``
+    on registers only.
+
+    *Reset*: drops all beats.
+
+    *Errors*: a beat with ``error`` is not written but counted at its barrier, so that no wait is endless. AXI_READ has the byte address
+    of the burst as operand.
     """
 
     def __init__(self, cfg):
@@ -94,7 +107,7 @@ class BeatWriter(Component):
             self.o_moved.payload.barrier.eq(beat.barrier),
             self.o_moved.payload.remote.eq(beat.mask.any() if self.cfg.multicast else 0),
             self.o_moved.payload.bytes.eq(sum(beat.valid_units) * unit_bytes(self.cfg)),
-            # Beats from the network were reported where they were read.
+            # Errors of beats from other cores are reported by the core that read them.
             self.o_failure.valid.eq(leaves & beat.error & (~beat.mask.any() if self.cfg.multicast else 1)),
             self.o_failure.payload.code.eq(ErrorCode.AXI_READ),
             self.o_failure.payload.pc.eq(beat.pc),
@@ -102,11 +115,11 @@ class BeatWriter(Component):
             self.finish.eq(leaves & beat.last),
             self.finish_index.eq(beat.tag),
         ]
-        reported_only = Const(0)        # a beat that comes again has been written, but its bytes found no place
+        reported_only = Const(0)        # a replayed beat was already written; only its barrier update is missing
         if self.cfg.single_bank_beats:
             reported_only = Signal(name="reported_only")
             m.d.sync += reported_only.eq(written & ~leaves)
-        behind = Signal(name="behind", reset_less=True)     # the units of a swizzled beat lie in the row behind that of its first one
+        behind = Signal(name="behind", reset_less=True)     # the units of a swizzled beat lie in the row after that of its first unit
         requested, only_next = self._place(m, beat, behind)
         with m.If(free):
             m.d.sync += [
@@ -124,8 +137,8 @@ class BeatWriter(Component):
         return m
 
     def _incoming(self, m, valid, leaves):
-        """Sets ``_beat``, the stream of beats for the register, and returns whether that takes one."""
-        self._split = Signal(name="split")              # another part of the beat follows
+        """Set ``_beat``, the stream of beats at the request register; returns whether the register accepts a beat."""
+        self._split = Signal(name="split")              # a second part of the beat follows
         if not self.cfg.single_bank_beats:
             self._beat, free = self.i, Signal(name="free")
             m.d.comb += [free.eq(~valid | leaves), self.i.ready.eq(free & ~self._split), self.busy.eq(valid)]
@@ -137,7 +150,7 @@ class BeatWriter(Component):
         return Const(1)
 
     def _parts(self, m):
-        """The units of the incoming beat that are written together: all, or those of a row of a swizzled beat."""
+        """Units of the incoming beat that are written together: all units, or the units of one row of a swizzled beat."""
         units, incoming = units_per_beat(self.cfg), self._beat.payload
         self._units = Signal(units, name="part_units")
         self._second = Signal(name="second")            # this is the second part
@@ -152,8 +165,10 @@ class BeatWriter(Component):
         ]
 
     def _place(self, m, beat, behind):
-        """Rows, data and masks of the registered beat; returns the banks that the incoming beat needs, and
-        whether its units are all in the next row."""
+        """Rows, data and masks of the registered beat.
+
+        Returns the banks of the incoming beat, and whether all its units lie in the next row.
+        """
         units = units_per_beat(self.cfg)
         halves = exact_log2(BANK_BYTES // unit_bytes(self.cfg))     # pointer bits below the block
         incoming = self._beat.payload
@@ -169,9 +184,9 @@ class BeatWriter(Component):
         exchange = Signal(exact_log2(BANKS), name="exchange")
         m.d.comb += [next_row.eq(row + 1), exchange.eq(exchange_of(self.cfg, beat.swizzle, Mux(behind, next_row, row)))]
         for b in range(BANKS):
-            # A beat covers ``units`` neighbouring banks; those behind the last one lie in the next row.
+            # A beat covers ``units`` consecutive banks; after the last bank the next row follows.
             wraps = Mux(beat.swizzle.any(), behind, (b < first_bank) if b < units - 1 else 0) if units > 1 else 0
-            # Neighbouring units go to neighbouring banks: bank b takes unit (b - first_bank) modulo units.
+            # Consecutive units belong to consecutive banks: bank b has unit (b - first_bank) modulo units.
             unit = ((exchange ^ b) - first_bank)[:exact_log2(units)]
             m.d.comb += [
                 self.bank_write.row[b].eq(Mux(wraps, next_row, row)),
@@ -183,13 +198,10 @@ class BeatWriter(Component):
 
 
 class LoadEngine(Component):
-    """Reads bursts of global memory into shared memory, up to ``cfg.axi_reads`` at a time.
+    """Load engine of the TMAU: reads bursts of global memory into shared memory, with ``cfg.axi_reads`` bursts outstanding at most
+    [S1.1].
 
-    Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
-    ``i_burst`` to the request, none with ``cfg.tensors``; 3 from a beat to its bank request. Answers may come in any order of the tags,
-    interleaved beat by beat. With ``cfg.far_registers`` a queue stands in front of the banks, so that a grant decides about no
-    more than the beat at the banks: a cycle more, and ``finish``, ``o_moved`` and ``o_failure`` come a cycle later.
-    A bank conflict holds ``read_data``. Reset forgets all bursts (reset memory as well) [S1.1, docs/units/tmau.md].
+    Answers may be in any order of the tags, interleaved beat by beat. The tag is the entry of the transaction table.
 
     Parameters
     ----------
@@ -198,20 +210,46 @@ class LoadEngine(Component):
     Members
     -------
     i_burst : In(stream.Signature(burst_layout(cfg)))
-    read_request, read_data : as in GlobalPort(cfg, cfg.tag_bits)
+        Bursts to read.
+    read_request : Out(stream.Signature(read_request_layout(cfg, cfg.tag_bits)))
+        Read requests to global memory.
+    read_data : In(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))
+        Read data of global memory.
     bank_write : Out(BankWritePort(cfg))
+        Requests to the banks of shared memory. Registered.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
-        Bytes of each beat, in the cycle in which the last of them was granted (combinational).
+        Barrier update: bytes of each beat, in the cycle in which its last bank is granted (combinational).
     o_failure : Out(ErrorStream())
-        AXI_READ, once for each beat with an error (combinational).
+        AXI_READ for each beat with an error (combinational).
     completed : Out(1)
         All bytes of a transfer are written.
     prefetched : Out(1)
-        All requests of a prefetch are on their way. Only with ``cfg.prefetches``.
-    o_multicast, i_multicast, o_multicast_failure
-        Only with ``cfg.multicast``: as in ``MulticastPort``.
+        All requests of a prefetch were accepted in the cycle before or wait in the request register. Only with ``cfg.prefetches``.
+    o_multicast : Out(stream.Signature(multicast_beat_layout(cfg)))
+        Beats for the cores in their mask. Only with ``cfg.multicast``.
+    i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
+        Beats of multicast loads for this core. Only with ``cfg.multicast``.
+    o_multicast_failure : Out(stream.Signature(error_layout))
+        AXI_READ for beats of multicast loads of this core. Only with ``cfg.multicast``.
     busy : Out(1)
+        A burst, beat, barrier update or error is in flight.
     event_conflict : Out(1)
+        Some bank was requested and not granted in this cycle.
+
+    *Latency*: 1 cycle from ``i_burst`` to ``read_request``, 0 with ``cfg.tensors``. 3 cycles from a beat of ``read_data`` to its bank
+    request. With ``cfg.far_registers`` 4 cycles, and ``o_moved``, ``o_failure`` and ``completed`` are one cycle later.
+
+    *Throughput*: one burst request and one beat per cycle, without bubbles between bursts, while memory and banks are ready.
+
+    *Back-pressure*: ``read_data.ready`` depends combinationally on ``bank_write.grant``: a bank conflict holds ``read_data``. With
+    ``cfg.far_registers`` a queue before the banks removes this path. ``i_burst.ready`` depends on free entries of the transaction table
+    and, without ``cfg.tensors``, combinationally on ``read_request.ready``.
+
+    *Reset*: drops all bursts; memory must be reset in the same cycle. The first burst is accepted ``cfg.axi_reads`` cycles later.
+
+    *Errors*: AXI_READ, operand = byte address of the burst, once for each beat with an error; such a beat is not written but counted.
+
+    *Source*: [S1.1], docs/units/tmau.md.
     """
 
     def __init__(self, cfg):
@@ -252,7 +290,7 @@ class LoadEngine(Component):
         located, shared_busy = self._share(m, located, slots, writer)
         reporting = self._report(m, located, writer)
         taken = slots.take
-        if self.cfg.prefetches:     # a prefetch has no slot: nothing comes back
+        if self.cfg.prefetches:     # a prefetch has no answer and takes no entry of the transaction table
             taken = self.i_burst.valid & self.i_burst.ready
             m.d.sync += self.prefetched.eq(taken & prefetches & burst.ends_transfer)
         free = request_burst(m, self.cfg, self.read_request, burst, slots.index, taken & requested)
@@ -273,7 +311,10 @@ class LoadEngine(Component):
         return m
 
     def _report(self, m, located, writer):
-        """Beats to the banks and what they report, with ``far_registers`` a queue before and a register behind; whether any are there."""
+        """Connect beats to the banks, and the writer's reports to the ports; returns whether any is in flight.
+
+        With ``far_registers`` a queue precedes the banks and registers follow the reports.
+        """
         if not self.cfg.far_registers:
             connect(m, located, writer.i)
             connect(m, writer.o_moved, flipped(self.o_moved))
@@ -284,7 +325,7 @@ class LoadEngine(Component):
         if self.cfg.single_bank_beats:
             connect(m, located, writer.i)
         else:
-            m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING, registered=False)  # the writer has registers
+            m.submodules.beats = beats = Queue(located_beat_layout(self.cfg), BEATS_WAITING, registered=False)  # registered by the writer
             link(m, located, beats.i)
             link(m, beats.o, writer.i)
             waiting = beats.level != 0
@@ -294,7 +335,7 @@ class LoadEngine(Component):
         return waiting | moved.o.valid | self.o_failure.valid
 
     def _share(self, m, located, slots, writer):
-        """Beats for this core, its own and those of others; and whether some of others are under way."""
+        """Beats for this core, own and from other cores; returns them and whether beats of other cores are in flight."""
         if not self.cfg.multicast:
             domain = m.d.sync if self.cfg.far_registers else m.d.comb
             domain += [slots.finish.eq(writer.finish), slots.finish_index.eq(writer.finish_index)]

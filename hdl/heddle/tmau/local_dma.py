@@ -1,4 +1,4 @@
-"""Copies of blocks within a memory, beside those between the two [S1.12]."""
+"""Local DMA: copies of blocks within shared memory and within global memory [S1.12]."""
 
 from amaranth.hdl import Module, Mux, Value
 from amaranth.lib import stream
@@ -18,11 +18,10 @@ MOVES_AHEAD = 2
 
 
 class LocalDma(Component):
-    """The movers of both memories, and the ports that they share with loads and stores, which go first to the banks and in turns to
-    global memory.
+    """Local DMA: one channel within shared memory, one within global memory, and the arbiters of the memory ports [S1.12].
 
-    One copy is under way in each memory; they take effect in the order of issue within a memory. Ports of the loads and stores pass
-    combinationally.
+    Loads and stores have priority at the banks and share global memory round robin with the channel. Each channel has one copy in
+    flight, in the order of issue. ``MOVES_AHEAD`` (2) copies wait for both channels together.
 
     Parameters
     ----------
@@ -31,16 +30,41 @@ class LocalDma(Component):
     Members
     -------
     i : In(stream.Signature(move_layout(cfg)))
-    bank_read, bank_write, global_port : of the loads and stores
-    o_bank_read, o_bank_write, o_global_port : of the TMAU
+        Copies within a memory.
+    bank_read : In(BankReadPort(cfg))
+        Read port of the store engine.
+    o_bank_read : Out(BankReadPort(cfg))
+        Read port of the TMAU.
+    bank_write : In(BankWritePort(cfg))
+        Write port of the load engine.
+    o_bank_write : Out(BankWritePort(cfg))
+        Write port of the TMAU.
+    global_port : In(GlobalPort(cfg, cfg.tag_bits))
+        Global port of load and store engine; its tags leave the top bit zero.
+    o_global_port : Out(GlobalPort(cfg, cfg.tag_bits))
+        Global port of the TMAU.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
+        Barrier updates of both channels; the channel of shared memory has priority.
     o_failure : Out(stream.Signature(error_layout))
+        AXI_READ and AXI_WRITE of the channel of global memory.
     stop : In(1)
+        No further block or part is read; copies in flight and waiting copies end early.
     completed : Out(2)
-        A bit for each memory.
+        A copy ended within shared memory (bit 0), within global memory (bit 1).
     busy : Out(1)
+        A copy is waiting or in flight.
     event_conflict : Out(1)
-        A bank was requested here alone and not granted.
+        A bank was requested by a channel alone and not granted.
+
+    *Latency*: 1 cycle from ``i`` to a channel. Ports of the engines pass combinationally.
+
+    *Throughput*: as ``SharedDma`` and ``GlobalDma``; the channels work concurrently.
+
+    *Back-pressure*: a grant of the channel depends combinationally on the requests of the engines.
+
+    *Reset*: drops all copies.
+
+    *Source*: [S1.12].
     """
 
     def __init__(self, cfg):
@@ -79,8 +103,11 @@ class LocalDma(Component):
         return m
 
     def _banks(self, m, port, mine, out, shared_lines):
-        """Each bank is that of loads and stores where they ask for it. With ``shared_lines`` a port asks for one bank at a time, on the
-        lines of bank 0, and is theirs where they ask for any. Returns whether the mover had to wait for another unit."""
+        """Connect a bank port: an engine has priority at each bank that it requests.
+
+        With ``shared_lines`` a port requests one bank at a time on the lines of bank 0, and any request of an engine excludes the
+        channel. Returns whether the channel requested a bank alone and was not granted.
+        """
         first_banks = port.request.any().replicate(BANKS) if shared_lines else port.request
         m.d.comb += out.request.eq(port.request | (mine.request & ~first_banks))
         for bank in range(BANKS):
@@ -96,7 +123,7 @@ class LocalDma(Component):
         return (mine.request & ~first_banks & ~out.grant).any()
 
     def _global(self, m, mover):
-        """Loads and stores are client 0, with tags that leave the top bit zero."""
+        """Arbiter of global memory: load and store engine are client 0, with a zero top bit of the tag."""
         m.submodules.arbiter = arbiter = GlobalArbiter(self.cfg, self.cfg.tag_bits - 1)
         client = arbiter.i_client[0]
         for name in ("read_request", "write_request", "write_data"):
@@ -108,6 +135,6 @@ class LocalDma(Component):
 
     @staticmethod
     def _narrow(m, source, sink):
-        """Streams whose tags have different widths."""
+        """Connect two streams whose tags differ in width."""
         m.d.comb += [sink.valid.eq(source.valid), source.ready.eq(sink.ready)]
         m.d.comb += [Value.cast(sink.payload[name]).eq(Value.cast(source.payload[name])) for name, _ in sink.payload.shape()]

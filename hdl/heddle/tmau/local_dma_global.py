@@ -1,4 +1,4 @@
-"""Copies of blocks within global memory [S1.12]."""
+"""Local DMA channel within global memory [S1.12]."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -17,25 +17,28 @@ __all__ = ["GlobalDma", "parts_buffered"]
 
 
 def parts_buffered(cfg):
-    """Parts between their read request and their last written beat: enough that a latency of 64 cycles leaves half of the bus in use."""
+    """Parts of the buffer, each from its read request to its last written beat.
+
+    With a memory latency of 64 cycles they suffice for half of the bus bandwidth.
+    """
     return max(4, cfg.axi_bytes // 4)
 
 
 def _part_layout(cfg):
-    """A part of a copy; ``failed``: memory answered one of its beats with an error."""
+    """Part of a copy; ``failed``: memory answered one of its beats with an error."""
     place = cfg.axi_address_bits - BLOCK_BITS
     return data.StructLayout({"source_block": place, "target_block": place, "blocks": range(BURST_BLOCKS + 1), "failed": 1})
 
 
 class _Span:
-    """A part on one side: its first beat, where in that beat the part begins, and how many beats it has; in units."""
+    """Beats of a part on one side: address, number of beats, first unit of the first beat, and end; in units."""
 
     def __init__(self, m, cfg, name, block, blocks):
         units = units_per_beat(cfg)
         halves = exact_log2(BANK_BYTES // unit_bytes(cfg))
         low = exact_log2(units)
-        self.first = Signal(low, name=f"{name}_first")                                  # unit of the first beat
-        self.end = Signal(range((BURST_BLOCKS << halves) + units), name=f"{name}_end")  # unit behind the last, from the first beat on
+        self.first = Signal(low, name=f"{name}_first")                                  # first unit within the first beat
+        self.end = Signal(range((BURST_BLOCKS << halves) + units), name=f"{name}_end")  # unit after the last, from the first beat's start
         self.beats_minus_one = Signal(8, name=f"{name}_beats_minus_one")
         self.address = Signal(cfg.axi_address_bits, name=f"{name}_address")
         m.d.comb += [
@@ -46,16 +49,10 @@ class _Span:
 
 
 class GlobalDma(Component):
-    """Copies parts of at most ``MAX_BURST_BYTES`` within global memory: a read burst into a buffer, a write burst out of it, its response.
+    """Local DMA channel within global memory: for each part a read burst into a buffer and a write burst out of it [S1.12].
 
-    A part crosses no multiple of ``MAX_BURST_BYTES`` in the source, nor in the destination. With a reduction it is the write that
-    reduces. A barrier is told the bytes of each part when it is written. A part of which memory answers a beat with an error is not
-    written; it counts all the same. Source and destination must not overlap.
-
-    *Latency*: that of a read and of a write, and a cycle for each beat of the first part twice. *Throughput*: a beat a cycle in each
-    direction while ``parts_buffered(cfg)`` parts cover the latency of memory; a part takes at least three cycles. *Back-pressure*: a part
-    is read when the buffer has room for it; beats that are read are always taken. *Reset*: drops the copy; memory is reset as well.
-    *Errors*: AXI_READ, AXI_WRITE with the address of the burst, in the order of the parts. While ``stop`` is high no part begins.
+    A part has at most ``MAX_BURST_BYTES`` (512) bytes and crosses no multiple of ``MAX_BURST_BYTES`` in source or destination. A
+    reduction is performed by the write. Source and destination must not overlap.
 
     Parameters
     ----------
@@ -64,15 +61,34 @@ class GlobalDma(Component):
     Members
     -------
     i : In(stream.Signature(move_layout(cfg)))
-        ``ready`` while nothing is under way.
+        Copies.
     port : Out(GlobalPort(cfg, cfg.tag_bits - 1))
-        Tag 0: answers come in the order of the requests.
+        Global port; all tags are 0, so answers are in the order of the requests.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
+        Barrier update: bytes of a part, after its write response.
     o_failure : Out(stream.Signature(error_layout))
-        Held until accepted.
+        Errors; held until accepted.
     stop : In(1)
+        No further part begins; a request that is valid remains valid.
     completed : Out(1)
+        The copy ends in this cycle.
     busy : Out(1)
+        A copy is in flight.
+
+    *Latency*: one read and one write of memory, and two cycles for each beat of the first part.
+
+    *Throughput*: one beat per cycle in each direction while ``parts_buffered(cfg)`` parts cover the latency of memory; a part takes at
+    least three cycles.
+
+    *Back-pressure*: ``i.ready`` is high while no copy is in flight. A part is requested when the buffer has room for all its beats, so
+    the buffer never holds back ``port.read_data``.
+
+    *Reset*: drops the copy; memory must be reset in the same cycle.
+
+    *Errors*: AXI_READ or AXI_WRITE with the byte address of the burst, in the order of the parts. A part with a read error is not
+    written but counted at the barrier.
+
+    *Source*: [S1.12].
     """
 
     def __init__(self, cfg):
@@ -86,12 +102,12 @@ class GlobalDma(Component):
     def elaborate(self, platform):
         m = Module()
         parts, layout = parts_buffered(self.cfg), _part_layout(self.cfg)
-        m.submodules.asked = asked = Queue(layout, parts)               # the beats are on their way
-        m.submodules.filled = filled = Queue(layout, parts)             # in the buffer
-        m.submodules.written = written = Queue(layout, 2 * parts)       # waiting for the response
+        m.submodules.asked = asked = Queue(layout, parts)               # parts whose beats are outstanding
+        m.submodules.filled = filled = Queue(layout, parts)             # parts in the buffer
+        m.submodules.written = written = Queue(layout, 2 * parts)       # parts whose write response is outstanding
         move = Signal(move_layout(self.cfg), reset_less=True)
-        buffered = Signal(range(parts + 1))         # parts that have room in the buffer
-        under_way = Signal(range(4 * parts + 1))    # parts of which the barrier has not been told
+        buffered = Signal(range(parts + 1))         # parts with room reserved in the buffer
+        under_way = Signal(range(4 * parts + 1))    # parts without a barrier update
         begins, leaves, told = Signal(), Signal(), Signal()
         m.d.sync += [buffered.eq(buffered + begins - leaves), under_way.eq(under_way + begins - told)]
         self._split(m, move, asked, begins, buffered == parts, under_way == 0)
@@ -101,10 +117,10 @@ class GlobalDma(Component):
         return m
 
     def _split(self, m, move, asked, begins, full, nothing_under_way):
-        """Takes a copy and asks for one part after the other."""
+        """Accept a copy and send the read request of one part after the other."""
         request, part = self.port.read_request, asked.i.payload
         rooms = [BURST_BLOCKS - block[:exact_log2(BURST_BLOCKS)] for block in (move.source_block, move.destination_block)]
-        room = Signal(range(BURST_BLOCKS + 1))          # to the nearer multiple of the size of a burst
+        room = Signal(range(BURST_BLOCKS + 1))          # blocks to the nearer burst boundary of source and destination
         span = _Span(m, self.cfg, "asked", move.source_block, part.blocks)
         m.d.comb += [
             room.eq(Mux(rooms[0] < rooms[1], *rooms)), part.blocks.eq(Mux(move.blocks < room, move.blocks, room)),
@@ -123,7 +139,7 @@ class GlobalDma(Component):
                     m.next = "END"
                 with m.Elif(asked.i.ready & ~full):
                     m.next = "ASK"
-            with m.State("ASK"):        # also while ``stop`` is high: a request that was offered stands
+            with m.State("ASK"):        # also while ``stop`` is high: a valid request must not be withdrawn
                 m.d.comb += request.valid.eq(1)
                 with m.If(request.ready):
                     m.d.sync += [
@@ -138,7 +154,7 @@ class GlobalDma(Component):
         m.d.comb += self.busy.eq(~copy.ongoing("IDLE"))
 
     def _fill(self, m, asked, filled):
-        """Takes the beats that memory sends. Returns whether there is one, and the units and rows of the buffer that take it."""
+        """Accept the beats of memory; returns whether a beat is accepted, and its place in the buffer."""
         part, beat = asked.o.payload, self.port.read_data
         number, failed, taken = Signal(range(MAX_BURST_BYTES // self.cfg.axi_bytes)), Signal(), Signal()
         slot = Signal(range(parts_buffered(self.cfg)), name="fill_slot")
@@ -156,9 +172,9 @@ class GlobalDma(Component):
         return taken, (slot, number, source, target)
 
     def _buffer(self, m, fill, place):
-        """A memory for each unit of a beat, in which units lie as in the beats of the target; one slot for each part.
+        """Buffer memory: one RAM per unit of a beat, in the alignment of the target; one slot per part.
 
-        Returns read address, enable and data; data come a cycle behind the address.
+        Returns read address, read enable and read data; data follow the address by one cycle.
         """
         slot, number, source, target = place
         units, nbytes, arrived = units_per_beat(self.cfg), unit_bytes(self.cfg), self.port.read_data.payload.data
@@ -171,7 +187,7 @@ class GlobalDma(Component):
                                                            attrs={"no_rw_check": 1})
             write, read = memory.write_port(), memory.read_port()
             unit = (lane - rotation)[:exact_log2(units)]
-            # Units in front of the part and behind it have rows that the target lacks.
+            # Units before and after the part have rows outside the target; they are not written.
             row = Signal(len(number) + 1, name=f"row_{lane}")
             m.d.comb += [
                 row.eq(number - earlier + (lane < rotation)),
@@ -183,7 +199,7 @@ class GlobalDma(Component):
         return address, enable, Cat(lanes)
 
     def _drain(self, m, move, filled, written, leaves, buffer):
-        """Writes what is in the buffer: a request and its beats for each part, which go on independently."""
+        """Write the parts of the buffer: request and beats of a part proceed independently."""
         address, enable, word = buffer
         request, beat, part = self.port.write_request, self.port.write_data, filled.o.payload
         target = _Span(m, self.cfg, "drain", part.target_block, part.blocks)
@@ -208,9 +224,9 @@ class GlobalDma(Component):
             m.d.sync += [slot.eq(slot + 1), requested.eq(0), all_read.eq(0)]
 
     def _respond(self, m, move, written, told):
-        """Waits for the response of each part, reports its error and tells the barrier."""
+        """Wait for the write response of each part, report its error and update the barrier."""
         response, part = self.port.write_response, written.o.payload
-        refused = Signal()      # by the write; else by the read
+        refused = Signal()      # error of the write, else of the read
         source, target = (_Span(m, self.cfg, f"respond_{name}", block, part.blocks)
                           for name, block in (("source", part.source_block), ("target", part.target_block)))
         m.d.comb += [

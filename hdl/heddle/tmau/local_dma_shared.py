@@ -1,4 +1,4 @@
-"""Copies of blocks within shared memory [S1.12]."""
+"""Local DMA channel within shared memory [S1.12]."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,16 +12,16 @@ from .layouts import BLOCK_BITS, move_layout
 
 __all__ = ["ARRIVAL_BLOCKS", "SharedDma"]
 
-BLOCKS_AHEAD = 4        # read and not yet written: latency of the banks and of the queue
-ARRIVAL_BLOCKS = 2048   # that a barrier is told at once
+BLOCKS_AHEAD = 4        # blocks read and not yet written: cover the latency of banks and queue
+ARRIVAL_BLOCKS = 2048   # blocks of one barrier update at most
 
 
 class SharedDma(Component):
-    """Reads a block of 16 bytes a cycle from a bank and writes it to another place, in ascending order.
+    """Local DMA channel within shared memory: reads blocks of 16 bytes and writes them to their destination, in ascending order
+    [S1.12].
 
-    4 cycles from a read to its write; blocks are read at most ``BLOCKS_AHEAD`` ahead: a destination that begins behind the source, inside
-    it, gets blocks that were already overwritten, or were not. Throughput one block a cycle while its banks are free. A barrier is told
-    the bytes when all are written. While ``stop`` is high nothing more is read. Reset drops the copy.
+    At most ``BLOCKS_AHEAD`` (4) blocks are read before they are written. If the destination starts inside the source, its contents are
+    undefined.
 
     Parameters
     ----------
@@ -30,14 +30,29 @@ class SharedDma(Component):
     Members
     -------
     i : In(stream.Signature(move_layout(cfg)))
-        ``ready`` while nothing is under way.
-    bank_read : Out(BankReadPort(cfg)), bank_write : Out(BankWritePort(cfg))
-        Combinational from registers.
+        Copies.
+    bank_read : Out(BankReadPort(cfg))
+        Reads, one bank per cycle. Combinational from registers and ``stop``.
+    bank_write : Out(BankWritePort(cfg))
+        Writes, one bank per cycle. Combinational from registers.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
+        Barrier updates of at most ``ARRIVAL_BLOCKS`` (2,048) blocks, after all blocks are written.
     stop : In(1)
+        No further block is read; blocks that were read are written.
     completed : Out(1)
-        A copy has ended, all of it written.
+        The copy ends in this cycle.
     busy : Out(1)
+        A copy is in flight.
+
+    *Latency*: 1 cycle from ``i`` to the first read request; 3 cycles from the grant of a read to the request of its write.
+
+    *Throughput*: one block per cycle while its banks are granted.
+
+    *Back-pressure*: ``i.ready`` is high while no copy is in flight.
+
+    *Reset*: drops the copy.
+
+    *Source*: [S1.12].
     """
 
     def __init__(self, cfg):
@@ -53,12 +68,12 @@ class SharedDma(Component):
         active = Signal()
         move = Signal(move_layout(self.cfg), reset_less=True)
         to_read = Signal.like(self.i.payload.blocks, name="to_read", reset_less=True)
-        owed = Signal.like(self.i.payload.blocks, name="owed", reset_less=True)      # blocks that the barrier has not been told
-        ahead = Signal(range(BLOCKS_AHEAD + 1))     # read, not written
+        owed = Signal.like(self.i.payload.blocks, name="owed", reset_less=True)      # blocks without a barrier update
+        ahead = Signal(range(BLOCKS_AHEAD + 1))     # blocks read and not written
         read, written, ends = Signal(), Signal(), Signal()
         source, target = (block[:self.cfg.shared_address_bits - BLOCK_BITS] for block in (move.source_block, move.destination_block))
         low = exact_log2(BANKS)
-        granted = Signal(range(BANKS), reset_less=True)     # bank of the word that comes
+        granted = Signal(range(BANKS), reset_less=True)     # bank of the word on the read data lines
         comes = Signal(SHARED_READ_LATENCY)
         assert SHARED_READ_LATENCY == 1
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""The network of multicast beats between the cores [S1.10]."""
+"""Multicast network: beats of multicast loads between the cores [S1.10]."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,12 +12,10 @@ __all__ = ["MulticastNetwork"]
 
 
 class MulticastNetwork(Component):
-    """Takes beats of the cores' TMAUs to the cores in their masks, one a cycle of each source and to each destination.
+    """Multicast network: delivers the beats of each core's TMAU to the cores in their mask [S1.10].
 
-    A source has a register for one beat, which stays until every core of its mask has taken it; each destination takes one beat a cycle
-    of the sources that offer it one, in turn, into a queue of two. Beats of one source reach a destination in their order. Latency 2
-    cycles. A destination that waits (for the banks of its shared memory) holds the sources with beats for it, and these all that follows
-    in their order; nothing waits in a circle, as the writes of a core do not wait for what it sends. Reset drops all beats.
+    A source has a register for one beat, held until every core of the mask has accepted it. A destination grants one source per cycle,
+    round robin, into a queue of two beats. Beats of one source reach a destination in their order.
 
     Parameters
     ----------
@@ -25,9 +23,23 @@ class MulticastNetwork(Component):
 
     Members
     -------
-    i, o : arrays of ``cfg.cores`` streams of ``multicast_beat_layout(cfg)``
+    i : In(stream.Signature(multicast_beat_layout(cfg))).array(cfg.cores)
+        Beats of each source.
+    o : Out(stream.Signature(multicast_beat_layout(cfg))).array(cfg.cores)
+        Beats for each destination.
     pending : Out(cfg.cores)
-        The beat of this source is not yet with all its cores.
+        Bit n: the beat of source n was not yet accepted for all its cores.
+
+    *Latency*: 2 cycles from ``i`` to ``o``.
+
+    *Throughput*: one beat per cycle from each source and to each destination.
+
+    *Back-pressure*: ``i[n].ready`` depends on registers only. A destination that waits for its banks holds the sources with a beat for
+    it, and their later beats. There is no deadlock: the bank writes of a core do not wait for the beats that the core sends.
+
+    *Reset*: drops all beats.
+
+    *Source*: [S1.10].
     """
 
     def __init__(self, cfg):
@@ -39,7 +51,7 @@ class MulticastNetwork(Component):
         m = Module()
         layout, cores = multicast_beat_layout(self.cfg), range(self.cfg.cores)
         beats = [Signal(layout, name=f"beat_{source}", reset_less=True) for source in cores]
-        left = [Signal(self.cfg.cores, name=f"left_{source}") for source in cores]      # cores that have not taken it
+        left = [Signal(self.cfg.cores, name=f"left_{source}") for source in cores]      # cores without the beat
         granted = [self._destination(m, core, beats, left) for core in cores]
         for source in cores:
             rest = Signal(self.cfg.cores, name=f"rest_{source}")
@@ -54,10 +66,10 @@ class MulticastNetwork(Component):
         return m
 
     def _destination(self, m, core, beats, left):
-        """The queue of one core; returns which source it takes a beat of."""
+        """Queue and arbiter of one destination; returns the granted source, one-hot."""
         m.submodules[f"queue_{core}"] = queue = Queue(multicast_beat_layout(self.cfg), 2)
         asks, grant, before = (Signal(self.cfg.cores, name=f"{name}_{core}") for name in ("asks", "grant", "before"))
-        # ``before``: the sources up to the one that was taken last.
+        # ``before``: round-robin pointer, the sources up to the one granted last.
         later = asks & ~before
         pool = Mux(later.any(), later, asks)
         first = pool & (~pool + 1)[:len(pool)]

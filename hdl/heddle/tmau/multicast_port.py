@@ -1,4 +1,4 @@
-"""Loads that go to several cores: what travels with them, and beats from other cores [S1.10]."""
+"""Multicast port of the load engine: outgoing multicast beats, and beats of other cores [S1.10]."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
@@ -13,10 +13,11 @@ __all__ = ["MulticastPort"]
 
 
 class MulticastPort(Component):
-    """Sends multicast beats out to the cores, and takes turns between the other local beats and those that come in.
+    """Multicast port of the load engine: sends multicast beats to the network and joins other local beats with beats of other cores
+    [S1.10].
 
-    ``o_beat`` is combinational: a beat a cycle. A beat that waits there is not replaced. A multicast beat does not pass it: its last one
-    finishes its slot, and one with an error is reported here and nowhere else, when the network takes it.
+    A local beat with a mask is sent to ``o_multicast`` and does not reach ``o_beat``. The last one releases its entry of the
+    transaction table. Beats at ``o_beat`` are granted round robin.
 
     Parameters
     ----------
@@ -25,16 +26,36 @@ class MulticastPort(Component):
     Members
     -------
     i_beat : In(stream.Signature(located_beat_layout(cfg)))
+        Local beats.
     o_beat : Out(stream.Signature(located_beat_layout(cfg)))
-        Those that come from the network have a mask.
-    o_multicast, i_multicast : streams of ``multicast_beat_layout(cfg)``
-    finish, finish_index : Out
-        The last beat of a slot was sent; held until ``finish_taken``.
+        Beats for the banks of this core; beats of the network have a mask.
+    o_multicast : Out(stream.Signature(multicast_beat_layout(cfg)))
+        Beats for the network.
+    i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
+        Beats from the network.
+    finish : Out(1)
+        The last beat of a burst was sent; held until ``finish_taken``.
+    finish_index : Out(range(cfg.axi_reads))
+        Entry of that burst in the transaction table.
     finish_taken : In(1)
+        ``finish`` is accepted in this cycle.
     o_failure : Out(stream.Signature(error_layout))
-        AXI_READ, held until accepted.
+        AXI_READ; held until accepted.
     busy : Out(1)
-        A beat from the network, or something that is held.
+        A beat from the network, ``finish`` or an error is in flight.
+
+    *Latency*: 0 cycles to ``o_beat`` and ``o_multicast``; 1 cycle to ``finish`` and ``o_failure``.
+
+    *Throughput*: one beat per cycle at each output.
+
+    *Back-pressure*: ``ready`` of both inputs depends combinationally on ``valid`` of the other input and on ``o_beat.ready``.
+    ``i_beat.ready`` also depends on its mask and on ``o_multicast.ready``. A beat that waits at ``o_beat`` is not replaced.
+
+    *Reset*: drops ``finish`` and ``o_failure``.
+
+    *Errors*: AXI_READ for each multicast beat with an error when the network accepts it, reported by this core only.
+
+    *Source*: [S1.10].
     """
 
     def __init__(self, cfg):
@@ -53,7 +74,7 @@ class MulticastPort(Component):
         m = Module()
         local, remote, sent = self.i_beat, self.i_multicast, self.i_beat.payload
         goes_out, stays, blocked, sends = Signal(), Signal(), Signal(), Signal()
-        turn, chosen = Signal(), Signal()       # the network goes first, or is taken; a beat that waits keeps its turn
+        turn, chosen = Signal(), Signal()       # round-robin pointer and grant, 1: network; a beat that waits holds the grant
         m.d.comb += [
             goes_out.eq(local.valid & sent.mask.any()), stays.eq(local.valid & ~sent.mask.any()),
             blocked.eq((self.finish & sent.last) | (self.o_failure.valid & sent.error)),

@@ -1,4 +1,4 @@
-"""Beats for what lies outside a tensor, which no memory is asked for [S1.5]."""
+"""Out-of-bounds fill: beats of bursts outside a tensor, without a memory request [S1.5]."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -14,9 +14,9 @@ BURSTS_AHEAD = 4
 
 
 class OutOfBoundsFill(Component):
-    """Puts the beats of bursts outside the tensor among those that come from memory, and before them.
+    """Out-of-bounds fill: generates the beats of bursts outside the tensor and merges them with the beats of memory [S1.5].
 
-    Combinational from ``i_beat`` and from a queue of ``BURSTS_AHEAD`` bursts; one beat a cycle. Reset drops the bursts that wait.
+    Generated beats have priority. A beat of memory that waits at ``o`` is not replaced, as part of it may be written already.
 
     Parameters
     ----------
@@ -25,9 +25,22 @@ class OutOfBoundsFill(Component):
     Members
     -------
     i_burst : In(stream of {"burst": burst_layout(cfg), "slot": range(cfg.axi_reads)})
-        ``skip_first`` is zero.
+        Bursts outside the tensor with their entry of the transaction table; ``skip_first`` is zero.
     i_beat : In(stream.Signature(located_beat_layout(cfg)))
+        Beats of memory.
     o : Out(stream.Signature(located_beat_layout(cfg)))
+        Beats for shared memory.
+
+    *Latency*: 0 cycles from ``i_beat`` to ``o``; 2 cycles from ``i_burst`` to its first beat.
+
+    *Throughput*: one beat per cycle.
+
+    *Back-pressure*: ``i_beat.ready`` depends combinationally on ``o.ready``. ``i_burst.ready`` is registered; ``BURSTS_AHEAD`` (4)
+    bursts can wait.
+
+    *Reset*: drops the waiting bursts.
+
+    *Source*: [S1.5].
     """
 
     def __init__(self, cfg):
@@ -46,7 +59,7 @@ class OutOfBoundsFill(Component):
         burst, beat = waiting.payload.burst, self.o.payload
         number = Signal(burst.beats_minus_one.shape())
         last = Signal()
-        fills, waits = Signal(), Signal()       # a beat from memory that waits is not replaced: half of it may be written
+        fills, waits = Signal(), Signal()       # a beat of memory that waits is not replaced: half of it may be written
         m.d.sync += waits.eq(self.i_beat.valid & ~fills & ~self.o.ready)
         m.d.comb += [
             fills.eq(waiting.valid & ~waits),

@@ -1,4 +1,4 @@
-"""Beats of read data on their way to shared memory: where they go."""
+"""Read tracker of the load engine: locates the beats of outstanding read bursts in shared memory."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -14,7 +14,7 @@ __all__ = ["ReadTracker"]
 
 
 def _slot_layout(cfg):
-    """What a slot remembers of its burst."""
+    """Fields of a burst that the read tracker stores per transaction."""
     burst = burst_layout(cfg)
     names = ["beat_address", "pointer", "skip_first", "skip_last", "barrier", "has_barrier", "swizzle", "pc"]
     names += [*["beats_minus_one", "missing_bytes", "filler"] * cfg.tensors, *conversion_members(cfg), *multicast_members(cfg)]
@@ -22,10 +22,10 @@ def _slot_layout(cfg):
 
 
 class ReadTracker(Component):
-    """Remembers the bursts under way and finds the place of every beat that comes back.
+    """Read tracker of the load engine: stores the outstanding bursts by tag and locates every beat of read data in shared memory.
 
-    Beats of different tags may come interleaved; the beats of a tag come in order. Latency 2 cycles, throughput one beat a
-    cycle; all stages stand still while ``o`` waits. Reset drops the beats under way.
+    Beats of different tags may be interleaved; beats of one tag are in order. With ``cfg.tensors`` it also converts floats and fills
+    the bytes beyond the tensor.
 
     Parameters
     ----------
@@ -33,13 +33,26 @@ class ReadTracker(Component):
 
     Members
     -------
-    burst : In(burst_layout(cfg)), slot : In, remember : In(1)
-        Store ``burst`` for the tag ``slot``.
+    burst : In(burst_layout(cfg))
+        Burst to store.
+    slot : In(range(cfg.axi_reads))
+        Tag of the burst: its entry of the transaction table.
+    remember : In(1)
+        Store ``burst`` for ``slot``.
     clearing : In(1)
-        After reset, before the first burst: ``slot`` goes through all slots.
+        After reset, before the first burst: clear the beat counter of ``slot``, which steps through all entries.
     i : In(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))
-        ``ready`` depends on ``o.ready`` combinationally.
+        Beats of memory.
     o : Out(stream.Signature(located_beat_layout(cfg)))
+        Located beats. Registered.
+
+    *Latency*: 2 cycles from ``i`` to ``o``.
+
+    *Throughput*: one beat per cycle.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``o.ready``; both stages hold while ``o`` waits.
+
+    *Reset*: drops the beats in flight; stored bursts have no reset.
     """
 
     def __init__(self, cfg):
@@ -81,7 +94,7 @@ class ReadTracker(Component):
         return m
 
     def _data(self, m, data, slot, number):
-        """Bytes of a beat as they are written."""
+        """Bytes of a beat as written to shared memory."""
         if not self.cfg.tensors:
             return data
         if conversion_members(self.cfg):
@@ -89,7 +102,7 @@ class ReadTracker(Component):
         return completed(m, self.cfg, data, slot, number)
 
     def _slots(self, m, advance):
-        """The slot of the beat in the first stage, and the number of the slot of the beat that comes in."""
+        """Stored burst of the beat in the first stage, and the entry of the incoming beat."""
         slots = Memory(shape=_slot_layout(self.cfg), depth=self.cfg.axi_reads, init=[], attrs={"no_rw_check": 1})
         m.submodules.slots = slots
         write = slots.write_port()
@@ -103,7 +116,7 @@ class ReadTracker(Component):
         return slot, slot_number
 
     def _beat_number(self, m, advance, slot_number):
-        """Number in its burst of the beat in the first stage; a counter per slot, zero again after the last beat."""
+        """Number within its burst of the beat in the first stage: a counter per entry, zero after the last beat."""
         numbers = Memory(shape=burst_layout(self.cfg)["beats_minus_one"].shape, depth=self.cfg.axi_reads, init=[])
         m.submodules.numbers = numbers
         read = numbers.read_port(domain="comb")

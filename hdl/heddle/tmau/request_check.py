@@ -1,4 +1,4 @@
-"""Front end of the TMAU: takes operations, checks them, and sends them on as transfers."""
+"""Request check of block copies: validates operations and routes them."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
@@ -18,26 +18,22 @@ __all__ = ["RequestCheck"]
 
 
 class RequestCheck(Component):
-    """Checks one copy operation a cycle and sends it to the loads, to the stores or to the copies within a memory.
+    """Request check of block copies: validates one operation and routes it to the loads, the stores or the local DMA [S1.4].
 
-    The checks, in this order; the first that fails is reported and drops the operation [S1.4, docs/units/tmau.md]:
+    The checks are made in this order; the first that fails is reported, and the operation is dropped:
 
-    1. UNSUPPORTED, operand = field value: ``kind`` (a prefetch where ``cfg.prefetches``), ``source_space`` (when it equals
-       ``destination_space``; with ``cfg.copy_within`` that is allowed), ``swizzle`` (one that is not among ``swizzles(cfg)``; any within
-       a memory), ``reduction`` (without ``cfg.reductions``, or into shared memory).
-    2. TENSOR_REDUCTION, operand = ``reduction``: the format does not have it. UNSUPPORTED: of a float without
-       ``cfg.reduction_floats``.
-    3. No blocks: the operation completes at once [S1.12].
-    4. MISALIGNED, operand = address: shared address, global address (multiples of 16 bytes); within a memory destination, source.
-    5. OUT_OF_RANGE for the one, then for the other: operand = the address when it lies outside, else the first address
-       behind the memory (as 32 bits).
+    1. UNSUPPORTED, operand = field value. ``kind``: neither COPY_BLOCK nor, with ``cfg.prefetches``, PREFETCH_BLOCK. ``source_space``:
+    equal to
+       ``destination_space`` without ``cfg.copy_within``. ``swizzle``: not in ``swizzles(cfg)``, or any within a memory. ``reduction``:
+       any without ``cfg.reductions`` or into shared memory.
+    2. TENSOR_REDUCTION, operand = ``reduction``: not defined for the format. UNSUPPORTED: of a float without ``cfg.reduction_floats``.
+    3. No blocks: the operation completes at once, without an error [S1.12]. 4. MISALIGNED, operand = address: shared address, then
+    global address, no multiple of 16. Within a memory: destination, then source. 5. OUT_OF_RANGE for the first, then for the second
+    address. Operand = the address if it lies outside, else the first address beyond the
+       memory (low 32 bits).
 
-    Nothing wraps: a row of ``copy_rows`` that 32 bits do not hold lies outside. A prefetch has neither space nor shared address, swizzle
-    or reduction; of one that the second level cannot hold its first ``cfg.prefetched_blocks`` are transferred.
-
-    Latency 1 cycle, throughput one operation a cycle while its
-    stream takes it; with ``cfg.far_registers`` 2 cycles, and one operation every other cycle: what becomes of it goes through registers.
-    While ``stop`` is high operations are dropped without an error. Reset drops the operation that is being checked.
+    Address arithmetic does not wrap: a row of ``copy_rows`` whose address exceeds 32 bits is out of range. A prefetch has no space,
+    shared address, swizzle or reduction. Of a prefetch larger than the L2 the first ``cfg.prefetched_blocks`` blocks are transferred.
 
     Parameters
     ----------
@@ -46,16 +42,31 @@ class RequestCheck(Component):
     Members
     -------
     i_operation : In(stream.Signature(copy_operation_layout))
-    o_load, o_store : Out(stream.Signature(transfer_layout(cfg)))
-        Combinational from registers.
+        Operations.
+    o_load : Out(stream.Signature(transfer_layout(cfg)))
+        Checked loads and prefetches. Combinational from registers.
+    o_store : Out(stream.Signature(transfer_layout(cfg)))
+        Checked stores. Combinational from registers.
     o_move : Out(stream.Signature(move_layout(cfg)))
-        Only with ``cfg.copy_within``.
+        Checked copies within a memory. Only with ``cfg.copy_within``.
     o_failure : Out(stream.Signature(error_layout))
-        Held until accepted.
+        Error of an operation; held until accepted.
     stop : In(1)
+        Drop operations without an error.
     completed : Out(1)
-        An operation ended here: it failed, moves nothing, or was dropped.
+        An operation ends here in this cycle: it failed, has no blocks, or was dropped.
     busy : Out(1)
+        An operation is being checked.
+
+    *Latency*: 1 cycle from ``i_operation`` to the outputs; 2 with ``cfg.far_registers``.
+
+    *Throughput*: one operation per cycle; one every other cycle with ``cfg.far_registers``.
+
+    *Back-pressure*: ``i_operation.ready`` depends combinationally on ``stop`` and on ``ready`` of the selected output.
+
+    *Reset*: drops the operation being checked.
+
+    *Source*: [S1.4, S1.12], docs/units/tmau.md.
     """
 
     def __init__(self, cfg):
@@ -92,8 +103,10 @@ class RequestCheck(Component):
         return m
 
     def _act(self, m, valid, failed, some, ways):
-        """Report the error of the operation, send it on or drop it. With far registers a cycle later: out of registers, of which at most
-        one is set, and none before the operation was looked at."""
+        """Report the error of the operation, pass it on, or drop it.
+
+        With ``far_registers`` the outcome is registered: at most one register is set, and none in the first cycle of an operation.
+        """
         decided = [(self.o_failure, failed), *((port, some & ~failed & way) for port, way in ways)]
         leaves, nothing = Signal(), Signal(name="moves_nothing")
         chosen = [Signal(name=name) for name in ("fails", "loads", "stores", "copies_within")[:len(decided)]]
@@ -113,14 +126,16 @@ class RequestCheck(Component):
         ]
 
     def _kinds(self, operation):
-        """Whether an operation goes to the loads, whether it is a copy within a memory, and a prefetch; constants where there is none."""
+        """Whether an operation is a load or prefetch, a copy within a memory, a prefetch; constants for absent kinds."""
         prefetches = operation.kind == CopyKind.PREFETCH_BLOCK if self.cfg.prefetches else Const(0)
         within = (operation.source_space == operation.destination_space) & ~prefetches if self.cfg.copy_within else Const(0)
         return ((operation.destination_space == Space.SHARED) & ~within) | prefetches, within, prefetches
 
     def _addresses(self, m):
-        """The addresses of the operation that comes in, shared and global (within a memory: destination and source), and checks that
-        need an adder, in registers beside it."""
+        """First and second address of the incoming operation: shared and global, or destination and source within a memory.
+
+        The checks that need an adder are registered with the addresses.
+        """
         operation = self.i_operation.payload
         load, within, prefetches = self._kinds(operation)
         in_shared = within & (operation.source_space == Space.SHARED)
@@ -144,12 +159,12 @@ class RequestCheck(Component):
         return *kept, flags
 
     def _ranges(self, address, blocks, is_global, of_shared):
-        """Whether an address lies outside its memory, and whether the blocks reach behind it."""
+        """Whether an address lies outside its memory, and whether the blocks extend beyond the memory."""
         shared_bits, global_bits = self.cfg.shared_address_bits, self.cfg.axi_address_bits
         low = blocks[:shared_bits - BLOCK_BITS + 1]
         in_shared = (address[shared_bits:].any(), (blocks[len(low):].any() | (address[BLOCK_BITS:shared_bits] + low
                                                                            > 1 << (shared_bits - BLOCK_BITS))))
-        # More blocks than shared memory holds fail before, unless it is no part of the copy: the low bits are enough.
+        # More blocks than shared memory holds fail its own check, so the low bits suffice if shared memory is involved.
         wide = self.cfg.prefetches or self.cfg.copy_within
         in_global = (address[global_bits:].any(),
                      address[BLOCK_BITS:global_bits] + (blocks if wide else low) > 1 << (global_bits - BLOCK_BITS))
@@ -158,7 +173,7 @@ class RequestCheck(Component):
         return in_shared if of_shared else in_global
 
     def _unsupported(self, m, operation, is_move, prefetches):
-        """Whether the operation wants what the hardware lacks, whether as there is no such reduction, and the field that says so."""
+        """Whether the operation is unsupported, whether its reduction is undefined, and the value of the offending field."""
         cfg = self.cfg
         unsupported, undefined = Signal(), Signal(name="undefined")
         field = Signal(max(len(operation[name].as_value()) for name in ("kind", "source_space", "swizzle", "reduction")))
@@ -179,14 +194,14 @@ class RequestCheck(Component):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]
-            if cfg.reductions:      # into shared memory there is none at all
+            if cfg.reductions:      # into shared memory every reduction is unsupported
                 m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~into_shared)
         return unsupported, undefined, field
 
     def _verdict(self, m, operation, first, second, ranges, is_move, prefetches):
-        """The error of the operation on ``o_failure``; returns whether there is one."""
+        """Error of the operation on ``o_failure``; returns whether the operation failed."""
         unsupported, undefined, field = self._unsupported(m, operation, is_move, prefetches)
-        causes, rest, some = [], ~unsupported & ranges["some"], ranges["some"]       # one-hot: the first check that fails
+        causes, rest, some = [], ~unsupported & ranges["some"], ranges["some"]       # one-hot: first failed check
         for condition in (first[:BLOCK_BITS].any() & ~prefetches, second[:BLOCK_BITS].any(), *(
                 ranges[name] for name in ("first_start", "first_end", "second_start", "second_end"))):
             causes.append(rest & condition)
@@ -226,7 +241,7 @@ class RequestCheck(Component):
             m.d.comb += transfer.mask.eq(operation.mask)
 
     def _transferred(self, blocks, prefetches):
-        """Blocks of a transfer: of a prefetch no more than the second level holds."""
+        """Blocks of a transfer: a prefetch has at most the blocks that the L2 holds."""
         if not self.cfg.prefetches:
             return blocks
         most = self.cfg.prefetched_blocks

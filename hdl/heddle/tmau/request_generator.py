@@ -1,4 +1,4 @@
-"""Address generator of tensor copies: requests to pieces of at most a line [S1.1-S1.6]."""
+"""Request generator of tensor copies: requests to burst chunks of at most one line [S1.1-S1.6]."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
@@ -15,37 +15,63 @@ from .setup import TensorSetup
 
 __all__ = ["RequestGenerator"]
 
-BOXES_AHEAD = 2     # boxes between the begin of their walk and their last piece
+BOXES_AHEAD = 2     # boxes between their first row and their last burst chunk
 
 
 class RequestGenerator(Component):
-    """Descriptor cache, setup with all checks, walk through the box, pieces; in the order of the requests.
+    """Request generator of tensor copies: splits each checked box into burst chunks of at most one line of 128 bytes, in order
+    [S1.1-S1.6].
 
-    The descriptor of the next request is looked up and fetched while setup works, and setup works while the box before is walked through.
-    A piece a cycle, also from box to box, when boxes have at least ``rank`` pieces (one more with interleave). A request that breaks a rule
-    leaves an error and nothing else. While ``stop`` is high requests and the rest of the boxes under way are dropped.
+    Stages: descriptor cache, setup with all checks, row address generator, row splitter. The next request is looked up and fetched
+    while setup works; setup works while the preceding box is generated. A request that breaks a rule is dropped with an error and has
+    no chunk.
 
     Parameters
     ----------
     cfg : Config
-    reducible
-        As in ``TensorSetup``.
+    reducible : collection of TensorFormat
+        Formats that the L2 can reduce.
 
     Members
     -------
     i_operation : In(stream.Signature(tensor_operation_layout()))
+        Tensor copies.
     o : Out(stream.Signature(piece_layout(cfg)))
+        Burst chunks. Registered.
     o_failure : Out(stream.Signature(tensor_failure_layout()))
-    read_request, read_data : as in GlobalPort(cfg, 1)
-    invalidate : In(1), invalidate_address : In(32)
+        First broken rule of a request; held until accepted.
+    read_request : Out(stream.Signature(read_request_layout(cfg, 1)))
+        Read requests of descriptors.
+    read_data : In(stream.Signature(read_data_layout(cfg, 1)))
+        Read data of descriptors.
+    invalidate : In(1)
+        Invalidate the descriptor at ``invalidate_address``.
+    invalidate_address : In(32)
+        Byte address of a descriptor.
     stop : In(1)
+        Drop waiting requests and the rest of the boxes in progress.
     dropped : Out(2)
-        Requests that ended without a last piece in this cycle: one in setup, one behind it.
+        Requests that end without a last chunk in this cycle: in setup (bit 0), after setup (bit 1).
     busy : Out(1)
+        A request is in flight.
     o_sized : Out(barrier_blocks_signature())
-        A box of this core with a barrier begins, and how many blocks it has; a cycle later.
+        1 cycle after a box of this core with a barrier begins: its size in blocks of 16 bytes.
     event_miss : Out(1)
-        A descriptor is fetched.
+        A descriptor fetch begins.
+
+    *Latency*: rank + 3 cycles from ``i_operation`` to the first chunk when the descriptor hits and all stages are idle; one more with
+    interleave.
+
+    *Throughput*: one chunk per cycle, also across boxes of at least rank chunks (rank + 1 with interleave).
+
+    *Back-pressure*: ``i_operation.ready`` depends combinationally on its address and on the progress of setup. ``o.ready`` reaches the
+    row splitter only.
+
+    *Reset*: drops all requests; memory must be reset in the same cycle.
+
+    *Errors*: as ``TensorSetup``.
+
+    *Source*: [S1.1-S1.6], docs/units/tmau.md.
     """
 
     def __init__(self, cfg, reducible=tuple(TensorFormat)):

@@ -1,4 +1,4 @@
-"""Cuts the rows of a box into bursts: at most a line of 128 bytes each, what lies outside the tensor apart [S1.1, S1.5]."""
+"""Row splitter of tensor boxes: burst chunks of at most one line of 128 bytes [S1.1, S1.5]."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream
@@ -14,14 +14,14 @@ LINE_BLOCKS = 128 // BANK_BYTES
 
 
 def row_shape_layout(cfg):
-    """What the rows of a box have in common: the fields of ``box_layout`` that are not the walk."""
+    """Fields common to all rows of a box: ``box_layout`` without ``walk``."""
     return data.StructLayout({name: field.shape for name, field in box_layout(cfg) if name != "walk"})
 
 
 def piece_layout(cfg):
-    """1 to ``LINE_BLOCKS`` blocks of a row, all in one line of global memory, or all outside the tensor.
+    """Burst chunk: 1 to ``LINE_BLOCKS`` (8) blocks of a row, all in one line of global memory, or all outside the tensor (``outside``).
 
-    ``missing_bytes`` of the last block lie behind the tensor.
+    The last ``missing_bytes`` bytes of the last block lie beyond the tensor. ``last``: last chunk of the box.
     """
     shape = row_shape_layout(cfg)
     return data.StructLayout({
@@ -37,11 +37,10 @@ def piece_layout(cfg):
 
 
 class RowBursts(Component):
-    """One piece a cycle, of one row after the other; a row of one piece takes one cycle, also from box to box.
+    """Row splitter: splits each row of a box into burst chunks of at most one line; parts outside the tensor are separate chunks.
 
-    Stores and prefetches have no pieces outside the tensor but those with a barrier, which counts all bytes, and the last one of a box:
-    every box has a piece with ``last``. Latency 1 cycle; ``i_row.ready`` depends on ``o.ready`` combinationally; ``o`` is registered.
-    ``stop`` drops rows and shapes, one of each a cycle. Reset drops all.
+    Stores and prefetches omit chunks outside the tensor. Two exceptions remain: all chunks of a box with a barrier, which counts all
+    bytes, and the last chunk. So every box has a chunk with ``last``.
 
     Parameters
     ----------
@@ -50,10 +49,23 @@ class RowBursts(Component):
     Members
     -------
     i_shape : In(stream.Signature(row_shape_layout(cfg)))
-        One for each box, taken with its last row.
+        One per box, accepted with the last row of the box.
     i_row : In(stream.Signature(row_layout(cfg)))
+        Rows; a row is accepted with its last chunk.
     o : Out(stream.Signature(piece_layout(cfg)))
+        Burst chunks. Registered.
     stop : In(1)
+        Drop rows and shapes, one of each per cycle.
+
+    *Latency*: 1 cycle from ``i_row`` to its first chunk.
+
+    *Throughput*: one chunk per cycle; a row of one chunk takes one cycle, also across boxes.
+
+    *Back-pressure*: ``i_row.ready`` and ``i_shape.ready`` depend combinationally on ``o.ready``, both ``valid`` inputs and ``stop``.
+
+    *Reset*: drops the chunk at ``o`` and the position in the row.
+
+    *Source*: [S1.1, S1.5].
     """
 
     def __init__(self, cfg):
@@ -68,9 +80,9 @@ class RowBursts(Component):
     def elaborate(self, platform):
         m = Module()
         shape, row, piece = self.i_shape.payload, self.i_row.payload, self.o.payload
-        begun = Signal(9)           # blocks of the row that have their piece
-        row_block = Signal(len(shape.shared_block), reset_less=True)      # shared block of the row, once the box has begun
-        first = Signal(init=1)      # row of the box
+        begun = Signal(9)           # blocks of the row in earlier chunks
+        row_block = Signal(len(shape.shared_block), reset_less=True)      # shared block of the row, except the first row
+        first = Signal(init=1)      # first row of the box
         outside, blocks = Signal(), Signal(range(LINE_BLOCKS + 1))
         free, taken, row_ends, inside_ends = Signal(), Signal(), Signal(), Signal()
         shared = Signal.like(shape.shared_block, name="shared")
@@ -92,7 +104,7 @@ class RowBursts(Component):
             ]
         ends = Signal()
         m.d.comb += ends.eq(row_ends & row.last)
-        drops = shape.store | shape.prefetch if self.cfg.prefetches else shape.store      # pieces outside
+        drops = shape.store | shape.prefetch if self.cfg.prefetches else shape.store      # omit chunks outside the tensor
         with m.If(free):
             m.d.sync += [
                 self.o.valid.eq(taken & ~(drops & outside & ~ends & ~shape.has_barrier)),
@@ -108,8 +120,11 @@ class RowBursts(Component):
         return m
 
     def _blocks(self, m, shape, row, begun, outside, blocks, inside_ends, row_ends):
-        """The next piece: part of what lies before the tensor, inside or behind, within a line. All three are measured at once, and
-        then one is chosen, since the walk waits for whether the row ends."""
+        """Next chunk: blocks before the tensor, inside, or beyond, within a line.
+
+        All three lengths are computed in parallel and then selected, as the end of the row is on the critical path of the row
+        generator.
+        """
         before = Signal()
         line = Signal(range(LINE_BLOCKS + 1))
         m.d.comb += line.eq(LINE_BLOCKS - (row.place + begun)[:LINE_BLOCKS.bit_length() - 1])
@@ -118,7 +133,7 @@ class RowBursts(Component):
                                 ("behind", shape.row_blocks, LINE_BLOCKS)):
             rest = Signal(signed(10), name=f"rest_{name}")
             fits, part = Signal(name=f"fits_{name}"), Signal.like(blocks, name=f"part_{name}")
-            low, high = rest[:len(blocks)], rest[len(blocks):]      # what is not positive is not chosen
+            low, high = rest[:len(blocks)], rest[len(blocks):]      # a length that is not positive is not selected
             m.d.comb += [rest.eq(end - begun), fits.eq((high == 0) & (low <= most)), part.eq(Mux(fits, low, most))]
             parts.append((~rest[-1] & rest.any(), fits, part))
         (some_before, fits_before, part_before), (some_inside, fits_inside, part_inside), (_, fits_behind, part_behind) = parts

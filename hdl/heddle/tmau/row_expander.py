@@ -1,4 +1,4 @@
-"""Turns copies of matrix rows into one copy for each row."""
+"""Row expander of ``copy_rows``: one block copy per matrix row."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib import stream
@@ -10,22 +10,38 @@ __all__ = ["RowExpander"]
 
 
 class RowExpander(Component):
-    """One ``copy_block`` operation a cycle for each row of an operation; a single block is one row.
+    """Row expander: generates one ``copy_block`` operation for each row of an operation; a single block copy is one row [S1.12].
 
-    Row n begins n pitches behind the first one, exactly: from the first row on that 32 bits do not hold, on one side, the rows have
-    ``destination_outside`` or ``source_outside`` [S1.12].
+    Row n begins n pitches after the first row; pitches are signed, addresses in bytes. From the first row whose address exceeds 32 bits
+    on, rows have ``destination_outside`` or ``source_outside``. An operation of zero rows generates none.
 
-    Latency 1 cycle; ``i.ready`` is combinational from ``o.ready``, or ``registered``: operations
-    are then taken every other cycle. While ``stop`` is high operations are taken and the rows that are left are dropped.
+    Parameters
+    ----------
+    registered : bool
+        ``i.ready`` does not depend on ``o.ready``; operations are then accepted every other cycle at most.
 
     Members
     -------
-    i : stream of ``row_operation_layout``
-    o : stream of ``copy_operation_layout``
-    busy
-        Rows are left.
-    last
-        The row at ``o`` is the last one of its operation.
+    i : In(stream.Signature(row_operation_layout))
+        Operations.
+    o : Out(stream.Signature(copy_operation_layout))
+        Rows. Combinational from registers and ``stop``.
+    stop : In(1)
+        Accept operations and drop them and all remaining rows.
+    busy : Out(1)
+        Rows remain.
+    last : Out(1)
+        The row at ``o`` is the last one of its operation. Registered.
+
+    *Latency*: 1 cycle from ``i`` to the first row.
+
+    *Throughput*: one row per cycle.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``stop`` and, unless ``registered``, on ``o.ready``.
+
+    *Reset*: drops all rows.
+
+    *Source*: [S1.12].
     """
 
     def __init__(self, registered=False):
@@ -40,7 +56,7 @@ class RowExpander(Component):
         m = Module()
         rest = Signal(row_operation_layout, reset_less=True)
         active = Signal()
-        last = self.last                    # a register: it selects for all others
+        last = self.last                    # registered, as it selects the inputs of all other registers
         m.d.comb += [
             self.o.valid.eq(active & ~self.stop), self.o.payload.eq(rest.first), self.busy.eq(active),
             self.i.ready.eq(self.stop | ~active | (0 if self._registered else self.o.ready & last)),

@@ -1,4 +1,4 @@
-"""Rows of a box: how long they are, which part of them lies inside the tensor, and how many bytes they make together."""
+"""Row geometry of tensor boxes: length of rows, part inside the tensor, and bytes of the box."""
 
 from amaranth.hdl import Array, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -9,12 +9,12 @@ from ..isa.tensor_descriptor import FORMAT_BYTES, Interleave, TensorFormat, Tens
 __all__ = ["ROW_BITS", "BoxBytes", "RowEdges", "RowShape", "element_shift"]
 
 ROW_BITS = 12               # up to 256 elements of 8 bytes
-START_BITS = 37             # coordinates and sizes in bytes, with sign
+START_BITS = 37             # signed coordinates and sizes in bytes
 _RECIPROCAL_BITS = 11
 
 
 def element_shift(m, format, name="element_shift"):
-    """log2 of the bytes of an element; 0 for codes that are no format."""
+    """log2 of the bytes of an element of ``format``; 0 for undefined formats; combinational."""
     shift = Signal(2, name=name)
     with m.Switch(format):
         for kind, nbytes in FORMAT_BYTES.items():
@@ -24,24 +24,30 @@ def element_shift(m, format, name="element_shift"):
 
 
 class RowShape(Component):
-    """Dimension 0 of a box, which is the same for all rows; with interleave a slice. Combinational.
+    """Row geometry of dimension 0 of a box, common to all rows; with interleave a row is a slice.
 
     Members
     -------
-    descriptor : In(descriptor_layout), coordinate : In(signed(32))
-        Of dimension 0.
+    descriptor : In(descriptor_layout)
+        Tensor descriptor.
+    coordinate : In(signed(32))
+        Coordinate of dimension 0, in elements.
     row_bytes : Out(ROW_BITS)
-        Of a row in shared memory.
-    first_block : Out(signed)
-        Block of 16 bytes at which the row begins, from the start of the tensor's row; exact where coordinates are aligned.
+        Bytes of a row in shared memory.
+    first_block : Out(signed(START_BITS - 4))
+        First block of 16 bytes of the row, relative to the tensor's row; exact for aligned coordinates. Zero with interleave.
     last_block : Out(32)
-        The one in which the tensor's row ends, from its start; with interleave 0: slices have no partial ends.
-    start, behind : Out(signed(START_BITS))
-        Bytes from the start of the tensor's row to that of the box's, and from there to the end of the tensor.
+        Last block of the tensor's row, relative to its start. Zero with interleave: slices have no partial end.
+    start : Out(signed(START_BITS))
+        Bytes from the start of the tensor's row to the start of the box's row.
+    behind : Out(signed(START_BITS))
+        Bytes from the start of the box's row to the end of the tensor's row.
     sliced : Out(1)
-        With interleave: all of a row is inside, whatever these two say.
+        Interleave: the whole row lies inside, whatever ``start`` and ``behind``.
     unaligned : Out(1)
         The row does not begin at a multiple of 16 bytes.
+
+    *Latency*: 0 cycles, combinational.
     """
 
     def __init__(self):
@@ -73,18 +79,24 @@ class RowShape(Component):
 
 
 class RowEdges(Component):
-    """Which blocks of a row lie inside the tensor. Combinational.
+    """Part of a row that lies inside the tensor, in blocks of 16 bytes.
 
     Members
     -------
-    row_bytes, start, behind, sliced : In
-        Of ``RowShape``, for a row that breaks no rule.
+    row_bytes : In(ROW_BITS)
+        Bytes of a row, of ``RowShape``; the row breaks no rule.
+    start, behind : In(signed(START_BITS))
+        Distances of ``RowShape`` in bytes.
+    sliced : In(1)
+        The whole row lies inside.
     left_blocks : Out(8)
-        Blocks before the tensor; all of them when the row lies before it.
+        Blocks before the tensor; all blocks if the row lies before the tensor.
     inside_end : Out(9)
-        Blocks up to the last one that is inside, or partly; ``left_blocks`` where none is.
+        Block after the last one that lies inside, fully or partly; ``left_blocks`` if none does.
     missing_bytes : Out(4)
-        At the end of that block.
+        Bytes at the end of block ``inside_end`` - 1 that lie outside.
+
+    *Latency*: 0 cycles, combinational.
     """
 
     def __init__(self):
@@ -107,21 +119,40 @@ class RowEdges(Component):
 
 
 class BoxBytes(Component):
-    """Bytes of a box: the product of its row and of the counts of its other dimensions, one a cycle.
+    """Size of a box in bytes: product of the bytes of its row and the element counts of its other dimensions, one dimension per cycle.
 
-    ``bytes`` is right two cycles after the last dimension; ``2 ** (shared_address_bits + 1) - 1`` stands for all that shared memory
-    cannot hold.
+    The value 2 ** (shared_address_bits + 1) - 1 represents every size that shared memory cannot hold.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
     begin : In(1)
-        With the first dimension.
+        First cycle of a box: start with ``row_bytes``.
     enable : In(1)
-        A dimension: ``box`` (1 to 256) elements of which every ``step`` (1 to 8) counts.
-    pixels : In(1), pixels_per_column : In(11), one : In(1)
-        In place of ``box`` and ``step``: all pixels; no more than one.
+        A dimension is present in this cycle.
+    box : In(9)
+        Elements of the dimension, 1 to 256.
+    step : In(4)
+        Traversal stride, 1 to 8: the count is ceil(``box`` / ``step``).
+    pixels : In(1)
+        The count is ``pixels_per_column`` instead.
+    one : In(1)
+        The count is 1 instead.
+    pixels_per_column : In(11)
+        Pixels of a column.
     row_bytes : In(ROW_BITS)
+        Bytes of a row.
     bytes : Out(cfg.shared_address_bits + 1)
+        Bytes of the box. Registered.
+
+    *Latency*: 2 cycles from the last ``enable`` to ``bytes``.
+
+    *Throughput*: one dimension per cycle.
+
+    *Reset*: the pending dimension is dropped; the product has no reset.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""The checks of setup: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
+"""Rule checks of tensor copies: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -23,13 +23,13 @@ from .row_geometry import ROW_BITS
 
 __all__ = ["LAST_BITS", "POSITION_BITS", "STRIDE_BITS", "DimensionChecks", "ExtentCheck", "RequestChecks"]
 
-POSITION_BITS = 34              # 32-bit coordinates with offsets, and a step beyond their ends
-LAST_BITS = 32          # of the last element of a dimension
-STRIDE_BITS = 36        # of a stride in blocks: below 2 ** 40 bytes
+POSITION_BITS = 34              # 32-bit coordinates plus offset and one step
+LAST_BITS = 32          # bits of the last element of a dimension
+STRIDE_BITS = 36        # bits of a stride in blocks of 16 bytes, below 2 ** 40 bytes
 
 
 def _first(m, violation, dimension, rules):
-    """``violation`` becomes that of the first rule that is broken; ``rules`` has (error, broken, value) in the order of the table."""
+    """Drive ``violation`` with the first broken rule of ``rules``: (error, broken, value), in the order of the table."""
     m.d.comb += [violation.code.eq(NO_VIOLATION), violation.dimension.eq(dimension)]
     for error, broken, value in reversed(rules):
         with m.If(broken):
@@ -37,23 +37,52 @@ def _first(m, violation, dimension, rules):
 
 
 class DimensionChecks(Component):
-    """Rules of dimensions 1 and up, one dimension a cycle; ``o`` is that of the first rule, of its lowest dimension, so far.
+    """Rule checks of dimensions 1 and up (with interleave also 0), one dimension per cycle [S1.4].
 
-    ``o`` is registered. ``begin`` comes with dimension 1. All inputs but these two are those of dimension ``number``.
+    Result: the first rule in the order of the table that any dimension so far breaks, for its lowest dimension.
 
     Members
     -------
-    begin, enable, exists, spatial, store : In(1)
-    odd_stride : In(1), stride : In(32)
-        The stride is no multiple of 32 bytes and has to be.
-    number : In(3), spatial_dimensions : In(3)
-    coordinate : In(signed(32)), lower, upper : In(signed(16)), offset : In(16)
-    extent : In(signed)
-        Of the pixel box.
-    left : In(signed)
-        Elements from the coordinate to its end.
+    begin : In(1)
+        The dimension is the first one of a request.
+    enable : In(1)
+        A dimension is present in this cycle.
+    number : In(3)
+        Number of the dimension.
+    exists : In(1)
+        The tensor has the dimension.
+    spatial : In(1)
+        Spatial dimension of an im2col tensor.
+    store : In(1)
+        The request is a store.
+    spatial_dimensions : In(3)
+        Number of spatial dimensions.
+    odd_stride : In(1)
+        The stride must be a multiple of 32 bytes and is not.
+    stride : In(32)
+        Low 32 bits of the stride in bytes.
+    coordinate : In(signed(32))
+        Coordinate of the request.
+    lower, upper : In(signed(16))
+        Corners of the pixel box.
+    offset : In(16)
+        Offset of the request.
+    extent : In(signed(POSITION_BITS + 1))
+        Elements of the pixel box.
+    left : In(signed(POSITION_BITS + 1))
+        Elements from the coordinate to the end of the pixel box.
     o : Out(violation_layout)
+        First broken rule. Registered.
     failed : Out(1)
+        A rule is broken.
+
+    *Latency*: 1 cycle from ``enable`` to ``o`` and ``failed``.
+
+    *Throughput*: one dimension per cycle.
+
+    *Reset*: ``o`` is all zeros; the result is valid after the first ``begin``.
+
+    *Source*: [S1.4].
     """
 
     def __init__(self):
@@ -93,8 +122,7 @@ class DimensionChecks(Component):
 
 
 class RequestChecks(Component):
-    """Rules of a request as a whole and of dimension 0. ``o`` is that of the request that was there with the last ``keep``, and of
-    ``bytes``, which is combinational.
+    """Rule checks of a request as a whole and of dimension 0 [S1.4].
 
     Parameters
     ----------
@@ -103,13 +131,27 @@ class RequestChecks(Component):
     Members
     -------
     request : In(tensor_request_layout())
-    row_bytes : In(ROW_BITS), bytes : In(cfg.shared_address_bits + 1)
-        Of a row, and of the box of the request that is kept; more bytes than shared memory has stand for all larger numbers.
+        Request with its descriptor.
+    row_bytes : In(ROW_BITS)
+        Bytes of a row.
+    bytes : In(cfg.shared_address_bits + 1)
+        Bytes of the box of the registered request; a value above the size of shared memory represents every larger size.
     unaligned : In(1)
         Rows do not begin at multiples of 16 bytes.
     keep : In(1)
+        Register the result of ``request``.
     o : Out(violation_layout)
+        First broken rule of the registered request. Combinational from ``bytes``.
     failed : Out(1)
+        A rule is broken.
+
+    *Latency*: 1 cycle from ``keep`` to ``o``; 0 cycles from ``bytes`` to ``o`` and ``failed``.
+
+    *Throughput*: one request per cycle.
+
+    *Reset*: none.
+
+    *Source*: [S1.4].
     """
 
     def __init__(self, cfg):
@@ -136,7 +178,7 @@ class RequestChecks(Component):
         wide = ~sliced & (descriptor.swizzle != Swizzle.NONE.value) & (self.row_bytes > span)
         coordinate = request.coordinates[0]
         violation = Signal(violation_layout)
-        # The last rule, that there is room, needs the bytes, which come last; its value is there in their place.
+        # The last rule (room in shared memory) needs ``bytes``, the last result; its value is the default of the others.
         m.d.comb += violation.value.eq(request.shared_address)
         _first(m, violation, 0, [
             (ErrorCode.AXI_READ, request.descriptor_error, request.descriptor_address),
@@ -178,29 +220,47 @@ class RequestChecks(Component):
 
 
 class ExtentCheck(Component):
-    """Adds up where the last element of a tensor lies, one dimension a cycle: TENSOR_EXTENT in the first one that leaves global memory.
+    """Extent check: address of the last element of a tensor, one dimension per cycle; TENSOR_EXTENT if a dimension leaves global
+    memory.
 
-    Coordinates inside the tensor and strides are not negative, so that no element lies behind the last one. All requests for elements
-    inside the tensor are then in [address, 2 ** axi_address_bits), and sums modulo this size are exact.
-
-    Latency: ``o`` and ``failed`` are registered, and right two clocks after the last dimension. Throughput: a dimension a cycle.
+    Coordinates inside the tensor and strides are not negative, so no element lies after the last one. Requests for elements inside the
+    tensor therefore lie in [address, 2 ** axi_address_bits), and sums modulo this size are exact.
 
     Parameters
     ----------
     bits : int
-        Of a global address in blocks of 16 bytes, ``place_bits(cfg)``.
+        Bits of a global address in blocks of 16 bytes, ``place_bits(cfg)``.
 
     Members
     -------
     begin : In(1)
-        Of a tensor, with the first dimension that has a stride.
-    address : In(bits), row_end : In(LAST_BITS), row_last : In(LAST_BITS)
-        With ``begin``: block of the tensor; last block of its first row, from there on; last element of that row.
-    enable : In(1), number : In(3), last : In(LAST_BITS), stride : In(STRIDE_BITS)
-        A dimension: its last element, and the blocks from one to the next.
+        First cycle of a tensor, together with the first dimension that has a stride.
+    address : In(bits)
+        With ``begin``: first block of the tensor.
+    row_end : In(LAST_BITS)
+        With ``begin``: last block of the first row, relative to ``address``.
+    row_last : In(LAST_BITS)
+        With ``begin``: last element of the first row.
+    enable : In(1)
+        A dimension is present in this cycle.
+    number : In(3)
+        Number of the dimension.
+    last : In(LAST_BITS)
+        Last element of the dimension.
+    stride : In(STRIDE_BITS)
+        Stride of the dimension in blocks of 16 bytes.
     o : Out(violation_layout)
-        The value is the last element of the dimension.
+        TENSOR_EXTENT with the dimension and its last element. Registered.
     failed : Out(1)
+        A dimension leaves global memory. Registered.
+
+    *Latency*: 2 cycles from the last ``enable`` to ``o`` and ``failed``.
+
+    *Throughput*: one dimension per cycle.
+
+    *Reset*: ``failed`` is low.
+
+    *Source*: [S1.4], docs/units/tmau.md.
     """
 
     def __init__(self, bits):

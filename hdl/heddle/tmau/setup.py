@@ -1,4 +1,4 @@
-"""Setup of tensor copies: checks a descriptor and a request, and turns them into a box to walk through [S1.4]."""
+"""Setup of tensor copies: checks descriptor and request and initialises the loops of the box [S1.4]."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream
@@ -18,43 +18,59 @@ __all__ = ["TensorSetup"]
 
 
 def near(value):
-    """A number of elements, between -FAR and FAR - 1."""
+    """A number of elements saturated to the range -FAR to FAR - 1."""
     bits = FAR.bit_length()
     negative, fits = value[-1], (value[bits - 1:] == 0) | value[bits - 1:].all()
     return Cat(Mux(fits, value[:bits - 1], (~negative).replicate(bits - 1)), negative).as_signed()
 
 
 def at_most(value, limit):
-    """A positive number, cut to ``limit``: all of its bits set."""
+    """A non-negative number saturated to ``limit``, a value of all ones."""
     bits = limit.bit_length()
     return value[:bits] | value[bits:].any().replicate(bits)
 
 
 class TensorSetup(Component):
-    """Takes a request with its descriptor, checks every rule, and makes a box of it, one dimension a cycle.
+    """Setup of tensor copies: checks every rule for a request and its descriptor and computes the box, one dimension per cycle [S1.4].
 
-    The first broken rule, in the order of ``RULES`` and of the dimensions, goes to ``o_failure`` and the request is
-    dropped; nothing of it is moved. Latency ``rank`` cycles, one more with interleave, to ``o``, one more to ``o_failure``; a
-    request in ``rank`` cycles: the next one begins in the cycle in which the result leaves. ``i.payload`` is read until
-    ``i.ready``. While ``stop`` is high requests are dropped without an error, and so is at all times a legal prefetch of more bytes than
-    shared memory has. Reset starts again.
+    The first broken rule, in the order of ``RULES`` and then of the dimensions, is reported at ``o_failure``. The request is then
+    dropped and no data are moved. A legal prefetch of more bytes than shared memory holds is dropped without an error.
 
     Parameters
     ----------
     cfg : Config
     reducible : collection of TensorFormat
-        Formats that the hardware behind can reduce. A request with another one that breaks no rule is UNSUPPORTED.
+        Formats that the L2 can reduce. A legal request with a reduction of another format is UNSUPPORTED.
 
     Members
     -------
     i : In(stream.Signature(tensor_request_layout()))
+        Requests with their descriptor; ``payload`` must be stable until accepted.
     o : Out(stream.Signature(box_layout(cfg)))
+        Checked boxes. Combinational from registers and ``stop``.
     o_failure : Out(stream.Signature(tensor_failure_layout()))
+        First broken rule with its program counter; held until accepted.
     stop : In(1)
+        Drop requests without an error.
     dropped : Out(1)
-        A request ended here: it failed or was dropped.
+        A request ends here in this cycle: it failed or was dropped.
     busy : Out(1)
-        A result waits to leave.
+        A result waits.
+
+    *Latency*: rank cycles from ``i.valid`` to ``o.valid``, one more with interleave. ``o_failure`` is valid one cycle after ``o`` would
+    be accepted.
+
+    *Throughput*: one request per rank cycles (rank + 1 with interleave). The next request begins in the cycle in which the result is
+    accepted.
+
+    *Back-pressure*: only the first cycle of a request waits for the preceding result, so ``i.ready`` of a request of one cycle depends
+    on ``o.ready``. A result that failed also waits for ``o.ready``, as the check is on the critical path.
+
+    *Reset*: drops the request in progress and the result.
+
+    *Errors*: all rules of ``RULES``; UNSUPPORTED for legal requests that the configuration lacks, with the value of the field.
+
+    *Source*: [S1.4].
     """
 
     def __init__(self, cfg, reducible=tuple(TensorFormat)):
@@ -73,16 +89,16 @@ class TensorSetup(Component):
         descriptor = request.descriptor
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
         step = Signal(range(LOOPS + 1))
-        loop = Signal(range(LOOPS + 1))     # the loop that is set up; behind the last one the sums come in, then the result
+        loop = Signal(range(LOOPS + 1))     # loop being set up; after the last one the sums are completed
         begin, last, go, finished, left, refused = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
-        silent, over = Signal(reset_less=True), Signal()        # the request that is refused has no error; it leaves
+        silent, over = Signal(reset_less=True), Signal()        # refused without an error; refused request leaves in this cycle
         m.d.comb += [
             pixels.eq(descriptor.mode == TensorMode.IM2COL if self.cfg.tensor_im2col else 0),
             slices.eq(descriptor.interleave != Interleave.NONE),
             loop.eq(step + ~slices),
             begin.eq(step == 0),
             last.eq((loop > descriptor.rank_minus_one) | (loop == LOOPS)),
-            # Only the first cycle waits for the result of the request before: its registers hold that until then.
+            # Only the first cycle waits for the preceding result, which the registers hold until accepted.
             go.eq(self.i.valid & ~self.stop & (~begin | ~finished | left)),
             self.i.ready.eq(Mux(self.stop, ~finished & ~refused, go & last)),
         ]
@@ -106,7 +122,7 @@ class TensorSetup(Component):
         m.d.comb += [
             walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._bytes),
             *(out.place.eq(first) for out, first in zip(walk.loop, self._first_places)),
-            # A result leaves when the walk is free, whether it failed or not, as that is known late; a failure waits in a register.
+            # A result leaves when ``o`` is ready, failed or not, as the verdict is late in the cycle; a failure waits in a register.
             left.eq(finished & ~refused & (self.stop | self.o.ready)),
             self.o.valid.eq(finished & ~refused & ~failed & ~ignored & ~self.stop),
             self.o_failure.valid.eq(refused & ~silent & ~self.stop),
@@ -124,7 +140,7 @@ class TensorSetup(Component):
         return m
 
     def _understood(self, m):
-        """The request as the configuration sees it: what it lacks reads as zero, which is none of it."""
+        """The request as the configuration supports it: fields of absent features read as zero, which means unused."""
         request = Signal.like(self.i.payload, name="understood")
         m.d.comb += request.eq(self.i.payload)
         fields = {"tensor_interleave": "interleave", "tensor_strides": "element_stride_minus_one", "tensor_nan": "fill",
@@ -135,10 +151,10 @@ class TensorSetup(Component):
         return request
 
     def _dimension(self, m, request, loop):
-        """The operands of dimension ``loop``, and what follows from them."""
+        """Operands of dimension ``loop`` and values derived from them."""
         descriptor = request.descriptor
-        spatial = Signal()      # a spatial dimension of an im2col tensor
-        images = Signal()       # its outermost one
+        spatial = Signal()      # spatial dimension of an im2col tensor
+        images = Signal()       # outermost dimension of an im2col tensor
         exists = Signal()
         m.d.comb += [
             exists.eq(loop <= descriptor.rank_minus_one),
@@ -168,19 +184,19 @@ class TensorSetup(Component):
             values[name] = Signal(signed(min(len(value), POSITION_BITS + 1)), name=f"dimension_{name}")
             m.d.comb += values[name].eq(value)
 
-        derived("end", values["last"] + values["upper"] + 1)        # of the pixel box: the first position behind it
+        derived("end", values["last"] + values["upper"] + 1)        # first position after the pixel box
         derived("position", Mux(exists, values["coordinate"] + values["offset"], 0))
         derived("extent", values["end"] - values["lower"])
         derived("left", Mux(spatial, values["end"] - values["coordinate"], values["box"]))
-        derived("back", Mux(spatial, values["lower"] - values["coordinate"], 0))        # from the first position to the restart
+        derived("back", Mux(spatial, values["lower"] - values["coordinate"], 0))        # from the first position to the restart position
         derived("restart", Mux(spatial, values["lower"] + values["offset"], values["position"]))
-        # To the last element of the tensor; a dimension that the tensor lacks has one.
+        # Distance to the last element of the tensor; an absent dimension has one element.
         derived("rest", Mux(exists, values["last"] - values["position"], 0))
         derived("restart_rest", Mux(exists, values["last"] - values["restart"], 0))
         return values
 
     def _loops(self, m, loops, begin, loop, go, values):
-        """Registers of the loop at hand; loops that the tensor lacks are those of one row. Returns whether the first row is inside."""
+        """Registers of the loops; absent loops have one position. Returns whether the first row lies inside."""
         never = FAR - 1
         now = {
             **{name: near(values[name]) for name in ("position", "rest", "restart", "restart_rest")},
@@ -203,14 +219,14 @@ class TensorSetup(Component):
         return inside
 
     def _places(self, m, begin, loop, go, last, values, row):
-        """Block of the first row: address, row and products of positions and strides; and of the first row after each restart."""
+        """Global block of the first row (address, row, and positions times strides), and of the first row after each restart."""
         bits = place_bits(self.cfg)
         m.submodules.start = start = PartialProduct(bits)
         m.submodules.back = back = PartialProduct(bits)
         total = Signal(bits, reset_less=True)
-        came = Signal()             # the products of a loop came with the last clock
-        number = Signal.like(loop)  # of that loop
-        behind = Signal(data.ArrayLayout(bits, LOOPS), reset_less=True)     # from the first row to a restart, by loop
+        came = Signal()             # the products of a loop are valid
+        number = Signal.like(loop)  # loop of the products
+        behind = Signal(data.ArrayLayout(bits, LOOPS), reset_less=True)     # distance from the first row to the restart, per loop
         m.d.comb += [
             start.a.eq(values["position"]), start.b.eq(Mux(values["exists"], values["stride"], 0)),
             back.a.eq(values["back"]), back.b.eq(values["stride"]),
@@ -227,7 +243,7 @@ class TensorSetup(Component):
         self._first_places = [(total + behind[d])[:bits] for d in range(LOOPS)]
 
     def _checks(self, m, request, begin, loop, go, last, values, row):
-        """Whether a rule is broken, ``_first``; and whether none is and the request does nothing all the same."""
+        """Whether a rule is broken (``_first``), and whether a legal request has no effect."""
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
@@ -258,12 +274,12 @@ class TensorSetup(Component):
             m.d.comb += [first.code.eq(ErrorCode.UNSUPPORTED), first.dimension.eq(0), first.value.eq(value)]
             with m.If(extent.failed):
                 m.d.comb += first.eq(extent.o)
-        # No copy brings a box that shared memory cannot hold: nor does its prefetch, which would take a cycle for each of its rows.
+        # A box larger than shared memory cannot be copied; its prefetch is ignored, as it would take a cycle for each of its rows.
         ignored = self.o.payload.prefetch & (nbytes.bytes > self.cfg.shared_bytes) if self.cfg.prefetches else Const(0)
         return dimensions.failed | requests.failed | extent.failed | unsupported, ignored
 
     def _extent(self, m, begin, loop, go, last, values, row):
-        """The check of where the tensor ends."""
+        """Extent check of the tensor."""
         bits, descriptor = place_bits(self.cfg), self.i.payload.descriptor
         m.submodules.extent = extent = ExtentCheck(bits)
         m.d.comb += [
@@ -274,7 +290,7 @@ class TensorSetup(Component):
         return extent
 
     def _unsupported(self, request):
-        """Whether the request wants what the hardware lacks, and the value of the field that says so."""
+        """Whether the request needs an absent feature, and the value of the offending field."""
         descriptor = self.i.payload.descriptor
         wanted = [lacks_reduction(request.reduction, request.descriptor.format, self.reducible)]
         values = [request.reduction]
@@ -295,8 +311,7 @@ class TensorSetup(Component):
         return Cat(wanted).any(), value
 
     def _keep(self, m, request, row, keep):
-        """What goes through unchanged, and what makes the shape of the rows, in registers: the next request comes while the result
-        waits to leave."""
+        """Registers of the unchanged fields and of the row geometry; the next request is set up while the result waits."""
         box, descriptor = self.o.payload, request.descriptor
         m.submodules.edges = edges = RowEdges()
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Back end of the TMAU for stores: words of the banks of shared memory, written in bursts to global memory."""
+"""Store engine of the TMAU: reads the banks of shared memory and writes bursts to global memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -25,16 +25,15 @@ from .transaction_table import TransactionTable
 
 __all__ = ["StoreEngine"]
 
-BURSTS_AHEAD = 3    # bursts whose request is out and whose beats are not yet read
+BURSTS_AHEAD = 3    # bursts with a request whose beats are not yet read
 
 
 class StoreEngine(Component):
-    """Writes bursts of shared memory to global memory, up to ``cfg.axi_writes`` at a time.
+    """Store engine of the TMAU: writes bursts of shared memory to global memory, with ``cfg.axi_writes`` bursts outstanding at most
+    [S1.9].
 
-    Throughput one burst request and one beat a cycle, without bubbles between bursts while memory and banks keep up; 1 cycle from
-    ``i_burst`` to the request, none with ``cfg.tensors``. With ``cfg.far_registers`` a queue stands in front of the banks, as in
-    ``LoadEngine``. Bytes of partial first and last beats that do not belong to the transfer have
-    no strobe. Reset forgets all bursts (reset memory as well) [S1.9, docs/units/tmau.md].
+    The tag is the entry of the transaction table. Bytes of the first and last beat that do not belong to the transfer have no strobe. A
+    burst outside the tensor has neither request nor beats.
 
     Parameters
     ----------
@@ -43,18 +42,44 @@ class StoreEngine(Component):
     Members
     -------
     i_burst : In(stream.Signature(burst_layout(cfg)))
-    write_request, write_data, write_response : as in GlobalPort(cfg, cfg.tag_bits)
+        Bursts to write.
+    write_request : Out(stream.Signature(write_request_layout(cfg, cfg.tag_bits)))
+        Write requests to global memory.
+    write_data : Out(stream.Signature(write_data_layout(cfg)))
+        Write data, in the order of the requests. Registered.
+    write_response : In(stream.Signature(write_response_layout(cfg.tag_bits)))
+        Write responses of global memory, in any order of the tags.
     bank_read : Out(BankReadPort(cfg))
+        Requests to the banks of shared memory.
     o_moved : Out(stream.Signature(barrier_arrival_layout))
-        Bytes of each burst that has been read from shared memory.
+        Barrier update: bytes of each burst that was read from shared memory. Registered.
     o_failure : Out(stream.Signature(error_layout))
-        AXI_WRITE with the address of the burst; held until accepted.
-    completed : Out(1)
-        All responses of a transfer are in; with ``cfg.tensors`` Out(2): of one of blocks, of one of a tensor.
+        AXI_WRITE; held until accepted.
+    completed : Out(1), with ``cfg.tensors`` Out(2)
+        All responses of a transfer were received; bit 0 for blocks, bit 1 for a tensor.
     read : Out(2)
-        Only with ``cfg.tensors``: a transfer has been read from shared memory, as for ``completed``.
+        A transfer was read from shared memory; bits as ``completed``. Only with ``cfg.tensors``.
     busy : Out(1)
+        A burst or a barrier update is in flight.
     event_conflict : Out(1)
+        Some bank was requested and not granted in this cycle.
+
+    *Latency*: 1 cycle from ``i_burst`` to ``write_request``, 0 with ``cfg.tensors``. 3 cycles from ``i_burst`` to its first bank
+    request, one more with ``cfg.far_registers`` and another one with ``cfg.single_bank_beats``. 5 cycles from the last grant of a beat
+    to ``write_data``. 3 cycles from a response to ``completed``.
+
+    *Throughput*: one burst request and one beat per cycle, without bubbles between bursts, while memory and banks are ready.
+
+    *Back-pressure*: ``i_burst.ready`` depends on free entries of the transaction table and of a queue of ``BURSTS_AHEAD`` (3) bursts.
+    Without ``cfg.tensors`` it also depends combinationally on ``write_request.ready``. ``write_response.ready`` depends on
+    ``o_failure.ready``. With ``cfg.far_registers`` a queue of two beats precedes the banks, so a grant affects only the beat at the
+    banks.
+
+    *Reset*: drops all bursts; memory must be reset in the same cycle. The first burst is accepted ``cfg.axi_writes`` cycles later.
+
+    *Errors*: AXI_WRITE, operand = byte address of the burst, once for each burst.
+
+    *Source*: [S1.9], docs/units/tmau.md.
     """
 
     def __init__(self, cfg):
@@ -102,7 +127,7 @@ class StoreEngine(Component):
         return m
 
     def _ahead(self, m, beats):
-        """The beats for the reader, with ``far_registers`` through a queue: a grant then decides about the beat at the banks only."""
+        """Beats for the reader; with ``far_registers`` through a queue, so a grant affects only the beat at the banks."""
         if not self.cfg.far_registers:
             return beats
         m.submodules.beats = queue = Queue(beat_layout(self.cfg), BEATS_WAITING, registered=False)
@@ -110,7 +135,7 @@ class StoreEngine(Component):
         return queue.o
 
     def _responses(self, m, slots, outside):
-        """Free the slot of each response, its error first; and that of a burst that lies outside."""
+        """Release the transaction of each response after its error was reported, and that of a burst outside the tensor."""
         layout = data.StructLayout({"beat_address": burst_layout(self.cfg)["beat_address"].shape, "pc": PC_BITS})
         sources = Memory(shape=layout, depth=self.cfg.axi_writes, init=[], attrs={"no_rw_check": 1})
         m.submodules.sources = sources

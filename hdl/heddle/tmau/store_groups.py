@@ -1,4 +1,4 @@
-"""Groups of stores that a program waits for [S1.13]."""
+"""Store groups: commit and completion of groups of stores [S1.13]."""
 
 from amaranth.hdl import Module, Mux, ResetInserter, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -8,22 +8,30 @@ from ..lib.stream import Queue
 
 __all__ = ["GroupProgress", "StoreGroups"]
 
-POSITION_BITS = 10      # twice as many stores as can be under way
+POSITION_BITS = 10      # bits of a count of at least twice the stores in flight
 
 
 class GroupProgress(Component):
-    """How many groups wait for stores of one kind, which pass in the order in which they were issued.
+    """Counter of pending groups for one kind of stores and one event; stores pass in the order of issue.
 
-    A position counts the stores up to the end of a group, modulo 2^``POSITION_BITS``. Latency 3 cycles from ``passed`` to ``pending``,
-    one group a cycle. Reset forgets everything.
+    A group is stored as the number of stores issued up to its end, modulo 2^``POSITION_BITS``.
 
     Members
     -------
-    issued, passed : In(1)
-        A store was issued; one has passed.
+    issued : In(1)
+        A store is issued.
+    passed : In(1)
+        The oldest store that has not passed passes.
     commit : In(1)
-        The stores issued in earlier cycles end a group; only while ``pending`` is below ``STORE_GROUPS``.
+        End a group with the stores issued in earlier cycles; only while ``pending`` is below ``STORE_GROUPS``.
     pending : Out(range(STORE_GROUPS + 1))
+        Groups with a store that has not passed.
+
+    *Latency*: ``pending`` rises 1 cycle after ``commit`` and falls 2 cycles after ``passed``, at least 3 cycles after ``commit``.
+
+    *Throughput*: one group per cycle.
+
+    *Reset*: no group is pending, all counts are zero.
     """
 
     def __init__(self):
@@ -45,20 +53,36 @@ class GroupProgress(Component):
 
 
 class StoreGroups(Component):
-    """Committed groups of stores: how many have stores under way, and how many have some that are not yet read from shared memory.
+    """Counters of pending store groups: groups that memory has not acknowledged, and groups not yet read from shared memory [S1.13].
 
-    Block copies and tensors are stored in their own order each, so that a group has passed when both have. Up to ``STORE_GROUPS`` (8)
-    groups are pending; those of no store at all pass like others.
+    Stores of blocks and of tensors are each in order. A group has passed when both kinds have passed. At most ``STORE_GROUPS`` (8)
+    groups are pending; a group without stores passes in order as well.
 
     Members
     -------
-    issued, read, done : In(2)
-        A store of blocks (bit 0), of a tensor (bit 1), was taken; was read from shared memory; has all its answers.
+    issued : In(2)
+        A store of blocks (bit 0), of a tensor (bit 1) is issued.
+    read : In(2)
+        A store was read from shared memory.
+    done : In(2)
+        All responses of a store were received.
     commit : In(1)
-        As in ``GroupProgress``.
+        End a group with the stores issued in earlier cycles; only while ``pending`` is below ``STORE_GROUPS``.
     clear : In(1)
-        Forget everything: at the start of a run, while nothing is under way.
-    pending, unread : Out(range(STORE_GROUPS + 1))
+        Reset all counters, at the start of a run while no store is in flight.
+    pending : Out(range(STORE_GROUPS + 1))
+        Groups with a store that memory has not acknowledged.
+    unread : Out(range(STORE_GROUPS + 1))
+        Groups with a store that was not read from shared memory.
+
+    *Latency*: ``pending`` and ``unread`` rise 1 cycle after ``commit`` and fall 2 cycles after ``done`` or ``read``, at least 3
+    cycles after ``commit``; never early.
+
+    *Throughput*: one event of each kind per cycle.
+
+    *Reset*: no group is pending.
+
+    *Source*: [S1.13], docs/units/tmau.md.
     """
 
     def __init__(self):

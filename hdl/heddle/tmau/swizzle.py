@@ -1,4 +1,4 @@
-"""The swizzles of shared memory, seen as an exchange of banks."""
+"""Swizzle modes of shared memory: exchange of the banks of a row."""
 
 from amaranth.hdl import Cat, Const, Mux, Signal, Value
 
@@ -9,25 +9,25 @@ __all__ = ["exchange_of", "swizzle", "swizzle_bits", "swizzle_field", "swizzles"
 
 
 def swizzles(cfg):
-    """Those that copies of the configuration can have."""
+    """Swizzle modes that the configuration supports for copies."""
     return () if not cfg.copy_swizzles else (Swizzle.B32, Swizzle.B64, Swizzle.B128) if cfg.tensors else (Swizzle.B128,)
 
 
 def swizzle_bits(cfg):
-    """Bits of the field ``swizzle`` of bursts and beats: the mode, or whether it is that of 128 bytes where there is no other."""
+    """Bits of the field ``swizzle`` of bursts and beats: the mode, or one bit if 128 bytes is the only mode."""
     return len(swizzles(cfg)).bit_length()
 
 
 def swizzle_field(cfg, mode):
-    """The field of a ``Swizzle`` that the configuration has."""
+    """Field ``swizzle`` of a burst for a supported ``Swizzle`` mode."""
     return Value.cast(mode)[:swizzle_bits(cfg)] if cfg.tensors else (mode == Swizzle.B128)[:swizzle_bits(cfg)]
 
 
 def exchange_of(cfg, field, row):
-    """What the banks of ``row`` are XORed with: its lowest 1, 2 or 3 bits in the modes of 32, 64 and 128 bytes.
+    """Number of 3 bits by which the banks of ``row`` are XORed: its lowest 1, 2 or 3 bits for 32, 64 and 128 bytes; combinational.
 
-    The 16-byte blocks of a row go to the banks of their number XOR this: address bits from 4 on XOR those from 7 on of the final
-    shared address.
+    Block n of a row of 16-byte blocks lies in bank n XOR this number. In terms of the final shared address, bits from 4 on are XORed
+    with bits from 7 on.
     """
     if not cfg.copy_swizzles:
         return Const(0, 3)
@@ -37,7 +37,7 @@ def exchange_of(cfg, field, row):
 
 
 def swizzle(m, name, values, number):
-    """Bit b of ``values`` moved to bit b XOR the low bits of ``number``. The exchange is its own inverse."""
+    """``values`` with bit b moved to bit b XOR the low bits of ``number``; combinational. The exchange is its own inverse."""
     level = 1
     while level < BANKS:
         exchanged = Signal(BANKS, name=f"{name}_by_{level}")

@@ -1,4 +1,4 @@
-"""Tensor copies up to the bursts of the back ends."""
+"""Tensor copies: request generator with bursts and errors for the engines."""
 
 from amaranth.hdl import Module
 from amaranth.lib import stream
@@ -16,10 +16,7 @@ __all__ = ["TensorCopies"]
 
 
 class TensorCopies(Component):
-    """Operations on tensors as bursts: the address generator, its pieces as bursts, its failures as errors. Reductions are
-    UNSUPPORTED without ``cfg.reductions``, of floats without ``cfg.reduction_floats``.
-
-    Latency and throughput are those of ``RequestGenerator``.
+    """Tensor copies: request generator whose burst chunks and failures are converted to bursts and errors.
 
     Parameters
     ----------
@@ -28,11 +25,39 @@ class TensorCopies(Component):
     Members
     -------
     i_operation : In(stream.Signature(tensor_operation_layout()))
-    o_load, o_store : Out(stream.Signature(burst_layout(cfg)))
+        Tensor copies.
+    o_load : Out(stream.Signature(burst_layout(cfg)))
+        Bursts of loads and prefetches.
+    o_store : Out(stream.Signature(burst_layout(cfg)))
+        Bursts of stores.
     o_failure : Out(stream.Signature(error_layout))
-        Code of the rule, its dimension, the low 32 bits of the value; held until accepted.
-    read_request, read_data : as in GlobalPort(cfg, DESCRIPTOR_TAG_BITS)
-    invalidate, invalidate_address, stop, o_sized, dropped, busy : as in ``RequestGenerator``
+        Code of the first broken rule, its dimension and the low 32 bits of the value; held until accepted.
+    read_request : Out(stream.Signature(read_request_layout(cfg, DESCRIPTOR_TAG_BITS)))
+        Read requests of descriptors.
+    read_data : In(stream.Signature(read_data_layout(cfg, DESCRIPTOR_TAG_BITS)))
+        Read data of descriptors.
+    invalidate : In(1)
+        Invalidate the descriptor at ``invalidate_address``.
+    invalidate_address : In(32)
+        Byte address of a descriptor.
+    stop : In(1)
+        Drop waiting requests and the rest of the boxes in progress.
+    o_sized : Out(barrier_blocks_signature())
+        1 cycle after a box of this core with a barrier begins: its size in blocks of 16 bytes.
+    dropped : Out(2)
+        Requests that end without a last burst in this cycle: in setup (bit 0), after setup (bit 1).
+    busy : Out(1)
+        A request is in flight.
+
+    *Latency*: rank + 3 cycles from ``i_operation`` to the first burst on a descriptor hit, one more with interleave.
+
+    *Throughput*: one burst per cycle.
+
+    *Back-pressure*: as ``RequestGenerator``; a load that waits holds later stores, and the reverse.
+
+    *Reset*: drops all requests.
+
+    *Errors*: rules of ``RULES``. Reductions are UNSUPPORTED without ``cfg.reductions``, of floats without ``cfg.reduction_floats``.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""Requests under way: a ring of slots."""
+"""Transaction table: ring of the outstanding bursts."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.memory import Memory
@@ -10,39 +10,52 @@ __all__ = ["TransactionTable"]
 
 
 class TransactionTable(Component):
-    """Hands out the numbers 0 … ``slots`` - 1 in turn and takes them back in any order.
+    """Transaction table: allocates entries 0 to ``slots`` - 1 in ring order; entries finish in any order and are released in ring order
+    [S1.13].
 
-    A slot that has finished is freed when all that were taken before it are free: one a cycle, in order, so that transfers
-    complete in the order of their requests. Reset frees all slots; the first is handed out ``slots`` cycles after it [S1.13,
-    docs/units/tmau.md].
-
-    The bits of the slots lie in distributed RAM: a finished slot holds the parity of the lap of ``oldest`` round the ring, any other
-    that of the lap before.
+    One entry is released per cycle, when it and all earlier ones have finished, so transfers complete in the order of their requests.
+    The bits of the entries lie in distributed RAM. A finished entry holds the parity of the current lap of ``oldest`` round the ring;
+    any other entry holds the parity of the preceding lap.
 
     Parameters
     ----------
     slots : int
-        At least 2.
+        Number of entries, at least 2.
     kinds : int
-        Kinds of transfers that are told apart.
+        Kinds of transfers with a separate ``completed``.
 
     Members
     -------
     free : Out(1)
-        Slot ``index`` may be taken.
+        Entry ``index`` may be allocated.
     index : Out(range(slots))
+        Next entry. Registered.
     take : In(1)
-        Take it; only while ``free``.
+        Allocate entry ``index``; only while ``free``.
     ends_transfer : In(kinds)
-        With ``take``: the slot is the last of a transfer, of the kind whose bit is set.
-    finish, finish_index : In
-        The slot's request has its last answer. A slot finishes once.
+        With ``take``: the entry is the last one of a transfer of the kind whose bit is set.
+    finish : In(1)
+        The last answer of entry ``finish_index`` was received; once per entry.
+    finish_index : In(range(slots))
+        Entry that finishes.
     completed : Out(kinds)
-        The last slot of a transfer of this kind was freed in the cycle before.
+        The last entry of a transfer of this kind was released in the cycle before.
     busy : Out(1)
-        Some slot is taken, or ``completed``.
+        Some entry is allocated, or ``completed`` is not zero.
     clearing : Out(1)
-        After reset: ``index`` goes round once, no slot is free.
+        After reset: ``index`` steps through all entries, and none is free.
+
+    *Latency*: ``completed`` is high 2 cycles after ``finish`` of the oldest entry.
+
+    *Throughput*: one allocation, one finish and one release per cycle.
+
+    *Back-pressure*: ``free``, a function of registers.
+
+    *Reset*: all entries are free; the first one may be allocated ``slots`` cycles later.
+
+    *Errors*: the constructor raises ``UsageError`` when ``slots`` is not an integer of at least 2.
+
+    *Source*: [S1.13], docs/units/tmau.md.
     """
 
     def __init__(self, slots, kinds=1):
@@ -75,7 +88,7 @@ class TransactionTable(Component):
             release.eq((oldest_finished == lap) & (taken != 0)),
             self.busy.eq((taken != 0) | self.completed.any()),
             finish.addr.eq(Mux(self.clearing, self.index, self.finish_index)),
-            # Slots before the oldest have been taken again: they are one lap ahead.
+            # Entries below ``oldest`` were allocated again: they belong to the next lap.
             finish.data.eq(~self.clearing & (lap ^ (self.finish_index < oldest))),
             finish.en.eq(self.clearing | self.finish),
             end.addr.eq(self.index),
@@ -96,7 +109,7 @@ class TransactionTable(Component):
         return m
 
     def _bits(self, m, name, address, width=1):
-        """Bits for each slot in distributed RAM: its write port, and those of ``address``."""
+        """Distributed RAM of ``width`` bits per entry: its write port, and the data at ``address``."""
         memory = Memory(shape=width, depth=self.slots, init=[])
         m.submodules[name] = memory
         read = memory.read_port(domain="comb")

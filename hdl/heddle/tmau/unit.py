@@ -33,25 +33,22 @@ from .tensor_copies import TensorCopies
 
 __all__ = ["Tmau"]
 
-COMPLETED_BITS = 10     # operations that wait for their pulse on ``done``
+COMPLETED_BITS = 10     # bits of the count of operations without a pulse on ``done``
 
 
 class Tmau(Component):
-    """Copies blocks of 16 bytes between global and shared memory, without the program waiting.
+    """Tensor memory access unit (TMAU): copies blocks of 16 bytes and boxes of tensors between global and shared memory,
+    asynchronously.
 
-    ``i_operation`` ─ check ─┬─ queue ─ burst generator ─ load engine ──> banks, barriers
-    ..                       └─ queue ─ burst generator ─ store engine ─> global memory, barriers
+    Data path::
 
-    Loads and stores go on at the same time, each in the order of issue. Several operations, up to ``cfg.axi_reads`` read and
-    ``cfg.axi_writes`` write bursts, are under way together. Throughput: one beat of ``cfg.axi_bytes`` a cycle in each direction, without
-    bubbles between bursts and operations while memory and banks keep up; one operation a cycle, with ``cfg.far_registers`` every other
-    cycle. 5 cycles (6 with ``cfg.far_registers``) from ``i_operation`` to the first read request on ``global_port``. A load tells its
-    barrier the bytes of each beat once they are written, a store those of each burst once they are read.
+        i_operation ─ request check ─┬─ queue ─ burst generator ─ load engine ──> banks, barriers
+                                     └─ queue ─ burst generator ─ store engine ─> global memory, barriers
 
-    Errors: those of ``RequestCheck``, before anything moves; AXI_READ for each beat and AXI_WRITE for each burst that memory
-    answers with an error, operand = address of the burst. A beat with an error is not written to shared memory but counts at its
-    barrier. While ``stop`` is high all operations that wait, and what has no burst yet of those under way, are discarded with their
-    ``done``; bursts under way are completed. Reset drops everything [S1.1, S1.12, S1.13, docs/units/tmau.md].
+    Loads and stores proceed concurrently, each in the order of issue. Up to ``cfg.axi_reads`` read bursts and ``cfg.axi_writes`` write
+    bursts are outstanding. With ``cfg.tensors`` a request generator adds the bursts of ``i_tensor``; with ``cfg.copy_within`` local DMA
+    channels copy within a memory. A barrier is updated with the bytes of each beat of a load once written, and of each burst of a store
+    once read.
 
     Parameters
     ----------
@@ -60,24 +57,64 @@ class Tmau(Component):
     Members
     -------
     i_operation : In(stream.Signature(copy_operation_layout))
-        ``ready`` depends on registers only. ``cfg.copy_queue`` operations can wait in each direction.
-    bank_read : Out(BankReadPort(cfg)), bank_write : Out(BankWritePort(cfg))
+        Block copies and prefetches. ``cfg.copy_queue`` operations can wait in each direction.
+    bank_read : Out(BankReadPort(cfg))
+        Reads of shared memory.
+    bank_write : Out(BankWritePort(cfg))
+        Writes of shared memory.
     global_port : Out(GlobalPort(cfg, cfg.tag_bits))
-        ``read_data.ready`` depends on ``bank_write.grant`` combinationally.
+        Reads and writes of global memory.
     o_arrival : Out(stream.Signature(barrier_arrival_layout, always_ready=True))
+        Barrier updates.
     o_error : Out(ErrorStream())
+        Errors, at most one per cycle. Registered.
     done : Out(1)
-        A cycle for each operation that completed, failed or was discarded; loads and stores in no order.
+        High for one cycle per operation that completed, failed or was discarded; loads and stores in no order. Registered.
     busy : Out(1)
-        An operation was taken whose ``done``, arrivals, errors and bursts are not all over.
+        An accepted operation has a pending ``done``, barrier update, error or burst.
     stop : In(1)
-    o_sized
-        Only with ``cfg.tensors``: as in ``TensorGenerator``.
-    clear, commit, groups_pending, groups_unread
-        Only with ``cfg.tensors``: as in ``StoreGroups``.
-    o_multicast, i_multicast : streams of ``multicast_beat_layout(cfg)``
-        Only with ``cfg.multicast``: beats for the cores in their mask, and beats for this core.
+        Discard waiting operations and the rest of the operations in progress, each with its ``done``; outstanding bursts are completed.
+    i_tensor : In(stream.Signature(tensor_operation_layout()))
+        Tensor copies. Only with ``cfg.tensors``.
+    invalidate : In(1)
+        Invalidate the descriptor at ``invalidate_address``. Only with ``cfg.tensors``.
+    invalidate_address : In(32)
+        Byte address of a descriptor. Only with ``cfg.tensors``.
+    o_sized : Out(barrier_blocks_signature())
+        1 cycle after a box of this core with a barrier begins: its size in blocks of 16 bytes. Only with ``cfg.tensors``.
+    clear : In(1)
+        Reset the store groups at the start of a run. Only with ``cfg.tensors``.
+    commit : In(1)
+        End a store group; only while ``groups_pending`` is below ``STORE_GROUPS``. Only with ``cfg.tensors``.
+    groups_pending : Out(range(STORE_GROUPS + 1))
+        Store groups that memory has not acknowledged. Only with ``cfg.tensors``.
+    groups_unread : Out(range(STORE_GROUPS + 1))
+        Store groups not yet read from shared memory. Only with ``cfg.tensors``.
+    o_multicast : Out(stream.Signature(multicast_beat_layout(cfg)))
+        Beats of multicast loads for the cores in their mask. Only with ``cfg.multicast``.
+    i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
+        Beats of multicast loads for this core. Only with ``cfg.multicast``.
     event_copy_bank_conflicts : Out(1)
+        Some bank was requested and not granted in the cycle before.
+
+    *Latency*: 5 cycles from ``i_operation`` to the first read request, for ``cfg.copy_queue`` of at least 3. One less with
+    ``cfg.tensors``, one more with ``cfg.far_registers``. From ``i_tensor`` rank + 3 cycles on a descriptor hit, one more with
+    interleave.
+
+    *Throughput*: one beat of ``cfg.axi_bytes`` per cycle in each direction, without bubbles between bursts and operations, while memory
+    and banks are ready. One operation per cycle; with ``cfg.far_registers`` one every other cycle.
+
+    *Back-pressure*: ``global_port.read_data.ready`` depends combinationally on ``bank_write.grant`` unless ``cfg.far_registers``.
+    ``i_operation.ready`` depends on registers and ``stop``. For an operation that fails its check it also depends on the errors of the
+    engines, and thereby on ``bank_write.grant``. ``i_tensor.ready`` also depends on its payload.
+
+    *Reset*: drops all operations; memory must be reset in the same cycle.
+
+    *Errors*: errors of ``RequestCheck`` and of the tensor rules, before any data are moved. AXI_READ for each beat and AXI_WRITE for
+    each burst that memory answers with an error, operand = byte address of the burst. A beat with an error is not written but counted
+    at its barrier.
+
+    *Source*: [S1.1, S1.12, S1.13], docs/units/tmau.md.
     """
 
     def __init__(self, cfg):
@@ -142,8 +179,7 @@ class Tmau(Component):
         return tensors
 
     def _memories(self, m, load, store, arrivals):
-        """Ports to the memories and arrivals of loads and stores: those of the unit, or shared with copies within a memory, whose unit is
-        returned."""
+        """Memory ports and barrier updates of the engines: direct, or shared with the local DMA, which is returned."""
         ports, mover, told = (flipped(self.bank_read), flipped(self.bank_write), flipped(self.global_port)), None, store.o_moved
         if self.cfg.copy_within:
             m.submodules.mover = mover = LocalDma(self.cfg)
@@ -166,7 +202,7 @@ class Tmau(Component):
         return mover
 
     def _reads(self, m, load, tensors):
-        """Reads of bursts, and those of descriptors beside them."""
+        """Read port of the load engine, shared with the descriptor cache if present."""
         if tensors is None:
             connect(m, load.read_request, self._port.read_request)
             connect(m, load.read_data, self._port.read_data)
@@ -180,7 +216,7 @@ class Tmau(Component):
         link(m, self._port.read_data, reads.i_data)
 
     def _groups(self, m, store):
-        """Stores that a program may wait for: those that move nothing are not counted, those that fail end the program."""
+        """Store groups: stores of zero blocks are not counted; a store that fails ends the program."""
         m.submodules.groups = groups = StoreGroups()
         operation, request = self.i_operation.payload, self.i_tensor.payload.request
         stores_blocks = ((operation.kind == CopyKind.COPY_BLOCK) & (operation.source_space == Space.SHARED)
@@ -193,7 +229,7 @@ class Tmau(Component):
         ]
 
     def _direction(self, m, name, transfers, bursts, of_tensors):
-        """Queue and burst generator of one direction; returns its pulse of a discarded operation and whether any waits."""
+        """Queue and burst generator of one direction; returns its ``discarded`` and whether any operation waits."""
         m.submodules[f"{name}_queue"] = queue = Queue(transfer_layout(self.cfg), self.cfg.copy_queue)
         m.submodules[f"{name}_generator"] = generator = BurstGenerator(self.cfg)
         link(m, transfers, queue.i)
@@ -209,8 +245,10 @@ class Tmau(Component):
         return generator.discarded, (queue.level != 0) | generator.busy
 
     def _errors(self, m, *failures):
-        """One error a cycle, the first of ``failures``; those of loads cannot wait. Registers that are zero but for the one that counts,
-        joined by OR."""
+        """One error per cycle, the first valid of ``failures``; errors of loads have no back-pressure.
+
+        One register per source, zero unless granted, joined by OR.
+        """
         kept, others = [], Const(0)
         for name, failure in zip(("load", "store", "check", "other", "another", "third"), failures):
             if failure is not failures[0]:
@@ -224,8 +262,8 @@ class Tmau(Component):
         m.d.comb += self.o_error.payload.eq(any_of(error.as_value() for error in kept))
 
     def _count(self, m, *pulses):
-        """One pulse on ``done`` for each of ``pulses``, of which several may come in a cycle; with ``far_registers`` a cycle later."""
-        waiting, some = Signal(COMPLETED_BITS), Signal()        # the second follows from the first
+        """Serialise the concurrent ``pulses`` into pulses of ``done``; with ``far_registers`` a cycle later."""
+        waiting, some = Signal(COMPLETED_BITS), Signal()        # some: registered waiting != 0
         total = Signal(COMPLETED_BITS)
         counted, arriving = Cat(pulses), Const(0)
         if self.cfg.far_registers:
