@@ -190,8 +190,6 @@ def located_beat_layout(cfg):
 
 def multicast_beat_layout(cfg):
     """Beat of a multicast load for the shared memories of the cores in ``mask``, with the fields of its barrier update."""
-    from .layouts import located_beat_layout
-
     beat = located_beat_layout(cfg)
     names = ("data", "pointer", "valid_units", "error", "barrier", "has_barrier", "swizzle", "mask")
     return data.StructLayout({name: beat[name].shape for name in names})

@@ -7,7 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import error_layout
 from ..isa.error_codes import ErrorCode
-from .layouts import multicast_beat_layout
+from .layouts import located_beat_layout, multicast_beat_layout
 
 __all__ = ["MulticastPort"]
 
@@ -59,8 +59,6 @@ class MulticastPort(Component):
     """
 
     def __init__(self, cfg):
-        from .layouts import located_beat_layout
-
         self.cfg, self._beat = cfg, located_beat_layout(cfg)
         super().__init__({
             "i_beat": In(stream.Signature(self._beat)), "o_beat": Out(stream.Signature(self._beat)),
