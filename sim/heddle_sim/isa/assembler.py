@@ -5,7 +5,7 @@ import re
 from heddle.config import Config
 
 from .program import Program
-from .statements import AssemblyError, finish, parse_instruction
+from .statements import AssemblyError, Statement, finish, parse_instruction
 
 __all__ = ["assemble"]
 
@@ -34,7 +34,7 @@ def assemble(text: str, cfg: Config | None = None) -> Program:
     """
     labels: dict[str, int] = {}
     first_lines: dict[str, int] = {}
-    statements = []
+    statements: list[Statement | int] = []
     lines = []
     for number, line in enumerate(text.splitlines(), 1):
         code = re.split(r"#|//", line, maxsplit=1)[0]

@@ -18,7 +18,7 @@ from .fields import pack
 from .modifiers import ModifierError, parse_modifiers
 from .operands import LabelReference, OperandError, operand_fields, parse_operand
 
-__all__ = ["AssemblyError", "encode_instruction", "finish", "parse_instruction"]
+__all__ = ["AssemblyError", "Statement", "encode_instruction", "finish", "parse_instruction"]
 
 _GUARD = re.compile(r"@(!?)(up|p)(\d+)$")
 _ROWS: dict[str, list[Instruction]] = {}
@@ -35,7 +35,7 @@ class AssemblyError(HeddleError, ValueError):
 
 
 @dataclass
-class _Statement:
+class Statement:
     """One instruction of the text, and the fields found so far."""
 
     line: int
@@ -103,7 +103,7 @@ def _wrong_count(mnemonic: str, operands: list[Operand], texts: list[str], line:
     return AssemblyError(line, f"number of operands of {mnemonic} must be {count}, not {len(texts)}")
 
 
-def parse_instruction(text: str, line: int) -> _Statement | int:
+def parse_instruction(text: str, line: int) -> Statement | int:
     guard = ""
     if text.startswith("@"):
         guard, _, text = text.partition(" ")
@@ -116,7 +116,7 @@ def parse_instruction(text: str, line: int) -> _Statement | int:
     texts = [part.strip() for part in rest.split(",")] if rest.strip() else []
     rows, tokens = _split_mnemonic(mnemonic, line)
     row = _choose_row(rows, texts, line)
-    statement = _Statement(line, {"opcode": row.opcode.value}, row, {})
+    statement = Statement(line, {"opcode": row.opcode.value}, row, {})
     statement.values |= _guard_values(guard, row, line)
     try:
         statement.values |= parse_modifiers(row.modifiers, tokens)
@@ -141,7 +141,7 @@ def _parse_word(guard: str, text: str, line: int) -> int:
     return word
 
 
-def finish(statement: _Statement | int, labels: Mapping[str, int], cfg: Config | None) -> int:
+def finish(statement: Statement | int, labels: Mapping[str, int], cfg: Config | None) -> int:
     """The word of a statement, with labels resolved and checked for legality."""
     if isinstance(statement, int):
         return statement
@@ -159,7 +159,7 @@ def finish(statement: _Statement | int, labels: Mapping[str, int], cfg: Config |
     return word
 
 
-def _refusal(statement: _Statement, violation: Violation) -> str:
+def _refusal(statement: Statement, violation: Violation) -> str:
     """What an illegal operand is called in the text, and what was written there."""
     name, shown = violation.field, statement.texts.get(violation.field, str(violation.operand))
     if name == "modifiers" and "modifiers.alu.special" in statement.texts:
