@@ -85,7 +85,7 @@ class Network:
         """A float input of ``size`` elements, quantised with ``fraction`` bits and kept within ``limit``."""
         self.step.add_vector(name, Vector(size, "input", fraction, limit))
 
-    def add(self, name: str, layer: QuantisedLayer, inputs: list[str], order: list[str] | None = None) -> str:
+    def add(self, name: str, layer: QuantisedLayer, inputs: list[str], order: list[str] | tuple[str, ...] | None = None) -> str:
         """A ``QuantisedLayer``; see ``add_layer``. Returns the name of its result."""
         _check_layer(layer)
         self.layers[name] = layer

@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
@@ -122,7 +123,7 @@ def _parts(layer: FloatLayer) -> dict[str, _Part]:
     functions = [FUNCTIONS[name] for name in layer.activations]
     inputs = np.split(layer.w, np.cumsum(layer.widths)[:-1], axis=2)
 
-    def part(index, hidden, **kind):
+    def part(index: int, hidden: str | None, **kind: Any) -> _Part:
         terms = {f"x{number}": block[index] for number, block in enumerate(inputs)}
         bias = layer.wb[index].copy()
         if hidden is not None and layer.r is not None:
