@@ -1,6 +1,5 @@
 """Arguments made plain: integers become ``int``, arrays have no mask. What is wrong is named with parameter, rule and value."""
 
-
 from collections.abc import Iterable, Mapping
 from numbers import Real
 from operator import index

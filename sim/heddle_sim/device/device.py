@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from heddle.config import Config, load_config
@@ -226,7 +226,7 @@ class Device(TensorAccess, RecurrentAccess):
         signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
         choice = choose_kernel(self.cfg, m, n, k, signed, a.dtype.itemsize, b_layout, ka, kb, order, resident)
         if resident:
-            return MatrixResult(*self._matmul_resident(a, b if transpose else b.T, choice))
+            return MatrixResult(*self._matmul_resident(a, b if transpose else b.T, cast("ResidentPlan", choice)))
         addresses = []
         try:
             for matrix in (a, b if transpose == (b_layout == "nk") else b.T):

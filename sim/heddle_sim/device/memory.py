@@ -111,7 +111,7 @@ class GlobalMemory:
         try:
             sizes = tuple(shape)    # type: ignore[arg-type]    # one integer is no iterable
         except TypeError:
-            sizes = (shape,)        # type: ignore[assignment]
+            sizes = (shape,)        # type: ignore[assignment]    # here it is that integer
         sizes = tuple(check_integer("shape", size, 0, self.bytes.size) for size in sizes)
         try:
             dtype = np.dtype(dtype)

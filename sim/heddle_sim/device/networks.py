@@ -1,6 +1,5 @@
 """The part of ``Device`` that runs recurrent networks."""
 
-
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ Quantised = list[QuantisedLayer] | tuple[QuantisedLayer, ...]
 def _check_size(cfg: Config, onnx: OnnxOperands) -> None:
     """What cannot fit whatever the layout is said before anything is quantised."""
     most = cfg.threads * cfg.dot * cfg.factor_words
-    count = sum(layer.w.size + layer.r.size for layer in onnx.layers)
+    count = sum(layer.w.size + (0 if layer.r is None else layer.r.size) for layer in onnx.layers)
     if count > most:
         raise UsageError(f"W and R must have at most {most} elements (threads {cfg.threads} x dot {cfg.dot} x factor_words "
                          f"{cfg.factor_words} of configuration {cfg.name}), not {count}")
@@ -136,11 +135,11 @@ class RecurrentAccess(Host):
             raise UsageError("sequences must be at least one, not none")
         return TaskResults(*run_sequences(self, sequences, contexts))
 
-    def _recurrent(self, kind: str, operands: tuple[ArrayLike | None, ...], form: dict[str, object], options: _Options) -> RecurrentResult:
+    def _recurrent(self, kind: str, operands: tuple[ArrayLike | None, ...], form: dict[str, Any], options: _Options) -> RecurrentResult:
         layout: dict[str, Any] = {"cats": options.cats, "skip_zeros": options.skip_zeros, "threshold": options.threshold}
         contexts, quantised = options.contexts, options.quantised
         check_contexts(self.cfg, contexts)
-        onnx = onnx_operands(kind, *operands, **form)
+        onnx = onnx_operands(kind, *operands, **form)   # type: ignore[arg-type]    # the first three are there
         _check_size(self.cfg, onnx)
         if quantised is not None:
             _check_quantised(quantised, onnx)

@@ -43,21 +43,23 @@ class _Engine:
     def run(self, images: list[list[EngineImage]], load: bool) -> tuple[list[list[np.ndarray]], Stats]:
         """Shared memory of each core after each of its images, and figures. ``images``: a list for each core, see ``plan_run``. ``load``:
         weights and biases are loaded as part of the run."""
-        device, addresses, taken, source, table = self.device, [], [], None, ()
+        device, source, loads = self.device, None, 0
+        addresses: list[tuple[int, ...]] = []
+        taken: list[int] = []
 
-        def placed(array):
+        def placed(array: np.ndarray) -> int:
             taken.append(device.memory.place(array[None]))
             return taken[-1]
 
         try:
             if load:
                 table = factor_table(device.cfg, next(image.words for of_core in images for image in of_core))
-                source = placed(table.reshape(-1))
+                source, loads = placed(table.reshape(-1)), len(table)
             for of_core in images:
                 room = sum(image.output_bytes for image in of_core)
-                addresses.append(of_core and (placed(np.concatenate([image.loaded for image in of_core])),
-                                              placed(np.full(room, UNWRITTEN, np.uint8))))
-            launches = plan_run(device.cfg, images, addresses, source, len(table))
+                addresses.append((placed(np.concatenate([image.loaded for image in of_core])),
+                                  placed(np.full(room, UNWRITTEN, np.uint8))) if of_core else ())
+            launches = plan_run(device.cfg, images, addresses, source, loads)
             stats = reduce(add, (device.run(launch.program, launch.uniform, launch.macs) for launch in launches))
             return [self._outputs(of_core, *pair[1:]) if of_core else [] for of_core, pair in zip(images, addresses)], stats
         finally:
@@ -123,7 +125,7 @@ class _Progress:
         whole = TaskResult({name: np.concatenate([part.outputs[name] for part in parts]) for name in self.model.step.outputs}, self.states)
         vectors = self.model.step.vectors
 
-        def floats(values):
+        def floats(values: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return {name: (array * 2.0 ** -vectors[name].fraction).astype(np.float32) for name, array in values.items()}
 
         return SequenceResult(floats(whole.outputs), floats(whole.states))
@@ -182,7 +184,7 @@ def _build(cfg: Config, parts: list[list[tuple[_Progress, Task]]], contexts: int
     what any of them loads there."""
     origins = [index % 2 * (cfg.shared_bytes // 2) for index in range(len(parts))]
 
-    def made(part, **places):
+    def made(part: list[tuple[_Progress, Task]], **places: int) -> EngineImage:
         return build_image(cfg, [task for _, task in part], contexts and min(contexts, len(part)), models, **places)
 
     images = [made(part, origin=origin) for part, origin in zip(parts, origins)]

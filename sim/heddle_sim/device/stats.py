@@ -1,6 +1,7 @@
 """Figures of one run."""
 
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 __all__ = ["Stats"]
 
@@ -56,7 +57,7 @@ class Stats:
             counters=_added(self.counters, other.counters),
         )
 
-    def as_row(self) -> dict[str, object]:
+    def as_row(self) -> dict[str, Any]:
         """The figures as fields of a benchmark row."""
         return {
             "cycles": self.cycles,
@@ -67,7 +68,7 @@ class Stats:
             "counters": dict(self.counters),
         }
 
-    def as_dict(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, Any]:
         """All attributes as a plain dictionary, ``utilization`` included."""
         return asdict(self) | {"utilization": self.utilization}
 

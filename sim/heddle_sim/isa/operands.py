@@ -1,6 +1,5 @@
 """Reading and writing of every kind of operand in the assembly text."""
 
-
 import re
 from collections.abc import Mapping
 

@@ -1,6 +1,5 @@
 """One instruction of the assembly text: mnemonic, guard and operands to the fields of its word."""
 
-
 import difflib
 import re
 from collections.abc import Mapping, Sequence

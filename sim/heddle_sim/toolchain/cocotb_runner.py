@@ -137,7 +137,7 @@ def _build(verilog: str, name: str, simulator: str, waves: bool, every_signal: b
     versions = [simulator_version(simulator), importlib.metadata.version("cocotb")]
     key = content_key(verilog, simulator, *versions, arguments, waves)
 
-    def build(directory):
+    def build(directory: Path) -> None:
         source = directory / f"{TOP}.v"
         source.write_text(verilog)
         status = _step("build", simulator, {"sources": [str(source)], "hdl_toplevel": TOP, "build_args": arguments, "waves": waves,
