@@ -6,7 +6,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from .constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, LINE_BYTES, PRODUCT_REGISTERS, REGISTER_BITS
 from .derived import DerivedParameters
@@ -238,11 +238,11 @@ class Config(DerivedParameters):
         if not low <= value <= high:
             raise ConfigError(f"{name} must be from {low} to {high}, not {value!r}")
 
-    def replace(self, **changes: object) -> Self:
+    def replace(self, **changes: Any) -> Self:
         """A copy with some parameters changed, validated again."""
         return dataclasses.replace(self, **changes)
 
-    def without_level2(self, **changes: object) -> Self:
+    def without_level2(self, **changes: Any) -> Self:
         """A copy without second-level cache and what needs it, for numbers of cores that it does not take."""
         return self.replace(l2_kib=0, reductions=False, reduction_floats=False, **changes)
 
@@ -288,7 +288,7 @@ def _find(name_or_path: str | os.PathLike[str], folder: Path | None = None) -> P
         return None
 
 
-def _read(path: Path, extending: tuple[Path, ...]) -> dict[str, object]:
+def _read(path: Path, extending: tuple[Path, ...]) -> dict[str, Any]:
     """The keys of a file and of those that it extends; ``extending``: the files that led here."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
