@@ -6,6 +6,7 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Self
 
 from .constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, LINE_BYTES, PRODUCT_REGISTERS, REGISTER_BITS
 from .derived import DerivedParameters
@@ -22,7 +23,7 @@ class ConfigError(UsageError):
     """A parameter, or a pair of them, breaks a rule; the message names parameter, rule and value."""
 
 
-def _power_of_two(value):
+def _power_of_two(value: int) -> bool:
     return value > 0 and value & (value - 1) == 0
 
 
@@ -169,7 +170,7 @@ class Config(DerivedParameters):
     rnn_tap_registers: int = 64
     rnn_differences: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ConfigError(f"name must be 1 to {NAME_LENGTH} letters, digits, _, - and . (the first no - or .), not {self.name!r}")
         for field in dataclasses.fields(self):
@@ -211,7 +212,7 @@ class Config(DerivedParameters):
                 f"factor_words must be at most {((1 << REGISTER_BITS) - FIRST_FACTOR_REGISTER) * 4 // self.dot} "
                 f"with dot = {self.dot} (register numbers have {REGISTER_BITS} bits), not {self.factor_words}")
 
-    def _check_second_level(self):
+    def _check_second_level(self) -> None:
         self._one_of("l2_ways", (1, 2, 4, 8))
         for name, needed in (("reductions", "l2_kib"), ("reduction_floats", "reductions")):
             if getattr(self, name) and not getattr(self, needed):
@@ -223,39 +224,39 @@ class Config(DerivedParameters):
         least = 2 * LINE_BYTES * self.cores * self.l2_ways
         self._power("l2_kib", max(1, least // 1024), min(4096, 1 << (self.axi_address_bits - 11)))
 
-    def _one_of(self, name, allowed):
+    def _one_of(self, name: str, allowed: tuple[int, ...]) -> None:
         if getattr(self, name) not in allowed:
             raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {getattr(self, name)!r}")
 
-    def _power(self, name, low, high):
+    def _power(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
         if not _power_of_two(value) or not low <= value <= high:
             raise ConfigError(f"{name} must be a power of two from {low} to {high}, not {value!r}")
 
-    def _between(self, name, low, high):
+    def _between(self, name: str, low: int, high: int) -> None:
         value = getattr(self, name)
         if not low <= value <= high:
             raise ConfigError(f"{name} must be from {low} to {high}, not {value!r}")
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any) -> Self:
         """A copy with some parameters changed, validated again."""
         return dataclasses.replace(self, **changes)
 
-    def without_level2(self, **changes):
+    def without_level2(self, **changes: Any) -> Self:
         """A copy without second-level cache and what needs it, for numbers of cores that it does not take."""
         return self.replace(l2_kib=0, reductions=False, reduction_floats=False, **changes)
 
-    def as_dict(self):
+    def as_dict(self) -> dict[str, str | int]:
         """The parameters as a plain dictionary (JSON-ready)."""
         return dataclasses.asdict(self)
 
 
-def preset_names():
+def preset_names() -> list[str]:
     """Names of the configurations that come with the project."""
     return sorted(path.stem for path in CONFIG_DIRECTORY.glob("*.toml"))
 
 
-def load_config(name_or_path):
+def load_config(name_or_path: str | os.PathLike[str]) -> Config:
     """Load a configuration by preset name (``"base"``) or by path of a TOML file.
 
     A file has keys of ``Config``; keys that it leaves out have the defaults of ``Config``. The key ``extends`` names another
@@ -274,7 +275,7 @@ def load_config(name_or_path):
     return Config(**{"name": path.stem} | _read(path, ()))
 
 
-def _find(name_or_path, folder=None):
+def _find(name_or_path: str | os.PathLike[str], folder: Path | None = None) -> Path | None:
     """Path of a preset, or of a TOML file relative to ``folder``; ``None`` where there is no such file."""
     path = Path(name_or_path)
     if path.suffix != ".toml":
@@ -287,7 +288,7 @@ def _find(name_or_path, folder=None):
         return None
 
 
-def _read(path, extending):
+def _read(path: Path, extending: tuple[Path, ...]) -> dict[str, Any]:
     """The keys of a file and of those that it extends; ``extending``: the files that led here."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))

@@ -1,9 +1,10 @@
 """The only way from a component to Verilog."""
 
 import re
+from collections.abc import Iterable, Iterator
 
 from amaranth.hdl import Const, Value
-from amaranth.lib.wiring import Out
+from amaranth.lib.wiring import Component, Out
 
 from .errors import UsageError
 from .lib.shared_module import convert_with_types
@@ -27,7 +28,7 @@ _ESCAPED = re.compile(r"\\(\$\S+)")
 _INIT_LINE = re.compile(r"^( *)(\S+ ?)\[(\d+)\] = (\d+'[hb]\w+);$")
 
 
-def component_ports(component):
+def component_ports(component: Component) -> Iterator[tuple[str, bool, Value]]:
     """Yields (name, is_output, value) of each port of a component as it is in Verilog; clock and reset are not among them.
 
     Members without bits, and ``ready`` or ``valid`` of streams that are always so, are no ports.
@@ -38,12 +39,13 @@ def component_ports(component):
             yield "__".join(map(str, path)), member.flow == Out, value
 
 
-def emit_rtlil(component, name="top"):
+def emit_rtlil(component: Component, name: str = "top") -> list[str]:
     """RTLIL texts of a component, to be read together; the first one holds module ``name``."""
     return convert_with_types(component, name)
 
 
-def emit_verilog(component, name="top", variant="rtl", changes=(), timeout_s=600):
+def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", changes: Iterable[str] = (),
+                 timeout_s: float = 600) -> str:
     """Verilog text of a component.
 
     Ports are the members of its signature, flattened (``i__payload``, ``taps__0``), and ``clk`` and ``rst``. The text depends
@@ -75,13 +77,13 @@ def emit_verilog(component, name="top", variant="rtl", changes=(), timeout_s=600
     return _fold_memory_init(_rename_functions(text))
 
 
-def _rename_functions(text):
+def _rename_functions(text: str) -> str:
     """Yosys names the functions of its multiplexers ``\\$procmux$1``; Icarus takes names with a dollar first for system functions."""
     functions = set(_FUNCTION.findall(text))
     return _ESCAPED.sub(lambda match: f"\\function{match[1]}" if match[1] in functions else match[0], text)
 
 
-def _fold_memory_init(text):
+def _fold_memory_init(text: str) -> str:
     """Turn runs of equal initial values of memory rows into loops: large memories would be mostly such lines."""
     result = []
     run = None          # [indent, memory, first row, next row, value]

@@ -13,12 +13,12 @@ _PLACES = {
 __all__ = sorted(_PLACES)
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(f".{_PLACES[name]}", __name__), name)
     return value
 
 
-def __dir__():
+def __dir__() -> list[str]:
     return [*globals(), *__all__]

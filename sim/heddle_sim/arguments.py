@@ -1,15 +1,19 @@
 """Arguments made plain: integers become ``int``, arrays have no mask. What is wrong is named with parameter, rule and value."""
 
+from collections.abc import Iterable, Mapping
 from numbers import Real
 from operator import index
+from typing import Any, TypeVar
 
 import numpy as np
-from heddle.errors import UsageError, UsageTypeError
+from heddle.errors import HeddleError, UsageError, UsageTypeError
 
 __all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_mask", "check_number", "check_operand", "plain_array"]
 
+Entry = TypeVar("Entry")
 
-def check_mask(name, value):
+
+def check_mask(name: str, value: object) -> None:
     """Raises ``TypeError`` for a masked array, also within lists: no operation of a device knows masks."""
     if isinstance(value, np.ma.MaskedArray):
         raise UsageTypeError(f"{name} must be an array without mask, not a masked array")
@@ -18,7 +22,7 @@ def check_mask(name, value):
             check_mask(name, item)
 
 
-def plain_array(name, value):
+def plain_array(name: str, value: object) -> np.ndarray:
     """``value``, an array without mask. Lists and tuples of integers become the smallest type of 8 or 16 bits that holds them."""
     check_mask(name, value)
     if isinstance(value, (list, tuple)):
@@ -28,7 +32,7 @@ def plain_array(name, value):
     return value.view(np.ndarray)       # a matrix would multiply
 
 
-def _integers_of(name, values):
+def _integers_of(name: str, values: object) -> np.ndarray:
     try:
         array = np.array(values)
     except ValueError:
@@ -41,7 +45,7 @@ def _integers_of(name, values):
     raise UsageError(f"{name} must have integers of at most 16 bits, not {array.min()} to {array.max()}")
 
 
-def check_operand(name, value):
+def check_operand(name: str, value: object) -> np.ndarray:
     """``value``, which must be a matrix of 8- or 16-bit integers."""
     array = plain_array(name, value)
     if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
@@ -53,21 +57,21 @@ def check_operand(name, value):
     return array
 
 
-def check_flag(name, value):
+def check_flag(name: str, value: object) -> bool:
     """``value`` as ``bool``; ``TypeError`` unless it is true or false."""
     if not isinstance(value, (bool, np.bool_)):
         raise UsageTypeError(f"{name} must be True or False, not {value!r}")
     return bool(value)
 
 
-def check_choice(name, value, names):
+def check_choice(name: str, value: object, names: Iterable[str]) -> str:
     """``value``, which must be one of the texts ``names``."""
     if not isinstance(value, str) or value not in names:
         raise UsageError(f"{name} must be one of {', '.join(names)}, not {value!r}")
     return value
 
 
-def check_integer(name, value, low, high):
+def check_integer(name: str, value: object, low: int, high: int) -> int:
     """``value`` as ``int``; ``TypeError`` for other types, ``ValueError`` outside ``low`` to ``high``."""
     number = _integer(value)
     if number is None:
@@ -77,7 +81,7 @@ def check_integer(name, value, low, high):
     return number
 
 
-def check_number(name, value):
+def check_number(name: str, value: object) -> float:
     """``value`` as ``float``; ``TypeError`` for what is no real number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise UsageTypeError(f"{name} must be a number, not {value!r}")
@@ -91,30 +95,30 @@ class Arguments:
     whose argument is wrong returns ``None``.
     """
 
-    def __init__(self):
-        self._wrong = []
+    def __init__(self) -> None:
+        self._wrong: list[tuple[type[HeddleError], str]] = []
 
-    def wrong(self, message, error=UsageError):
+    def wrong(self, message: str, error: type[HeddleError] = UsageError) -> Any:      # None, which is not used: ``done`` raises
         self._wrong.append((error, message))
 
     @property
-    def any(self):
+    def any(self) -> bool:
         """Whether an argument was wrong."""
         return bool(self._wrong)
 
-    def done(self):
+    def done(self) -> None:
         """Raises if an argument was wrong."""
         if self._wrong:
             kinds = {error for error, _ in self._wrong}
             raise (kinds.pop() if len(kinds) == 1 else UsageError)("; ".join(message for _, message in self._wrong))
 
-    def integer(self, name, value):
+    def integer(self, name: str, value: object) -> int:
         number = _integer(value)
         if number is None:
-            self.wrong(f"{name} must be an integer, not {value!r}", UsageTypeError)
+            return self.wrong(f"{name} must be an integer, not {value!r}", UsageTypeError)
         return number
 
-    def integers(self, name, values, count=None, *, bits=None):
+    def integers(self, name: str, values: Iterable[object], count: int | None = None, *, bits: int | None = None) -> tuple[int, ...]:
         """``count`` integers, of ``bits`` bits with sign, as a tuple."""
         try:
             values = tuple(values)
@@ -127,26 +131,26 @@ class Arguments:
                 return self.wrong(f"{name} must be {rule}, not {value!r}")
         if count is not None and len(values) != count:
             return self.wrong(f"{name} must have {count} value{'s' if count != 1 else ''}, one for each {_axes(name)}, not {len(values)}")
-        return numbers
+        return numbers      # type: ignore[return-value]    # none is None, see above
 
-    def one_of(self, name, value, table):
+    def one_of(self, name: str, value: object, table: Mapping[str, Entry]) -> Entry:
         """The entry of ``table``, by its name."""
         if not isinstance(value, str) or value not in table:
             return self.wrong(f"{name} must be one of {', '.join(table)}, not {value!r}")
         return table[value]
 
 
-def _axes(name):
+def _axes(name: str) -> str:
     """What a tuple has a value for."""
     return {"strides": "axis but the last", "lower_corner": "spatial axis", "upper_corner": "spatial axis",
             "offsets": "spatial axis"}.get(name, "axis")
 
 
-def _integer(value):
+def _integer(value: object) -> int | None:
     """A number without fraction as ``int``, or ``None``."""
     if isinstance(value, (bool, np.bool_)) or isinstance(value, np.ndarray) and value.ndim:
         return None
     try:
-        return index(value)
+        return index(value)     # type: ignore[arg-type]    # TypeError for what is none
     except TypeError:
         return None

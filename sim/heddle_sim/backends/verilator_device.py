@@ -1,10 +1,12 @@
 """The Verilated device, raw: memory, registers and clock cycles through the C++ harness."""
 
 import ctypes
+from pathlib import Path
 
 import numpy as np
 from heddle.config import Config
 from heddle.errors import HeddleError, UsageError, UsageTypeError
+from numpy.typing import ArrayLike
 
 from ..arguments import check_integer, check_number
 from ..progress import Progress
@@ -68,16 +70,16 @@ class MemorySettings:
     def __init__(
         self,
         *,
-        latency=64,
-        bandwidth=1.0,
-        jitter=0,
-        stall=0.0,
-        outstanding=256,
-        reorder=True,
-        interleave=False,
-        error_range=(0, 0),
-        seed=0,
-    ):
+        latency: int = 64,
+        bandwidth: float = 1.0,
+        jitter: int = 0,
+        stall: float = 0.0,
+        outstanding: int = 256,
+        reorder: bool = True,
+        interleave: bool = False,
+        error_range: tuple[int, int] = (0, 0),
+        seed: int = 0,
+    ) -> None:
         for name, value, low in (
             ("latency", latency, 1),
             ("jitter", jitter, 0),
@@ -102,7 +104,7 @@ class MemorySettings:
         self.outstanding, self.reorder, self.interleave = int(outstanding), bool(reorder), bool(interleave)
         self.error_range, self.seed = _error_range(error_range), int(seed)
 
-    def as_structure(self):
+    def as_structure(self) -> _Settings:
         base, size = self.error_range
         return _Settings(
             seed=self.seed,
@@ -118,14 +120,15 @@ class MemorySettings:
         )
 
 
-def _error_range(value):
+def _error_range(value: object) -> tuple[int, int]:
     """Base and size."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise UsageTypeError(f"error_range must be a tuple of base and size, not {value!r}")
-    return tuple(check_integer(f"{name} of error_range", number, 0, MAX_SEED) for name, number in zip(("base", "size"), value))
+    base, size = (check_integer(f"{name} of error_range", number, 0, MAX_SEED) for name, number in zip(("base", "size"), value))
+    return base, size
 
 
-def _load(path):
+def _load(path: Path) -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     handle, u32, u64 = ctypes.c_void_p, ctypes.c_uint32, ctypes.c_uint64
     for name, result, arguments in (
@@ -170,7 +173,8 @@ class RtlSimulation:
 
     _handle = None      # until it is made
 
-    def __init__(self, cfg, memory, settings=None, *, verilog=None, progress=None):
+    def __init__(self, cfg: Config, memory: np.ndarray, settings: MemorySettings | None = None, *, verilog: str | None = None,
+                 progress: Progress | None = None) -> None:
         if not isinstance(cfg, Config):
             raise UsageTypeError(f"cfg must be a heddle.Config, not {type(cfg).__name__}")
         if not isinstance(memory, np.ndarray) or isinstance(memory, np.ma.MaskedArray):
@@ -187,36 +191,36 @@ class RtlSimulation:
         self.configure(settings or MemorySettings())
         self.reset()
 
-    def configure(self, settings):
+    def configure(self, settings: MemorySettings) -> None:
         """Change the behaviour of the memory, from the next cycle on."""
         self.settings = settings
         self._library.heddle_configure(self._handle, ctypes.byref(settings.as_structure()))
 
-    def reset(self, cycles=RESET_CYCLES):
+    def reset(self, cycles: int = RESET_CYCLES) -> None:
         """Reset the hardware; the memory keeps its contents and forgets bursts under way."""
         self._library.heddle_reset(self._handle, cycles)
 
-    def write(self, address, value):
+    def write(self, address: int, value: int) -> None:
         """Write a 32-bit register over AXI4-Lite."""
         self._answered(self._library.heddle_lite_write(self._handle, address, value & 0xFFFFFFFF), "write", address)
 
-    def write_many(self, pairs):
+    def write_many(self, pairs: ArrayLike) -> None:
         """Write (address, value) pairs in order: an integer array of shape (n, 2)."""
         pairs = np.ascontiguousarray(np.asarray(pairs, dtype=np.int64).reshape(-1, 2) & 0xFFFFFFFF, dtype=np.uint32)
         self._answered(self._library.heddle_lite_write_many(self._handle, pairs.ctypes.data, len(pairs)), "write", None)
 
-    def read(self, address):
+    def read(self, address: int) -> int:
         """Read a 32-bit register over AXI4-Lite."""
         value = ctypes.c_uint32()
         self._answered(self._library.heddle_lite_read(self._handle, address, ctypes.byref(value)), "read", address)
         return value.value
 
-    def run(self, cycles):
+    def run(self, cycles: int) -> None:
         """Let ``cycles`` clock cycles pass."""
         self._library.heddle_run(self._handle, cycles)
         self._check_protocol()
 
-    def run_until_interrupt(self, max_cycles):
+    def run_until_interrupt(self, max_cycles: int) -> bool:
         """Run until the interrupt is up; False when it stayed down for ``max_cycles`` cycles."""
         while max_cycles > 0:
             part = min(max_cycles, INTERRUPT_SLICE)
@@ -228,36 +232,36 @@ class RtlSimulation:
         return False
 
     @property
-    def cycles(self):
+    def cycles(self) -> int:
         """Clock cycles simulated so far."""
         return self._library.heddle_cycles(self._handle)
 
-    def trace_pins(self):
+    def trace_pins(self) -> int:
         """A hash of all pins of the device in all cycles since the first call: equal only where they were, cycle for cycle."""
         return self._library.heddle_trace_pins(self._handle)
 
     @property
-    def traffic(self):
+    def traffic(self) -> dict[str, int]:
         """Bursts and beats that the memory served so far: ``read_bursts read_beats write_bursts write_beats``."""
         counts = (ctypes.c_uint64 * 4)()
         self._library.heddle_traffic(self._handle, ctypes.byref(counts))
         return dict(zip(("read_bursts", "read_beats", "write_bursts", "write_beats"), counts, strict=True))
 
-    def close(self):
+    def close(self) -> None:
         """Free the simulated device; safe to call twice."""
         if self._handle is not None:
             self._library.heddle_destroy(self._handle)
             self._handle = None
 
-    def __del__(self):
+    def __del__(self) -> None:
         self.close()
 
-    def _answered(self, response, kind, address):
+    def _answered(self, response: int, kind: str, address: int | None) -> None:
         if response:
             where = "" if address is None else f" of register {address:#x}"
             raise SimulationError(f"the {kind}{where} over AXI4-Lite ended with {RESPONSES.get(response, response)}")
 
-    def _check_protocol(self):
+    def _check_protocol(self) -> None:
         violation = self._library.heddle_violation(self._handle).decode()
         if violation:
             raise SimulationError(f"the device broke the AXI protocol: {violation}")

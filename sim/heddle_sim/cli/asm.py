@@ -4,6 +4,7 @@ Prints a listing, or writes the words as raw bytes (16 per instruction, lowest b
 hexadecimal digits.
 """
 
+import argparse
 from pathlib import Path
 
 from ..isa import assemble
@@ -13,7 +14,7 @@ from .files import read_text
 __all__ = ["add_arguments", "execute"]
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", help="text of the program, - for standard input")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the program here; .hex writes text, anything else bytes"
@@ -21,7 +22,7 @@ def add_arguments(parser):
     add_config(parser)
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     program = assemble(read_text(options.source), configuration(options))
     if options.output is None:
         print(program.listing(), end="")

@@ -15,11 +15,13 @@ heddle bench simspeed              cycles per second of the device, and of cocot
 heddle bench check                 every figure of README and the pages again, compared with what is stored; --synth: areas and clocks too
 """
 
+import argparse
 import contextlib
 import importlib
 import sys
 from pathlib import Path
 
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..draw.plan_svg import plan_svg
@@ -53,7 +55,7 @@ DTYPES = ("int8", "uint8", "int16", "uint16")
 SIMSPEED_MODULE = "heddle_verif.simspeed"
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="what")
     gemm = what.add_parser("gemm", help="matrix products")
     for name in ("m", "n", "k"):
@@ -101,7 +103,7 @@ def add_arguments(parser):
         add_json(parser)
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     if options.what in ("rnn-plan", "check"):
         (_rnn_plan if options.what == "rnn-plan" else run_check)(options)
         return
@@ -111,7 +113,7 @@ def execute(options):
     verbs[options.what](options, cfg)
 
 
-def _gemm(options, cfg):
+def _gemm(options: argparse.Namespace, cfg: Config) -> None:
     given = [options.m, options.n, options.k]
     if any(given) and not all(given):
         raise UsageError("--m, --n and --k must be given together")
@@ -122,21 +124,21 @@ def _gemm(options, cfg):
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("matrix products", len(shapes))
         rows = []
-        for shape in shapes:
-            row = gemm_row(device, *shape, options.dtype, options.seed, not options.no_check, ka=options.ka, kb=options.kb,
+        for m, n, k in shapes:
+            row = gemm_row(device, m, n, k, options.dtype, options.seed, not options.no_check, ka=options.ka, kb=options.kb,
                            order=options.order, resident=options.resident or suite.resident)
             rows.append(row if all(given) else {"suite": options.suite} | row)
             progress.step()
     print_gemm(options, "gemm", cfg, rows)
 
 
-def _merge(options, cfg):
+def _merge(options: argparse.Namespace, cfg: Config) -> None:
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = merge_rows(device, options.seed, not options.no_check)
     print_gemm(options, "merge", cfg, rows, ("speedup", "bound"))
 
 
-def _copy(options, cfg):
+def _copy(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "tensors", "bench copy")
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = copy_rows(device, options.seed, not options.no_check, options.quick, progress)
@@ -144,7 +146,7 @@ def _copy(options, cfg):
     print_copy(options, cfg, rows)
 
 
-def _conv(options, cfg):
+def _conv(options: argparse.Namespace, cfg: Config) -> None:
     require(cfg, "tensors", "bench conv")
     shapes = CONVOLUTIONS[-1:] if options.quick else CONVOLUTIONS
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
@@ -156,7 +158,7 @@ def _conv(options, cfg):
     print_conv(options, cfg, rows)
 
 
-def _rnn_plan(options):
+def _rnn_plan(options: argparse.Namespace) -> None:
     for name, values in (("multipliers", options.multipliers), ("hidden", options.hidden)):
         if min(values) < 1 or name == "multipliers" and any(value & (value - 1) for value in values):
             raise UsageError(f"--{name} must be {'powers of two' if name == 'multipliers' else 'positive'}, not {values}")
@@ -165,13 +167,13 @@ def _rnn_plan(options):
         Path(options.svg).write_text(plan_svg(options.multipliers, options.hidden, options.latency))
 
 
-def _gather(options, cfg):
+def _gather(options: argparse.Namespace, cfg: Config) -> None:
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         rows = gather_rows(device, options.seed, not options.no_check)
     print_gather(options, cfg, rows)
 
 
-def _transpose(options, cfg):
+def _transpose(options: argparse.Namespace, cfg: Config) -> None:
     given = [options.m, options.n, options.k]
     if any(given) and not all(given):
         raise UsageError("--m, --n and --k must be given together")
@@ -180,15 +182,15 @@ def _transpose(options, cfg):
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         progress.stage("matrix products", 2 * len(shapes))
         rows = []
-        for shape in shapes:
+        for m, n, k in shapes:
             for layout in ("nk", "kn"):
-                rows.append(transpose_row(device, *shape, options.dtype, layout, options.seed, not options.no_check,
+                rows.append(transpose_row(device, m, n, k, options.dtype, layout, options.seed, not options.no_check,
                                           ka=options.ka, kb=options.kb, order=options.order, resident=options.resident))
                 progress.step()
     print_transpose(options, cfg, rows)
 
 
-def _elaborate(options, cfg):
+def _elaborate(options: argparse.Namespace, cfg: Config) -> None:
     row = elaborate_row(cfg, options.unit)
     print_rows(
         options,
@@ -199,7 +201,7 @@ def _elaborate(options, cfg):
     )
 
 
-def _simspeed(options, cfg):
+def _simspeed(options: argparse.Namespace, cfg: Config) -> None:
     try:
         module = importlib.import_module(SIMSPEED_MODULE)
     except ModuleNotFoundError as error:

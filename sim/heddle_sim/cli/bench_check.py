@@ -1,15 +1,17 @@
 """``heddle bench check``: the figures of the pages, measured again and compared."""
 
+import argparse
 import json
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 from heddle.errors import UsageError
 
 from .common import CommandFailed, add_json, positive
-from .figures import FIGURES, load_figures, store_figures
+from .figures import FIGURES, Command, Figure, load_figures, store_figures
 
 __all__ = ["add_check", "run_check"]
 
@@ -17,7 +19,7 @@ MINUTES = 45
 MAIN = "import sys; from heddle_sim.cli import main; sys.exit(main())"
 
 
-def add_check(what):
+def add_check(what: argparse._SubParsersAction) -> argparse.ArgumentParser:
     """The parser of the verb."""
     check = what.add_parser("check", help="the figures of the pages, measured again and compared with stored rows")
     check.add_argument("--synth", action="store_true", help="synthesis and routing too (an hour)")
@@ -29,7 +31,7 @@ def add_check(what):
     return check
 
 
-def run_check(options):
+def run_check(options: argparse.Namespace) -> None:
     """Print a line for each figure; raises ``CommandFailed`` when one differs."""
     try:
         commands = load_figures(options.figures)
@@ -44,8 +46,8 @@ def run_check(options):
         if command.command not in measured:         # several pages may give figures of one command
             late = time.monotonic() - started > 60 * options.minutes
             measured[command.command] = (None, f"not run: {options.minutes} minutes are over", 0) if late else _measure(command.words)
-        found, error, command.measured_seconds = measured[command.command]
-        results += [_result(command, figure, found, error, options.update) for figure in command.figures]
+        found, reason, command.measured_seconds = measured[command.command]
+        results += [_result(command, figure, found, reason, options.update) for figure in command.figures]
         if not options.json:
             for result in results[len(results) - len(command.figures):]:
                 print(_line(result), flush=True)
@@ -58,7 +60,7 @@ def run_check(options):
         raise CommandFailed(f"{len(wrong)} of {len(results)} figures differ from the stored ones or were not measured")
 
 
-def _measure(words):
+def _measure(words: list[str]) -> tuple[list[dict[str, Any]] | None, str | None, float]:
     """Rows of a command, or None; None, or the reason why there are no rows; seconds."""
     before = time.monotonic()
     done = subprocess.run([sys.executable, "-c", MAIN, *words, "--json"], capture_output=True, text=True, stdin=subprocess.DEVNULL)
@@ -68,7 +70,7 @@ def _measure(words):
     return json.loads(done.stdout)["rows"], None, seconds
 
 
-def _result(command, figure, found, error, update):
+def _result(command: Command, figure: Figure, found: list[dict[str, Any]] | None, error: str | None, update: bool) -> dict[str, Any]:
     """What became of a figure; the first value that differs, where several rows have it."""
     values = [row.get(figure.field) for row in figure.rows(found)] if found else []
     if found is not None and not values:
@@ -80,16 +82,16 @@ def _result(command, figure, found, error, update):
             "tolerance": figure.tolerance, "measured": measured, "error": error, "agrees": bool(values) and all(map(figure.agrees, values))}
 
 
-def _commit():
+def _commit() -> str | None:
     done = subprocess.run(["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     return done.stdout.strip() or None
 
 
-def _line(result):
+def _line(result: dict[str, Any]) -> str:
     where = " ".join(f"{name}={value}" for name, value in result["where"].items())
     found = result["error"] or f"{_text(result['measured'])}, expected {_text(result['expected'])}"
     return f"{'ok    ' if result['agrees'] else 'DIFFER'}  {result['page']}: heddle {result['command']}  {where} {result['field']}  {found}"
 
 
-def _text(value):
+def _text(value: object) -> str:
     return f"{value:,.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,9 +1,18 @@
 """Convolutions of random integers on a device, compared with numpy."""
 
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from heddle.config import Config
 
 from ..golden.convolution import convolution
 from .common import CommandFailed, print_rows
+
+if TYPE_CHECKING:
+    from ..device.device import Device
 
 __all__ = ["CONVOLUTIONS", "conv_row", "print_conv"]
 
@@ -21,7 +30,8 @@ CONVOLUTIONS = (
 )
 
 
-def conv_row(device, image, filters, pad, stride, seed, check):
+def conv_row(device: Device, image: tuple[int, int, int], filters: tuple[int, int, int], pad: int, stride: int, seed: int,
+             check: bool) -> dict[str, Any]:
     """A benchmark row of one image. Raises ``CommandFailed`` when the result differs from numpy's."""
     rng = np.random.default_rng(seed)
     x, w = (rng.integers(-128, 128, shape, np.int8) for shape in ((1, *image), (*filters, image[-1])))
@@ -36,6 +46,6 @@ def conv_row(device, image, filters, pad, stride, seed, check):
             "simulator": device.simulator} | stats.as_row() | {"checked": bool(check)}
 
 
-def print_conv(options, cfg, rows):
+def print_conv(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
     print_rows(options, "conv", cfg.name, rows, dict.fromkeys(
         ("image", "filters", "pad", "stride", "cycles", "macs", "utilization", "checked")))

@@ -1,11 +1,22 @@
 """Copies of tensors, and of blocks within global memory: what they reach of the bus, and how soon their first address is there."""
 
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any, Self
+
 import numpy as np
+from heddle.config import Config
 
 from ..golden.tensor_copy import load_tensor, store_tensor
-from ..kernels.copy_cases import QUICK, copy_sweep
+from ..kernels.copy_cases import QUICK, CopyCase, copy_sweep
 from ..kernels.tensor_copy import MOST_STARTS, block_copy, repeated_copies
 from .common import CommandFailed, print_rows
+
+if TYPE_CHECKING:
+    from ..device.device import Device
+    from ..device.stats import Stats
+    from ..progress import Progress
 
 __all__ = ["block_rows", "copy_aims", "copy_row", "copy_rows", "print_copy"]
 
@@ -19,7 +30,7 @@ BLOCK_BYTES = 65536     # of a copy within global memory
 BLOCK_AIM = 0.4         # least part of the bus that it uses, in each direction
 
 
-def copy_aims(cfg, case):
+def copy_aims(cfg: Config, case: CopyCase) -> tuple[float | None, int | None]:
     """``(aim, start_aim)`` of ``base`` with its default memory: least beats a cycle of those that the rows need, most cycles from a
     request to its first address. None for other configurations: their bus and bursts under way are others."""
     if cfg.name != "base":
@@ -28,7 +39,7 @@ def copy_aims(cfg, case):
     return aim, 8 if case.rank <= 3 else 10
 
 
-def copy_rows(device, seed, check, quick=False, progress=None):
+def copy_rows(device: Device, seed: int, check: bool, quick: bool = False, progress: Progress | None = None) -> list[dict[str, Any]]:
     """A benchmark row for each point of the sweep, or of a small one."""
     cases = QUICK if quick else copy_sweep()
     cases = [case for case in cases if device.cfg.tensor_im2col or not case.pixels]
@@ -40,7 +51,7 @@ def copy_rows(device, seed, check, quick=False, progress=None):
     return rows
 
 
-def block_rows(device, seed, check):
+def block_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
     """A row for a copy of ``BLOCK_BYTES`` within global memory, or none where the configuration has no such copies.
 
     ``cycles`` are those of the whole run; ``bus_fraction``: bytes of what one direction of the bus could carry in them. Raises
@@ -63,7 +74,7 @@ def block_rows(device, seed, check):
     return [row | {"checked": bool(check)}]
 
 
-def copy_row(device, case, seed, check):
+def copy_row(device: Device, case: CopyCase, seed: int, check: bool) -> dict[str, Any]:
     """Copies one box after the other, back to back, and counts. No box has bytes in common with another one, so that a second-level
     cache brings each from memory.
 
@@ -86,7 +97,7 @@ def copy_row(device, case, seed, check):
     return parameters | _figures(case, cfg, rows, more, before, one, few, many) | {"checked": bool(check)}
 
 
-def _figures(case, cfg, rows, requests, before, one, few, many):
+def _figures(case: CopyCase, cfg: Config, rows: int, requests: int, before: Stats, one: Stats, few: Stats, many: Stats) -> dict[str, Any]:
     aim, start_aim = copy_aims(cfg, case)
     row = dict.fromkeys(("beats", "cycles", "beats_per_cycle", "bytes_per_cycle", "bus_fraction", "idle_per_request", "start_cycles",
                          "request_cycles", "met", "counters"))
@@ -107,15 +118,16 @@ def _figures(case, cfg, rows, requests, before, one, few, many):
 class _Operands:
     """A tensor, its descriptor and boxes of it in shared memory, from ``__enter__`` to ``__exit__``."""
 
-    def __init__(self, device, case, rows, seed):
+    def __init__(self, device: Device, case: CopyCase, rows: int, seed: int) -> None:
         self.device, self.case, self.rows = device, case, rows
         cfg = device.cfg
         most = MOST_REQUESTS if case.rank > 1 else MOST_STARTS - FEW - 1
         self.more = min(-(-BEATS // (rows * case.beats(cfg.axi_bytes))), most, (cfg.instruction_words - PROGRAM) // 2 - FEW)
         self.generator = np.random.default_rng(seed)
 
-    def __enter__(self):
-        device, self._addresses = self.device, []
+    def __enter__(self) -> Self:
+        device = self.device
+        self._addresses: list[int] = []
         self.boxes = 1 + FEW + self.more
         size = self.case.fields(self.rows, 0, self.boxes).tensor_bytes
         tensor, descriptor, self.image = (self._reserve(nbytes) for nbytes in (size, 128, device.cfg.shared_bytes))
@@ -126,15 +138,15 @@ class _Operands:
         self.request = self.case.request(descriptor)
         return self
 
-    def _reserve(self, nbytes):
+    def _reserve(self, nbytes: int) -> int:
         self._addresses.append(self.device.allocate(nbytes))
         return self._addresses[-1]
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         for address in self._addresses:
             self.device.free(address)
 
-    def run(self, count, check):
+    def run(self, count: int, check: bool) -> Stats:
         """A run with ``count`` copies after the first one; compares memory and shared memory with the golden model."""
         device, fields = self.device, self.fields
         shared = self.generator.integers(0, 256, device.cfg.shared_bytes, np.uint8)
@@ -149,11 +161,11 @@ class _Operands:
             self._compare(memory, shared, count)
         return stats
 
-    def _blocks(self, to_shared):
+    def _blocks(self, to_shared: bool) -> None:
         launch = block_copy(self.device.cfg, 0, self.image, self.device.cfg.shared_bytes, to_shared)
         self.device.run(launch.program, launch.uniform)
 
-    def _compare(self, memory, shared, count):
+    def _compare(self, memory: np.ndarray, shared: np.ndarray, count: int) -> None:
         numbers = [0, *range(count)]        # places of the copies; later loads replace what earlier ones brought
         for box, number in enumerate(numbers):
             request = self.case.request(self.request.descriptor, start=box * self.case.step(self.rows))
@@ -170,7 +182,7 @@ class _Operands:
                                 "copies); please report it")
 
 
-def print_copy(options, cfg, rows):
+def print_copy(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
     print_rows(options, "copy", cfg.name, rows, dict.fromkeys(
         ("direction", "mode", "rank", "row_bytes", "swizzle", "stride", "beats_per_cycle", "bytes_per_cycle", "bus_fraction", "limit",
          "idle_per_request", "start_cycles", "request_cycles", "aim", "met", "checked")))

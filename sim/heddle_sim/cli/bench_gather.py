@@ -1,21 +1,30 @@
 """Gathers of a tile from a plain and from a swizzled layout of shared memory."""
 
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from heddle.config import Config
 from heddle.constants import ROW_BYTES
 
 from ..kernels.gather import SLICES, plan_gather
 from .common import CommandFailed, print_rows
 
+if TYPE_CHECKING:
+    from ..device.device import Device
+
 __all__ = ["gather_rows", "print_gather"]
 
 
-def gather_rows(device, seed, check):
+def gather_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
     """A benchmark row for each layout. Raises ``CommandFailed`` when a thread got other bytes than its own.
 
     ``gather_cycles`` are cycles in which the threads asked for banks, for one slice (16 bytes of each thread); ``bank_conflicts`` those of
     them in which a thread had to wait.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     shape = (device.cfg.threads, ROW_BYTES)
     tile = np.random.default_rng(seed).integers(0, 256, shape, np.uint8)
     for layout in ("plain", "swizzled"):
@@ -43,6 +52,6 @@ def gather_rows(device, seed, check):
     return rows
 
 
-def print_gather(options, cfg, rows):
+def print_gather(options: argparse.Namespace, cfg: Config, rows: list[dict[str, Any]]) -> None:
     columns = ("layout", "threads", "slices", "gather_cycles", "bank_conflicts", "speedup", "cycles", "checked")
     print_rows(options, "gather", cfg.name, rows, dict.fromkeys(columns))

@@ -1,15 +1,24 @@
 """Matrix products of random integers on a device, compared with numpy."""
 
+from __future__ import annotations
+
+import argparse
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..kernels.choice import choose_kernel
 from ..kernels.cost import ORDERS, bus_cycles
 from ..kernels.merges import MERGES
 from .common import CommandFailed, print_rows
+
+if TYPE_CHECKING:
+    from ..device.device import Device
 
 __all__ = ["SUITES", "Suite", "add_choice", "gemm_row", "merge_rows", "print_gemm"]
 
@@ -18,7 +27,7 @@ __all__ = ["SUITES", "Suite", "add_choice", "gemm_row", "merge_rows", "print_gem
 class Suite:
     """Shapes (M, N, K) that are measured together."""
 
-    shapes: tuple
+    shapes: tuple[tuple[int, int, int], ...]
     resident: bool = False
 
 
@@ -39,7 +48,7 @@ FEW_ROWS = (8, 128, 512)                # shape of the gain of merges, operands 
 FEW_ROWS_FROM_GLOBAL = (8, 256, 512)    # limited by the bus
 
 
-def add_choice(parser):
+def add_choice(parser: argparse.ArgumentParser) -> None:
     """Options of the choice of a kernel."""
     for name, meaning in (("ka", "a row"), ("kb", "a dot product")):
         parser.add_argument(f"--{name}", type=int, choices=MERGES, help=f"lanes that share {meaning} (default: by a cost model)")
@@ -47,13 +56,14 @@ def add_choice(parser):
     parser.add_argument("--resident", action="store_true", help="A, B and C in shared memory, doorbell to done")
 
 
-def _operands(m, n, k, dtype, seed):
+def _operands(m: int, n: int, k: int, dtype: str, seed: int) -> Iterator[np.ndarray]:
     generator = np.random.default_rng(seed)
     limits = np.iinfo(dtype)
     return (generator.integers(limits.min, limits.max, shape, dtype, endpoint=True) for shape in ((m, k), (k, n)))
 
 
-def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
+def gemm_row(device: Device, m: int, n: int, k: int, dtype: str, seed: int, check: bool, b_layout: str = "nk", *, ka: int | None = None,
+             kb: int | None = None, order: str | None = None, resident: bool = False) -> dict[str, Any]:
     """Runs one product; a benchmark row with the merges and loop order that were used. ``bound``, where the bus and not the multipliers
     is the limit: cycles that the bus needs at least, of those it took. Raises ``CommandFailed`` when the result differs from numpy's."""
     size = np.dtype(dtype).itemsize
@@ -92,14 +102,14 @@ def gemm_row(device, m, n, k, dtype, seed, check, b_layout="nk", *, ka=None, kb=
     return row
 
 
-def _compare(c, expected, about):
+def _compare(c: np.ndarray, expected: np.ndarray, about: str) -> None:
     if not np.array_equal(c, expected):
         row, column = np.argwhere(c != expected)[0]
         raise CommandFailed(f"result must equal numpy's: C[{row}, {column}] is {c[row, column]}, not {expected[row, column]} "
                             f"({about}); please report it")
 
 
-def merge_rows(device, seed, check):
+def merge_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
     """Few rows in shared memory with the merges that gain most, ``speedup`` over none, and a product that the bus limits."""
     rows = [gemm_row(device, *FEW_ROWS, "int8", seed, check, ka=ka, kb=kb, resident=True) for ka, kb in ((1, 1), (4, 1), (1, 4))]
     for row in rows:
@@ -107,7 +117,7 @@ def merge_rows(device, seed, check):
     return [*rows, gemm_row(device, *FEW_ROWS_FROM_GLOBAL, "int8", seed, check)]
 
 
-def print_gemm(options, bench, cfg, rows, more=()):
+def print_gemm(options: argparse.Namespace, bench: str, cfg: Config, rows: list[dict[str, Any]], more: Sequence[str] = ()) -> None:
     """Print rows as a table with the columns ``more`` besides the usual ones, or as JSON."""
     print_rows(
         options,

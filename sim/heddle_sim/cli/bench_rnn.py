@@ -1,17 +1,27 @@
 """Recurrent layers on a device: cycles of a step beside what the multipliers allow, and how many skipping saves."""
 
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..device.recurrent import plain_is_better, run_sequences
 from ..rnn.image import check_fit
 from ..rnn.model import EngineModel
-from ..rnn.network import Network, Sequence
+from ..rnn.network import Network, Sequence, SequenceResult
 from ..rnn.plan import LATENCY, step_cycles, sweep_cycles
 from ..rnn.reference import GATES, FloatLayer
 from ..rnn.shapes import shaped_step
 from ..rnn.timing import task_cycles
 from .common import CommandFailed, print_rows
+
+if TYPE_CHECKING:
+    from ..device.device import Device
+    from ..rnn.quantise import QuantisedLayer
 
 __all__ = ["CELLS", "compare_results", "drawn_network", "layer_row", "measured", "model_row", "print_rnn", "rnn_row"]
 
@@ -26,7 +36,8 @@ MOST_STEPS = 48             # of the longer run
 SHARE = 0.8                 # of shared memory for rows of input and output
 
 
-def layer_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, steps=None):
+def layer_row(device: Device, golden: Device | None, cell: str, hidden: int, inputs: int, threads: int, seed: int, *,
+              cat: int | None = None, steps: int | None = None) -> dict[str, Any]:
     """``rnn_row``, or ``model_row`` of a layer that does not fit the configuration."""
     network = drawn_network(device.cfg, np.random.default_rng(seed), cell, hidden, inputs, cat, threads)
     if network is None:
@@ -37,7 +48,8 @@ def layer_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, 
     return rnn_row(device, golden, cell, network, threads, seed, steps=steps)
 
 
-def rnn_row(device, golden, cell, network, threads, seed, *, steps=None):
+def rnn_row(device: Device, golden: Device | None, cell: str, network: Network, threads: int, seed: int, *,
+            steps: int | None = None) -> dict[str, Any]:
     """A benchmark row: a layer for ``threads`` sequences that take turns, once for half the steps and once for all.
 
     ``cycles`` and ``utilization`` are those of the longer run, from weights and inputs in global memory to outputs there; of them
@@ -65,7 +77,7 @@ def rnn_row(device, golden, cell, network, threads, seed, *, steps=None):
     return row | {"checked": golden is not None}
 
 
-def model_row(cfg, cell, hidden, inputs, threads, cat=None):
+def model_row(cfg: Config, cell: str, hidden: int, inputs: int, threads: int, cat: int | None = None) -> dict[str, Any]:
     """A row of the cycle model: for a layer that does not fit the configuration, whose registers are deep enough in the model."""
     step, paces = shaped_step(cell, hidden, inputs), {}
     for count in [cat] if cat else [count for count in (1, 2, 4) if count <= cfg.dot]:
@@ -84,7 +96,7 @@ def model_row(cfg, cell, hidden, inputs, threads, cat=None):
     return row | _pace(row, paces[best]) | {"checked": False}
 
 
-def measured(device, golden, network, rows, what):
+def measured(device: Device, golden: Device | None, network: Network, rows: list[np.ndarray], what: str) -> dict[str, Any]:
     """Sequences of ``rows``, one each, run for half of their steps and for all of them.
 
     Returns ``stats`` and ``results`` of the longer run, ``cat`` of the layer, ``loading`` (cycles that loading weights and biases takes of
@@ -116,7 +128,7 @@ def measured(device, golden, network, rows, what):
     return found | {"cat": network.model(device.cfg, plain).cats["y"], "loading": loading}
 
 
-def _steps(cfg, hidden, inputs, threads, steps):
+def _steps(cfg: Config, hidden: int, inputs: int, threads: int, steps: int | None) -> int:
     """Steps of the longer run."""
     room = int(SHARE * cfg.shared_bytes) // (threads * 2 * (inputs + hidden + 16))
     longer = steps or min(MOST_STEPS, room) // 2 * 2
@@ -125,7 +137,7 @@ def _steps(cfg, hidden, inputs, threads, steps):
     return longer
 
 
-def _shape(cfg, cell, hidden, inputs, threads, cat):
+def _shape(cfg: Config, cell: str, hidden: int, inputs: int, threads: int, cat: int) -> dict[str, Any]:
     """Fields that follow from the shape."""
     gates, ep, vp, peak = CELLS[cell][1], cfg.dot // cat, cfg.threads * cat, cfg.threads * cfg.dot
     cx, ch = sweep_cycles(gates, hidden, inputs, ep, vp)
@@ -136,16 +148,17 @@ def _shape(cfg, cell, hidden, inputs, threads, cat):
             "cycles_per_step": None, "step_utilization": None, "of_tile_efficiency": None}
 
 
-def _pace(row, pace):
+def _pace(row: dict[str, Any], pace: float) -> dict[str, Any]:
     return {"cycles_per_step": pace, "step_utilization": row["macs_per_step"] / (row["peak_macs_per_cycle"] * pace),
             "of_tile_efficiency": row["tile_cycles"] / pace}
 
 
-def _biases(layer):
+def _biases(layer: QuantisedLayer) -> bool:
     return any(np.any(gate.bias) for gate in layer.gates.values())
 
 
-def drawn_network(cfg, rng, cell, hidden, inputs, cat=None, threads=1, **options):
+def drawn_network(cfg: Config, rng: np.random.Generator, cell: str, hidden: int, inputs: int, cat: int | None = None, threads: int = 1,
+                  **options: Any) -> Network | None:
     """A layer as frameworks initialise it, for so many threads; without biases where only that fits, None where nothing does.
     ``options`` are those of ``Network``."""
     kind, gates, activations, linear = CELLS[cell]
@@ -153,19 +166,20 @@ def drawn_network(cfg, rng, cell, hidden, inputs, cat=None, threads=1, **options
         return None
     count = len(GATES[kind])
 
-    def uniform(*shape):
+    def uniform(*shape: int) -> np.ndarray:
         return rng.uniform(-1, 1, shape) / np.sqrt(hidden)
 
     weights, recurrent, biases = uniform(count, hidden, inputs), uniform(count, hidden, hidden), uniform(2, count, hidden)
     for factor in (1, 0):
-        layer = FloatLayer(kind, weights, recurrent, *(factor * biases), activations, linear_before_reset=linear)
+        wb, rb = factor * biases
+        layer = FloatLayer(kind, weights, recurrent, wb, rb, activations, linear_before_reset=linear)
         network = Network.of_layer(layer, cats=cat, **options)
         if any(_fits(cfg, network.model(cfg, plain), threads) for plain in (False, True)):
             return network
     return None
 
 
-def _fits(cfg, model, threads):
+def _fits(cfg: Config, model: EngineModel, threads: int) -> bool:
     try:
         check_fit(cfg, [model] * threads, threads)
     except ValueError:
@@ -173,7 +187,7 @@ def _fits(cfg, model, threads):
     return True
 
 
-def compare_results(results, expected, what):
+def compare_results(results: list[SequenceResult], expected: list[SequenceResult], what: str) -> None:
     """Raises ``CommandFailed`` where an output of a ``SequenceResult`` is not that of another; ``what`` says of which run."""
     for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         for name, values in wanted.outputs.items():
@@ -183,7 +197,7 @@ def compare_results(results, expected, what):
                                     f"{result.outputs[name][step, element]} ({what}); please report it")
 
 
-def print_rnn(options, config, rows):
+def print_rnn(options: argparse.Namespace, config: str, rows: list[dict[str, Any]]) -> None:
     columns = ["cell", "hidden", "inputs", "threads", "simulator", "ep", "vp", "steps", "cycles", "loading_cycles", "cycles_per_step",
                "row_wise_cycles_per_step", "tile_efficiency", "of_tile_efficiency", "utilization", "checked"]
     print_rows(options, "rnn", config, rows, dict.fromkeys(columns))

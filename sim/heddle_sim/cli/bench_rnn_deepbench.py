@@ -1,6 +1,13 @@
 """DeepBench's recurrent layers beside published figures: by the cycle model of the engine, on the hardware where a configuration holds
 the weights, and projected to multipliers that no configuration has [S3.8]."""
 
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
 
 from ..rnn.model import EngineModel
@@ -12,6 +19,10 @@ from .bench_rnn import CELLS, layer_row
 from .common import print_rows
 from .peers import BEST_UTILIZATION, DEEPBENCH_PEERS
 
+if TYPE_CHECKING:
+    from ..device.device import Device
+    from ..rnn.step import Step
+
 __all__ = ["COUNTS", "accepted_row", "best_design", "deepbench_rows", "holds_layers", "keeps_busy", "print_deepbench"]
 
 COUNTS = tuple(1 << exponent for exponent in range(6, 17))      # multipliers of the projections
@@ -21,7 +32,7 @@ _TRIED = 20                 # designs with the fewest cycles by formula that the
 _PARAMETERS = ("threads", "dot", "thread_slots", "factor_words")        # of an accepted configuration, with its defaults for the others
 
 
-def deepbench_rows(device=None, golden=None, seed=0):
+def deepbench_rows(device: Device | None = None, golden: Device | None = None, seed: int = 0) -> list[dict[str, Any]]:
     """Rows of all layers (both forms of a GRU), each beside a published figure.
 
     First the layers whose weights fit a core of a configuration that ``Config`` accepts, on the one with the fewest cycles, by the cycle
@@ -39,16 +50,16 @@ def deepbench_rows(device=None, golden=None, seed=0):
     return rows
 
 
-def holds_layers(cfg):
+def holds_layers(cfg: Config) -> bool:
     """Whether the factor registers are large enough for one of the layers."""
     return any(_held(cfg, peer, cell) for peer in DEEPBENCH_PEERS for cell in _FORMS[peer["cell"]])
 
 
-def _held(cfg, peer, cell):
+def _held(cfg: Config, peer: dict[str, Any], cell: str) -> bool:
     return peer["steps"] > 1 and CELLS[cell][1] * 2 * peer["hidden"] ** 2 <= cfg.threads * cfg.dot * cfg.factor_words
 
 
-def _measured(device, golden, peer, cell, seed):
+def _measured(device: Device, golden: Device | None, peer: dict[str, Any], cell: str, seed: int) -> list[dict[str, Any]]:
     """A row of the hardware with all steps of the layer, or none."""
     hidden = peer["hidden"]
     if not _held(device.cfg, peer, cell):
@@ -61,13 +72,13 @@ def _measured(device, golden, peer, cell, seed):
     return [names | row | {"projected": False, "load_bytes": BANK_BYTES} | compared]
 
 
-def _compared(peer, utilization):
+def _compared(peer: dict[str, Any], utilization: float | None) -> dict[str, Any]:
     """``utilization`` None: nothing is compared."""
     return {"peer": peer["peer"], "peer_utilization": peer["utilization"], "peer_source": peer["source"],
             "above": None if utilization is None else utilization > peer["utilization"]}
 
 
-def accepted_row(layer, cell):
+def accepted_row(layer: dict[str, Any], cell: str) -> dict[str, Any] | None:
     """The row of the accepted configuration with the fewest cycles for all steps; None where the weights fit none."""
     hidden, steps = layer["hidden"], layer["steps"]
     best = min(accepted_designs(cell, hidden), key=lambda model: task_cycles(model.cfg, [(model, steps)], 1), default=None)
@@ -77,13 +88,13 @@ def accepted_row(layer, cell):
     return _row(layer, cell, _design(best, cell, hidden, cfg.dot // cat, cfg.threads * cat, cfg.threads * cfg.dot), BEST_UTILIZATION, cfg)
 
 
-def keeps_busy(design):
+def keeps_busy(design: dict[str, Any]) -> bool:
     """A step waits for nothing: the products of the hidden vector take as long as the first of them is on its way (Ch >= L), and all
     products as long as a row of input takes to come."""
     return design["hidden_cycles"] >= design["latency"] and design["pace"] == design["tile_cycles"]
 
 
-def _largest(cell, hidden):
+def _largest(cell: str, hidden: int) -> dict[str, Any]:
     """The best design with the largest of ``COUNTS`` that a sequence alone keeps busy."""
     for count in reversed(COUNTS):
         design = best_design(cell, hidden, count)
@@ -92,7 +103,7 @@ def _largest(cell, hidden):
     return design
 
 
-def _row(layer, cell, design, peer, accepted=None):
+def _row(layer: dict[str, Any], cell: str, design: dict[str, Any], peer: dict[str, Any], accepted: Config | None = None) -> dict[str, Any]:
     """A row of the cycle model, with all steps of the layer; ``accepted``: on this configuration, else projected."""
     hidden, steps, model = layer["hidden"], layer["steps"], design["model"]
     macs = CELLS[cell][1] * 2 * hidden * hidden
@@ -109,7 +120,7 @@ def _row(layer, cell, design, peer, accepted=None):
     return row | _compared(peer, row["utilization"] if accepted else None)
 
 
-def best_design(cell, hidden, multipliers):
+def best_design(cell: str, hidden: int, multipliers: int) -> dict[str, Any]:
     """The design with the fewest cycles a step of all that the cycle model takes, whether ``Config`` does or not: a dictionary."""
     step, tried = shaped_step(cell, hidden, hidden), []
     for ep, vp, tail in _designs(cell, hidden, multipliers, step):
@@ -129,7 +140,7 @@ def best_design(cell, hidden, multipliers):
     return best
 
 
-def _design(model, cell, hidden, ep, vp, multipliers):
+def _design(model: EngineModel, cell: str, hidden: int, ep: int, vp: int, multipliers: int) -> dict[str, Any]:
     """What a row says of a model with so many elements and rows a cycle."""
     cx, ch = sweep_cycles(CELLS[cell][1], hidden, hidden, ep, vp)
     return {"pace": pace(model), "model": model, "multipliers": multipliers, "ep": ep, "vp": vp,
@@ -137,7 +148,7 @@ def _design(model, cell, hidden, ep, vp, multipliers):
             "tile_efficiency": evaluate(CELLS[cell][1], hidden, hidden, multipliers, ep, vp).tile_efficiency}
 
 
-def _designs(cell, hidden, multipliers, step):
+def _designs(cell: str, hidden: int, multipliers: int, step: Step) -> Iterator[tuple[int, int, int]]:
     """(EP, VP, lanes of the tail): the tail takes the operations of a step in Cx + Ch cycles, or is two or four times as wide."""
     rows, ep = CELLS[cell][1] * hidden, 1
     while ep <= min(_LARGEST_EP, multipliers // 8):
@@ -150,7 +161,7 @@ def _designs(cell, hidden, multipliers, step):
         ep *= 2
 
 
-def print_deepbench(options, config, rows):
+def print_deepbench(options: argparse.Namespace, config: str, rows: list[dict[str, Any]]) -> None:
     columns = ["layer", "simulator", "peak_macs_per_cycle", "ep", "vp", "tail_lanes", "cycles_per_step", "cycles", "utilization",
                "step_utilization", "projected", "peer", "peer_utilization", "above", "checked"]
     print_rows(options, "rnn", config, rows, dict.fromkeys(columns) | {"peak_macs_per_cycle": "multipliers"})

@@ -1,10 +1,14 @@
 """Elements and rows a cycle for recurrent layers: what the cycle model and the formula find for vector sizes, and published pairs
 [S3.3, S3.8]."""
 
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
 from heddle.constants import BANK_BYTES
 
 from ..rnn.model_plan import best_pairs, pair_cycles
-from ..rnn.plan import LATENCY, best_plans, evaluate
+from ..rnn.plan import LATENCY, Plan, best_plans, evaluate
 from .common import print_rows
 
 __all__ = ["LATENCY", "plan_rows", "print_plans"]
@@ -19,7 +23,8 @@ COLUMNS = {
 }
 
 
-def plan_rows(multipliers, sizes, latency=LATENCY, load_bytes=BANK_BYTES):
+def plan_rows(multipliers: Sequence[int], sizes: Sequence[int], latency: int = LATENCY,
+              load_bytes: int = BANK_BYTES) -> list[dict[str, Any]]:
     """A row for each vector size, inputs as many as hidden elements; then the published pairs, for 65,536 multipliers.
 
     By the cycle model with ``load_bytes`` bytes of input a cycle: the smallest (``ep``, ``vp``) and the largest EP among the best, and
@@ -41,7 +46,7 @@ def plan_rows(multipliers, sizes, latency=LATENCY, load_bytes=BANK_BYTES):
     return rows
 
 
-def _row(multipliers, hidden, pairs, cycles, formula, latency):
+def _row(multipliers: int, hidden: int, pairs: list[tuple[int, int]], cycles: float, formula: Plan, latency: int) -> dict[str, Any]:
     by_rows = evaluate(GATES, hidden, hidden, multipliers, formula.ep, formula.vp, latency=latency, order="rows")
     threads = next((count for count in (1, 2, 4, 8) if evaluate(GATES, hidden, hidden, multipliers, formula.ep, formula.vp, count,
                                                                latency).cycles == formula.tile_cycles), 8)
@@ -51,5 +56,5 @@ def _row(multipliers, hidden, pairs, cycles, formula, latency):
             "formula_row_cycles": by_rows.cycles, "formula_threads": threads, "tile_efficiency": formula.tile_efficiency}
 
 
-def print_plans(options, rows):
+def print_plans(options: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
     print_rows(options, "rnn-plan", "model", rows, COLUMNS)

@@ -1,6 +1,10 @@
 """Elements that are zero or hardly changed: cycles of a step with all of them and without those, beside how many there are."""
 
+from __future__ import annotations
+
+import argparse
 import importlib
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from heddle.errors import UsageError
@@ -8,6 +12,9 @@ from heddle.errors import UsageError
 from ..rnn.network import Network
 from .bench_rnn import CELLS, drawn_network, measured
 from .common import CommandFailed, print_rows
+
+if TYPE_CHECKING:
+    from ..device.device import Device
 
 __all__ = ["CHANGE", "ZEROS", "print_skipping", "skipping_row", "slow_rows", "suite_rows"]
 
@@ -18,13 +25,14 @@ STEPS = 40                  # of the longer run
 MODULE = "heddle_verif.stimulus.skipping_networks"
 
 
-def slow_rows(rng, steps, inputs, change=CHANGE):
+def slow_rows(rng: np.random.Generator, steps: int, inputs: int, change: float = CHANGE) -> np.ndarray:
     """A random walk within -1 to 1, [steps, inputs]: elements differ from the step before by normal numbers of deviation ``change``."""
     walk = rng.uniform(-1, 1, inputs) + np.cumsum(rng.normal(0, change, (steps, inputs)), axis=0)
     return np.abs((walk + 1) % 4 - 2) - 1
 
 
-def skipping_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=None, threshold=None, skip_zeros=False):
+def skipping_row(device: Device, golden: Device, cell: str, hidden: int, inputs: int, threads: int, seed: int, *, cat: int | None = None,
+                 threshold: float | None = None, skip_zeros: bool = False) -> dict[str, Any]:
     """A benchmark row: a layer with all elements (``dense_cycles_per_step``) and with those left out that ``skip_zeros`` and ``threshold``
     allow (``cycles_per_step``).
 
@@ -35,11 +43,11 @@ def skipping_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=Non
     """
     cfg = device.cfg
     what = f"cell={cell} hidden={hidden} threads={threads} threshold={threshold} seed={seed}"
-    network = next((found for choice in ([cat] if cat else [4, 2, 1]) if choice <= cfg.dot
-                    if (found := drawn_network(cfg, np.random.default_rng(seed), cell, hidden, inputs, choice, threads))), None)
+    network = next((drawn for choice in ([cat] if cat else [4, 2, 1]) if choice <= cfg.dot
+                    if (drawn := drawn_network(cfg, np.random.default_rng(seed), cell, hidden, inputs, choice, threads))), None)
     if network is None:
         raise UsageError(f"--hidden must be of layers that fit configuration {cfg.name}, not {hidden} with {inputs} inputs")
-    layer, cat = network.layers["y"], network.cats
+    layer, cat = network.layers["y"], cast(int, network.cats)
     skipping = Network.of_quantised(layer, cats=cat, skip_zeros=skip_zeros, threshold=threshold)
     rng = np.random.default_rng([seed, hidden])
     rows = [slow_rows(rng, STEPS, inputs) if threshold is not None else rng.standard_normal((STEPS, inputs)) / 3 for _ in range(threads)]
@@ -61,7 +69,7 @@ def skipping_row(device, golden, cell, hidden, inputs, threads, seed, *, cat=Non
     return row
 
 
-def suite_rows(seed):
+def suite_rows(seed: int) -> list[dict[str, Any]]:
     """Two layers of 16 units and 8 inputs on 8 multipliers, the engine and two lanes of its RTL in Verilator; see ``MODULE``."""
     try:
         module = importlib.import_module(MODULE)
@@ -73,7 +81,7 @@ def suite_rows(seed):
         raise CommandFailed(str(error)) from None
 
 
-def print_skipping(options, config, rows):
+def print_skipping(options: argparse.Namespace, config: str, rows: list[dict[str, Any]]) -> None:
     columns = ["layer", "multipliers", "threads", "threshold", "skip_zeros", "simulator", "elements", "multiplied", "multiplied_part",
                "lanes_part", "ideal_cycles_per_step", "dense_cycles_per_step", "cycles_per_step", "cycles_part", "error", "checked"]
     names = {"ideal_cycles_per_step": "ideal", "dense_cycles_per_step": "dense", "cycles_per_step": "cycles"}

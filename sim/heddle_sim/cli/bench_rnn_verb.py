@@ -1,5 +1,8 @@
 """``heddle bench rnn``: its options, and which rows they ask for."""
 
+import argparse
+
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..device import Device
@@ -17,12 +20,12 @@ _LAYERS = {"cell": "lstm", "hidden": (16, 32, 64), "threads": (1, 2, 4), "inputs
 _OPTIONS = {None: _LAYERS, "deepbench": {}, "skipping": {}, "rnnoise": {"threads": (1, 2, 4), "weights": None, "frames": FRAMES}}
 
 
-def numbers(text):
+def numbers(text: str) -> list[int]:
     """Type of an option: positive integers with commas between them."""
     return [positive(part) for part in text.split(",")]
 
 
-def _threshold(text):
+def _threshold(text: str) -> float:
     """Type of an option: a number from 0 on."""
     value = float(text)
     if not value >= 0:
@@ -34,7 +37,7 @@ _threshold.__name__ = "number from 0 on"
 numbers.__name__ = "positive integers"
 
 
-def add_rnn(what):
+def add_rnn(what: argparse._SubParsersAction) -> argparse.ArgumentParser:
     """The parser of the verb; the caller adds what all benches have."""
     rnn = what.add_parser("rnn", help="recurrent layers (the configuration gets rnn)")
     rnn.add_argument("--suite", choices=[name for name in _OPTIONS if name], help="deepbench: its layers by the cycle model beside "
@@ -56,7 +59,7 @@ def add_rnn(what):
     return rnn
 
 
-def run_rnn(options, cfg):
+def run_rnn(options: argparse.Namespace, cfg: Config) -> None:
     """Print the rows that the options ask for."""
     _check(options)
     if options.suite == "skipping":
@@ -72,7 +75,7 @@ def run_rnn(options, cfg):
         (_rnnoise if options.suite else _layers)(options, cfg)
 
 
-def _check(options):
+def _check(options: argparse.Namespace) -> None:
     """Options that the suite does not take are refused, others get their defaults."""
     known = _OPTIONS[options.suite]
     for suite_options in _OPTIONS.values():
@@ -85,11 +88,11 @@ def _check(options):
             setattr(options, name, default)
 
 
-def _golden(options, cfg):
+def _golden(options: argparse.Namespace, cfg: Config) -> Device | None:
     return None if options.no_check else Device(cfg, "golden", memory_bytes=options.memory_mib << 20)
 
 
-def _deepbench(options, cfg):
+def _deepbench(options: argparse.Namespace, cfg: Config) -> None:
     if not (cfg.rnn and holds_layers(cfg)):
         print_deepbench(options, cfg.name, deepbench_rows())
         return
@@ -97,7 +100,7 @@ def _deepbench(options, cfg):
         print_deepbench(options, cfg.name, deepbench_rows(device, _golden(options, cfg), options.seed))
 
 
-def _layers(options, cfg):
+def _layers(options: argparse.Namespace, cfg: Config) -> None:
     skipping = options.skip_zeros or options.threshold is not None
     if skipping and options.steps is not None:
         raise UsageError("--steps must not be given with --skip-zeros or --threshold")
@@ -114,7 +117,7 @@ def _layers(options, cfg):
     (print_skipping if skipping else print_rnn)(options, cfg.name, rows)
 
 
-def _rnnoise(options, cfg):
+def _rnnoise(options: argparse.Namespace, cfg: Config) -> None:
     arrays = load_weights(options.weights)
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         golden = _golden(options, cfg)

@@ -1,14 +1,22 @@
 """RNNoise on a device: cycles of a frame, alone and with several streams as threads, and the error of its gains."""
 
+from __future__ import annotations
+
+import argparse
 import zipfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from heddle.errors import UsageError
 
-from ..rnn.network import Sequence
+from ..rnn.network import Sequence, SequenceResult
 from ..rnn.rnnoise import float_gains, rnnoise_network, synthetic_features
 from .bench_rnn import compare_results
 from .common import CommandFailed, print_rows
+
+if TYPE_CHECKING:
+    from ..device.device import Device
 
 __all__ = ["FRAMES", "GAIN_ERROR", "load_weights", "print_rnnoise", "rnnoise_row"]
 
@@ -17,7 +25,7 @@ PACE_FRAMES = 20, 40        # of the runs whose difference is the time of a fram
 GAIN_ERROR = 0.02           # that gains may be off
 
 
-def load_weights(path):
+def load_weights(path: str | None) -> dict[str, np.ndarray]:
     """Arrays of an .npz file by name; raises ``UsageError`` when they are not those of RNNoise."""
     if path is None:
         raise UsageError("--weights must be given with --suite rnnoise: an .npz file of the published arrays (docs/recurrent.md)")
@@ -32,7 +40,8 @@ def load_weights(path):
     return arrays
 
 
-def rnnoise_row(device, golden, arrays, threads, seed, frames=FRAMES):
+def rnnoise_row(device: Device, golden: Device | None, arrays: Mapping[str, np.ndarray], threads: int, seed: int,
+                frames: int = FRAMES) -> dict[str, Any]:
     """A benchmark row: ``threads`` streams of synthetic features that take turns.
 
     ``cycles`` are those of ``frames`` frames of every stream, from weights and features in global memory to the gains there;
@@ -63,12 +72,12 @@ def rnnoise_row(device, golden, arrays, threads, seed, frames=FRAMES):
     return row | {"gain_error": float(errors[0]), "voice_error": float(errors[1]), "checked": golden is not None}
 
 
-def _errors(arrays, features, result):
+def _errors(arrays: Mapping[str, np.ndarray], features: np.ndarray, result: SequenceResult) -> tuple[float, float]:
     gains, voice = float_gains(arrays, features)
     return np.abs(result.outputs["denoise_output.h"] - gains).max(), np.abs(result.outputs["vad_output.h"][:, 0] - voice).max()
 
 
-def print_rnnoise(options, config, rows):
+def print_rnnoise(options: argparse.Namespace, config: str, rows: list[dict[str, Any]]) -> None:
     columns = ["layer", "threads", "steps", "cycles", "cycles_per_frame", "bound", "frame_utilization", "utilization", "gain_error",
                "voice_error", "checked"]
     print_rows(options, "rnn", config, rows, dict.fromkeys(columns))

@@ -1,13 +1,22 @@
 """Options and output that several verbs share."""
 
+from __future__ import annotations
+
+import argparse
 import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from heddle import ConfigError, load_config
+from heddle.config import Config
 from heddle.errors import HeddleError, UsageError
 
 from ..backends.verilator_device import MAX_COUNT, MAX_SEED, MemorySettings
 from ..isa.features import presets_with
 from ..progress import Progress, default_progress
+
+if TYPE_CHECKING:
+    from ..device.device import Device
 
 __all__ = [
     "CommandFailed",
@@ -31,22 +40,22 @@ class CommandFailed(HeddleError):
     """The command could not do what it was asked; exit code 1."""
 
 
-def positive(text):
+def positive(text: str) -> int:
     """Type of an option: an integer from 1."""
     return _integer(text, 1, MAX_COUNT)
 
 
-def seed(text):
+def seed(text: str) -> int:
     """Type of an option: a seed of random numbers."""
     return _integer(text, 0, MAX_SEED)
 
 
-def from_zero(text):
+def from_zero(text: str) -> int:
     """Type of an option: an integer from 0."""
     return _integer(text, 0, MAX_COUNT)
 
 
-def seconds(text):
+def seconds(text: str) -> float:
     """Type of an option: a time."""
     value = float(text)
     if not 0 < value <= MAX_COUNT:
@@ -54,7 +63,7 @@ def seconds(text):
     return value
 
 
-def megahertz(text):
+def megahertz(text: str) -> float:
     """Type of an option: a clock frequency in MHz, to 10 GHz."""
     value = float(text)
     if not 1 <= value <= 10_000:
@@ -62,7 +71,7 @@ def megahertz(text):
     return value
 
 
-def _integer(text, low, high):
+def _integer(text: str, low: int, high: int) -> int:
     value = int(text)
     if not low <= value <= high:
         raise ValueError(text)
@@ -74,7 +83,7 @@ positive.__name__, seed.__name__, from_zero.__name__ = "positive integer", "seed
 seconds.__name__, megahertz.__name__ = "number of seconds", "number of MHz from 1 to 10000"
 
 
-def add_config(parser, default="base", said=None):
+def add_config(parser: argparse.ArgumentParser, default: str | None = "base", said: str | None = None) -> None:
     """``--config``; ``said`` describes a default that depends on other options."""
     parser.add_argument(
         "--config",
@@ -84,11 +93,11 @@ def add_config(parser, default="base", said=None):
     )
 
 
-def add_json(parser):
+def add_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
 
 
-def add_device(parser):
+def add_device(parser: argparse.ArgumentParser) -> None:
     """Options of the simulated device."""
     from ..device.device import SIMULATORS
 
@@ -109,23 +118,23 @@ def add_device(parser):
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
 
 
-def configuration(options):
+def configuration(options: argparse.Namespace) -> Config:
     """The configuration that ``--config`` names."""
     return load_config(options.config)
 
 
-def require(cfg, parameter, what):
+def require(cfg: Config, parameter: str, what: str) -> None:
     """Raises ``UsageError`` where the configuration lacks a boolean parameter that ``what`` needs."""
     if not getattr(cfg, parameter):
         raise UsageError(f"--config must be one with {parameter} for {what} ({', '.join(presets_with(parameter))}), not {cfg.name}")
 
 
-def progress_for(options):
+def progress_for(options: argparse.Namespace) -> Progress:
     """Bars where somebody watches and did not ask for silence."""
     return Progress() if getattr(options, "quiet", False) else default_progress()
 
 
-def open_device(options, cfg, progress=None):
+def open_device(options: argparse.Namespace, cfg: Config, progress: Progress | None = None) -> Device:
     """The device that the options of ``add_device`` describe."""
     from ..device import Device
 
@@ -150,7 +159,7 @@ def open_device(options, cfg, progress=None):
         raise UsageError(str(error)) from None
 
 
-def print_rows(options, bench, config, rows, columns):
+def print_rows(options: argparse.Namespace, bench: str, config: str, rows: list[dict[str, Any]], columns: Mapping[str, str | None]) -> None:
     """Print rows as JSON or as a table of ``columns`` (field name to heading or None)."""
     if options.json:
         print(json.dumps({"bench": bench, "config": config, "rows": rows}))
@@ -162,7 +171,7 @@ def print_rows(options, bench, config, rows, columns):
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
-def _text(name, value):
+def _text(name: str, value: Any) -> str:
     if value is None:
         return "-"
     if name == "utilization":

@@ -1,11 +1,14 @@
 """Check the installation: what is there, what is missing, what to do about it."""
 
+import argparse
 import importlib.metadata
 import json
 import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from typing import Any
 
 from ..toolchain.build_cache import build_directory
 from ..toolchain.programs import ToolError, find, verilator_root
@@ -16,11 +19,11 @@ __all__ = ["add_arguments", "execute", "examine"]
 PROGRAMS = ("g++", "make", "perl", "iverilog", "vvp")
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
 
 
-def examine():
+def examine() -> list[dict[str, Any]]:
     """Rows with ``name``, ``ok``, ``found`` and ``remedy``."""
     version = sys.version.split()[0]
     rows = [_row("python", sys.version_info >= (3, 11), version, "install Python 3.11 or newer")]
@@ -36,11 +39,11 @@ def examine():
     return rows
 
 
-def _row(name, ok, found, remedy):
+def _row(name: str, ok: bool, found: str, remedy: str) -> dict[str, Any]:
     return {"name": name, "ok": bool(ok), "found": found, "remedy": "" if ok else remedy}
 
 
-def _pins():
+def _pins() -> Iterator[tuple[str, str]]:
     """Packages that the device and the tests need, as the installed project names them."""
     for text in importlib.metadata.requires("heddle-hdl") or ():
         match = re.match(r"([\w.-]+)==([\w.]+)(?:\s*;\s*(.*))?$", text)
@@ -48,7 +51,7 @@ def _pins():
             yield match[1], match[2]
 
 
-def _verilator():
+def _verilator() -> dict[str, Any]:
     try:
         root = verilator_root()
         said = subprocess.run(
@@ -64,7 +67,7 @@ def _verilator():
         return _row("verilator runs", False, str(error), "run make setup")
 
 
-def _folder():
+def _folder() -> dict[str, Any]:
     folder = build_directory()
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -74,7 +77,7 @@ def _folder():
     return _row("build folder", writable, str(folder), "make the folder writable, or name another one in HEDDLE_BUILD")
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     rows = examine()
     missing = [row for row in rows if not row["ok"]]
     if options.json:

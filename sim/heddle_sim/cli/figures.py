@@ -3,8 +3,10 @@
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from heddle.errors import UsageError
 
@@ -20,26 +22,26 @@ class Figure:
     ``expected`` is None where it was never measured.
     """
 
-    where: dict
+    where: dict[str, Any]
     field: str
     expected: float | None
     shown: str | None = None
     tolerance: float = 0.0
 
-    def rows(self, rows):
+    def rows(self, rows: list[dict[str, int | str]]) -> list[dict[str, Any]]:
         """Those of ``rows`` that the figure is about."""
         return [row for row in rows if all(row.get(name) in value if isinstance(value, list) else row.get(name) == value
                                            for name, value in self.where.items())]
 
-    def agrees(self, value):
+    def agrees(self, value: object) -> bool:
         """Whether a measured value is the expected one, within ``tolerance`` of it."""
         if self.expected is None or not isinstance(value, int | float):
             return False
         return abs(value - self.expected) <= self.tolerance * abs(self.expected) + 1e-9
 
-    def agrees_with_page(self):
+    def agrees_with_page(self) -> bool:
         """Whether the page prints the expected value, rounded."""
-        value, step = printed_value(self.shown)
+        value, step = printed_value(self.shown or "")
         return self.expected is not None and abs(value - self.expected) <= step / 2 * (1 + 1e-6)
 
 
@@ -51,19 +53,20 @@ class Command:
     command: str
     commit: str | None
     seconds: float | None
-    figures: list = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    measured_seconds = 0.0      # of the last measurement
 
     @property
-    def words(self):
+    def words(self) -> list[str]:
         return shlex.split(self.command)
 
     @property
-    def synthesis(self):
+    def synthesis(self) -> bool:
         """It synthesises or routes, which takes long."""
         return self.words[0] == "synth"
 
 
-def printed_value(text):
+def printed_value(text: str) -> tuple[float, float]:
     """Value of a printed number (``1,774``, ``98.4 %``) and the step of its last digit."""
     match = re.fullmatch(r"([\d,]+)(\.\d+)?( %)?", text)
     if not match:
@@ -72,7 +75,7 @@ def printed_value(text):
     return float((match[1] + (match[2] or "")).replace(",", "")) * scale, scale * 10.0 ** -(len(match[2] or ".") - 1)
 
 
-def load_figures(path=FIGURES):
+def load_figures(path: str | Path = FIGURES) -> list[Command]:
     """The commands of a file of figures.
 
     Raises ``ValueError`` when the file is not of that form.
@@ -84,7 +87,7 @@ def load_figures(path=FIGURES):
         raise UsageError(f"figures must be a list of commands with their figures in JSON ({path}): {error}") from None
 
 
-def store_figures(commands, path=FIGURES):
+def store_figures(commands: Sequence[Command], path: str | Path = FIGURES) -> None:
     """Write commands as ``load_figures`` reads them, a line for each figure."""
     lines = []
     for command in commands:

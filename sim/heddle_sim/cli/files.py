@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..isa import assemble
@@ -15,7 +16,7 @@ WORD_SUFFIXES = (".bin", ".hex")
 _WORD = re.compile(r"[0-9a-fA-F]{1,32}", re.ASCII)
 
 
-def read_text(name):
+def read_text(name: str | Path) -> str:
     """Text of a file in UTF-8, of standard input where ``name`` is -."""
     try:
         return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
@@ -23,12 +24,12 @@ def read_text(name):
         raise UsageError(f"{name} must be text in UTF-8, not have byte {error.object[error.start]:#04x} at {error.start}") from None
 
 
-def is_words(name):
+def is_words(name: str) -> bool:
     """Whether a file holds instruction words, by its name."""
     return Path(name).suffix in WORD_SUFFIXES
 
 
-def read_words(name):
+def read_words(name: str) -> Program:
     """``Program`` of a file of instruction words: hexadecimal digits in a .hex file, else raw bytes."""
     path = Path(name)
     text = read_text(path) if path.suffix == ".hex" else None
@@ -41,7 +42,7 @@ def read_words(name):
     return program
 
 
-def _hexadecimal(text):
+def _hexadecimal(text: str) -> list[int]:
     words = []
     for number, line in enumerate(text.splitlines(), 1):
         for word in line.split():
@@ -51,7 +52,7 @@ def _hexadecimal(text):
     return words
 
 
-def read_program(name, cfg):
+def read_program(name: str, cfg: Config) -> Program:
     """``Program`` of a file for ``heddle run``: words, or text for the assembler. It must fit the instruction memory."""
     program = read_words(name) if is_words(name) else assemble(read_text(name), cfg)
     if not 1 <= len(program) <= cfg.instruction_words:

@@ -4,11 +4,14 @@ Writes NAME.v and NAME.json to the output folder: the manifest lists the ports, 
 hashes of what was generated and of what it was generated from. The same sources and tools give the same bytes.
 """
 
+import argparse
 import hashlib
 import importlib.metadata
 import json
 from pathlib import Path
+from typing import Any
 
+from amaranth.lib import wiring
 from heddle.emit import VARIANTS, component_ports, emit_verilog
 from heddle.units import make_unit
 
@@ -18,7 +21,7 @@ from .common import add_config, configuration, progress_for
 __all__ = ["add_arguments", "execute", "port_list"]
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser)
     parser.add_argument(
         "--unit", default="heddle", metavar="NAME", help="a unit alone instead of the device (see heddle show units)"
@@ -32,7 +35,7 @@ def add_arguments(parser):
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
 
 
-def port_list(component):
+def port_list(component: wiring.Component) -> list[dict[str, Any]]:
     """Ports of a component as they are called in Verilog: dictionaries with ``name``, ``direction`` and ``width``."""
     ports = [{"name": "clk", "direction": "input", "width": 1}, {"name": "rst", "direction": "input", "width": 1}]
     for name, is_output, value in component_ports(component):
@@ -40,7 +43,7 @@ def port_list(component):
     return ports
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     cfg = configuration(options)
     component = make_unit(options.unit, cfg)
     ports = port_list(component)

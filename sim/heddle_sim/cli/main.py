@@ -4,6 +4,7 @@ import argparse
 import importlib
 import os
 import sys
+from typing import NoReturn
 
 __all__ = ["main", "DONE", "FAILED", "VERBS", "WRONG_USE"]
 
@@ -24,12 +25,12 @@ VERBS = {
 class _Parser(argparse.ArgumentParser):
     """Wrong use is one line that names the help to read."""
 
-    def error(self, message):
+    def error(self, message: str) -> NoReturn:
         print(f"{self.prog}: error: {message}; see {self.prog} --help", file=sys.stderr)
         sys.exit(WRONG_USE)
 
 
-def _parser(verb):
+def _parser(verb: str | None) -> _Parser:
     """The parser, with the options of ``verb`` alone."""
     parser = _Parser(
         prog="heddle",
@@ -42,20 +43,20 @@ def _parser(verb):
             verbs.add_parser(name, help=text)
             continue
         module = importlib.import_module(f"..{name}", __name__)
-        options = verbs.add_parser(name, help=text, description=module.__doc__.strip(),
+        options = verbs.add_parser(name, help=text, description=(module.__doc__ or "").strip(),
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
         module.add_arguments(options)
         options.set_defaults(execute=module.execute)
     return parser
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Run one verb; returns 0 when it is done, 1 when it failed and 2 when it was used wrongly."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         options = _parser(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
     except SystemExit as end:
-        return end.code or DONE
+        return int(end.code or DONE)
     from heddle.errors import HeddleError
 
     try:
@@ -75,7 +76,7 @@ def main(arguments=None):
         return _say(options, "interrupted", FAILED)
 
 
-def _say(options, error, code):
+def _say(options: argparse.Namespace, error: object, code: int) -> int:
     text = " | ".join(line.strip() for line in str(error).splitlines() if line.strip()) or type(error).__name__
     print(f"heddle {options.verb}: error: {text}", file=sys.stderr)
     return code

@@ -1,5 +1,7 @@
 """Published and measured areas of units of other projects, to stand beside ours."""
 
+from typing import Any
+
 __all__ = ["BEST_UTILIZATION", "DEEPBENCH_PEERS", "peers"]
 
 PEERS = {
@@ -17,7 +19,7 @@ PEERS = {
 }
 
 
-def peers(unit, target):
+def peers(unit: str, target: str) -> list[dict[str, Any]]:
     """Rows (``unit lut ff dsp … source``) of comparable units elsewhere; a figure that is not known is missing."""
     row = PEERS.get((unit, target))
     return [row] if row else []
@@ -26,7 +28,7 @@ def peers(unit, target):
 _BRAINWAVE = "published for Brainwave on a Stratix 10 280 (ISCA 2018), 250 MHz, batch 1; latency, from which the utilization follows"
 
 
-def _brainwave(cell, hidden, steps, utilization):
+def _brainwave(cell: str, hidden: int, steps: int, utilization: float) -> dict[str, Any]:
     return {"cell": cell, "hidden": hidden, "steps": steps, "peer": "Brainwave", "multipliers": 96_000, "utilization": utilization,
             "source": _BRAINWAVE}
 

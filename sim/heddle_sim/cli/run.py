@@ -4,6 +4,8 @@ heddle run matmul --m 64 --n 64 --k 64
 heddle run program FILE --uniform 0=0x1000 --uniform 1=16
 """
 
+import argparse
+
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError
 
@@ -24,7 +26,7 @@ from .files import read_program
 __all__ = ["add_arguments", "execute"]
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_subparsers(dest="what", required=True, metavar="what")
     matmul = what.add_parser("matmul", help="one matrix product, compared with numpy")
     for name, meaning in (("m", "rows of A"), ("n", "columns of B"), ("k", "columns of A")):
@@ -45,7 +47,7 @@ def add_arguments(parser):
         add_json(parser)
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     cfg = configuration(options)
     if options.what == "program":       # read before a device is built
         program, uniform = read_program(options.file, cfg), _uniform(options.uniform)
@@ -59,12 +61,12 @@ def execute(options):
             print_gemm(options, "matmul", cfg, [row])
 
 
-def _uniform(texts):
+def _uniform(texts: list[str]) -> dict[int, int]:
     values = {}
     for text in texts:
-        number, _, value = text.partition("=")
+        left, _, right = text.partition("=")
         try:
-            number, value = int(number.removeprefix("ur")), int(value, 0)
+            number, value = int(left.removeprefix("ur")), int(right, 0)
         except ValueError:
             raise UsageError(f"--uniform must be NUMBER=VALUE, not {text!r}") from None
         if not 0 <= number < UNIFORM_REGISTERS:

@@ -3,6 +3,8 @@ which threads of a recurrent layer compute when."""
 
 import argparse
 import json
+from collections.abc import Iterator
+from typing import Any
 
 from heddle import load_config
 from heddle.config import preset_names
@@ -17,12 +19,12 @@ from . import show_rnn, show_tensormap
 __all__ = ["add_arguments", "execute"]
 
 
-def _configs():
+def _configs() -> Iterator[dict[str, Any]]:
     for name in preset_names():
         yield {"name": name} | load_config(name).as_dict()
 
 
-def _registers():
+def _registers() -> Iterator[dict[str, Any]]:
     for name, (address, access, meaning) in REGISTERS.items():
         yield {"name": name, "address": address, "access": access, "meaning": meaning}
     yield {
@@ -39,7 +41,7 @@ def _registers():
     }
 
 
-def _counters():
+def _counters() -> Iterator[dict[str, Any]]:
     addresses = counter_addresses()
     texts = {"cycles": "cycles of the run, low word", "cycles_high": "its high word"} | BREAKDOWN | COUNTERS
     for name, address in addresses.items():
@@ -47,17 +49,17 @@ def _counters():
         yield {"name": name, "address": address, "kind": kind, "meaning": texts[name]}
 
 
-def _errors():
+def _errors() -> Iterator[dict[str, Any]]:
     for code, message in ERROR_MESSAGES.items():
         yield {"name": code.name, "code": code.value, "meaning": message}
 
 
-def _units():
+def _units() -> Iterator[dict[str, Any]]:
     for name in unit_names():
         yield {"name": name}
 
 
-def _instructions():
+def _instructions() -> Iterator[dict[str, Any]]:
     for row in INSTRUCTIONS:
         yield {
             "name": row.mnemonic,
@@ -82,7 +84,7 @@ DESCRIPTIONS = {
 DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn}
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     help_json = "print one JSON object and nothing else"
     parser.add_argument("--json", action="store_true", help=help_json)
     subjects = parser.add_subparsers(dest="subject", required=True, metavar="subject")
@@ -90,21 +92,21 @@ def add_arguments(parser):
         subject = subjects.add_parser(name, help=f"all {name}", description=DESCRIPTIONS.get(name))
         subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
     for name, drawing in DRAWINGS.items():
-        text = drawing.__doc__.strip()
+        text = (drawing.__doc__ or "").strip()
         subject = subjects.add_parser(name, help=text.splitlines()[0].rstrip("."), description=text,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         drawing.add_arguments(subject)
         subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     if options.subject in DRAWINGS:
         DRAWINGS[options.subject].execute(options)
     else:
         _table(options)
 
 
-def _table(options):
+def _table(options: argparse.Namespace) -> None:
     rows = list(SUBJECTS[options.subject]())
     if options.json:
         print(json.dumps({"bench": f"show {options.subject}", "config": None, "rows": rows}))

@@ -5,6 +5,7 @@ sweeps, a letter each, and its jobs in the tail, as the last digit of their step
 weights and images is left out.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -12,12 +13,13 @@ import sys
 from pathlib import Path
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..draw.timeline_svg import svg
 from ..draw.timeline_text import draw, heading
 from ..rnn.image import check_fit
-from ..rnn.timeline import model_timeline
+from ..rnn.timeline import Timeline, model_timeline
 from .bench_rnn import CELLS, drawn_network
 from .common import add_config, configuration, positive
 
@@ -27,7 +29,7 @@ COLUMNS = 110
 STRETCHES = 6               # of the picture in a terminal
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cell", choices=CELLS, default="lstm", help="kind of layer (default lstm)")
     parser.add_argument("--hidden", type=positive, default=16, help="elements of the layer (default 16)")
     parser.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
@@ -40,7 +42,7 @@ def add_arguments(parser):
     add_config(parser)
 
 
-def _timeline(options):
+def _timeline(options: argparse.Namespace) -> tuple[Config, Timeline]:
     contexts = 1 << (options.threads - 1).bit_length()
     if contexts > 8:
         raise UsageError(f"--threads must be at most 8, not {options.threads}")
@@ -63,7 +65,7 @@ def _timeline(options):
     return cfg, model_timeline(cfg, model, options.threads, options.steps)
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     cfg, timeline = _timeline(options)
     count = "1 thread" if options.threads == 1 else f"{options.threads} threads"
     title = f"{options.cell} of {options.hidden} elements, {options.inputs or options.hidden} inputs, {options.steps} steps, {count}"

@@ -21,20 +21,23 @@ examples:
 More: docs/tensor-copies.md (boxes, im2col), docs/swizzle.md (banks and swizzles), docs/tensor-errors.md (all rules).
 """
 
+import argparse
 import json
 import os
 import re
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.isa.tensor_descriptor import TensorFormat
 
 from ..draw.box_svg import svg
 from ..draw.box_text import access_lines, draw, heading
-from ..tensor.box_image import ACCESSES, access, tensor_image
+from ..tensor.box_image import ACCESSES, Access, TensorImage, access, tensor_image
 from ..tensor.tensor_map import FORMAT_NAMES, TensorMap, TensorMapError
 from .common import add_config, configuration, positive
 
@@ -46,18 +49,18 @@ _MAP_OPTIONS = ("box", "strides", "element_strides", "swizzle", "interleave", "f
                 "pixels_per_column", "channels_per_pixel")
 
 
-def numbers(text):
+def numbers(text: str) -> list[int]:
     """Type of an option: numbers with commas or x between them."""
     return [int(part) for part in re.split("[,x]", text)]
 
 
-def address(text):
+def address(text: str) -> int:
     """Type of an option: a number, also as 0x..."""
     return int(text, 0)
 
 
-def add_arguments(parser):
-    def tuple_option(name, text, **options):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    def tuple_option(name: str, text: str, **options: Any) -> None:
         parser.add_argument(name, type=numbers, nargs="+", metavar="N", help=text, **options)
 
     tuple_option("--shape", "elements of the tensor along each axis; in im2col mode N [D [H]] W C", required=True)
@@ -93,11 +96,11 @@ def add_arguments(parser):
     parser._negative_number_matcher = re.compile(r"-\d[\d,x-]*$")
 
 
-def _tuple(value):
+def _tuple(value: list[list[int]] | None) -> tuple[int, ...] | None:
     return None if value is None else tuple(number for part in value for number in part)
 
 
-def _image(options, cfg):
+def _image(options: argparse.Namespace, cfg: Config) -> tuple[TensorImage, tuple[int, ...]]:
     given = {name: getattr(options, name) for name in _MAP_OPTIONS}
     given = {name: _tuple(value) if isinstance(value, list) else value for name, value in given.items()}
     shape = _tuple(options.shape)
@@ -110,7 +113,7 @@ def _image(options, cfg):
     return image, coordinates
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     cfg = configuration(options)
     slots, found = min(cfg.thread_slots, cfg.threads), None
     try:
@@ -139,7 +142,7 @@ def execute(options):
         print(f"wrote {options.svg}")
 
 
-def _rows(image, found):
+def _rows(image: TensorImage, found: Access | None) -> list[dict[str, Any]]:
     rows = list(image.elements())
     if found:
         rows.append({"kind": "access", "pattern": found.pattern, "threads": len(found.blocks), "blocks": found.blocks.tolist(),

@@ -5,6 +5,8 @@ path that limits it, or how many wires are still overused when the time is over.
 published figures of have those in ``peers``.
 """
 
+import argparse
+
 from heddle.units import make_unit
 from heddle_fpga.sites import load_sites, sites_of
 from heddle_fpga.synthesis import CLOCK_MHZ, SEED, TARGETS, count_parts, synthesise
@@ -15,7 +17,7 @@ from .peers import peers
 __all__ = ["add_arguments", "execute"]
 
 
-def add_arguments(parser):
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_config(parser, default=None, said="small, or base for unit tmau, which small does not have")
     parser.add_argument("--target", default="ecp5", choices=TARGETS, help="family (default ecp5)")
     parser.add_argument("--unit", default="heddle", metavar="NAME", help="a unit alone (see heddle show units)")
@@ -31,12 +33,12 @@ def add_arguments(parser):
     add_json(parser)
 
 
-def execute(options):
+def execute(options: argparse.Namespace) -> None:
     options.config = options.config or ("base" if options.unit == "tmau" else "small")
     cfg = configuration(options)
     sites = options.sites or sites_of(cfg, options.unit)
     with progress_for(options) as progress:
-        def stage(name):
+        def stage(name: str) -> None:
             progress.step()
             progress.stage(name)
 

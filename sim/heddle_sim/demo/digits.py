@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle import ConfigError, load_config
+from heddle.config import Config
 
-from ..device import Device
-from ..progress import BarProgress
+from ..device import Device, Stats
+from ..progress import BarProgress, Progress
 from .quantised import QuantisedNetwork, quantise
 
 __all__ = ["Digits", "Result", "classify", "main", "train"]
@@ -43,10 +44,10 @@ class Result:
     logits: np.ndarray
     compared: int
     difference: str
-    stats: list
+    stats: list[Stats]
 
 
-def train():
+def train() -> Digits:
     """A few seconds, the same every time."""
     from sklearn.datasets import load_digits
     from sklearn.exceptions import ConvergenceWarning
@@ -66,7 +67,7 @@ def train():
     return Digits(network, test_images, test_labels, len(train_labels), classifier.score(test_images, test_labels))
 
 
-def classify(device, network, images, progress=None):
+def classify(device: Device, network: QuantisedNetwork, images: np.ndarray, progress: Progress | None = None) -> Result:
     """Runs images through the device, layer by layer, all at once; returns ``Result``."""
     values = network.inputs(images)
     expected = network.activations(values)
@@ -85,7 +86,7 @@ def classify(device, network, images, progress=None):
     return Result(values, compared, difference, stats)
 
 
-def _report(digits, result, simulator, cfg):
+def _report(digits: Digits, result: Result, simulator: str, cfg: Config) -> tuple[list[str], float]:
     """The figures as text."""
     count = len(digits.test_labels)
     accuracy = np.mean(result.logits.argmax(axis=1) == digits.test_labels)
@@ -102,13 +103,13 @@ def _report(digits, result, simulator, cfg):
         return lines, accuracy
     lines += [
         f"cycles     {total.cycles:,} in total, {total.cycles / count:,.1f} per image, "
-        f"utilization {100 * total.utilization:.1f} %",
+        f"utilization {100 * (total.utilization or 0):.1f} %",
         "",
         f"{'layer':<10}{'m':>7}{'n':>7}{'k':>7}{'cycles':>12}{'utilization':>14}",
     ]
     for number, (layer, stats) in enumerate(zip(digits.network.layers, result.stats, strict=True), 1):
         k, n = layer.weights.shape
-        lines.append(f"{number:<10}{count:>7}{n:>7}{k:>7}{stats.cycles:>12,}{100 * stats.utilization:>12.1f} %")
+        lines.append(f"{number:<10}{count:>7}{n:>7}{k:>7}{stats.cycles:>12,}{100 * (stats.utilization or 0):>12.1f} %")
     lines += ["", f"{'breakdown':<14}{'cycles':>12}{'share':>10}"]
     lines += [
         f"{name:<14}{cycles:>12,}{100 * cycles / total.cycles:>8.1f} %" for name, cycles in total.breakdown.items()
@@ -116,7 +117,7 @@ def _report(digits, result, simulator, cfg):
     return lines, accuracy
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Command line of the demo; returns the exit code: 0 done, 1 a difference or a lost accuracy, 2 wrong use."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", default="base", metavar="NAME|FILE", help="configuration (default base)")

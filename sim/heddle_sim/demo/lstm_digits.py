@@ -12,9 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle import ConfigError, load_config
+from heddle.config import Config
 
-from ..device import Device
-from ..progress import BarProgress
+from ..device import Device, Stats
+from ..progress import BarProgress, Progress
 from ..rnn.network import Network, Sequence
 from ..rnn.quantise import quantise_layer
 from ..rnn.reference import run_float
@@ -40,7 +41,7 @@ class Digits:
     train_count: int
 
     @property
-    def float_accuracy(self):
+    def float_accuracy(self) -> float:
         return self.classifier.accuracy(self.test_images, self.test_labels)
 
 
@@ -51,10 +52,10 @@ class Result:
     logits: np.ndarray
     compared: int
     difference: str
-    stats: object
+    stats: Stats
 
 
-def recurrent_network(classifier, images):
+def recurrent_network(classifier: Classifier, images: np.ndarray) -> Network:
     """``Network`` of an LSTM "lstm" and a dense layer "logits", quantised for images [count, steps, inputs]."""
     lstm, dense = classifier.layers()
     first = quantise_layer(lstm, [(image, None, None) for image in images])
@@ -67,7 +68,7 @@ def recurrent_network(classifier, images):
     return network
 
 
-def train(hidden=HIDDEN, epochs=EPOCHS, progress=None):
+def train(hidden: int = HIDDEN, epochs: int = EPOCHS, progress: Progress | None = None) -> Digits:
     """Some seconds, the same every time."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
@@ -79,7 +80,7 @@ def train(hidden=HIDDEN, epochs=EPOCHS, progress=None):
     return Digits(classifier, recurrent_network(classifier, train_images[:CALIBRATION]), test_images, test_labels, len(train_labels))
 
 
-def classify(device, golden, network, images):
+def classify(device: Device, golden: Device | None, network: Network, images: np.ndarray) -> Result:
     """Runs images on the device, and on ``golden``, a device of the functional simulator (None: not compared); returns ``Result``."""
     sequences = [Sequence(network, image) for image in images]
     results, stats = device.run_tasks(sequences)
@@ -94,7 +95,7 @@ def classify(device, golden, network, images):
     return Result(logits[:, -1], compared, difference, stats)
 
 
-def _report(digits, count, result, simulator, cfg):
+def _report(digits: Digits, count: int | None, result: Result, simulator: str, cfg: Config) -> tuple[list[str], float, float]:
     """The figures as text, and the accuracies of float and of the device."""
     images, labels, hidden = digits.test_images[:count], digits.test_labels[:count], digits.classifier.hidden
     expected = digits.classifier.accuracy(images, labels)
@@ -113,14 +114,14 @@ def _report(digits, count, result, simulator, cfg):
         engine = stats.counters["rnn_steps"] + stats.counters["rnn_waits"]
         lines += [
             f"cycles     {stats.cycles:,} in total, {stats.cycles / len(labels):,.1f} per image, "
-            f"utilization {100 * stats.utilization:.1f} %",
+            f"utilization {100 * (stats.utilization or 0):.1f} %",
             f"engine     {engine / len(labels) / steps:.1f} cycles per step, utilization "
             f"{100 * stats.macs / (engine * stats.peak_macs_per_cycle):.1f} %; the others load weights and images and store logits",
         ]
     return lines, expected, accuracy
 
 
-def _options(arguments):
+def _options(arguments: list[str] | None) -> tuple[argparse.ArgumentParser, argparse.Namespace]:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--config", default="base", metavar="NAME|FILE", help="configuration, which gets rnn (default base)")
     parser.add_argument("--simulator", default="verilator", choices=("verilator", "golden"), help="default verilator")
@@ -131,7 +132,7 @@ def _options(arguments):
     return parser, options
 
 
-def main(arguments=None):
+def main(arguments: list[str] | None = None) -> int:
     """Command line of the demo; returns the exit code: 0 done, 1 a difference or a lost accuracy, 2 wrong use."""
     parser, options = _options(arguments)
     started = time.perf_counter()

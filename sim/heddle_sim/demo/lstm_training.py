@@ -1,10 +1,16 @@
 """An LSTM with a dense layer behind its last step, trained by back-propagation through time, in numpy only."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from ..rnn.reference import FloatLayer
+
+if TYPE_CHECKING:
+    from ..progress import Progress
 
 __all__ = ["Classifier", "train_classifier"]
 
@@ -15,7 +21,7 @@ FORGET_BIAS = 1.0
 LARGEST_GRADIENT = 5.0          # norm of all gradients of a batch
 
 
-def _sigmoid(values):
+def _sigmoid(values: np.ndarray) -> np.ndarray:
     return 0.5 * (1.0 + np.tanh(0.5 * values))
 
 
@@ -30,35 +36,35 @@ class Classifier:
     u: np.ndarray
 
     @classmethod
-    def drawn(cls, rng, inputs, hidden, classes):
+    def drawn(cls, rng: np.random.Generator, inputs: int, hidden: int, classes: int) -> Self:
         """Before the training: weights within ±1/√hidden, gates f open."""
-        def uniform(*shape):
+        def uniform(*shape: int) -> np.ndarray:
             return rng.uniform(-1, 1, shape) / np.sqrt(hidden)
 
         b = np.repeat([0.0, 0.0, FORGET_BIAS, 0.0], hidden)
         return cls(uniform(4 * hidden, inputs), uniform(4 * hidden, hidden), b, uniform(classes, hidden), np.zeros(classes))
 
     @property
-    def hidden(self):
+    def hidden(self) -> int:
         return self.r.shape[1]
 
-    def layers(self):
+    def layers(self) -> tuple[FloatLayer, FloatLayer]:
         """``FloatLayer`` of the LSTM and of the dense layer."""
         hidden = self.hidden
-        gates = [array.reshape(4, hidden, *array.shape[1:]) for array in (self.w, self.r, self.b)]
-        lstm = FloatLayer("lstm", *gates, np.zeros((4, hidden)), ("Sigmoid", "Tanh", "Tanh"))
+        w, r, b = (array.reshape(4, hidden, *array.shape[1:]) for array in (self.w, self.r, self.b))
+        lstm = FloatLayer("lstm", w, r, b, np.zeros((4, hidden)), ("Sigmoid", "Tanh", "Tanh"))
         return lstm, FloatLayer("dense", self.v[None], None, self.u[None], np.zeros((1, len(self.u))), ("Affine",))
 
-    def logits(self, x):
+    def logits(self, x: np.ndarray) -> np.ndarray:
         """Of sequences [batch, steps, inputs]: [batch, classes]."""
         return self._forward(x)[0]
 
-    def accuracy(self, x, labels):
+    def accuracy(self, x: np.ndarray, labels: np.ndarray) -> float:
         return float(np.mean(self.logits(x).argmax(axis=1) == labels))
 
-    def _forward(self, x):
+    def _forward(self, x: np.ndarray) -> tuple[np.ndarray, list[tuple[Any, ...]], np.ndarray, np.ndarray]:
         h = c = np.zeros((len(x), self.hidden))
-        trace = []
+        trace: list[tuple[Any, ...]] = []
         for t in range(x.shape[1]):
             i, o, f, g = np.split(x[:, t] @ self.w.T + h @ self.r.T + self.b, 4, axis=1)
             i, o, f, g = _sigmoid(i), _sigmoid(o), _sigmoid(f), np.tanh(g)
@@ -67,7 +73,7 @@ class Classifier:
             h = o * np.tanh(c)
         return h @ self.v.T + self.u, trace, h, c
 
-    def gradients(self, x, labels):
+    def gradients(self, x: np.ndarray, labels: np.ndarray) -> tuple[float, tuple[np.ndarray, ...]]:
         """(mean cross-entropy, its gradients in the order of the fields)."""
         logits, trace, last, c = self._forward(x)
         shifted = logits - logits.max(axis=1, keepdims=True)
@@ -91,7 +97,8 @@ class Classifier:
         return loss, (d_w, d_r, d_b, d_logits.T @ last, d_logits.sum(axis=0))
 
 
-def train_classifier(x, labels, hidden, epochs, seed, progress=None):
+def train_classifier(x: np.ndarray, labels: np.ndarray, hidden: int, epochs: int, seed: int,
+                     progress: Progress | None = None) -> Classifier:
     """``Classifier`` of sequences [count, steps, inputs] with labels 0 …, trained by Adam; the same for the same ``seed``."""
     rng = np.random.default_rng(seed)
     classifier = Classifier.drawn(rng, x.shape[2], hidden, int(labels.max()) + 1)

@@ -4,6 +4,7 @@ Weights are ``int8``, activations ``uint8``, accumulators ``int32``. Between lay
 by an integer multiplication, a rounding shift and a clamp (``heddle_sim.golden.requantise``); ReLU is the lower end of the clamp.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +29,7 @@ class QuantisedLayer:
     bias: np.ndarray
     requantise: Requantise | None = None
 
-    def finish(self, sums):
+    def finish(self, sums: np.ndarray) -> np.ndarray:
         """What follows the matrix product: bias, then the next layer's ``uint8`` activations, or ``int32`` logits."""
         accumulators = sums + self.bias
         return self.requantise.apply(accumulators) if self.requantise else accumulators
@@ -38,14 +39,14 @@ class QuantisedLayer:
 class QuantisedNetwork:
     """Layers in order."""
 
-    layers: tuple
+    layers: tuple[QuantisedLayer, ...]
 
     @staticmethod
-    def inputs(images):
+    def inputs(images: np.ndarray) -> np.ndarray:
         """``uint8`` activations of images with values from 0 to 1."""
         return np.clip(np.floor(images / INPUT_SCALE + 0.5), 0, 255).astype(np.uint8)
 
-    def activations(self, inputs):
+    def activations(self, inputs: np.ndarray) -> list[np.ndarray]:
         """Golden model: outputs of every layer, in integers only; the last one are the logits."""
         results = []
         for layer in self.layers:
@@ -55,7 +56,7 @@ class QuantisedNetwork:
         return results
 
 
-def _multiplier(factor):
+def _multiplier(factor: float) -> tuple[int, int]:
     """Integers whose ``multiplier / 2**shift`` is nearest to a real factor below 1; at most ``2**MULTIPLIER_BITS``."""
     if not 0 < factor < 1:
         raise UsageError(f"factor between layers must be above 0 and below 1, not {factor}")
@@ -65,7 +66,7 @@ def _multiplier(factor):
     return int(round(factor * 2**shift)), shift
 
 
-def quantise(weights, biases, calibration):
+def quantise(weights: Sequence[np.ndarray], biases: Sequence[np.ndarray], calibration: np.ndarray) -> QuantisedNetwork:
     """Quantise a trained network with ReLU between its layers.
 
     Parameters

@@ -1,18 +1,30 @@
 """Copies of blocks of 16 bytes on a device, without descriptors."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, ROW_BYTES
 from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Reduction, Swizzle
-from heddle.isa.tensor_descriptor import FLOAT_FORMATS, MAX_RANK
+from heddle.isa.tensor_descriptor import FLOAT_FORMATS, MAX_RANK, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle.tmau.swizzle import swizzles
+from numpy.typing import ArrayLike
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array
 from ..isa.features import lacking
 from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
 from ..tensor.tensor_map import format_of
+from .host import Host
 from .results import ArrayResult, ImageResult
+
+if TYPE_CHECKING:
+
+    from ..kernels.launch import Launch
+    from .stats import Stats
 
 __all__ = ["BlockAccess", "check_image", "checked_array", "named_reduction", "require_reduction"]
 
@@ -20,7 +32,7 @@ REDUCTIONS = {None: Reduction.NONE} | {kind.name.lower(): kind for kind in Reduc
 _SWIZZLES = ("none", "32B", "64B", "128B")
 
 
-def checked_array(array):
+def checked_array(array: object) -> np.ndarray:
     """``array`` with the bytes of its elements in the order of the device."""
     array = plain_array("array", array)
     if not 1 <= array.ndim <= MAX_RANK:
@@ -30,35 +42,35 @@ def checked_array(array):
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
-def check_image(image, nbytes):
+def check_image(image: object, nbytes: int) -> None:
     check_mask("image", image)
     if not isinstance(image, np.ndarray) or image.dtype != np.uint8 or image.shape != (nbytes,):
         raise UsageError(f"image must be a uint8 array of {nbytes} bytes, not {getattr(image, 'dtype', type(image))} "
                          f"of shape {getattr(image, 'shape', None)}")
 
 
-def _check_blocks(nbytes):
+def _check_blocks(nbytes: int) -> None:
     if nbytes == 0 or nbytes % BANK_BYTES:
         raise UsageError(f"array must have a multiple of {BANK_BYTES} bytes and at least one, not {nbytes}")
 
 
-def named_reduction(reduce):
+def named_reduction(reduce: str | None) -> Reduction:
     if not (reduce is None or isinstance(reduce, str)) or reduce not in REDUCTIONS:
         raise UsageError(f"reduce must be None or one of {', '.join(map(str, list(REDUCTIONS)[1:]))}, not {reduce!r}")
     return REDUCTIONS[reduce]
 
 
-def require_reduction(cfg, reduction, floats):
+def require_reduction(cfg: Config, reduction: Reduction, floats: bool) -> None:
     """Raises ``ValueError`` where the configuration lacks it; ``floats``: of elements of a float format."""
     wanted = "reduction_floats" if floats else "reductions"
     if reduction is not Reduction.NONE and not getattr(cfg, wanted):
         raise UsageError(f"reduce must be None in configuration {cfg.name} ({lacking(cfg, wanted)}), not {reduction.name.lower()!r}")
 
 
-class BlockAccess:
+class BlockAccess(Host):
     """The part of ``Device`` that copies blocks; core 0 of the device does it."""
 
-    def copy_block(self, array, *, swizzle="none", smem_address=0):
+    def copy_block(self, array: ArrayLike, *, swizzle: str = "none", smem_address: int = 0) -> ImageResult:
         """Load the bytes of an array, a multiple of 16, into shared memory without a descriptor [S1.12].
 
         ``swizzle``: "none" or "128B", any where the configuration has tensors. Returns ``ImageResult`` like ``copy_tensor``.
@@ -79,7 +91,8 @@ class BlockAccess:
         finally:
             self.free(source)
 
-    def store_block(self, image, array, *, reduce=None, swizzle="none", smem_address=0):
+    def store_block(self, image: np.ndarray, array: ArrayLike, *, reduce: str | None = None, swizzle: str = "none",
+                    smem_address: int = 0) -> ArrayResult:
         """Store bytes from shared memory over those of an array [S1.12]; parameters as for ``copy_block``, and
 
         Parameters
@@ -105,7 +118,8 @@ class BlockAccess:
             self.free(source)
             self.free(target)
 
-    def move_block(self, array, into=None, *, space="global", reduce=None, smem_address=0, smem_destination=None):
+    def move_block(self, array: ArrayLike, into: ArrayLike | None = None, *, space: str = "global", reduce: str | None = None,
+                   smem_address: int = 0, smem_destination: int | None = None) -> ArrayResult:
         """Copy the bytes of an array within a memory, where the configuration has ``copy_within`` [S1.12].
 
         ``space`` "global": over ``into``, an array of as many bytes, combined with them by ``reduce``. "shared": from ``smem_address`` to
@@ -135,7 +149,7 @@ class BlockAccess:
             self.free(source)
             self.free(target)
 
-    def _move_shared(self, array, start, destination):
+    def _move_shared(self, array: np.ndarray, start: int, destination: int) -> ArrayResult:
         self._image_bytes(array.nbytes, "none", destination)
         if abs(start - destination) < array.nbytes:
             raise UsageError(f"smem_destination must be at least {array.nbytes} bytes from smem_address, not {destination - start}")
@@ -148,7 +162,7 @@ class BlockAccess:
         finally:
             self.free(source)
 
-    def prefetch_block(self, address, nbytes):
+    def prefetch_block(self, address: int, nbytes: int) -> Stats:
         """Hint that ``nbytes`` bytes (a multiple of 16) of global memory from ``address`` on will be needed [S1.11], as
         ``prefetch_tensor``. Returns ``stats``."""
         arguments = Arguments()
@@ -159,7 +173,7 @@ class BlockAccess:
         self._needs_tensors()
         return self._launch(block_prefetch(self.cfg, address, nbytes))
 
-    def _image_bytes(self, nbytes, swizzle, smem_address):
+    def _image_bytes(self, nbytes: int, swizzle: str, smem_address: int) -> int:
         """Bytes that a copy takes of shared memory from ``smem_address`` on: with a swizzle whole rows."""
         if not isinstance(swizzle, str) or swizzle not in _SWIZZLES:
             raise UsageError(f"swizzle must be one of {', '.join(_SWIZZLES)}, not {swizzle!r}")
@@ -180,7 +194,7 @@ class BlockAccess:
                              f"{self.cfg.shared_bytes}, not {smem_address}")
         return size
 
-    def _reduction(self, reduce, dtype):
+    def _reduction(self, reduce: str | None, dtype: np.dtype) -> tuple[Reduction, TensorFormat] | None:
         """Reduction and format, or ``None``."""
         reduction = named_reduction(reduce)
         if reduction is Reduction.NONE:
@@ -191,21 +205,21 @@ class BlockAccess:
         require_reduction(self.cfg, reduction, format in FLOAT_FORMATS)
         return reduction, format
 
-    def _place_bytes(self, array):
+    def _place_bytes(self, array: np.ndarray) -> int:
         return self.memory.place(np.ascontiguousarray(array).view(np.uint8).reshape(1, array.nbytes))
 
-    def _bytes_at(self, address, array):
+    def _bytes_at(self, address: int, array: np.ndarray) -> np.ndarray:
         """The array that lies there, of the type and shape of ``array``."""
         return self.memory.read(address, (array.nbytes,), np.uint8).view(array.dtype).reshape(array.shape)
 
-    def _needs_tensors(self):
+    def _needs_tensors(self) -> None:
         if not self.cfg.tensors:
             raise UsageError(f"configuration {self.cfg.name} must have tensors ({lacking(self.cfg, 'tensors')})")
 
-    def _launch(self, launch):
+    def _launch(self, launch: Launch) -> Stats:
         return self.run(launch.program, launch.uniform)
 
-    def _bring_out(self, smem_address, image, nbytes):
+    def _bring_out(self, smem_address: int, image: int, nbytes: int) -> np.ndarray:
         """``nbytes`` bytes of shared memory, by way of global memory at ``image``."""
         self._launch(block_copy(self.cfg, smem_address, image, nbytes, to_shared=False))
         return self.memory.read(image, (nbytes,), np.uint8)

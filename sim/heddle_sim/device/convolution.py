@@ -1,14 +1,23 @@
 """Convolutions on a device: operands and descriptors to global memory, a run, the result back."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from functools import reduce
 from operator import add
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike
 
 from ..arguments import check_mask, plain_array
 from ..kernels.convolution import fitting_convolution
 from ..kernels.convolution_shape import ConvolutionShape
+from .host import Host, Pads
+
+if TYPE_CHECKING:
+    from .stats import Stats
 
 __all__ = ["convolve"]
 
@@ -17,11 +26,11 @@ LAYOUTS = ("NHWC", "NCHW")
 METHODS = ("im2col",)
 
 
-def _is_integer(value):
+def _is_integer(value: object) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _several(name, value):
+def _several(name: str, value: object) -> tuple[Any, ...]:
     """A list or an array as a tuple."""
     if not isinstance(value, (tuple, list, np.ndarray)) or isinstance(value, np.ndarray) and not value.ndim:
         raise UsageTypeError(f"{name} must be an integer or a tuple of integers, not {value!r}")
@@ -29,7 +38,7 @@ def _several(name, value):
     return tuple(value)
 
 
-def _per_axis(name, value, spatial):
+def _per_axis(name: str, value: Any, spatial: int) -> tuple[int, ...]:
     """A value for every spatial axis, from one or several integers."""
     values = (value,) * spatial if _is_integer(value) else _several(name, value)
     if not all(map(_is_integer, values)):
@@ -39,7 +48,7 @@ def _per_axis(name, value, spatial):
     return tuple(int(item) for item in values)
 
 
-def _pairs(pads, spatial):
+def _pairs(pads: Any, spatial: int) -> tuple[tuple[int, int], ...]:
     """(begin, end) for every spatial axis."""
     given = pads
     if not _is_integer(pads):
@@ -59,7 +68,8 @@ def _pairs(pads, spatial):
     return tuple(zip(values[:spatial], values[spatial:]))
 
 
-def _shape(x, w, pads, strides, dilations, group):
+def _shape(x: np.ndarray, w: np.ndarray, pads: Pads, strides: int | Sequence[int], dilations: int | Sequence[int],
+           group: int) -> ConvolutionShape:
     """Of the convolution of one group; ``x`` and ``w`` are channels-last."""
     channels = x.shape[-1]
     if channels != group * w.shape[-1]:
@@ -72,7 +82,7 @@ def _shape(x, w, pads, strides, dilations, group):
                             _per_axis("strides", strides, spatial), _per_axis("dilations", dilations, spatial))
 
 
-def _check(x, w, group, layout, method):
+def _check(x: np.ndarray, w: np.ndarray, group: int, layout: str, method: str) -> None:
     for name, array in (("x", x), ("w", w)):
         if array.dtype not in (np.int8, np.uint8):
             raise UsageTypeError(f"{name} must be an array of int8 or uint8, not {array.dtype}")
@@ -87,7 +97,8 @@ def _check(x, w, group, layout, method):
             raise UsageError(f"{name} must be one of {', '.join(known)}, not {value!r}")
 
 
-def convolve(device, x, w, *, strides, pads, dilations, group, layout, method):
+def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads, dilations: int | Sequence[int],
+             group: int, layout: str, method: str) -> tuple[np.ndarray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
     x, w = plain_array("x", x), plain_array("w", w)
     _check(x, w, group, layout, method)
@@ -99,7 +110,7 @@ def convolve(device, x, w, *, strides, pads, dilations, group, layout, method):
     return (np.ascontiguousarray(np.moveaxis(y, -1, 1)) if layout == "NCHW" else y), stats
 
 
-def _run(device, shape, x, w):
+def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:
     """The convolution of one group."""
     kernel = fitting_convolution(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
     memory, addresses = device.memory, []

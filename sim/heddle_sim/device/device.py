@@ -1,13 +1,18 @@
 """A device with a numpy interface."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 from heddle.config import Config, load_config
 from heddle.constants import UNIFORM_REGISTERS
 from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.error_codes import ErrorCode
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
 from ..backends.backend import GoldenBackend, VerilatorBackend
@@ -16,13 +21,17 @@ from ..golden.requantise import Requantise
 from ..isa import assemble
 from ..isa.features import lacking, unsupported_message
 from ..isa.program import Program
-from ..progress import default_progress
+from ..progress import Progress, default_progress
 from .errors import DeviceError
+from .host import Pads
 from .memory import GlobalMemory
 from .networks import RecurrentAccess
 from .results import LayerResult, MatrixResult
 from .stats import Stats
 from .tensors import TensorAccess
+
+if TYPE_CHECKING:
+    from ..kernels.resident import ResidentPlan
 
 __all__ = ["Device", "SIMULATORS"]
 
@@ -65,19 +74,19 @@ class Device(TensorAccess, RecurrentAccess):
 
     def __init__(
         self,
-        config="base",
-        simulator="verilator",
+        config: Config | str | os.PathLike[str] = "base",
+        simulator: str = "verilator",
         *,
-        memory_bytes=64 << 20,
-        latency=64,
-        bandwidth=1.0,
-        jitter=0,
-        seed=0,
-        memory_settings=None,
-        timeout_cycles=20_000_000,
-        wait_timeout_cycles=0,
-        progress=None,
-    ):
+        memory_bytes: int = 64 << 20,
+        latency: int = 64,
+        bandwidth: float = 1.0,
+        jitter: int = 0,
+        seed: int = 0,
+        memory_settings: MemorySettings | None = None,
+        timeout_cycles: int = 20_000_000,
+        wait_timeout_cycles: int = 0,
+        progress: Progress | None = None,
+    ) -> None:
         self.cfg = config if isinstance(config, Config) else load_config(config)
         check_choice("simulator", simulator, SIMULATORS)
         memory_bytes = check_integer("memory_bytes", memory_bytes, 4096, 1 << self.cfg.axi_address_bits)
@@ -95,25 +104,26 @@ class Device(TensorAccess, RecurrentAccess):
             raise UsageTypeError(f"memory_settings must be a MemorySettings, not {type(settings).__name__}")
         self.simulator, self.timeout_cycles, self.wait_timeout_cycles = simulator, timeout_cycles, wait_timeout_cycles
         self.memory = GlobalMemory(memory_bytes)
+        self._backend: VerilatorBackend | GoldenBackend | None
         if simulator == "verilator":
             with nullcontext(progress) if progress else default_progress() as shown:
                 self._backend = VerilatorBackend(self.cfg, self.memory.bytes, settings, shown)
         else:
             self._backend = GoldenBackend(self.cfg, self.memory.bytes)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         cores = f"{self.cfg.cores} cores of " if self.cfg.cores > 1 else ""
         closed = "" if self._backend else ", closed"
         return (f"<Device {self.cfg.name}: {cores}{self.cfg.threads} x {self.cfg.dot} multipliers, {self.simulator}, "
                 f"{self.memory.bytes.size >> 20} MiB of global memory{closed}>")
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Free the simulator; safe to call twice. The device cannot run afterwards."""
         if self._backend is not None:
             self._backend.close()
@@ -121,25 +131,25 @@ class Device(TensorAccess, RecurrentAccess):
 
     # -- memory -----------------------------------------------------------------------------
 
-    def allocate(self, nbytes):
+    def allocate(self, nbytes: int) -> int:
         """Address of ``nbytes`` bytes of global memory, aligned to 128; ``OutOfMemory`` when there is no room."""
         return self.memory.allocator.allocate(nbytes)
 
-    def free(self, address):
+    def free(self, address: int) -> None:
         """Give an allocation back."""
         self.memory.allocator.free(address)
 
-    def write(self, address, data):
+    def write(self, address: int, data: ArrayLike) -> None:
         """Copy an array to global memory, in C order without padding."""
         self.memory.write(address, data)
 
-    def read(self, address, shape, dtype):
+    def read(self, address: int, shape: int | Sequence[int], dtype: DTypeLike) -> np.ndarray:
         """A copy of an array in global memory, in C order without padding."""
         return self.memory.read(address, shape, dtype)
 
     # -- runs -------------------------------------------------------------------------------
 
-    def run(self, program, uniform=None, macs=0, element_bytes=1):
+    def run(self, program: Program | str, uniform: Mapping[int, int] | None = None, macs: int = 0, element_bytes: int = 1) -> Stats:
         """Run a program from its first instruction to ``halt``, on all cores.
 
         Parameters
@@ -169,13 +179,13 @@ class Device(TensorAccess, RecurrentAccess):
         stats = Stats(outcome.cycles, macs, self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
             code, pc, operand, core, dimension = outcome.error
-            core = core if self.cfg.cores > 1 else None
             known = code is ErrorCode.UNSUPPORTED and pc < len(program)
-            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core, dimension=dimension,
-                              message=unsupported_message(program.words[pc], self.cfg) if known else None)
+            raise DeviceError(code, pc, operand, program.source_line(pc), stats, core=core if self.cfg.cores > 1 else None,
+                              dimension=dimension, message=unsupported_message(program.words[pc], self.cfg) if known else None)
         return stats
 
-    def matmul(self, a, b, transpose=False, b_layout="nk", *, ka=None, kb=None, order=None, resident=False):
+    def matmul(self, a: ArrayLike, b: ArrayLike, transpose: bool = False, b_layout: str = "nk", *, ka: int | None = None,
+               kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:
         """Matrix product of 8- or 16-bit integers, exact in 32 bits (sums wrap modulo 2**32) [S0.3, S0.15].
 
         Parameters
@@ -216,7 +226,7 @@ class Device(TensorAccess, RecurrentAccess):
         signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
         choice = choose_kernel(self.cfg, m, n, k, signed, a.dtype.itemsize, b_layout, ka, kb, order, resident)
         if resident:
-            return MatrixResult(*self._matmul_resident(a, b if transpose else b.T, choice))
+            return MatrixResult(*self._matmul_resident(a, b if transpose else b.T, cast("ResidentPlan", choice)))
         addresses = []
         try:
             for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
@@ -229,7 +239,8 @@ class Device(TensorAccess, RecurrentAccess):
             for address in addresses:
                 self.free(address)
 
-    def linear(self, x, w, bias=None, requantise=None, transpose=False):
+    def linear(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, requantise: Requantise | None = None,
+               transpose: bool = False) -> LayerResult:
         """One layer of a network on the device: x W + bias, requantised to 8 bits where asked for [S0.17].
 
         Parameters
@@ -272,7 +283,8 @@ class Device(TensorAccess, RecurrentAccess):
             for address in addresses:
                 self.free(address)
 
-    def conv(self, x, w, *, strides=1, pads=0, dilations=1, group=1, layout="NHWC", method="im2col"):
+    def conv(self, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int] = 1, pads: Pads = 0, dilations: int | Sequence[int] = 1,
+             group: int = 1, layout: str = "NHWC", method: str = "im2col") -> LayerResult:
         """Convolution of 8-bit integers, exact in 32 bits (sums wrap modulo 2**32), loaded by the TMAU [S1.16].
 
         Parameters
@@ -303,7 +315,8 @@ class Device(TensorAccess, RecurrentAccess):
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
                                      method=method))
 
-    def tensordot(self, a, b, axes=1, *, b_layout="nk", ka=None, kb=None, order=None, resident=False):
+    def tensordot(self, a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]] = 1, *, b_layout: str = "nk",
+                  ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> MatrixResult:
         """``numpy.tensordot`` of 8- or 16-bit integers over one axis, exact in 32 bits (sums wrap modulo 2**32) [S0.16].
 
         Parameters
@@ -323,7 +336,7 @@ class Device(TensorAccess, RecurrentAccess):
         c, stats = self.matmul(folded_a, folded_b, transpose=True, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
         return MatrixResult(c.reshape(shape), stats)
 
-    def _matmul_resident(self, a, b, plan):
+    def _matmul_resident(self, a: np.ndarray, b: np.ndarray, plan: ResidentPlan) -> tuple[np.ndarray, Stats]:
         """The three runs of a resident product; ``b`` is N x K."""
         addresses = []
         try:
@@ -339,7 +352,7 @@ class Device(TensorAccess, RecurrentAccess):
                 self.free(address)
 
 
-def _check_columns(n, bias, requantise):
+def _check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None) -> None:
     """The operands of ``linear`` that belong to the columns."""
     if bias is not None:
         check_mask("bias", bias)
@@ -354,7 +367,7 @@ def _check_columns(n, bias, requantise):
             raise UsageError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
 
 
-def _uniform_values(uniform):
+def _uniform_values(uniform: Mapping[int, int] | None) -> dict[int, int]:
     if uniform is None:
         return {}
     if not isinstance(uniform, Mapping):

@@ -1,8 +1,15 @@
 """Errors of a run, as a user sees them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from heddle.errors import HeddleError, UsageError
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.error_messages import error_message
+
+if TYPE_CHECKING:
+    from .stats import Stats
 
 __all__ = ["DeviceError", "OutOfMemory"]
 
@@ -30,7 +37,8 @@ class DeviceError(HeddleError, RuntimeError):
         Counters of the run up to its end, where the hardware has them.
     """
 
-    def __init__(self, code, pc, operand, source="", stats=None, message=None, core=None, dimension=0):
+    def __init__(self, code: ErrorCode | int, pc: int, operand: int, source: str = "", stats: Stats | None = None,
+                 message: str | None = None, core: int | None = None, dimension: int = 0) -> None:
         self.code, self.pc, self.operand, self.source, self.stats = ErrorCode(code), pc, operand, source, stats
         self.core, self.dimension = core, dimension
         self.message = message or error_message(self.code, operand, dimension)

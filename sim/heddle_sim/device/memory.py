@@ -2,9 +2,11 @@
 
 import bisect
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_integer, check_mask
 from .errors import OutOfMemory
@@ -15,7 +17,7 @@ ALIGNMENT = 128  # of allocations: a row of shared memory
 PITCH_BYTES = 16  # rows of matrices start at multiples of it
 
 
-def row_pitch(columns, element_bytes):
+def row_pitch(columns: int, element_bytes: int) -> int:
     """Bytes from one row of a matrix to the next: the row, rounded up to 16 bytes."""
     return -(-columns * element_bytes // PITCH_BYTES) * PITCH_BYTES
 
@@ -23,11 +25,11 @@ def row_pitch(columns, element_bytes):
 class Allocator:
     """First-fit allocation of ``[0, size)`` in multiples of ``ALIGNMENT`` bytes."""
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         self.size = size
-        self._taken = []  # sorted (address, bytes)
+        self._taken: list[tuple[int, int]] = []     # sorted (address, bytes)
 
-    def allocate(self, nbytes):
+    def allocate(self, nbytes: int) -> int:
         """Address of ``nbytes`` free bytes; raises ``OutOfMemory`` when there is no gap of that size."""
         if isinstance(nbytes, bool) or not isinstance(nbytes, (int, np.integer)) or nbytes < 1:
             raise UsageError(f"nbytes must be an integer from 1, not {nbytes!r}")
@@ -44,7 +46,7 @@ class Allocator:
         bisect.insort(self._taken, (address, wanted))
         return address
 
-    def free(self, address):
+    def free(self, address: int) -> None:
         """Give an allocation back."""
         address = check_integer("address", address, 0, (1 << 64) - 1)
         index = bisect.bisect_left(self._taken, (address, 0))
@@ -53,7 +55,7 @@ class Allocator:
         del self._taken[index]
 
     @property
-    def used(self):
+    def used(self) -> int:
         """Bytes in use, rounded up per allocation."""
         return sum(length for _, length in self._taken)
 
@@ -64,11 +66,11 @@ class GlobalMemory:
     ``bytes`` is the ``uint8`` array that the simulator uses, not a copy.
     """
 
-    def __init__(self, size):
+    def __init__(self, size: int) -> None:
         self.bytes = np.zeros(size, dtype=np.uint8)
         self.allocator = Allocator(size)
 
-    def matrix(self, address, shape, dtype):
+    def matrix(self, address: int, shape: tuple[int, int], dtype: DTypeLike) -> np.ndarray:
         """View of a matrix in memory (no copy)."""
         rows, columns = shape
         dtype = np.dtype(dtype)
@@ -77,21 +79,21 @@ class GlobalMemory:
         image = self.bytes[address : address + rows * pitch].reshape(rows, pitch)
         return image[:, : columns * dtype.itemsize].view(dtype)
 
-    def place(self, matrix):
+    def place(self, matrix: np.ndarray) -> int:
         """Allocate and fill a matrix, padding included; returns its address."""
         rows, columns = matrix.shape
         address = self.reserve(matrix.shape, matrix.dtype, fill=0)
         self.matrix(address, (rows, columns), matrix.dtype)[:] = matrix
         return address
 
-    def reserve(self, shape, dtype, fill):
+    def reserve(self, shape: tuple[int, int], dtype: DTypeLike, fill: int) -> int:
         """Allocate a matrix whose bytes all hold ``fill``; returns its address."""
         nbytes = shape[0] * row_pitch(shape[1], np.dtype(dtype).itemsize)
         address = self.allocator.allocate(nbytes)
         self.bytes[address : address + nbytes] = fill
         return address
 
-    def write(self, address, data):
+    def write(self, address: int, data: ArrayLike) -> None:
         """Copy the bytes of an array, in C order, to ``address``."""
         check_mask("data", data)
         try:
@@ -104,12 +106,12 @@ class GlobalMemory:
         address = self._check(address, image.size)
         self.bytes[address : address + image.size] = image
 
-    def read(self, address, shape, dtype):
+    def read(self, address: int, shape: int | Sequence[int], dtype: DTypeLike) -> np.ndarray:
         """A copy of the array of ``shape`` and ``dtype``, in C order without padding, at ``address``."""
         try:
-            sizes = tuple(shape)
+            sizes = tuple(shape)    # type: ignore[arg-type]    # one integer is no iterable
         except TypeError:
-            sizes = (shape,)
+            sizes = (shape,)        # type: ignore[assignment]    # here it is that integer
         sizes = tuple(check_integer("shape", size, 0, self.bytes.size) for size in sizes)
         try:
             dtype = np.dtype(dtype)
@@ -121,7 +123,7 @@ class GlobalMemory:
         address = self._check(address, nbytes)
         return self.bytes[address : address + nbytes].copy().view(dtype).reshape(sizes)
 
-    def _check(self, address, nbytes):
+    def _check(self, address: int, nbytes: int) -> int:
         address = check_integer("address", address, -(1 << 63), (1 << 64) - 1)
         if not 0 <= address <= address + nbytes <= self.bytes.size:
             raise UsageError(

@@ -1,29 +1,36 @@
 """The part of ``Device`` that runs recurrent networks."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
+from heddle.config import Config
 from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike
 
-from ..rnn.network import Network, Sequence
-from ..rnn.onnx import onnx_operands
+from ..rnn.network import Network, Sequence, SequenceResult
+from ..rnn.onnx import OnnxOperands, onnx_operands
 from ..rnn.quantise import QuantisedLayer
+from .host import Host
 from .recurrent import check_contexts, run_sequences
 from .results import LstmOutputs, RecurrentOutputs, RecurrentResult, TaskResults
 from .stats import Stats
 
 __all__ = ["RecurrentAccess"]
 
+Names = list[str] | tuple[str, ...]
+Quantised = list[QuantisedLayer] | tuple[QuantisedLayer, ...]
 
-def _check_size(cfg, onnx):
+
+def _check_size(cfg: Config, onnx: OnnxOperands) -> None:
     """What cannot fit whatever the layout is said before anything is quantised."""
     most = cfg.threads * cfg.dot * cfg.factor_words
-    count = sum(layer.w.size + layer.r.size for layer in onnx.layers)
+    count = sum(layer.w.size + (0 if layer.r is None else layer.r.size) for layer in onnx.layers)
     if count > most:
         raise UsageError(f"W and R must have at most {most} elements (threads {cfg.threads} x dot {cfg.dot} x factor_words "
                          f"{cfg.factor_words} of configuration {cfg.name}), not {count}")
 
 
-def _check_quantised(quantised, onnx):
+def _check_quantised(quantised: Quantised, onnx: OnnxOperands) -> None:
     """Raises when layers are not those of the operands."""
     if not isinstance(quantised, (list, tuple)):
         raise UsageTypeError(f"quantised must be a list of layers, not {type(quantised).__name__}")
@@ -43,12 +50,12 @@ class _Options(NamedTuple):
     cats: int | None
     skip_zeros: bool
     threshold: float | None
-    quantised: list | None
-    fractions: dict | None
-    weight_scales: dict | None
+    quantised: Quantised | None
+    fractions: dict[str, int] | None
+    weight_scales: dict[str, float] | None
 
 
-class RecurrentAccess:
+class RecurrentAccess(Host):
     """LSTM, GRU and plain recurrent layers with ONNX's operands, and tasks of several networks [S3.5-S3.7].
 
     The configuration must have ``rnn``. Weights are quantised to 8 bits, inputs and states to 16 (``heddle_sim.rnn.quantise``); batch
@@ -75,18 +82,22 @@ class RecurrentAccess:
     """
 
     # Operands have ONNX's names.
-    def lstm(self, x, W, R, B=None, sequence_lens=None, initial_h=None, initial_c=None, P=None, *,      # noqa: N803
-            direction="forward", layout=0, activations=None, contexts=None, cats=None, skip_zeros=False, threshold=None,
-            quantised=None, fractions=None, weight_scales=None):
+    def lstm(self, x: ArrayLike, W: ArrayLike, R: ArrayLike, B: ArrayLike | None = None, sequence_lens: ArrayLike | None = None,      # noqa: N803
+             initial_h: ArrayLike | None = None, initial_c: ArrayLike | None = None, P: ArrayLike | None = None, *,      # noqa: N803
+             direction: str = "forward", layout: int = 0, activations: Names | None = None, contexts: int | None = None,
+             cats: int | None = None, skip_zeros: bool = False, threshold: float | None = None, quantised: Quantised | None = None,
+             fractions: dict[str, int] | None = None, weight_scales: dict[str, float] | None = None) -> RecurrentResult:
         """LSTM: W (directions, 4 hidden, inputs), R (directions, 4 hidden, hidden), B (directions, 8 hidden), gates i, o, f, c; peepholes P
         (directions, 3 hidden), i, o, f. Returns ``RecurrentResult`` with ``LstmOutputs`` in float32."""
         form = {"direction": direction, "layout": layout, "activations": activations}
         options = _Options(contexts, cats, skip_zeros, threshold, quantised, fractions, weight_scales)
         return self._recurrent("lstm", (x, W, R, B, sequence_lens, initial_h, initial_c, P), form, options)
 
-    def gru(self, x, W, R, B=None, sequence_lens=None, initial_h=None, *,      # noqa: N803
-            direction="forward", layout=0, activations=None, linear_before_reset=0, contexts=None, cats=None, skip_zeros=False,
-            threshold=None, quantised=None, fractions=None, weight_scales=None):
+    def gru(self, x: ArrayLike, W: ArrayLike, R: ArrayLike, B: ArrayLike | None = None, sequence_lens: ArrayLike | None = None,      # noqa: N803
+            initial_h: ArrayLike | None = None, *, direction: str = "forward", layout: int = 0, activations: Names | None = None,
+            linear_before_reset: int = 0, contexts: int | None = None, cats: int | None = None, skip_zeros: bool = False,
+            threshold: float | None = None, quantised: Quantised | None = None, fractions: dict[str, int] | None = None,
+            weight_scales: dict[str, float] | None = None) -> RecurrentResult:
         """GRU: W (directions, 3 hidden, inputs), R (directions, 3 hidden, hidden), B (directions, 6 hidden), gates z, r, h.
         ``linear_before_reset`` 1: the reset gate acts on the product of the hidden vector, else on that vector.
         Returns ``RecurrentResult`` with ``RecurrentOutputs`` in float32."""
@@ -94,16 +105,18 @@ class RecurrentAccess:
         options = _Options(contexts, cats, skip_zeros, threshold, quantised, fractions, weight_scales)
         return self._recurrent("gru", (x, W, R, B, sequence_lens, initial_h), form, options)
 
-    def rnn(self, x, W, R, B=None, sequence_lens=None, initial_h=None, *,      # noqa: N803
-            direction="forward", layout=0, activations=None, contexts=None, cats=None, skip_zeros=False, threshold=None,
-            quantised=None, fractions=None, weight_scales=None):
+    def rnn(self, x: ArrayLike, W: ArrayLike, R: ArrayLike, B: ArrayLike | None = None, sequence_lens: ArrayLike | None = None,      # noqa: N803
+            initial_h: ArrayLike | None = None, *, direction: str = "forward", layout: int = 0, activations: Names | None = None,
+            contexts: int | None = None, cats: int | None = None, skip_zeros: bool = False, threshold: float | None = None,
+            quantised: Quantised | None = None, fractions: dict[str, int] | None = None,
+            weight_scales: dict[str, float] | None = None) -> RecurrentResult:
         """Plain recurrent layer: W (directions, hidden, inputs), R (directions, hidden, hidden), B (directions, 2 hidden).
         Returns ``RecurrentResult`` with ``RecurrentOutputs`` in float32."""
         form = {"direction": direction, "layout": layout, "activations": activations}
         options = _Options(contexts, cats, skip_zeros, threshold, quantised, fractions, weight_scales)
         return self._recurrent("rnn", (x, W, R, B, sequence_lens, initial_h), form, options)
 
-    def run_tasks(self, sequences, contexts=None):
+    def run_tasks(self, sequences: Iterable[Sequence], contexts: int | None = None) -> TaskResults:
         """Run ``Sequence``s of one or several ``Network``s, as tasks that take turns. Returns ``TaskResults``.
 
         ``stats`` counts from weights and inputs in global memory to the outputs there: each call loads weights and biases, once for all
@@ -122,11 +135,11 @@ class RecurrentAccess:
             raise UsageError("sequences must be at least one, not none")
         return TaskResults(*run_sequences(self, sequences, contexts))
 
-    def _recurrent(self, kind, operands, form, options):
-        layout = {"cats": options.cats, "skip_zeros": options.skip_zeros, "threshold": options.threshold}
+    def _recurrent(self, kind: str, operands: tuple[ArrayLike | None, ...], form: dict[str, Any], options: _Options) -> RecurrentResult:
+        layout: dict[str, Any] = {"cats": options.cats, "skip_zeros": options.skip_zeros, "threshold": options.threshold}
         contexts, quantised = options.contexts, options.quantised
         check_contexts(self.cfg, contexts)
-        onnx = onnx_operands(kind, *operands, **form)
+        onnx = onnx_operands(kind, *operands, **form)   # type: ignore[arg-type]    # the first three are there
         _check_size(self.cfg, onnx)
         if quantised is not None:
             _check_quantised(quantised, onnx)
@@ -143,7 +156,8 @@ class RecurrentAccess:
                 if length:
                     states = {"y.h": onnx.h[index, batch]} | ({"y.c": onnx.c[index, batch]} if kind == "lstm" else {})
                     sequences[index, batch] = Sequence(network, onnx.x[:length, batch], states)
-        results, stats = [], Stats(None, 0, self.cfg.peak_macs_per_cycle)
+        results: list[SequenceResult] = []
+        stats = Stats(None, 0, self.cfg.peak_macs_per_cycle)
         if sequences:
             results, stats = run_sequences(self, sequences.values(), contexts)
         found = dict(zip(sequences, results))

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..rnn.network import SequenceResult
 from .stats import Stats
 
 __all__ = ["ArrayResult", "ImageResult", "LayerResult", "LstmOutputs", "MatrixResult", "RecurrentOutputs", "RecurrentResult",
@@ -63,5 +64,5 @@ class RecurrentResult(NamedTuple):
 class TaskResults(NamedTuple):
     """Of ``run_tasks``: a ``SequenceResult`` for each sequence."""
 
-    results: list
+    results: list[SequenceResult]
     stats: Stats

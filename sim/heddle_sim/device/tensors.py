@@ -1,8 +1,11 @@
 """Copies of tensors on a device: arrays in numpy's order of axes, bytes as they lie in shared memory."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import ROW_BYTES
 from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Reduction, Swizzle
@@ -14,7 +17,9 @@ from ..isa.features import lacking
 from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
 from ..tensor.tensor_map import TensorMap, TensorMapError
 from .blocks import BlockAccess, check_image, checked_array, named_reduction, require_reduction
+from .host import Host
 from .results import ArrayResult, ImageResult
+from .stats import Stats
 
 __all__ = ["TensorAccess"]
 
@@ -27,11 +32,12 @@ class _Placed:
     With interleave the array of channels-last pixels lies in slices: (images, slices, [planes, [rows,]] columns, bytes of a slice).
     """
 
-    def __init__(self, device, array, coords, options, *, offsets=None, smem_address=0, store=False, reduction=Reduction.NONE, check=True,
-                 shared_bytes=None):
+    def __init__(self, device: Host, array: np.ndarray, coords: Sequence[int], options: dict[str, Any], *,
+                 offsets: Sequence[int] | None = None, smem_address: int = 0, store: bool = False, reduction: Reduction = Reduction.NONE,
+                 check: bool = True, shared_bytes: int | None = None) -> None:
         self.device, self.array = device, checked_array(array)
         interleave = options["interleave"]
-        self.slice_bytes = INTERLEAVE_BYTES.get({"16B": Interleave.B16, "32B": Interleave.B32}.get(str(interleave)))
+        self.slice_bytes = INTERLEAVE_BYTES.get({"16B": Interleave.B16, "32B": Interleave.B32}.get(str(interleave), Interleave.NONE))
         shape = self.array.shape
         if self.slice_bytes:
             shape = (*shape[:-1], self._slices())
@@ -59,7 +65,7 @@ class _Placed:
         whole_rows = self.fields.swizzle != Swizzle.NONE
         self.image_bytes = min(-(-self.fields.bytes // ROW_BYTES) * ROW_BYTES if whole_rows else self.fields.bytes, cfg.shared_bytes)
 
-    def _check_features(self, cfg):
+    def _check_features(self, cfg: Config) -> None:
         fields = self.fields
         for parameter, name, wanted in (
                 ("tensor_im2col", "mode", fields.mode == TensorMode.IM2COL),
@@ -69,22 +75,23 @@ class _Placed:
             if wanted and not getattr(cfg, parameter):
                 raise UsageError(f"{name} must be the default in configuration {cfg.name} ({lacking(cfg, parameter)})")
 
-    def _slices(self):
+    def _slices(self) -> int:
         nbytes, last = self.array.itemsize * self.array.shape[-1], self.array.ndim - 1
         if self.array.ndim < 3 or nbytes % self.slice_bytes:
             raise UsageError(f"array must have at least 3 axes with interleave, and slices of {self.slice_bytes} bytes in axis {last}, "
                              f"not shape {self.array.shape} of {self.array.dtype}")
         return nbytes // self.slice_bytes
 
-    def _image(self):
+    def _image(self) -> np.ndarray:
         """The array as a matrix of rows that lie one after the other in global memory."""
         if not self.slice_bytes:
             return self.array.reshape(-1, self.array.shape[-1])
         pixels = np.ascontiguousarray(self.array).view(np.uint8).reshape(*self.array.shape[:-1], -1, self.slice_bytes)
         return np.moveaxis(pixels, -2, 1).reshape(-1, self.slice_bytes)
 
-    def __enter__(self):
-        memory, self._addresses = self.device.memory, []
+    def __enter__(self) -> Self:
+        memory = self.device.memory
+        self._addresses: list[int] = []
         try:
             self._matrix = self._image()
             self.address = self.reserve(memory.place(self._matrix))
@@ -97,19 +104,19 @@ class _Placed:
         self.request = replace(self.request, descriptor=place)
         return self
 
-    def __exit__(self, *exception):
+    def __exit__(self, *exception: object) -> None:
         for address in self._addresses:
             self.device.free(address)
 
-    def reserve(self, address):
+    def reserve(self, address: int) -> int:
         """``address`` is freed at the end."""
         self._addresses.append(address)
         return address
 
-    def _descriptor(self):
+    def _descriptor(self) -> bytes:
         return replace(self.fields, address=self.address).encode()
 
-    def result(self):
+    def result(self) -> np.ndarray:
         """The array as it lies in memory now."""
         now = self.device.memory.matrix(self.address, self._matrix.shape, self._matrix.dtype)
         if not self.slice_bytes:
@@ -129,9 +136,11 @@ class TensorAccess(BlockAccess):
     (4, 8, 8, 64) has all 64 channels. Rows (the last axis) begin at multiples of 16 bytes in global memory.
     """
 
-    def copy_tensor(self, array, *, box=None, coords, element_strides=None, swizzle="none", interleave="none", fill="zero", mode="tile",
-                    lower_corner=None, upper_corner=None, offsets=None, pixels_per_column=None, channels_per_pixel=None, smem_address=0,
-                    check=True):
+    def copy_tensor(self, array: np.ndarray, *, box: Sequence[int] | None = None, coords: Sequence[int],
+                    element_strides: Sequence[int] | None = None, swizzle: str = "none", interleave: str = "none", fill: str = "zero",
+                    mode: str = "tile", lower_corner: Sequence[int] | None = None, upper_corner: Sequence[int] | None = None,
+                    offsets: Sequence[int] | None = None, pixels_per_column: int | None = None, channels_per_pixel: int | None = None,
+                    smem_address: int = 0, check: bool = True) -> ImageResult:
         """Load a box of an array into shared memory [S1.2-S1.8].
 
         Parameters
@@ -166,9 +175,11 @@ class TensorAccess(BlockAccess):
             stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
             return ImageResult(self._bring_out(smem_address, image, placed.image_bytes), stats)
 
-    def store_tensor(self, image, array, *, coords, box=None, reduce=None, element_strides=None, swizzle="none", interleave="none",
-                     mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None, smem_address=0,
-                     check=True):
+    def store_tensor(self, image: np.ndarray, array: np.ndarray, *, coords: Sequence[int], box: Sequence[int] | None = None,
+                     reduce: str | None = None, element_strides: Sequence[int] | None = None, swizzle: str = "none",
+                     interleave: str = "none", mode: str = "tile", lower_corner: Sequence[int] | None = None,
+                     upper_corner: Sequence[int] | None = None, pixels_per_column: int | None = None, channels_per_pixel: int | None = None,
+                     smem_address: int = 0, check: bool = True) -> ArrayResult:
         """Store a box from shared memory into an array [S1.9]; parameters as for ``copy_tensor``, and
 
         Parameters
@@ -193,8 +204,11 @@ class TensorAccess(BlockAccess):
             stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
             return ArrayResult(placed.result(), stats)
 
-    def prefetch_tensor(self, array, *, box=None, coords, element_strides=None, interleave="none", mode="tile", lower_corner=None,
-                        upper_corner=None, offsets=None, pixels_per_column=None, channels_per_pixel=None, check=True):
+    def prefetch_tensor(self, array: np.ndarray, *, box: Sequence[int] | None = None, coords: Sequence[int],
+                        element_strides: Sequence[int] | None = None, interleave: str = "none", mode: str = "tile",
+                        lower_corner: Sequence[int] | None = None, upper_corner: Sequence[int] | None = None,
+                        offsets: Sequence[int] | None = None, pixels_per_column: int | None = None, channels_per_pixel: int | None = None,
+                        check: bool = True) -> Stats:
         """Hint that a box will be needed [S1.11]; parameters as for ``copy_tensor``. Returns ``stats``. Without a second-level cache
         the hint has no effect; with one the lines stay until the run ends, which is here at once: the counters show what it brings."""
         options = _options(box, element_strides, "none", interleave, "zero", mode, lower_corner, upper_corner, pixels_per_column,
@@ -204,7 +218,9 @@ class TensorAccess(BlockAccess):
             return self._launch(tensor_prefetch(self.cfg, placed.request))
 
 
-def _options(box, element_strides, swizzle, interleave, fill, mode, lower_corner, upper_corner, pixels_per_column, channels_per_pixel):
+def _options(box: Sequence[int] | None, element_strides: Sequence[int] | None, swizzle: str, interleave: str, fill: str, mode: str,
+             lower_corner: Sequence[int] | None, upper_corner: Sequence[int] | None, pixels_per_column: int | None,
+             channels_per_pixel: int | None) -> dict[str, Any]:
     return {"box": box, "element_strides": element_strides, "swizzle": swizzle, "interleave": interleave, "fill": fill, "mode": mode,
             "lower_corner": lower_corner, "upper_corner": upper_corner, "pixels_per_column": pixels_per_column,
             "channels_per_pixel": channels_per_pixel}

@@ -8,12 +8,12 @@ from heddle.isa.register_map import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, c
 __all__ = ["host_page"]
 
 
-def _table(header, rows):
+def _table(header: list[str], rows: list[list[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def _registers():
+def _registers() -> str:
     rows = [[f"`{name}`", f"`{address:#05x}`", access, text] for name, (address, access, text) in REGISTERS.items()]
     rows += [
         ["`ur0` to `ur63`", f"`{UNIFORM_WINDOW:#05x}`", "wo", "uniform registers, four bytes each; while no program runs"],
@@ -22,7 +22,7 @@ def _registers():
     return _table(["register", "address", "access", "meaning"], rows)
 
 
-def _counters():
+def _counters() -> str:
     texts = {"cycles": "cycles of the run, low word", "cycles_high": "its high word"} | BREAKDOWN | COUNTERS
     kinds = dict.fromkeys(BREAKDOWN, "breakdown") | dict.fromkeys(COUNTERS, "event")
     rows = [
@@ -32,7 +32,7 @@ def _counters():
     return _table(["counter", "address", "kind", "counts"], rows)
 
 
-def _errors():
+def _errors() -> str:
     rows = [
         [code.value, f"`{code.name}`", "yes" if code in STOPPING_ERRORS else "no", f"`{message}`"]
         for code, message in ERROR_MESSAGES.items()
@@ -40,7 +40,7 @@ def _errors():
     return _table(["code", "name", "stops the program", "message"], rows)
 
 
-def host_page():
+def host_page() -> str:
     """Text of ``docs/registers.md``."""
     return f"""# Registers, counters and errors
 

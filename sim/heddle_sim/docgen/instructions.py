@@ -1,13 +1,15 @@
 """The page ``docs/isa.md``, generated: ``python -m heddle_sim.docgen.instructions > docs/isa.md``."""
 
+from collections.abc import Iterable, Iterator, Sequence
+
 from heddle.constants import FIRST_FACTOR_REGISTER, MOST_EXPECTED
 from heddle.isa import encoding as layout
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.error_messages import ERROR_MESSAGES
-from heddle.isa.instructions import INSTRUCTIONS, Unit
+from heddle.isa.instructions import INSTRUCTIONS, Operand, Unit
 from heddle.isa.issue_rules import CHECKS, RULES
 
-from ..isa.fields import FIELDS
+from ..isa.fields import FIELDS, Field
 from ..isa.modifiers import MODIFIERS, Flags
 
 __all__ = ["isa_page", "operand_text"]
@@ -62,22 +64,22 @@ _EXECUTION_ERRORS = (
 )
 
 
-def operand_text(operand):
+def operand_text(operand: Operand) -> str:
     """How an operand of the instruction table is shown in a syntax line, e.g. ``r:dst`` or ``[b:barrier]``."""
     text = _OPERAND_TEXT.get(operand.kind) or f"{_PREFIX[operand.kind]}:{operand.field.rpartition('.')[2]}"
     return f"[{text}]" if operand.optional or operand.modifier else text
 
 
-def _table(header, rows):
+def _table(header: list[str], rows: Iterable[Sequence[object]]) -> list[str]:
     lines = [header, ["---"] * len(header), *rows]
     return ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |" for line in lines] + [""]
 
 
-def _bits(field):
+def _bits(field: Field) -> str:
     return f"{field.offset + field.width - 1}:{field.offset}" if field.width > 1 else str(field.offset)
 
 
-def _format():
+def _format() -> Iterator[str]:
     yield "## Format"
     yield ""
     yield "All instructions have 128 bits and one layout. Fields that an instruction does not use are ignored; the"
@@ -97,7 +99,7 @@ def _format():
     yield ""
 
 
-def _text():
+def _text() -> Iterator[str]:
     yield f"""## Text
 
     @p1 mm8.ka2.kb2.t1.sa.ub r0, ur4:rf290:0x00, r256
@@ -119,7 +121,7 @@ number.
 """
 
 
-def _modifier_rows(group):
+def _modifier_rows(group: str) -> Iterator[list[str]]:
     for slot in MODIFIERS[group]:
         tokens = [f"`.{token}`" for token in slot.tokens if token]
         if isinstance(slot, Flags):
@@ -131,7 +133,7 @@ def _modifier_rows(group):
         yield [f"`{group}`", slot.doc, " ".join(tokens), default]
 
 
-def _modifiers():
+def _modifiers() -> Iterator[str]:
     yield "## Modifiers"
     yield ""
     yield "In any order, except that copies name the destination first. The core executes `copy_block` and `copy_rows` without swizzle or"
@@ -146,7 +148,7 @@ def _modifiers():
     yield from _table(["instructions", "meaning", "modifiers", "default"], rows)
 
 
-def _instructions():
+def _instructions() -> Iterator[str]:
     yield "## Instructions"
     yield ""
     for unit, title in _UNITS:
@@ -160,7 +162,7 @@ def _instructions():
         yield from _table(["instruction", "opcode", "modifiers", "meaning"], rows)
 
 
-def _checks():
+def _checks() -> Iterator[str]:
     yield """## Checks at issue
 
 Every instruction is checked when it is issued, before it has any effect, and whatever its guard says. The checks of its
@@ -195,7 +197,7 @@ An undefined opcode is ILLEGAL_INSTRUCTION with the opcode as operand.
 """
 
 
-def _execution():
+def _execution() -> Iterator[str]:
     yield "## Errors of execution"
     yield ""
     yield "After the checks, in the unit that executes the instruction, and only where the guard holds:"
@@ -207,14 +209,14 @@ def _execution():
     yield from _table(["number", "code", "message"], rows)
 
 
-def _state():
+def _state() -> Iterator[str]:
     yield """## State of a run
 
 At the start all predicates are false, the lane mask is all ones and no barrier expects bytes. Registers, uniform
 registers, the segment table and shared memory keep the values of the run before."""
 
 
-def isa_page():
+def isa_page() -> str:
     """The page as one string, ending with a newline."""
     parts = ["# Instruction set", "",
              "<!-- Generated: python -m heddle_sim.docgen.instructions > docs/isa.md -->", "",

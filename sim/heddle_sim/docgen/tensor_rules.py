@@ -1,20 +1,21 @@
 """The reference page of the rules of tensor copies, generated from the table that the hardware reads."""
 
-from heddle.isa.tensor_rules import RULES
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.tensor_rules import RULES, Rule
 
 __all__ = ["errors_page"]
 
 
-def _row(code, rule):
+def _row(code: ErrorCode, rule: Rule) -> list[str | int]:
     name = code.name.removeprefix("TENSOR_")
     return [code.value, f"`{code.name}`", f"`{rule.field}`", rule.text, "yes" if rule.dimension else "no",
             "yes" if rule.encoded else "no", f"`tests/heddle_sim/tensor/test_tensor_errors.py::test_rule[{name}]`"]
 
 
-def errors_page():
+def errors_page() -> str:
     """Text of ``docs/tensor-errors.md``."""
     header = ["code", "name", "field", "must", "dimension", "in memory", "proven by"]
-    lines = [header, ["---"] * len(header), *(_row(code, rule) for code, rule in RULES.items())]
+    lines: list[list[str | int]] = [[*header], ["---"] * len(header), *(_row(code, rule) for code, rule in RULES.items())]
     table = "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
     return f"""# Rules of tensor copies
 

@@ -1,10 +1,17 @@
 """A box in shared memory as a drawing (SVG): rows of 128 bytes, a cell for each bank, without and with the swizzle side by side."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import TYPE_CHECKING
 
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 
-from .box_text import access_lines, heading, label, panels
+from .box_text import Panel, access_lines, heading, label, panels
+
+if TYPE_CHECKING:
+    from ..tensor.box_image import Access, TensorImage
 
 __all__ = ["svg"]
 
@@ -12,7 +19,7 @@ _COLOURS = ("#f6d6a8", "#a9d3ee", "#a6dcc4", "#f7eea0", "#d9bfe0", "#f4b9a3", "#
 _CELL_HEIGHT, _LINE, _MARGIN, _ADDRESS, _GAP = 22, 18, 14, 58, 34
 
 
-def svg(image, coordinates, found=None, slots=8, limit=None):
+def svg(image: TensorImage, coordinates: Sequence[int], found: Access | None = None, slots: int = 8, limit: None = None) -> str:
     """Text of an SVG file. Blocks that ``found``, an ``Access``, reads have a thick border; filled ones are hatched."""
     pictures = panels(image)
     rows = len(pictures[0].cells)
@@ -40,7 +47,7 @@ def svg(image, coordinates, found=None, slots=8, limit=None):
     return "\n".join([*out, "</svg>", ""])
 
 
-def _panel(image, panel, left, top, cell, accessed, shown):
+def _panel(image: TensorImage, panel: Panel, left: int, top: int, cell: int, accessed: set[int], shown: int) -> Iterator[str]:
     yield _text(left + _ADDRESS, top + 12, panel.title, bold=True)
     for bank in range(BANKS):
         yield _text(left + _ADDRESS + (bank + 0.5) * cell, top + _LINE + 12, f"b{bank}", anchor="middle")
@@ -53,7 +60,7 @@ def _panel(image, panel, left, top, cell, accessed, shown):
                 yield from _cell(image, block, left + _ADDRESS + bank * cell, y, cell, block in accessed)
 
 
-def _cell(image, block, x, y, width, accessed):
+def _cell(image: TensorImage, block: int, x: int, y: int, width: int, accessed: bool) -> Iterator[str]:
     fill = "url(#filled)" if image.filled[block] == BANK_BYTES else _COLOURS[block // image.row_blocks % len(_COLOURS)]
     inset, stroke = (2, 'stroke="#000000" stroke-width="3"') if accessed else (0.5, 'stroke="#888888" stroke-width="1"')
     yield (f'<rect x="{x + inset:g}" y="{y + inset:g}" width="{width - 2 * inset:g}" height="{_CELL_HEIGHT - 2 * inset:g}" '
@@ -61,6 +68,6 @@ def _cell(image, block, x, y, width, accessed):
     yield _text(x + width / 2, y + 15, label(image, block), anchor="middle")
 
 
-def _text(x, y, text, anchor="start", bold=False):
+def _text(x: float, y: int, text: str, anchor: str = "start", bold: bool = False) -> str:
     weight = ' font-weight="bold"' if bold else ""
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}"{weight} xml:space="preserve">{escape(text)}</text>'

@@ -1,9 +1,18 @@
 """A box in shared memory as text: a line for each row of 128 bytes, a cell for each bank, without and with the swizzle side by side."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import FORMAT_BYTES, Interleave, TensorMode
+
+if TYPE_CHECKING:
+    from ..golden.tensor_fields import TensorFields
+    from ..tensor.box_image import Access, TensorImage
 
 __all__ = ["Panel", "access_lines", "draw", "heading", "panels"]
 
@@ -20,7 +29,7 @@ class Panel:
     ``cells`` is an int array (rows of shared memory, banks), ``first`` the address of its first row.
     """
 
-    def __init__(self, title, image, places):
+    def __init__(self, title: str, image: TensorImage, places: np.ndarray) -> None:
         self.title = title
         self.first = int(image.addresses[0]) // ROW_BYTES * ROW_BYTES
         rows = (int(image.addresses[-1]) - self.first) // ROW_BYTES + 1
@@ -28,11 +37,11 @@ class Panel:
         self.cells[(places - self.first) // ROW_BYTES, places // BANK_BYTES % BANKS] = np.arange(len(places))
 
 
-def swizzle_name(image):
+def swizzle_name(image: TensorImage) -> str:
     return {Swizzle.NONE: "none", Swizzle.B32: "32B", Swizzle.B64: "64B", Swizzle.B128: "128B"}[image.map.fields.swizzle]
 
 
-def panels(image):
+def panels(image: TensorImage) -> list[Panel]:
     """The pictures side by side: one without a swizzle, else before and after it."""
     before = Panel("without swizzle", image, image.addresses)
     if image.map.fields.swizzle == Swizzle.NONE:
@@ -40,7 +49,7 @@ def panels(image):
     return [before, Panel(f"with swizzle {swizzle_name(image)}", image, image.places)]
 
 
-def heading(image, coordinates):
+def heading(image: TensorImage, coordinates: Sequence[int]) -> list[str]:
     """What is drawn, in numpy's order and in that of the descriptor."""
     fields = image.map.fields
     numpy_order, descriptor = _tuple(reversed(fields.sizes)), _tuple(fields.sizes)
@@ -72,19 +81,19 @@ def heading(image, coordinates):
     return lines
 
 
-def _tuple(values):
+def _tuple(values: Iterable[int]) -> str:
     values = list(values)
     return f"({', '.join(map(str, values))}{',' * (len(values) == 1)})"
 
 
-def _block(fields):
+def _block(fields: TensorFields) -> str:
     if fields.interleave == Interleave.NONE:
         count = BANK_BYTES // FORMAT_BYTES[fields.format]
         return f"b has elements {count}b to {count}b + {count - 1}"
     return "b has slice b" if fields.interleave == Interleave.B16 else "b has half of slice b / 2"
 
 
-def label(image, block):
+def label(image: TensorImage, block: int) -> str:
     """Row of the box and block in it, marked when it is filled."""
     if block < 0:
         return ""
@@ -92,7 +101,8 @@ def label(image, block):
     return f"{block // image.row_blocks}.{block % image.row_blocks}{mark}"
 
 
-def draw(image, accessed=(), colour=False, limit=None, columns=None):
+def draw(image: TensorImage, accessed: Iterable[int] = (), colour: bool = False, limit: int | None = None,
+         columns: int | None = None) -> list[str]:
     """Lines of the picture, ``limit`` rows of shared memory at most. Blocks in ``accessed`` are in brackets.
 
     Pictures stand side by side, or one below the other where that would take more than ``columns``.
@@ -118,7 +128,7 @@ def draw(image, accessed=(), colour=False, limit=None, columns=None):
     return lines
 
 
-def _cell(image, block, accessed, width, colour):
+def _cell(image: TensorImage, block: int, accessed: bool, width: int, colour: bool) -> str:
     text = label(image, block)
     text = (f"[{text}]" if accessed else text).center(width)
     if not colour or block < 0:
@@ -128,7 +138,7 @@ def _cell(image, block, accessed, width, colour):
     return (_ACCESSED if accessed else "") + code + text + _END
 
 
-def access_lines(image, found, slots):
+def access_lines(image: TensorImage, found: Access, slots: int) -> list[str]:
     """The cycles that an access takes, without and with the swizzle."""
     count = len(found.blocks)
     lines = [f"access {found.pattern}: {found.text}; {count} thread{'s' * (count != 1)}, {min(slots, count)} at a time"]

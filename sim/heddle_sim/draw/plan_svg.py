@@ -1,6 +1,7 @@
 """Utilisation over EP for vector sizes as a drawing (SVG), a panel for each number of multipliers [S3.8]."""
 
 import math
+from collections.abc import Sequence
 
 from ..rnn.plan import LATENCY, evaluate
 
@@ -11,7 +12,7 @@ _WIDTH, _HEIGHT, _LEFT, _TOP, _GAP, _LEGEND = 380, 240, 52, 40, 60, 96
 _GATES = 4
 
 
-def curve(multipliers, hidden, latency=LATENCY):
+def curve(multipliers: int, hidden: int, latency: int = LATENCY) -> list[tuple[int, float]]:
     """[(EP, utilisation)] of an LSTM with as many inputs as hidden elements, VP = N_PE / EP being at most 4·h."""
     points = []
     for exponent in range(multipliers.bit_length()):
@@ -21,7 +22,7 @@ def curve(multipliers, hidden, latency=LATENCY):
     return points
 
 
-def plan_svg(multipliers, sizes, latency=LATENCY):
+def plan_svg(multipliers: Sequence[int], sizes: Sequence[int], latency: int = LATENCY) -> str:
     """Text of an SVG file."""
     width = _LEFT + len(multipliers) * (_WIDTH + _GAP) + _LEGEND
     height = _TOP + _HEIGHT + 44
@@ -39,13 +40,13 @@ def plan_svg(multipliers, sizes, latency=LATENCY):
     return "\n".join([*out, "</svg>", ""])
 
 
-def _panel(left, multipliers, sizes, largest, latency):
+def _panel(left: int, multipliers: int, sizes: Sequence[int], largest: int, latency: int) -> list[str]:
     steps = math.ceil(math.log2(largest))
 
-    def x(ep):
+    def x(ep: int) -> float:
         return left + _WIDTH * math.log2(ep) / steps
 
-    def y(utilization):
+    def y(utilization: float) -> float:
         return _TOP + _HEIGHT * (1 - utilization)
 
     out = [_text(left, _TOP - 16, f"{multipliers:,} multipliers: utilisation over EP")]
@@ -62,5 +63,5 @@ def _panel(left, multipliers, sizes, largest, latency):
     return out
 
 
-def _text(x, y, text):
+def _text(x: float, y: float, text: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}">{text}</text>'

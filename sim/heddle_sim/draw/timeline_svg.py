@@ -1,6 +1,13 @@
 """A timeline of the engine for recurrent networks as a drawing (SVG): the lanes above, each thread's sweeps and jobs below."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..rnn.timeline import Span, Timeline
 
 __all__ = ["svg"]
 
@@ -11,7 +18,7 @@ _LEAST = 1.0
 _TICKS = 12                             # numbers of the ruler at most, about
 
 
-def svg(timeline, texts):
+def svg(timeline: Timeline, texts: Sequence[str]) -> str:
     """Text of an SVG file; ``texts`` are the lines above the picture."""
     pixel = max(_LEAST, min(_WIDEST, _WIDTH / timeline.cycles))
     top = _MARGIN + _LINE * len(texts) + 10
@@ -38,7 +45,7 @@ def svg(timeline, texts):
     return "\n".join([*out, "</svg>", ""])
 
 
-def _ruler(timeline, pixel, top, bottom):
+def _ruler(timeline: Timeline, pixel: float, top: int, bottom: int) -> Iterator[str]:
     step = next(size for power in range(9) for size in (1 * 10 ** power, 2 * 10 ** power, 5 * 10 ** power)
                 if timeline.cycles / size <= _TICKS and size * pixel >= 50 or size >= timeline.cycles)
     for cycle in range(0, timeline.cycles + 1, step):
@@ -47,7 +54,7 @@ def _ruler(timeline, pixel, top, bottom):
         yield _text(x, top + 10, f"{cycle:,}", "middle" if cycle else "start")
 
 
-def _span(timeline, span, pixel, lanes, y):
+def _span(timeline: Timeline, span: Span, pixel: float, lanes: int, y: int) -> Iterator[str]:
     colour, symbol = _COLOURS[span.context % len(_COLOURS)], timeline.symbols()[span.sweep]
     vector = timeline.model.step.sweeps[span.sweep].vector
     about = f"thread {span.context}, step {span.step}, sweep {span.sweep} ({vector})"
@@ -60,7 +67,7 @@ def _span(timeline, span, pixel, lanes, y):
         yield _box(pixel, begin, end, y + _BAND, colour, "#888888", f"{about}: job, cycles {begin} to {end - 1}", str(span.step))
 
 
-def _box(pixel, begin, end, y, fill, stroke, title, label="", opacity=1):
+def _box(pixel: float, begin: int, end: int, y: int, fill: str, stroke: str, title: str, label: str = "", opacity: float = 1) -> str:
     x, width = _MARGIN + _LABEL + begin * pixel, (end - begin) * pixel
     pale = f' fill-opacity="{opacity}"' if opacity < 1 else ""
     text = _text(x + width / 2, y + 15, label, "middle") if label and width >= 8 * len(label) else ""
@@ -68,5 +75,5 @@ def _box(pixel, begin, end, y, fill, stroke, title, label="", opacity=1):
             f'stroke-width="0.5"><title>{escape(title)}</title></rect>{text}')
 
 
-def _text(x, y, text, anchor="start"):
+def _text(x: float, y: int, text: str, anchor: str = "start") -> str:
     return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" xml:space="preserve">{escape(text)}</text>'

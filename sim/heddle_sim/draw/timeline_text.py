@@ -1,6 +1,13 @@
 """A timeline of the engine for recurrent networks as text: a line for each thread's sweeps and one for its jobs, a place for each cycle."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+
+if TYPE_CHECKING:
+    from ..rnn.timeline import Timeline
 
 __all__ = ["CONTEXT_COLOURS", "draw", "heading"]
 
@@ -11,7 +18,7 @@ _TICK = 10                  # places from one number of the ruler to the next
 NOBODY, DRAIN = ".", "-"
 
 
-def heading(timeline, title):
+def heading(timeline: Timeline, title: str) -> list[str]:
     """What is drawn, what the letters mean, and the figures."""
     model, cfg = timeline.model, timeline.model.cfg
     cats = sorted(set(model.cats.values()))
@@ -38,11 +45,11 @@ def heading(timeline, title):
     return lines
 
 
-def _count(number, what):
+def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'s' * (number != 1)}"
 
 
-def _cells(timeline):
+def _cells(timeline: Timeline) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Arrays of characters, one a cycle: who has the lanes, then for each thread its sweeps and its jobs."""
     symbols = timeline.symbols()
     lanes = np.full(timeline.cycles, NOBODY)
@@ -59,7 +66,7 @@ def _cells(timeline):
     return lanes, sweeps, jobs
 
 
-def _shrunk(cells, scale):
+def _shrunk(cells: np.ndarray, scale: int) -> np.ndarray:
     """A place for every ``scale`` cycles, with what most of them have."""
     if scale == 1:
         return cells
@@ -70,10 +77,10 @@ def _shrunk(cells, scale):
     return np.array(places)
 
 
-def draw(timeline, columns=110, colour=False, limit=None, scale=1):
+def draw(timeline: Timeline, columns: int = 110, colour: bool = False, limit: int | None = None, scale: int = 1) -> list[str]:
     """Lines of the picture: stretches of ``columns`` places of ``scale`` cycles below each other, ``limit`` of them at most."""
     lanes, sweeps, jobs = _cells(timeline)
-    lines = [("lanes", _shrunk(lanes, scale), None)]
+    lines: list[tuple[str, np.ndarray, int | None]] = [("lanes", _shrunk(lanes, scale), None)]
     for thread in range(timeline.threads):
         lines.append((f"thread {thread}", _shrunk(sweeps[thread], scale), thread))
         lines.append(("  tail", _shrunk(jobs[thread], scale), thread))
@@ -91,12 +98,14 @@ def draw(timeline, columns=110, colour=False, limit=None, scale=1):
     return out
 
 
-def _line(label, cells, thread, colour):
+def _line(label: str, cells: np.ndarray, thread: int | None, colour: bool) -> str:
     text = label.ljust(_LABEL)
     if not colour:
         return (text + "".join(cells)).rstrip()
     for cell in cells:
         number = int(cell) if thread is None and cell.isdigit() else thread
-        plain = cell in f" {NOBODY}{DRAIN}" or number is None
-        text += cell if plain else f"\x1b[38;5;16;48;5;{CONTEXT_COLOURS[number % len(CONTEXT_COLOURS)]}m{cell}{_END}"
+        if cell in f" {NOBODY}{DRAIN}" or number is None:
+            text += cell
+        else:
+            text += f"\x1b[38;5;16;48;5;{CONTEXT_COLOURS[number % len(CONTEXT_COLOURS)]}m{cell}{_END}"
     return text

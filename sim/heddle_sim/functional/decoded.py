@@ -1,7 +1,9 @@
 """Decoded instructions of the functional simulator: fields as attributes, checks made once for each word."""
 
+from collections.abc import Callable
 from types import SimpleNamespace
 
+from heddle.config import Config
 from heddle.constants import FIRST_FACTOR_REGISTER
 from heddle.interfaces.layouts import CopyKind, ThreadKind
 from heddle.isa.encoding import (
@@ -46,25 +48,25 @@ class Decoder:
     of the machine are filled in before each execution.
     """
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Config) -> None:
         self.cfg = cfg
-        self._known = {}
+        self._known: dict[int, SimpleNamespace] = {}
 
-    def decode(self, word):
+    def decode(self, word: int) -> SimpleNamespace:
         """The namespace of ``word``; the same object each time."""
         decoded = self._known.get(word)
         if decoded is None:
             decoded = self._known[word] = self._decode(word)
         return decoded
 
-    def _decode(self, word):
+    def _decode(self, word: int) -> SimpleNamespace:
         decoded = SimpleNamespace(opcode=opcode_of(word), violation=find_violation(word, self.cfg), operation=None)
         for name in _TOP:
             setattr(decoded, name, FIELDS[name].get(word))
         if decoded.violation:
             return decoded
 
-        def modifier(name):
+        def modifier(name: str) -> int:
             return FIELDS[f"modifiers.{name}"].get(word)
 
         opcode = decoded.opcode
@@ -96,7 +98,7 @@ class Decoder:
             decoded.operation = self._tensor(modifier, prefetch=True)
         return decoded
 
-    def _thread(self, decoded, modifier):
+    def _thread(self, decoded: SimpleNamespace, modifier: Callable[[str], int]) -> SimpleNamespace:
         kind = THREAD_KINDS[decoded.opcode]
         if decoded.special is Special.TID:
             kind = ThreadKind.TID
@@ -112,7 +114,7 @@ class Decoder:
             b=decoded.b, c=decoded.c, value=0, pc=0,
             b_is_register=decoded.special is None and decoded.b_source == OperandSource.REGISTER.value)
 
-    def _matrix(self, decoded, modifier):
+    def _matrix(self, decoded: SimpleNamespace, modifier: Callable[[str], int]) -> SimpleNamespace:
         return SimpleNamespace(
             product=decoded.dst, factor_word=(decoded.c - FIRST_FACTOR_REGISTER) // self.cfg.numbers_per_word,
             offset_register=decoded.a - FIRST_FACTOR_REGISTER, base=0, element_shift=0, columns=None, lanes=None,
@@ -123,14 +125,14 @@ class Decoder:
             lane_sum=modifier("matrix.lane_sum"), int16=int(modifier("matrix.element") == ElementType.INT16.value),
             transpose=modifier("matrix.transpose"), pitch=0, pc=0)
 
-    def _copy(self, modifier):
+    def _copy(self, modifier: Callable[[str], int]) -> SimpleNamespace:
         return SimpleNamespace(
             mask=0, kind=CopyKind.COPY_BLOCK, destination_space=Space(modifier("copy.destination")),
             source_space=Space(modifier("copy.source")), destination=0, source=0, blocks=0,
             swizzle=Swizzle(modifier("copy.swizzle")), reduction=Reduction(modifier("copy.reduction")),
             format=modifier("copy.format"), barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)
 
-    def _tensor(self, modifier, prefetch=False):
+    def _tensor(self, modifier: Callable[[str], int], prefetch: bool = False) -> SimpleNamespace:
         """A request of ``tensor_operation_layout`` with the address of its descriptor; coordinates and offsets are tuples."""
         return SimpleNamespace(
             mask=0, address=0, coordinates=(), offsets=(), shared_address=0, mode=TensorMode(modifier("copy.mode")),

@@ -1,8 +1,18 @@
 """Golden model of the front end: the operations that a program hands to the units."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from heddle.config import Config
+from heddle.isa.error_codes import ErrorCode
 
 from .simulator import FunctionalSimulator
+
+if TYPE_CHECKING:
+    from ..golden.thread import ThreadError, ThreadState
+    from .copies import CopyInstructions
 
 __all__ = ["FrontModel"]
 
@@ -19,60 +29,67 @@ class FrontModel(FunctionalSimulator):
     one of the two numbers of groups must be at most that of ``wait_group``, and the other is None.
     """
 
-    def __init__(self, cfg):
+    def __init__(self, cfg: Config) -> None:
         super().__init__(cfg)
-        self.state.start = lambda: None         # predicates belong to the thread unit, which is not modelled
+        self.state.start = lambda: None         # type: ignore[method-assign]    # predicates belong to the thread unit, which is not modelled
         self.clear()
 
-    def clear(self):
+    def clear(self) -> None:
         """Forget what was recorded."""
-        self.thread, self.matrix, self.copy, self.tensor = [], [], [], []
-        self.expected, self.invalidated, self.waits, self.groups, self.images = [], [], [], [], []
+        self.thread: list[SimpleNamespace] = []
+        self.matrix: list[SimpleNamespace] = []
+        self.copy: list[SimpleNamespace] = []
+        self.tensor: list[SimpleNamespace] = []
+        self.expected: list[tuple[int, int]] = []
+        self.invalidated: list[int] = []
+        self.waits: list[int | None] = []
+        self.groups: list[Any] = []
+        self.images: list[int] = []
 
-    def _step(self, pc):
+    def _step(self, pc: int) -> int:
         self._pc = pc
         self.waits.append(0)
         self.groups.append(None)
         return super()._step(pc)
 
-    def _execute_thread(self, operation):
+    def _execute_thread(self, operation: SimpleNamespace) -> list[ThreadError]:
         self.thread.append(SimpleNamespace(**vars(operation)))
         return []
 
-    def _execute_matrix(self, operation):
+    def _execute_matrix(self, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
         self.matrix.append(SimpleNamespace(**vars(operation)))
         return [], 0
 
-    def _execute_recurrent(self, address):
+    def _execute_recurrent(self, address: int) -> None:
         self.images.append(address)
 
-    def _execute_copy(self, operation, state):
+    def _execute_copy(self, operation: SimpleNamespace, state: ThreadState) -> None:
         operation.pc = self._pc
         self.copy.append(SimpleNamespace(**vars(operation)))
 
-    def _execute_tensor(self, operation, state):
+    def _execute_tensor(self, operation: SimpleNamespace, state: ThreadState) -> tuple[int, None]:
         operation.pc = self._pc
         self.tensor.append(SimpleNamespace(**vars(operation)))
         return 0, None
 
-    def _named(self, mask):
+    def _named(self, mask: int) -> list[CopyInstructions]:
         return [self]       # an operation is recorded once
 
-    def _invalidate_descriptor(self, instruction):
+    def _invalidate_descriptor(self, instruction: SimpleNamespace) -> None:
         self.invalidated.append(int(self.uniform[instruction.a]))
 
-    def _wait(self, instruction):
+    def _wait(self, instruction: SimpleNamespace) -> None:
         self.waits[-1] = instruction.units
 
-    def _commit_group(self, instruction):
+    def _commit_group(self, instruction: SimpleNamespace) -> None:
         self.groups[-1], self.waits[-1] = "commit", None
 
-    def _wait_group(self, instruction):
+    def _wait_group(self, instruction: SimpleNamespace) -> None:
         self.groups[-1] = (None, instruction.imm) if instruction.read else (instruction.imm, None)
         self.waits[-1] = None
 
-    def _barrier_expect(self, instruction):
+    def _barrier_expect(self, instruction: SimpleNamespace) -> None:
         self.expected.append((instruction.a, self._b(instruction)))
 
-    def _barrier_wait(self, instruction):
+    def _barrier_wait(self, instruction: SimpleNamespace) -> None:
         pass

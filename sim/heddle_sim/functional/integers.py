@@ -9,7 +9,7 @@ __all__ = ["ALU", "COMPARE", "signed"]
 _WORD = 0xFFFFFFFF
 
 
-def signed(value):
+def signed(value: int) -> int:
     """The signed number of a 32-bit word."""
     return value - (1 << 32) if value >> 31 else value
 

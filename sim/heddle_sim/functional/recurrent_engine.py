@@ -1,9 +1,14 @@
 """The instruction of the functional simulator that runs the engine for recurrent networks."""
 
+from collections import Counter
+from types import SimpleNamespace
+
 import numpy as np
+from heddle.config import Config
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 
 from ..golden.recurrent_engine import EngineFault, EngineState, engine_run
+from ..golden.thread import ThreadState
 from .run_result import ProgramStop
 
 __all__ = ["COUNTS", "RecurrentInstruction"]
@@ -14,12 +19,16 @@ COUNTS = ("rnn_skipped", "rnn_elements", "rnn_multiplied")      # columns left o
 class RecurrentInstruction:
     """Part of ``FunctionalSimulator``: the engine works on the thread registers and on shared memory; what else it keeps is ``engine``."""
 
-    engine = None
+    cfg: Config
+    state: ThreadState
+    uniform: np.ndarray
+    _counts: Counter[str]
+    engine: EngineState | None = None
 
-    def _recurrent(self, instruction):
+    def _recurrent(self, instruction: SimpleNamespace) -> None:
         self._execute_recurrent(int(self.uniform[instruction.a]))
 
-    def _execute_recurrent(self, address):
+    def _execute_recurrent(self, address: int) -> None:
         cfg, registers = self.cfg, self.state.registers
         if self.engine is None:
             self.engine = EngineState.for_config(cfg)

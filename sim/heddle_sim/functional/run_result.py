@@ -13,7 +13,7 @@ __all__ = ["ProgramStop", "RunResult"]
 class ProgramStop(Exception):
     """An error that ends the program."""
 
-    def __init__(self, code, operand, dimension=0, pc=None):
+    def __init__(self, code: ErrorCode, operand: int, dimension: int = 0, pc: int | None = None) -> None:
         super().__init__(code, operand)
         self.code, self.operand, self.dimension, self.pc = code, operand & 0xFFFFFFFF, dimension, pc
 
@@ -40,16 +40,16 @@ class RunResult:
     pc: int
     operand: int
     instructions: int
-    counts: dict = field(repr=False)
-    program: Program = field(repr=False, default=None)
+    counts: dict[str, int] = field(repr=False)
+    program: Program | None = field(repr=False, default=None)
     dimension: int = 0
 
     @property
-    def ok(self):
+    def ok(self) -> bool:
         """The program ended by ``halt`` without any error."""
         return self.error is ErrorCode.NONE
 
-    def message(self):
+    def message(self) -> str:
         """One line that says what went wrong and where."""
         text = error_message(self.error, self.operand, self.dimension)
         if self.ok:

@@ -1,15 +1,19 @@
 """Functional simulator: runs whole programs on numpy arrays, one instruction at a time, without time."""
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BARRIERS, SEGMENTS, UNIFORM_PREDICATES, UNIFORM_REGISTERS
 from heddle.errors import UsageError
 from heddle.interfaces.layouts import PC_BITS
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode, Space, Special
 from heddle.isa.error_codes import ErrorCode
 
-from ..golden.thread import ThreadState, active_threads, execute
+from ..golden.thread import ThreadError, ThreadState, active_threads, execute
 from ..isa.program import Program
 from .copies import BarrierOpen, CopyInstructions
 from .decoded import THREAD_KINDS, Decoder
@@ -56,7 +60,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         Instructions executed so far.
     """
 
-    def __init__(self, cfg, memory=None, core=0):
+    def __init__(self, cfg: Config, memory: np.ndarray | None = None, core: int = 0) -> None:
         memory = np.zeros(0, np.uint8) if memory is None else memory
         if not isinstance(memory, np.ndarray) or memory.dtype != np.uint8 or memory.ndim != 1:
             raise UsageError(f"memory must be a one-dimensional uint8 array, not {type(memory).__name__} "
@@ -75,15 +79,15 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self._decoder = Decoder(cfg)
         self._handlers = {opcode.name: self._thread if opcode in THREAD_KINDS else getattr(self, "_" + opcode.name.lower())
                           for opcode in Opcode}
-        self.peers = [self if number == core else None for number in range(cfg.cores)]
-        self._program = None
+        self.peers = [self if number == core else None for number in range(cfg.cores)]      # type: ignore[misc]    # by itself it has none
+        self._program: Program | None = None
         self._counts = Counter()
-        self._product_error = None
+        self._product_error: tuple[ErrorCode, int, int] | None = None
         self._pc = 0
 
     # -- running ----------------------------------------------------------------------------
 
-    def load(self, program, address=0):
+    def load(self, program: Program | Iterable[int], address: int = 0) -> None:
         """Write a program (``Program`` or words) into the instruction memory from ``address``; it ends there: what the memory holds
         behind it is void."""
         program = program if isinstance(program, Program) else Program(program)
@@ -94,7 +98,8 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self._end = address + len(program)
         self._program = program if address == 0 else None
 
-    def run(self, program=None, entry=0, uniform=None, instruction_limit=100_000_000):
+    def run(self, program: Program | Iterable[int] | None = None, entry: int = 0, uniform: Mapping[int, int] | None = None,
+            instruction_limit: int = 100_000_000) -> RunResult:
         """Run from instruction ``entry`` until ``halt`` or an error.
 
         Parameters
@@ -112,9 +117,10 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         RunResult
         """
         self.begin(program, entry, uniform, instruction_limit)
-        return self.advance()
+        return cast(RunResult, self.advance())
 
-    def begin(self, program=None, entry=0, uniform=None, instruction_limit=100_000_000):
+    def begin(self, program: Program | Iterable[int] | None = None, entry: int = 0, uniform: Mapping[int, int] | None = None,
+              instruction_limit: int = 100_000_000) -> None:
         """Like ``run``, without executing anything: that is left to ``advance``."""
         if program is not None:
             self.load(program)
@@ -132,7 +138,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self._product_error = None
         self.executed, self._rows, self._next, self._limit = 0, 0, entry, instruction_limit
 
-    def advance(self, alone=True):
+    def advance(self, alone: bool = True) -> RunResult | None:
         """Go on until the program ends; or until it waits at a barrier, for copies of another core, unless it is ``alone``.
 
         Returns ``RunResult``, or None where it waits.
@@ -152,14 +158,14 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
             return None
         return self._result(*(self._product_error or (ErrorCode.NONE, 0, 0)))
 
-    def _within_limit(self):
+    def _within_limit(self) -> None:
         if self._limit and self.executed + self._rows >= self._limit:
             raise ProgramStop(ErrorCode.TIMEOUT, self._limit)
 
-    def _result(self, code, pc, operand, dimension=0):
+    def _result(self, code: ErrorCode, pc: int, operand: int, dimension: int = 0) -> RunResult:
         return RunResult(code, pc, operand, self.executed, dict(self._counts), self._program, dimension)
 
-    def _step(self, pc):
+    def _step(self, pc: int) -> int:
         """Execute the instruction at ``pc``; returns the next program counter."""
         if pc >= self._end:
             raise ProgramStop(ErrorCode.PROGRAM_COUNTER, pc)
@@ -173,74 +179,74 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
             return pc + 1 if target is None else target
         return pc + 1
 
-    def _guarded(self, instruction):
+    def _guarded(self, instruction: SimpleNamespace) -> bool:
         guard = instruction.guard
         value = True if guard == GUARD_ALWAYS else bool(self.uniform_predicates[guard])
         return value != bool(instruction.guard_negate)
 
-    def _b(self, instruction):
+    def _b(self, instruction: SimpleNamespace) -> int:
         """Uniform operand b as an integer."""
         return int(self.uniform[instruction.b]) if instruction.b_is_uniform else instruction.imm
 
     # -- control ----------------------------------------------------------------------------
 
-    def _trap(self, instruction):
+    def _trap(self, instruction: SimpleNamespace) -> None:
         raise ProgramStop(ErrorCode.TRAP, instruction.imm)
 
-    def _halt(self, instruction):
+    def _halt(self, instruction: SimpleNamespace) -> int:
         return _HALT
 
-    def _branch(self, instruction):
+    def _branch(self, instruction: SimpleNamespace) -> int:
         if instruction.imm >= self._end:
             raise ProgramStop(ErrorCode.PROGRAM_COUNTER, instruction.imm)
         return instruction.imm
 
-    def _nop(self, instruction):
+    def _nop(self, instruction: SimpleNamespace) -> None:
         pass
 
-    def _wait(self, instruction):
+    def _wait(self, instruction: SimpleNamespace) -> None:
         """Everything before has finished already."""
 
     _commit_group = _wait_group = _wait
 
-    def _segment(self, instruction):
+    def _segment(self, instruction: SimpleNamespace) -> None:
         self.segments[instruction.dst] = (self._b(instruction), instruction.space, instruction.element_shift)
 
     # -- uniform instructions ---------------------------------------------------------------
 
-    def _special(self, special):
+    def _special(self, special: Special) -> int:
         """Special registers that are the same for all threads; there is no time, so %cycle is 0."""
         return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
                 Special.CORES: self.cfg.cores, Special.CYCLE: 0}[special]
 
-    def _uniform_alu(self, instruction):
+    def _uniform_alu(self, instruction: SimpleNamespace) -> None:
         a = int(self.uniform[instruction.a])
         self.uniform[instruction.dst] = ALU[instruction.function](a, self._b(instruction))
 
-    def _uniform_compare(self, instruction):
+    def _uniform_compare(self, instruction: SimpleNamespace) -> None:
         a, b = int(self.uniform[instruction.a]), self._b(instruction)
         if not instruction.unsigned:
             a, b = signed(a), signed(b)
         self.uniform_predicates[instruction.dst] = COMPARE[instruction.compare](a, b)
 
-    def _uniform_special(self, instruction):
+    def _uniform_special(self, instruction: SimpleNamespace) -> None:
         self.uniform[instruction.dst] = self._special(instruction.special)
 
     # -- operations of units ----------------------------------------------------------------
 
-    def _execute_thread(self, operation):
+    def _execute_thread(self, operation: SimpleNamespace) -> list[ThreadError]:
         return execute(self.state, operation)
 
-    def _execute_matrix(self, operation):
+    def _execute_matrix(self, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
         return multiply(self.state, operation)
 
-    def _address(self, instruction, operation):
+    def _address(self, instruction: SimpleNamespace, operation: SimpleNamespace) -> tuple[int, Space]:
         """Base address with the scaled immediate, and element size, of the segment in field b."""
         base, space, shift = self.segments[instruction.b]
         operation.element_shift = shift
         return (base + (instruction.imm << shift)) & _WORD, space
 
-    def _thread(self, instruction):
+    def _thread(self, instruction: SimpleNamespace) -> None:
         operation = instruction.operation
         operation.pc = self._pc
         if instruction.opcode in (Opcode.LOAD, Opcode.STORE):
@@ -254,7 +260,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         for error in self._execute_thread(operation):
             raise ProgramStop(error.code, error.operand)
 
-    def _matrix(self, instruction):
+    def _matrix(self, instruction: SimpleNamespace) -> None:
         operation = instruction.operation
         operation.base, space = self._address(instruction, operation)
         if space is not Space.SHARED:
@@ -270,5 +276,5 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
                 raise ProgramStop(code, operand)
             self._product_error = self._product_error or (code, self._pc, operand)
 
-    def _invalidate_descriptor(self, instruction):
+    def _invalidate_descriptor(self, instruction: SimpleNamespace) -> None:
         """Descriptors are read each time."""

@@ -1,5 +1,11 @@
 """Tensor copies of the functional simulator: descriptors in global memory, checks as hardware makes them, the golden models."""
 
+from __future__ import annotations
+
+from enum import Enum
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES
 
@@ -8,10 +14,13 @@ from ..golden.tensor_copy import load_tensor, store_tensor
 from ..golden.tensor_fields import TensorFields
 from ..golden.tensor_traversal import traverse
 
+if TYPE_CHECKING:
+    from ..golden.thread import ThreadState
+
 __all__ = ["copy_tensor"]
 
 
-def copy_tensor(state, operation):
+def copy_tensor(state: ThreadState, operation: SimpleNamespace) -> tuple[int, tuple[ErrorCode, int, int] | None]:
     """Execute one ``copy_tensor`` (fields of a tensor operation as attributes) on a ``ThreadState``.
 
     The descriptor is read from memory each time: unlike hardware, nothing remembers an old one. Returns the bytes that a barrier is told
@@ -28,7 +37,7 @@ def copy_tensor(state, operation):
         store=bool(operation.store), reduction=operation.reduction, descriptor=address,
         prefetch=bool(operation.prefetch))
     if violation := first_violation(understood(state.cfg, fields), request, state.cfg.shared_bytes, state.cfg.axi_address_bits):
-        value = getattr(violation.value, "value", violation.value)
+        value = violation.value.value if isinstance(violation.value, Enum) else violation.value
         return 0, (violation.error, value & 0xFFFFFFFF, violation.dimension or 0)
     if (lacking := unsupported_value(state.cfg, fields, request)) is not None:
         return 0, (ErrorCode.UNSUPPORTED, lacking, 0)

@@ -1,5 +1,10 @@
 """Matrix and copy operations of the functional simulator: the golden models, with a fast way for whole operations."""
 
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
 from heddle.interfaces.layouts import CopyKind
@@ -11,10 +16,13 @@ from ..golden.block_copy import copy_block as golden_copy
 from ..golden.matrix import group_lanes
 from ..golden.matrix import multiply as golden_multiply
 
+if TYPE_CHECKING:
+    from ..golden.thread import ThreadState
+
 __all__ = ["copy_block", "multiply"]
 
 
-def multiply(state, operation):
+def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
     """Execute one ``mm`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
 
     ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of
@@ -50,7 +58,8 @@ def multiply(state, operation):
     return errors, _accumulate(state, operation, b, columns, position, numbers)
 
 
-def _accumulate(state, operation, b, columns, position, numbers):
+def _accumulate(state: ThreadState, operation: SimpleNamespace, b: np.ndarray, columns: np.ndarray, position: np.ndarray,
+                numbers: np.ndarray) -> int:
     """Multiply by A, add to the products; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice, dot]."""
     cfg, ka, slices = state.cfg, operation.ka + 1, operation.k_length + 1
     passes = cfg.passes(1 + operation.int16)
@@ -65,7 +74,7 @@ def _accumulate(state, operation, b, columns, position, numbers):
     targets = np.arange(cfg.threads).reshape(-1, lanes_a, lanes_b)[:, :, operation.kb_destination]
     for row in range(ka):
         mine = position == row
-        product = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation)
+        product: Any = sum(_product(a[:, row, part], b[mine, :, part].reshape(-1, slices * cfg.dot), operation)
                       for part in range(operation.kb + 1))
         lanes = operation.lanes[targets[:, row]]
         target = np.ix_(targets[lanes, row], numbers[mine])
@@ -76,7 +85,7 @@ def _accumulate(state, operation, b, columns, position, numbers):
     return len(np.unique(numbers)) * slices * passes
 
 
-def _columns(operation):
+def _columns(operation: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Fetched columns with their position in the group and the step that takes them."""
     columns = np.flatnonzero(operation.columns)
     ka = operation.ka + 1
@@ -86,7 +95,7 @@ def _columns(operation):
     return columns, columns // length, columns % length
 
 
-def _total(state, operation, a, b, numbers):
+def _total(state: ThreadState, operation: SimpleNamespace, a: np.ndarray, b: np.ndarray, numbers: np.ndarray) -> None:
     """Dot products of all lanes together, for thread 0."""
     if operation.lanes[0]:
         product = _product(b.reshape(len(b), -1), a.transpose(1, 0, 2).reshape(1, -1), operation, swap=True)[:, 0]
@@ -94,7 +103,7 @@ def _total(state, operation, a, b, numbers):
         state.registers[0, numbers] = before + product
 
 
-def _product(a, b, operation, swap=False):
+def _product(a: np.ndarray, b: np.ndarray, operation: SimpleNamespace, swap: bool = False) -> np.ndarray:
     """A x B modulo 2^32, of rows of bytes along k; with ``swap`` the first operand is B.
 
     Exact in double precision: at most 2^13 bytes give sums below 2^44. 16 words of 8-bit integers stay below 2^24.
@@ -105,7 +114,7 @@ def _product(a, b, operation, swap=False):
     return (left @ right.T).astype(np.int64).astype(np.uint32)
 
 
-def _multiply_step_by_step(state, operation):
+def _multiply_step_by_step(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
     registers = state.registers.view(np.uint8).reshape(state.cfg.threads, -1)
     factors = registers[:, 4 * FIRST_FACTOR_REGISTER:].reshape(state.cfg.threads, state.cfg.factor_words, state.cfg.dot)
     result = golden_multiply(state.registers[:, :PRODUCT_REGISTERS].view(np.int32), factors, state.shared, operation)
@@ -113,11 +122,11 @@ def _multiply_step_by_step(state, operation):
     return [(code, operand) for code, _, operand in result.errors], len(result.steps) * state.cfg.passes(1 + operation.int16)
 
 
-def _numbers(values, signed, int16, kind):
+def _numbers(values: np.ndarray, signed: int, int16: int, kind: type[np.floating]) -> np.ndarray:
     return np.ascontiguousarray(values).view(f"{'i' if signed else 'u'}{1 + int16}").astype(kind)
 
 
-def copy_block(state, operation):
+def copy_block(state: ThreadState, operation: SimpleNamespace) -> tuple[ErrorCode, int] | None:
     """Execute one ``copy_block`` (fields of ``copy_operation_layout`` as attributes) on a ``ThreadState``.
 
     Returns (code, operand) of its first error, or ``None``.
@@ -133,7 +142,7 @@ def copy_block(state, operation):
         return (result.errors[0][0], result.errors[0][2]) if result.errors else None
     # The usual case, in one step instead of beat by beat.
     shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]
-    places = slice(shared, shared + size)
+    places: slice | np.ndarray = slice(shared, shared + size)
     if operation.swizzle is not Swizzle.NONE:
         places = swizzled(np.arange(shared, shared + size), operation.swizzle)
     if operation.destination_space is Space.SHARED:

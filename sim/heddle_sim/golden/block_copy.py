@@ -1,8 +1,12 @@
 """Golden model of the TMAU: one operation at a time on byte arrays."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from enum import Enum
+from types import SimpleNamespace
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, MAX_BURST_BYTES
 from heddle.interfaces.layouts import CopyKind
 from heddle.isa.encoding import Reduction, Space, Swizzle
@@ -30,7 +34,7 @@ class CopyOperation:
     destination: int
     source: int
     blocks: int
-    kind: int = CopyKind.COPY_BLOCK
+    kind: CopyKind = CopyKind.COPY_BLOCK
     swizzle: Swizzle = Swizzle.NONE
     reduction: Reduction = Reduction.NONE
     format: TensorFormat = TensorFormat.U8
@@ -40,11 +44,11 @@ class CopyOperation:
     pc: int = 0
 
     @property
-    def destination_outside(self):
+    def destination_outside(self) -> int:
         return int(not 0 <= self.destination <= _WORD)
 
     @property
-    def source_outside(self):
+    def source_outside(self) -> int:
         return int(not 0 <= self.source <= _WORD)
 
 
@@ -62,12 +66,12 @@ class CopyResult:
         Requests to global memory.
     """
 
-    errors: list
+    errors: list[tuple[ErrorCode, int, int]]
     arrived: int
     bursts: int
 
 
-def check_copy(cfg, operation):
+def check_copy(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tuple[ErrorCode, int] | None:
     """The first rule that ``operation`` breaks as (code, operand), or ``None`` [docs/units/tmau.md].
 
     Works on plain integers: nothing wraps. Addresses may lie outside 32 bits, on both sides; operands are their low 32 bits.
@@ -90,7 +94,7 @@ def check_copy(cfg, operation):
     return None
 
 
-def _unsupported(cfg, operation):
+def _unsupported(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tuple[ErrorCode, int] | None:
     """What the hardware lacks, or a reduction that does not exist."""
     within, reduction = operation.source_space == operation.destination_space, _number(operation.reduction)
     if _number(operation.kind) != CopyKind.COPY_BLOCK.value:
@@ -111,12 +115,12 @@ def _unsupported(cfg, operation):
     return None
 
 
-def swizzled(address, swizzle=Swizzle.B128):
+def swizzled(address: np.ndarray, swizzle: Swizzle = Swizzle.B128) -> np.ndarray:
     """Where the byte of a shared address (integer or array) lies: 1, 2 or 3 bits from bit 4 on (32B, 64B, 128B) XOR those from 7 on."""
     return address ^ (address >> 7 & (1 << swizzle.value) - 1) << 4
 
 
-def burst_ranges(cfg, address, size):
+def burst_ranges(cfg: Config, address: int, size: int) -> list[tuple[int, int]]:
     """The bursts that cover ``size`` bytes from ``address``: a list of (first byte, end), in bytes that belong to the copy.
 
     They end at multiples of ``MAX_BURST_BYTES``; on the bus each begins at the multiple of ``cfg.axi_bytes`` below its first byte.
@@ -130,7 +134,8 @@ def burst_ranges(cfg, address, size):
     return ranges
 
 
-def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
+def copy_block(cfg: Config, operation: CopyOperation | SimpleNamespace, shared: np.ndarray, memory: np.ndarray,
+               fails: Callable[[int], bool] = lambda address: False) -> CopyResult:
     """Execute one operation on ``shared`` and ``memory`` (uint8 arrays, changed in place).
 
     ``fails(address)`` says whether memory answers the beat that begins at ``address`` with an error; such a beat changes nothing.
@@ -170,7 +175,8 @@ def copy_block(cfg, operation, shared, memory, fails=lambda address: False):
     return CopyResult(errors, size if operation.has_barrier else 0, len(bursts))
 
 
-def _copy_within(cfg, operation, shared, memory, fails):
+def _copy_within(cfg: Config, operation: CopyOperation | SimpleNamespace, shared: np.ndarray, memory: np.ndarray,
+                 fails: Callable[[int], bool]) -> CopyResult:
     """Parts of at most 512 bytes that cross no multiple of 512, neither in source nor in destination, one after the other. One that cannot
     be read is not written."""
     size = operation.blocks * BANK_BYTES
@@ -200,7 +206,7 @@ def _copy_within(cfg, operation, shared, memory, fails):
     return CopyResult(errors, arrived, bursts)
 
 
-def _write(operation, target, values):
+def _write(operation: CopyOperation | SimpleNamespace, target: np.ndarray, values: np.ndarray) -> None:
     """``target`` (a view) becomes ``values``, or what its elements and those of ``values`` are reduced to."""
     if operation.reduction == Reduction.NONE:
         target[:] = values
@@ -208,11 +214,12 @@ def _write(operation, target, values):
         target[:] = reduce_elements(operation.reduction, TensorFormat(_number(operation.format)), target, values)
 
 
-def _number(field):
-    return getattr(field, "value", field)
+def _number(field: int | Enum) -> int:
+    found: int = getattr(field, "value", field)     # type: ignore[arg-type]    # of any object with a value
+    return found
 
 
-def _sides(operation):
+def _sides(operation: CopyOperation | SimpleNamespace) -> list[tuple[int, Space]]:
     """(address, space) in the order of the checks: shared memory, global memory; within a memory destination, source."""
     ends = [(operation.destination, operation.destination_space), (operation.source, operation.source_space)]
     return ends if operation.destination_space in (Space.SHARED, operation.source_space) else ends[::-1]

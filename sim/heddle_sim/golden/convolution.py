@@ -1,11 +1,14 @@
 """Golden model of convolutions: sums of 8-bit products in numpy."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 __all__ = ["convolution"]
 
 
-def convolution(x, w, padding, stride, dilation):
+def convolution(x: np.ndarray, w: np.ndarray, padding: Sequence[tuple[int, int]], stride: Sequence[int],
+                dilation: Sequence[int]) -> np.ndarray:
     """y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c], modulo 2**32.
 
     ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C), integers; ``padding`` pairs (begin, end), ``stride`` and ``dilation`` integers,

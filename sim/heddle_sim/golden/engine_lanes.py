@@ -1,9 +1,11 @@
 """Golden model of the lanes under the engine for recurrent networks: sums of sweeps, in taps."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from heddle.rnn.layouts import Start
+from numpy.typing import ArrayLike
 
 __all__ = ["EngineStep", "Sums", "row_place", "sweep_steps"]
 
@@ -34,15 +36,15 @@ class Sums:
         Accumulators of each tap but the first (``rnn_tap_registers``).
     """
 
-    def __init__(self, products, factors, tap_registers=64):
+    def __init__(self, products: np.ndarray, factors: np.ndarray, tap_registers: int = 64) -> None:
         self.products, self.factors = products, factors
         self.taps = np.zeros((4, len(products), tap_registers), np.int32)       # 1 to 3 are used
 
-    def registers(self, tap):
+    def registers(self, tap: int) -> np.ndarray:
         """int32 [threads, registers] of a tap; a view."""
         return self.taps[tap] if tap else self.products
 
-    def step(self, step, elements):
+    def step(self, step: EngineStep, elements: ArrayLike) -> None:
         """One step with the ``dot / cat`` elements of a column group; sums are modulo 2^32."""
         taps = 1 << step.cat
         weights = self.factors[:, step.factor_word].view(np.int8).astype(np.int64)
@@ -54,7 +56,8 @@ class Sums:
             registers[:, step.product % count] = total.astype(np.uint64).astype(np.uint32).view(np.int32)
 
 
-def sweep_steps(vector, *, dot, cat, blocks, weight, product, bias=0, start=Start.CONTINUE):
+def sweep_steps(vector: ArrayLike, *, dot: int, cat: int, blocks: int, weight: int, product: int, bias: int = 0,
+                start: Start = Start.CONTINUE) -> Iterator[tuple[EngineStep, np.ndarray]]:
     """The steps of a sweep with the elements of each, in order: column group after column group, block after block.
 
     ``cat`` is log2 as above, ``vector`` an integer array of whole column groups.
@@ -68,7 +71,7 @@ def sweep_steps(vector, *, dot, cat, blocks, weight, product, bias=0, start=Star
                              int(first and start == Start.ZERO)), elements
 
 
-def row_place(row, *, threads, tail_lanes, cat):
+def row_place(row: int, *, threads: int, tail_lanes: int, cat: int) -> tuple[int, int, int]:
     """Lane, tap and register (behind the first of the sweep) of row number ``row`` of a matrix."""
     groups = threads // tail_lanes
     group, k = (row // tail_lanes) % groups, row // tail_lanes // groups

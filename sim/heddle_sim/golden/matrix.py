@@ -1,6 +1,7 @@
 """Golden model of the matrix unit: one ``mm`` on the registers of all lanes."""
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import numpy as np
 from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS
@@ -62,23 +63,23 @@ class MatrixResult:
     """
 
     products: np.ndarray
-    errors: list = field(default_factory=list)
-    steps: list = field(default_factory=list)
-    unfinished: dict = field(default_factory=dict)
-    pieces: list = field(default_factory=list)
+    errors: list[tuple[ErrorCode, int, int]] = field(default_factory=list)
+    steps: list[dict[int, int]] = field(default_factory=list)
+    unfinished: dict[int, int] = field(default_factory=dict)
+    pieces: list[list[int]] = field(default_factory=list)
 
     @property
-    def addresses(self):
+    def addresses(self) -> list[int]:
         """Shared addresses of all words of the steps, in order."""
         return [address for words in self.steps for address in words.values()]
 
 
-def group_lanes(operation):
+def group_lanes(operation: MatrixOperation | SimpleNamespace) -> tuple[int, int]:
     """Neighbouring lanes per column position and per word of k: the two factors of a group's size [S0.5-S0.7]."""
     return _LANES[operation.ka], _LANES[operation.kb]
 
 
-def column_of(operation, a, index):
+def column_of(operation: MatrixOperation | SimpleNamespace, a: int, index: int) -> int | None:
     """The column that column position ``a`` multiplies in step ``index``, or ``None`` [S0.5]."""
     threads, ka = len(operation.columns), operation.ka + 1
     length = -(-threads // ka)
@@ -86,9 +87,9 @@ def column_of(operation, a, index):
     return column if index < length and column < threads else None
 
 
-def matrix_steps(operation):
+def matrix_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int]]:
     """(index, slice) of every step in loop order [S0.4]; those take place that have a column to fetch [S0.9]. Not with transpose."""
-    def fetched(index):
+    def fetched(index: int) -> bool:
         columns = [column_of(operation, a, index) for a in range(operation.ka + 1)]
         return any(operation.columns[column] for column in columns if column is not None)
 
@@ -99,14 +100,14 @@ def matrix_steps(operation):
     return [(index, number) for number in slices for index in indices]
 
 
-def column_steps(operation):
+def column_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int, int]]:
     """(column, slice, word of the slice) of every step with transpose: one column each, merges or not, slices outermost [S0.8]."""
     words = len(operation.columns) if operation.lane_sum else operation.kb + 1
     columns = [int(column) for column in np.flatnonzero(operation.columns)]
     return [(column, number, word) for number in range(operation.k_length + 1) for word in range(words) for column in columns]
 
 
-def multiply(products, factors, shared, operation):
+def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace) -> MatrixResult:
     """Execute one ``mm``.
 
     Parameters
@@ -157,7 +158,7 @@ def multiply(products, factors, shared, operation):
     return result
 
 
-def _beyond(result, operation, register):
+def _beyond(result: MatrixResult, operation: MatrixOperation | SimpleNamespace, register: int) -> bool:
     """Whether a step does not take place because it has no product register; reported once."""
     report = (ErrorCode.PRODUCT_RANGE, operation.pc, PRODUCT_REGISTERS)
     if register >= PRODUCT_REGISTERS and report not in result.errors:
@@ -165,7 +166,8 @@ def _beyond(result, operation, register):
     return register >= PRODUCT_REGISTERS
 
 
-def _multiply_columns(result, factors, shared, operation, offsets):
+def _multiply_columns(result: MatrixResult, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace,
+                      offsets: list[int]) -> None:
     """All steps with transpose, up to the first error: the lanes whose word it is multiply, those of its sum receive."""
     dot, lanes_b = factors.shape[2], group_lanes(operation)[1]
     places = {column_of(operation, a, index): (a, index)
@@ -187,13 +189,13 @@ def _multiply_columns(result, factors, shared, operation, offsets):
         execute(result.products, factors, shared, operation, register, number, {position: address}, operation.zero and number == word == 0)
 
 
-def _parts(operation):
+def _parts(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int, int]]:
     """(index, slice, quad) of all steps; a sum over all lanes takes a step for every four of them."""
     quads = range(len(operation.columns) // 4 if operation.lane_sum else 1)
     return [(index, number, quad) for index, number in matrix_steps(operation) for quad in quads]
 
 
-def _words(operation, offsets, index, number, dot):
+def _words(operation: MatrixOperation | SimpleNamespace, offsets: list[int], index: int, number: int, dot: int) -> dict[int, int]:
     """Address of the word of every position that has one: columns first, then along k."""
     ka, kb = operation.ka + 1, operation.kb + 1
     words = {}
@@ -207,12 +209,13 @@ def _words(operation, offsets, index, number, dot):
     return words
 
 
-def _rows(operation, dot):
+def _rows(operation: MatrixOperation | SimpleNamespace, dot: int) -> int:
     """Rows of k in a slice."""
     return dot // 2 if operation.int16 else dot
 
 
-def _fetch_piece(result, operation, address, dot, size):
+def _fetch_piece(result: MatrixResult, operation: MatrixOperation | SimpleNamespace, address: int, dot: int,
+                 size: int) -> tuple[ErrorCode, int] | None:
     """Fetch the pieces of a column of transposed B unless the column before had the same [S0.8]; or (code, operand) of an error."""
     pitch, last = operation.pitch, address + (_rows(operation, dot) - 1) * operation.pitch
     if pitch % BANK_BYTES:
@@ -228,7 +231,7 @@ def _fetch_piece(result, operation, address, dot, size):
     return None
 
 
-def _column_bytes(shared, operation, address, dot):
+def _column_bytes(shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, address: int, dot: int) -> np.ndarray:
     """The ``dot`` bytes of a column that a step multiplies."""
     if not operation.transpose:
         return shared[address:address + dot]
@@ -237,7 +240,8 @@ def _column_bytes(shared, operation, address, dot):
     return shared[rows[:, None] + np.arange(size)].reshape(-1)
 
 
-def _step(products, factors, shared, operation, register, number, words, zero):
+def _step(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int,
+          number: int, words: dict[int, int], zero: int) -> None:
     """All lanes at once: dot products, sums over the lanes along k, accumulation. ``words``: address of the word of a position."""
     threads, _, dot = factors.shape
     lanes_a, lanes_b = group_lanes(operation)
@@ -259,7 +263,8 @@ def _step(products, factors, shared, operation, register, number, words, zero):
     products[takes, register] = after[takes]
 
 
-def _total(products, factors, shared, operation, register, number, words, zero):
+def _total(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int,
+           number: int, words: dict[int, int], zero: int) -> None:
     """Some lanes' part of a dot product of all lanes, for lane 0. ``words``: address of the word of a lane."""
     total = 0 if zero else int(products[0, register])
     for lane, address in words.items():
@@ -270,6 +275,6 @@ def _total(products, factors, shared, operation, register, number, words, zero):
         products[0, register] = (total + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _elements(values, signed, int16):
+def _elements(values: np.ndarray, signed: int, int16: int) -> np.ndarray:
     kind = f"{'<' if int16 else '|'}{'i' if signed else 'u'}{2 if int16 else 1}"
     return np.ascontiguousarray(values).view(kind).astype(np.int64)

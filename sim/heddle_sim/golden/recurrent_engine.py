@@ -5,8 +5,11 @@ after the other, with a job at once when it is launched.
 """
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from amaranth.lib import data
+from heddle.config import Config
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle.rnn.layouts import (
@@ -31,12 +34,12 @@ _WORD = 1 << 32
 class EngineFault(ValueError):
     """An image that the engine does not run, or not to its end: ``code`` and ``operand`` as the engine reports them."""
 
-    def __init__(self, code, operand, message):
+    def __init__(self, code: ErrorCode, operand: int, message: str) -> None:
         super().__init__(message)
         self.code, self.operand = code, operand
 
 
-def _in_memory(shared, address, nbytes, what):
+def _in_memory(shared: np.ndarray, address: int, nbytes: int, what: str) -> None:
     if not 0 <= address <= address + nbytes <= len(shared):
         raise EngineFault(ErrorCode.OUT_OF_RANGE, address, f"{what} must lie below {len(shared):#x}, not at {address:#x}")
 
@@ -70,47 +73,52 @@ class EngineState:
     taps: np.ndarray
     vector: np.ndarray
     sent: np.ndarray
-    matrices: dict = field(default_factory=dict, repr=False)
+    matrices: dict[int, np.ndarray] = field(default_factory=dict, repr=False)
     skipped: int = 0
     multiplied: int = 0
     elements: int = 0
-    zeros: list | None = None
+    zeros: list[np.ndarray] | None = None
 
-    def registers(self, tap):
+    def registers(self, tap: int) -> tuple[np.ndarray, int]:
         """Registers of a tap, int64 [threads, size], and ``size``."""
         registers = self.taps[tap - 1] if tap else self.products
         return registers, registers.shape[1]
 
     @classmethod
-    def for_config(cls, cfg, factors=None, seed=None):
+    def for_config(cls, cfg: Config, factors: np.ndarray | None = None, seed: int | None = None) -> Self:
         """Of zeros, or with a seed of random values in all but ``factors``: nothing may depend on them."""
         shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, cfg.rnn_tap_registers), (cfg.rnn_elements,), (cfg.rnn_elements,))
         factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.int8) if factors is None else factors
         if seed is None:
-            return cls(factors, *(np.zeros(shape, np.int64) for shape in shapes))
+            products, taps, vector, sent = (np.zeros(shape, np.int64) for shape in shapes)
+            return cls(factors, products, taps, vector, sent)
         rng = np.random.default_rng(seed)
         limits = (31, 31, 15, 15)
-        return cls(factors, *(rng.integers(-1 << bits, 1 << bits, shape) for shape, bits in zip(shapes, limits)))
+        products, taps, vector, sent = (rng.integers(-1 << bits, 1 << bits, shape) for shape, bits in zip(shapes, limits))
+        return cls(factors, products, taps, vector, sent)
+
+
+class Fields:
+    """The fields of a record, integers and enum members."""
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
 
 
 @dataclass(frozen=True)
 class Image:
     """The records of an image: ``header``, ``tasks`` (pairs), ``sweeps`` and ``operations``, each an object with its fields."""
 
-    header: object
-    tasks: list
-    sweeps: list
-    operations: list
+    header: Fields
+    tasks: list[tuple[Fields, Fields]]
+    sweeps: list[Fields]
+    operations: list[Fields]
 
 
-def field_values(layout, row):
+def field_values(layout: data.StructLayout, row: np.ndarray) -> Fields:
     """The fields of a record of 16 bytes, as an object of integers and enum members."""
     bits = int.from_bytes(bytes(row), "little")
     record = layout.from_bits(bits)
-
-    class Fields:
-        pass
-
     fields = Fields()
     for name, _ in layout:
         if name != "unused":
@@ -118,12 +126,12 @@ def field_values(layout, row):
     return fields
 
 
-def read_image(cfg, shared, address):
+def read_image(cfg: Config, shared: np.ndarray, address: int) -> Image:
     """``Image`` at a shared address, a multiple of 16. Raises ``EngineFault``."""
     if address % ROW_BYTES:
         raise EngineFault(ErrorCode.OUT_OF_RANGE, address, f"address of an image must be a multiple of {ROW_BYTES}, not {address:#x}")
 
-    def records(layout, first, count):
+    def records(layout: data.StructLayout, first: int, count: int) -> list[Fields]:
         start = address + first * ROW_BYTES
         _in_memory(shared, start, count * ROW_BYTES, "records of an image")
         return [field_values(layout, shared[at:at + ROW_BYTES]) for at in range(start, start + count * ROW_BYTES, ROW_BYTES)]
@@ -136,9 +144,9 @@ def read_image(cfg, shared, address):
     sweeps = records(sweep_layout, 1, header.sweeps)
     operations = records(operation_layout, 1 + header.sweeps, header.operations)
     first = 1 + header.sweeps + header.operations
-    tasks = []
+    tasks: list[tuple[Fields, Fields]] = []
     while not tasks or not tasks[-1][0].last:
-        tasks.append((*records(task_layout, first, 1), *records(task_memory_layout, first + 1, 1)))
+        tasks.append((records(task_layout, first, 1)[0], records(task_memory_layout, first + 1, 1)[0]))
         first += 2
     return Image(header, tasks, sweeps, operations)
 
@@ -146,12 +154,12 @@ def read_image(cfg, shared, address):
 class _Context:
     """One task in one context, step by step."""
 
-    def __init__(self, cfg, state, shared, image, number):
+    def __init__(self, cfg: Config, state: EngineState, shared: np.ndarray, image: Image, number: int) -> None:
         self.cfg, self.state, self.shared, self.image = cfg, state, shared, image
         self.element_base = number * image.header.elements
         self.register_base = number * image.header.registers
 
-    def run(self, task, memory):
+    def run(self, task: Fields, memory: Fields) -> None:
         """All steps of a task."""
         if task.state_bytes:
             self._load(memory.state_address, task.state_bytes, task.state_element)
@@ -170,13 +178,13 @@ class _Context:
                 if sweep.last:
                     break
 
-    def _load(self, address, nbytes, element):
+    def _load(self, address: int, nbytes: int, element: int) -> None:
         _in_memory(self.shared, address, nbytes, "rows of a task")
         values = self.shared[address:address + nbytes].view("<i2")
         first = self.element_base + element
         self.state.vector[first:first + len(values)] = values
 
-    def _sweep(self, number, sweep, step, distance):
+    def _sweep(self, number: int, sweep: Fields, step: int, distance: int) -> None:
         cfg, state, odd = self.cfg, self.state, step & 1
         cat, blocks, columns = 1 << sweep.cat, sweep.blocks + 1, sweep.columns + 1
         first = self.element_base + sweep.element + (distance if odd and sweep.input else 0)
@@ -185,7 +193,7 @@ class _Context:
         if cfg.rnn_differences and sweep.difference:
             vector = self._differences(sweep, vector, step == 0)
         if sweep.skip or state.zeros is not None:
-            zeros = ~vector.reshape(columns, elements).any(axis=1)
+            zeros: Any = ~vector.reshape(columns, elements).any(axis=1)
             if sweep.skip:      # not the first, where it begins the sums
                 state.skipped += int(zeros[sweep.start != Start.CONTINUE:].sum())
             if state.zeros is not None:
@@ -204,7 +212,7 @@ class _Context:
             before = 0 if sweep.start == Start.ZERO else registers[:, sources % size]
             registers[:, targets % size] = _wrap32(before + sums[:, :, tap])
 
-    def _differences(self, sweep, vector, fresh):
+    def _differences(self, sweep: Fields, vector: np.ndarray, fresh: bool) -> np.ndarray:
         """Differences to what was sent, 17 bits; small ones are zero."""
         first = self.element_base + sweep.sent
         sent = self.state.sent[first:first + len(vector)]
@@ -215,7 +223,7 @@ class _Context:
         sent += difference
         return difference
 
-    def _matrix(self, number, sweep):
+    def _matrix(self, number: int, sweep: Fields) -> np.ndarray:
         """Weights of a sweep, rows (lane, block, tap), columns as the vector; float64, in which all sums are exact."""
         if number not in self.state.matrices:
             cfg, cat = self.cfg, 1 << sweep.cat
@@ -225,7 +233,7 @@ class _Context:
             self.state.matrices[number] = shaped.transpose(0, 2, 4, 1, 3).reshape(cfg.threads * blocks * cat, -1).astype(np.float64)
         return self.state.matrices[number]
 
-    def _job(self, sweep, odd, row):
+    def _job(self, sweep: Fields, odd: int, row: int) -> None:
         """The tail: all groups of elements at once, since kept values and states belong to one element."""
         lanes, groups, pairs = self.cfg.tail_lanes, sweep.groups + 1, sweep.pairs
         operations = self.image.operations[sweep.operation:sweep.operation + sweep.operations + 1]
@@ -242,7 +250,7 @@ class _Context:
                     _in_memory(self.shared, int(place), 2 * lanes, "outputs of a task")
                 self.shared[(places[:, None] + np.arange(2 * lanes)).reshape(-1)] = result.astype("<i2").view(np.uint8)
 
-    def _sums(self, operation, groups, odd):
+    def _sums(self, operation: Fields, groups: int, odd: int) -> np.ndarray:
         """Sums of all elements of an operation."""
         lanes, parity = self.cfg.tail_lanes, self.image.header.parity if odd else 0
         result = np.empty((groups, lanes), np.int64)
@@ -253,7 +261,7 @@ class _Context:
         return result.reshape(-1)
 
 
-def engine_run(cfg, state, shared, address):
+def engine_run(cfg: Config, state: EngineState, shared: np.ndarray, address: int) -> None:
     """One run of the engine, from the instruction to the end of its last task.
 
     Parameters
@@ -274,9 +282,9 @@ def engine_run(cfg, state, shared, address):
         _Context(cfg, state, shared, image, number % image.header.contexts).run(task, memory)
 
 
-def _signed16(value):
+def _signed16(value: int) -> int:
     return value - ((value & 0x8000) << 1)
 
 
-def _wrap32(values):
+def _wrap32(values: np.ndarray) -> np.ndarray:
     return (values + (_WORD >> 1)) % _WORD - (_WORD >> 1)

@@ -4,10 +4,14 @@ Everything is integer and works on all elements of an operation at once: arrays 
 """
 
 import math
+from collections.abc import Sequence
+from typing import Any, cast
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.rnn.layouts import Cell, Function, Pre
+from numpy.typing import ArrayLike
 
 __all__ = ["activation", "dequantise", "round_shift", "saturate", "sum_position", "tail"]
 
@@ -16,18 +20,18 @@ _ONE = 1 << 16
 _BASE = np.array([round(_ONE * math.tanh(index / 32)) for index in range(257)], np.int64)
 
 
-def saturate(value, bits):
+def saturate(value: ArrayLike, bits: int) -> np.ndarray:
     """``value`` limited to signed numbers of ``bits`` bits."""
     return np.clip(value, -1 << bits - 1, (1 << bits - 1) - 1)
 
 
-def round_shift(value, shift):
+def round_shift(value: ArrayLike, shift: int) -> np.ndarray:
     """``value / 2^shift`` to the nearest integer, halves upwards."""
     value = np.asarray(value, np.int64)
     return value if shift == 0 else value + (1 << shift - 1) >> shift
 
 
-def activation(function, v):
+def activation(function: Function, v: ArrayLike) -> np.ndarray:
     """Linear, sigmoid, tanh or ReLU of signed 18-bit numbers with 13 fraction bits [S3.5].
 
     The result is int64; it has 16 fraction bits for sigmoid and tanh, else 13. It is monotonic. Maximum error over all arguments,
@@ -46,12 +50,12 @@ def activation(function, v):
     return t if function == Function.TANH else round_shift(_ONE + t, 1)
 
 
-def dequantise(sums, shift, multiplier):
+def dequantise(sums: ArrayLike, shift: int, multiplier: int) -> np.ndarray:
     """z: signed 32-bit sums in units with 13 fraction bits, 18 bits wide."""
     return round_shift(saturate(round_shift(_signed32(sums), shift), 18) * int(multiplier), 16)
 
 
-def sum_position(cfg, operation, group, registers=0, parity=0):
+def sum_position(cfg: Config, operation: Any, group: int, registers: int = 0, parity: int = 0) -> tuple[int, int, int]:
     """Where the sums of element group ``group`` lie: (lane group, tap, product register).
 
     ``registers`` and ``parity`` are those of the job.
@@ -62,7 +66,7 @@ def sum_position(cfg, operation, group, registers=0, parity=0):
     return row_group % cfg.thread_groups, index & (1 << cat) - 1, register % 256
 
 
-def tail(operations, sums, operands):
+def tail(operations: Sequence[Any], sums: Sequence[ArrayLike | None], operands: Sequence[ArrayLike | None]) -> list[np.ndarray | None]:
     """What the operations of a job make of the sums of its elements.
 
     Parameters
@@ -88,11 +92,11 @@ def tail(operations, sums, operands):
     return [values.step(operation, operand, total) for operation, operand, total in zip(operations, operands, sums, strict=True)]
 
 
-def _signed32(sums):
+def _signed32(sums: ArrayLike) -> np.ndarray:
     return (np.asarray(sums).astype(np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
-def _kept(name, operation):
+def _kept(name: str, operation: Any) -> str:
     """The name of a kept value, one for each group of a pair."""
     return f"{name} of the second group" if operation.second_group else name
 
@@ -100,15 +104,15 @@ def _kept(name, operation):
 class _Values:
     """What operations hand to those that follow, for the same elements."""
 
-    def __init__(self):
-        self.known = {}
+    def __init__(self) -> None:
+        self.known: dict[str, np.ndarray] = {}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> np.ndarray:
         if name not in self.known:
             raise UsageError(f"{name} must be set by an operation before it is used")
         return self.known[name]
 
-    def step(self, operation, operand, sums):
+    def step(self, operation: Any, operand: ArrayLike | None, sums: ArrayLike | None) -> np.ndarray | None:
         known = self.known
         known.pop("operand", None)
         if operation.read:
@@ -117,7 +121,7 @@ class _Values:
             known["state"] = known["cell state"] = self["operand"] * 4 if operation.wide_state else self["operand"]
         if operation.idle:
             return None
-        v = saturate(dequantise(sums, int(operation.shift), operation.multiplier) + self._pre(operation), 18)
+        v = saturate(dequantise(cast(ArrayLike, sums), int(operation.shift), operation.multiplier) + self._pre(operation), 18)
         f = activation(operation.function, v)
         r = self._cell(operation, round_shift(f, int(operation.shift_activation)))
         if Pre(operation.pre) == Pre.KEEP:
@@ -133,14 +137,14 @@ class _Values:
             del known["result before"]      # made too late for the operation that follows
         return saturate(round_shift(r, 2) if operation.wide_result else r, 16)
 
-    def _pre(self, operation):
+    def _pre(self, operation: Any) -> int | np.ndarray:
         if Pre(operation.pre) == Pre.PEEPHOLE:
             return round_shift(self["operand"] * self["state"], 12)
         if Pre(operation.pre) == Pre.GATED:
             return round_shift(self[_kept("gate", operation)] * self[_kept("kept sum", operation)], 16)
         return 0
 
-    def _cell(self, operation, a):
+    def _cell(self, operation: Any, a: np.ndarray) -> np.ndarray:
         cell = Cell(operation.cell)
         if cell == Cell.ACTIVATION:
             return a

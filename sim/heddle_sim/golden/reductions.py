@@ -13,7 +13,7 @@ _INTEGERS = {_F.U32: np.uint32, _F.S32: np.int32, _F.U64: np.uint64, _F.S64: np.
 _FLOATS = {_F.F16: np.float16, _F.BF16: ml_dtypes.bfloat16, _F.F32: np.float32, _F.F32_FTZ: np.float32}
 
 
-def reduce_elements(reduction, format, old, new):
+def reduce_elements(reduction: Reduction, format: TensorFormat, old: np.ndarray, new: np.ndarray) -> np.ndarray:
     """Bytes of ``old`` combined with ``new``, uint8 arrays of whole elements.
 
     Integers wrap; ``inc`` and ``dec`` count within 0 to ``new``. Floating-point sums are rounded to nearest even; those of 32 bits take
@@ -29,7 +29,7 @@ def reduce_elements(reduction, format, old, new):
     return np.ascontiguousarray(result.astype(result.dtype, copy=False)).view(np.uint8)
 
 
-def _integers(reduction, a, b):
+def _integers(reduction: Reduction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     one = a.dtype.type(1)
     with np.errstate(over="ignore"):
         match reduction:
@@ -52,12 +52,12 @@ def _integers(reduction, a, b):
     raise UsageError(f"reduction must be one of those for integers, not {reduction!r}")
 
 
-def _flushed(bits):
+def _flushed(bits: np.ndarray) -> np.ndarray:
     """32-bit floating-point numbers with zero of the same sign for subnormal ones."""
     return np.where(bits >> 23 & 0xFF, bits, bits & 0x8000_0000).astype(np.uint32)
 
 
-def _floats(reduction, format, a, b):
+def _floats(reduction: Reduction, format: TensorFormat, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     kind = _FLOATS[format]
     single = FORMAT_BYTES[format] == 4
     if single:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
+from numpy.typing import ArrayLike, DTypeLike
 
 from ..arguments import check_flag, check_mask
 
@@ -33,15 +34,15 @@ class Requantise:
         ``numpy.int8`` or ``numpy.uint8``.
     """
 
-    multiplier: object
+    multiplier: int | np.ndarray
     shift: int
     zero_point: int = 0
     minimum: int | None = None
     maximum: int | None = None
     relu: bool = False
-    dtype: type = np.int8
+    dtype: DTypeLike = np.int8
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         check_flag("relu", self.relu)
         check_mask("multiplier", self.multiplier)
         try:
@@ -72,19 +73,19 @@ class Requantise:
             raise UsageError(f"maximum must be at least the lower bound {self.bounds[0]}, not {self.bounds[1]}")
 
     @property
-    def per_column(self):
+    def per_column(self) -> bool:
         """The multiplier is an array."""
         return np.ndim(self.multiplier) == 1
 
     @property
-    def bounds(self):
+    def bounds(self) -> tuple[int, int]:
         """Smallest and greatest result."""
         limits = np.iinfo(self.dtype)
         minimum = limits.min if self.minimum is None else int(self.minimum)
         maximum = limits.max if self.maximum is None else int(self.maximum)
         return max(minimum, int(self.zero_point)) if self.relu else minimum, maximum
 
-    def apply(self, sums):
+    def apply(self, sums: ArrayLike) -> np.ndarray:
         """Golden model: the result for an int32 array, whose last axis is that of the columns."""
         rounding = 1 << int(self.shift) >> 1        # the product takes 62 bits and a sign
         scaled = (np.asarray(sums).astype(np.int64) * np.asarray(self.multiplier, np.int64) + rounding) >> int(self.shift)

@@ -1,7 +1,13 @@
 """Golden model of the checks of tensor copies: every rule of ``heddle.isa.tensor_rules`` that a descriptor or a request breaks."""
 
-from dataclasses import dataclass, field, replace
+from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from heddle.config import Config
 from heddle.isa.encoding import Reduction, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import (
@@ -18,6 +24,9 @@ from heddle.isa.tensor_descriptor import (
 from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, REDUCTION_FORMATS, RULES, SHARED_ALIGNMENT
 from heddle.tmau.float_conversion import CONVERTED_FORMATS
 
+if TYPE_CHECKING:
+    from .tensor_fields import TensorFields
+
 __all__ = ["TensorRequest", "Violation", "all_violations", "descriptor_violations", "first_violation", "request_violations",
            "understood", "unsupported_value"]
 
@@ -31,22 +40,22 @@ class Violation:
     understand it."""
 
     error: ErrorCode
-    value: object
+    value: int | Enum
     dimension: int | None = None
     note: str = field(default="", compare=False)
 
-    def __str__(self):
+    def __str__(self) -> str:
         """In the words of the hardware."""
         return self._text("" if self.dimension is None else f" of dimension {self.dimension}")
 
-    def text(self, rank=None):
+    def text(self, rank: int | None = None) -> str:
         """The same with the note, and for a tensor of ``rank`` dimensions the axis of numpy that the dimension is."""
         place = "" if self.dimension is None else f" of dimension {self.dimension}"
-        if place and rank is not None:
+        if self.dimension is not None and rank is not None:
             place += f" (axis {rank - 1 - self.dimension})"
         return self._text(place) + (f" ({self.note})" if self.note else "")
 
-    def _text(self, place):
+    def _text(self, place: str) -> str:
         rule, value = RULES[self.error], getattr(self.value, "name", self.value)
         return f"{self.error.name.removeprefix('TENSOR_')}: {rule.field}{place} must {rule.text}, not {value}"
 
@@ -55,28 +64,28 @@ class Violation:
 class TensorRequest:
     """What an instruction adds to a descriptor; dimension 0 first."""
 
-    coordinates: tuple
+    coordinates: tuple[int, ...]
     shared_address: int = 0
     mode: TensorMode = TensorMode.TILE
-    offsets: tuple = ()
+    offsets: tuple[int, ...] = ()
     store: bool = False
     prefetch: bool = False
     reduction: Reduction = Reduction.NONE
     descriptor: int = 0
 
 
-def _order(violation):
+def _order(violation: Violation) -> tuple[int, int]:
     return violation.error.value, violation.dimension or 0
 
 
-def first_violation(fields, request, shared_bytes, address_bits):
+def first_violation(fields: TensorFields, request: TensorRequest, shared_bytes: int, address_bits: int) -> Violation | None:
     """The violation that hardware reports, or ``None``: the first in the order of the table and of the dimensions. No barrier counts
     the bytes of a prefetch."""
     return next((violation for violation in all_violations(fields, request, shared_bytes, address_bits)
                  if violation.error != ErrorCode.TENSOR_BYTES or not request.prefetch), None)
 
 
-def all_violations(fields, request, shared_bytes, address_bits=64):
+def all_violations(fields: TensorFields, request: TensorRequest, shared_bytes: int, address_bits: int = 64) -> list[Violation]:
     """All rules that a request and its descriptor break, in the order of the table, dimensions ascending; after a wrong rank or code only
     those that do not depend on it."""
     found = descriptor_violations(fields, address_bits)
@@ -87,7 +96,7 @@ def all_violations(fields, request, shared_bytes, address_bits=64):
     return sorted(found, key=_order)
 
 
-def unsupported_value(cfg, fields, request):
+def unsupported_value(cfg: Config, fields: TensorFields, request: TensorRequest) -> int | None:
     """Of a request that breaks no rule: the value of the field that wants what the configuration lacks (UNSUPPORTED), or ``None``."""
     if request.reduction != Reduction.NONE and not (cfg.reductions and (cfg.reduction_floats or fields.format not in FLOAT_FORMATS)):
         return request.reduction.value
@@ -100,10 +109,10 @@ def unsupported_value(cfg, fields, request):
     return next((step for step in fields.steps if not cfg.tensor_strides and step != 1), None)
 
 
-def understood(cfg, fields):
+def understood(cfg: Config, fields: TensorFields) -> TensorFields:
     """``fields`` as the configuration sees them: without im2col or interleave their codes are not those of any; of other things that it
     lacks there are none."""
-    changes = {}
+    changes: dict[str, Any] = {}
     if not cfg.tensor_im2col and fields.mode == TensorMode.IM2COL:
         changes["mode"] = TensorMode.IM2COL.value
     if not cfg.tensor_interleave and fields.interleave in (Interleave.B16, Interleave.B32):
@@ -117,7 +126,7 @@ def understood(cfg, fields):
     return replace(fields, **changes)
 
 
-def descriptor_violations(fields, address_bits=64):
+def descriptor_violations(fields: TensorFields, address_bits: int = 64) -> list[Violation]:
     """All rules that ``fields`` break, in the order of the table, dimensions ascending; after a wrong rank or code only those that do
     not depend on it."""
     found = sorted(_codes(fields), key=_order)
@@ -130,7 +139,7 @@ def descriptor_violations(fields, address_bits=64):
     return sorted(found, key=_order)
 
 
-def _codes(fields):
+def _codes(fields: TensorFields) -> Iterator[Violation]:
     lowest = 3 if fields.mode == TensorMode.IM2COL or fields.interleave != Interleave.NONE else 1
     for error, value, kind in ((ErrorCode.TENSOR_MODE, fields.mode, TensorMode), (ErrorCode.TENSOR_FORMAT, fields.format, TensorFormat),
                                (ErrorCode.TENSOR_INTERLEAVE, fields.interleave, Interleave)):
@@ -140,14 +149,14 @@ def _codes(fields):
         yield Violation(ErrorCode.TENSOR_RANK, fields.rank)
 
 
-def _swizzle_and_fill(fields):
+def _swizzle_and_fill(fields: TensorFields) -> Iterator[Violation]:
     if fields.interleave == Interleave.B32 and fields.swizzle != Swizzle.B32:
         yield Violation(ErrorCode.TENSOR_SWIZZLE, fields.swizzle)
     if fields.fill == Fill.NAN and fields.format not in FLOAT_FORMATS:
         yield Violation(ErrorCode.TENSOR_FILL, fields.fill)
 
 
-def _place(fields, address_bits):
+def _place(fields: TensorFields, address_bits: int) -> Iterator[Violation]:
     alignment = 32 if fields.interleave == Interleave.B32 else ROW_BYTES
     if fields.address % alignment or not 0 <= fields.address < 1 << address_bits:
         yield Violation(ErrorCode.TENSOR_ADDRESS, fields.address)
@@ -165,7 +174,7 @@ def _place(fields, address_bits):
             yield Violation(ErrorCode.TENSOR_ELEMENT_STRIDE, step, dimension)
 
 
-def _extent(fields, address_bits):
+def _extent(fields: TensorFields, address_bits: int) -> Iterator[Violation]:
     """The lowest dimension whose last element, at the last one of all lower dimensions, ends behind the address space [our choice]."""
     end, limit = fields.address + fields.unit_bytes, 1 << address_bits
     if not 0 <= fields.address < limit or min(fields.sizes) < 1 or min((0, *fields.strides)) < 0:
@@ -177,7 +186,7 @@ def _extent(fields, address_bits):
             return
 
 
-def _tile(fields):
+def _tile(fields: TensorFields) -> Iterator[Violation]:
     for dimension, size in enumerate(fields.box):
         if not 1 <= size <= 256:
             yield Violation(ErrorCode.TENSOR_BOX, size, dimension)
@@ -190,7 +199,7 @@ def _tile(fields):
         yield Violation(ErrorCode.TENSOR_BYTES, fields.bytes)
 
 
-def _im2col(fields):
+def _im2col(fields: TensorFields) -> Iterator[Violation]:
     low, high = CORNER_LIMITS[fields.rank - 2]
     for error, corner in ((ErrorCode.TENSOR_LOWER_CORNER, fields.lower_corner), (ErrorCode.TENSOR_UPPER_CORNER, fields.upper_corner)):
         for number, value in enumerate(corner):
@@ -212,7 +221,7 @@ def _im2col(fields):
         yield Violation(ErrorCode.TENSOR_BYTES, fields.bytes)
 
 
-def request_violations(fields, request, shared_bytes, address_bits=64):
+def request_violations(fields: TensorFields, request: TensorRequest, shared_bytes: int, address_bits: int = 64) -> list[Violation]:
     """All rules that ``request`` breaks for a descriptor that breaks none, in the order of the table, dimensions ascending."""
     found = _descriptor_address(request, address_bits)
     if request.mode != fields.mode:
@@ -235,13 +244,13 @@ def request_violations(fields, request, shared_bytes, address_bits=64):
     return sorted(found, key=_order)
 
 
-def _descriptor_address(request, address_bits):
+def _descriptor_address(request: TensorRequest, address_bits: int) -> list[Violation]:
     if request.descriptor % DESCRIPTOR_ALIGNMENT or not 0 <= request.descriptor <= (1 << address_bits) - DESCRIPTOR_BYTES:
         return [Violation(ErrorCode.TENSOR_DESCRIPTOR_ADDRESS, request.descriptor)]
     return []
 
 
-def _coordinates(fields, request):
+def _coordinates(fields: TensorFields, request: TensorRequest) -> Iterator[Violation]:
     spatial = fields.rank - 2
     if fields.interleave == Interleave.NONE and request.coordinates[0] * fields.unit_bytes % ROW_BYTES:
         yield Violation(ErrorCode.TENSOR_COORDINATE_ALIGNMENT, request.coordinates[0], 0)

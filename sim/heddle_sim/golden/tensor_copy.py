@@ -1,5 +1,10 @@
 """Golden model of tensor copies: boxes between global and shared memory [S1.5-S1.9]."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
 from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleave, TensorFormat
@@ -7,13 +12,17 @@ from heddle.isa.tensor_descriptor import FORMAT_BYTES, NAN_BITS, Fill, Interleav
 from .reductions import reduce_elements
 from .tensor_traversal import swizzled_addresses, traverse
 
+if TYPE_CHECKING:
+    from ..tensor.tensor_map import TensorMap
+    from .tensor_fields import TensorFields
+
 __all__ = ["converted", "load_array", "load_tensor", "store_tensor"]
 
 _FLUSH = {TensorFormat.F32_FTZ, TensorFormat.TF32_FTZ}
 _SHORT = {TensorFormat.TF32, TensorFormat.TF32_FTZ}
 
 
-def converted(format, elements):
+def converted(format: TensorFormat, elements: np.ndarray) -> np.ndarray:
     """Bytes of elements as a load leaves them: TF32 rounds to 10 bits behind the point, to nearest even; FTZ makes subnormal
     numbers zero of their sign; all others stay as they are. Infinities and NaNs stay [the arithmetic is our choice]."""
     if format not in _FLUSH | _SHORT:
@@ -27,7 +36,8 @@ def converted(format, elements):
     return bits.astype("<u4").view(np.uint8)
 
 
-def _places(fields, coordinates, offsets, shared_address):
+def _places(fields: TensorFields, coordinates: tuple[int, ...], offsets: tuple[int, ...],
+            shared_address: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Addresses of all bytes of a box, (elements, bytes): in global memory, in shared memory; and which elements are inside."""
     walk = traverse(fields, coordinates, offsets)
     byte = np.arange(fields.unit_bytes)
@@ -36,7 +46,8 @@ def _places(fields, coordinates, offsets, shared_address):
     return from_global, swizzled_addresses(linear, fields.swizzle), walk.inside
 
 
-def load_tensor(memory, shared, fields, coordinates, shared_address, offsets=()):
+def load_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, coordinates: tuple[int, ...], shared_address: int,
+                offsets: tuple[int, ...] = ()) -> int:
     """Moves a box from ``memory`` to ``shared`` (uint8 arrays, changed in place); returns the bytes that the barrier is told."""
     source, target, inside = _places(fields, coordinates, offsets, shared_address)
     values = np.empty(source.shape, np.uint8)
@@ -46,7 +57,8 @@ def load_tensor(memory, shared, fields, coordinates, shared_address, offsets=())
     return fields.bytes
 
 
-def load_array(array, tensor, coords, offsets=None, shared_address=0):
+def load_array(array: np.ndarray, tensor: TensorMap, coords: Sequence[int], offsets: Sequence[int] | None = None,
+               shared_address: int = 0) -> np.ndarray:
     """The box of a ``TensorMap`` at ``coords`` of an array, tuples in numpy's order: its bytes (uint8) as they lie in shared memory
     from ``shared_address`` on. Without interleave."""
     fields = tensor.fields
@@ -58,7 +70,7 @@ def load_array(array, tensor, coords, offsets=None, shared_address=0):
     return shared[shared_address:]
 
 
-def _filler(fields):
+def _filler(fields: TensorFields) -> np.ndarray:
     """Bytes of an element (a slice) outside the tensor."""
     if fields.fill == Fill.ZERO:
         return np.zeros(fields.unit_bytes, np.uint8)
@@ -67,7 +79,8 @@ def _filler(fields):
     return np.tile(element, fields.unit_bytes // nbytes if fields.interleave != Interleave.NONE else 1)
 
 
-def store_tensor(memory, shared, fields, coordinates, shared_address, reduction=Reduction.NONE):
+def store_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, coordinates: tuple[int, ...], shared_address: int,
+                 reduction: Reduction = Reduction.NONE) -> None:
     """Moves a box from ``shared`` to ``memory`` (changed in place), only what is inside the tensor, combined with what is there where
     a reduction is given. Elements that lie at one address are stored one after the other."""
     target, source, inside = _places(fields, coordinates, (0,) * (fields.rank - 2), shared_address)

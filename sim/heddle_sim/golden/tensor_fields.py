@@ -1,7 +1,11 @@
 """The values of a tensor descriptor as plain Python, in the descriptor's own order: dimension 0 is the innermost."""
 
+import builtins
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from math import prod
+from typing import Any, Self
 
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import (
@@ -35,67 +39,67 @@ class TensorFields:
     mode: TensorMode = TensorMode.TILE
     format: TensorFormat = TensorFormat.U8
     address: int = 0
-    sizes: tuple
-    strides: tuple = ()
-    box: tuple = ()
-    element_strides: tuple = ()
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    box: tuple[int, ...] = ()
+    element_strides: tuple[int, ...] = ()
     interleave: Interleave = Interleave.NONE
     swizzle: Swizzle = Swizzle.NONE
     fill: Fill = Fill.ZERO
-    lower_corner: tuple = ()
-    upper_corner: tuple = ()
+    lower_corner: tuple[int, ...] = ()
+    upper_corner: tuple[int, ...] = ()
     pixels_per_column: int = 1
     channels_per_pixel: int = 1
     promotion: int = 0
 
     @property
-    def rank(self):
+    def rank(self) -> int:
         return len(self.sizes)
 
     @property
-    def unit_bytes(self):
+    def unit_bytes(self) -> int:
         """Bytes of what dimension 0 counts: an element or a slice."""
         return INTERLEAVE_BYTES.get(self.interleave) or FORMAT_BYTES[self.format]
 
     @property
-    def byte_strides(self):
+    def byte_strides(self) -> tuple[int, ...]:
         """Bytes from one to the next in every dimension."""
         if self.interleave == Interleave.NONE:
             return (self.unit_bytes, *self.strides)
         return (*(self.strides[:1] or (0,)), self.unit_bytes, *self.strides[1:])[:self.rank]
 
     @property
-    def steps(self):
+    def steps(self) -> tuple[int, ...]:
         """Elements from one to the next that is moved, in every dimension; without interleave 1 in dimension 0."""
         return self.element_strides if self.interleave != Interleave.NONE else (1, *self.element_strides[1:])
 
     @property
-    def counts(self):
+    def counts(self) -> tuple[int, ...]:
         """Elements that are moved of each dimension of a tiled box."""
         return tuple(-(-box // max(step, 1)) for box, step in zip(self.box, self.steps))     # less than 1 breaks a rule
 
     @property
-    def row_bytes(self):
+    def row_bytes(self) -> int:
         """Bytes of a row of the box in shared memory: dimension 0, or the channels of a pixel."""
         return self.unit_bytes * (self.counts[0] if self.mode == TensorMode.TILE else self.channels_per_pixel)
 
     @property
-    def rows(self):
+    def rows(self) -> int:
         return prod(self.counts[1:]) if self.mode == TensorMode.TILE else self.pixels_per_column
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         """Bytes of the box in shared memory, which a barrier is told, whether they are inside the tensor or not."""
         return self.rows * self.row_bytes
 
     @property
-    def tensor_bytes(self):
+    def tensor_bytes(self) -> int:
         """Bytes from the first element of the tensor to its last, inclusive."""
         return self.unit_bytes + sum((size - 1) * stride for size, stride in zip(self.sizes, self.byte_strides))
 
-    def encode(self):
+    def encode(self) -> builtins.bytes:
         """The 128 bytes of the descriptor. Values that a field cannot hold are cut to its bits."""
-        def padded(values, count):
+        def padded(values: Sequence[int], count: int) -> list[int]:
             return [*values, *[0] * (count - len(values))]
 
         tile = self.mode == TensorMode.TILE
@@ -131,15 +135,15 @@ class TensorFields:
         return word.to_bytes(DESCRIPTOR_BYTES, "little")
 
     @classmethod
-    def decode(cls, descriptor):
+    def decode(cls, descriptor: builtins.bytes) -> Self:
         """The fields of 128 bytes. Codes that no enumeration has stay numbers; dimensions above the fifth have one element."""
-        def bits(name, index=0, count=1, signed=False):
+        def bits(name: str, index: int = 0, count: int = 1, signed: bool = False) -> int:
             field = descriptor_layout[name]
             width = field.width // count
             value = word >> (field.offset + index * width) & ((1 << width) - 1)
             return value - (1 << width) if signed and value >> (width - 1) else value
 
-        def member(kind, name):
+        def member(kind: type[Enum], name: str) -> Any:     # a number where there is none
             value = bits(name)
             return next((item for item in kind if item.value == value), value)
 

@@ -1,9 +1,17 @@
 """Golden model of the address generator: which element of a tensor goes to which place of the box."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import TensorMode
+
+if TYPE_CHECKING:
+    from .tensor_fields import TensorFields
 
 __all__ = ["Traversal", "swizzled_addresses", "traverse"]
 
@@ -26,7 +34,7 @@ class Traversal:
     inside: np.ndarray
 
 
-def traverse(fields, coordinates, offsets=()):
+def traverse(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int, ...] = ()) -> Traversal:
     """The elements that a request at ``coordinates`` moves, with the im2col ``offsets`` of the spatial dimensions [S1.5, S1.6].
 
     A box is dense in shared memory, dimension 0 first: what traversal strides skip leaves no holes.
@@ -35,18 +43,18 @@ def traverse(fields, coordinates, offsets=()):
         positions = _tile(fields, coordinates)
     else:
         positions = _pixels(fields, coordinates, offsets)
-    inside = ((positions >= 0) & (positions < np.array(fields.sizes, np.int64))).all(axis=1)
+    inside: Any = ((positions >= 0) & (positions < np.array(fields.sizes, np.int64))).all(axis=1)
     places = np.where(inside[:, None], positions, 0) @ np.array(fields.byte_strides, np.int64)
     return Traversal(positions, np.where(inside, places, 0), inside)
 
 
-def _tile(fields, coordinates):
+def _tile(fields: TensorFields, coordinates: Sequence[int]) -> np.ndarray:
     axes = [first + step * np.arange(count, dtype=np.int64) for first, step, count in zip(coordinates, fields.steps, fields.counts)]
     grid = np.meshgrid(*reversed(axes), indexing="ij")      # the last axis runs fastest
     return np.stack([axis.reshape(-1) for axis in reversed(grid)], axis=1)
 
 
-def _pixels(fields, coordinates, offsets):
+def _pixels(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int, ...]) -> np.ndarray:
     """Column of pixels: the pixel box is walked row by row from the coordinates on, into the next images; the offsets move all of it."""
     spatial = fields.rank - 2
     pixel, image = list(coordinates[1:1 + spatial]), coordinates[-1]
@@ -62,11 +70,11 @@ def _pixels(fields, coordinates, offsets):
         else:
             image += 1
     channels = coordinates[0] + np.arange(fields.channels_per_pixel, dtype=np.int64)
-    column = np.array(column, np.int64)
-    return np.column_stack([np.tile(channels, len(column)), np.repeat(column, len(channels), axis=0)])
+    pixels = np.array(column, np.int64)
+    return np.column_stack([np.tile(channels, len(pixels)), np.repeat(pixels, len(channels), axis=0)])
 
 
-def swizzled_addresses(addresses, swizzle):
+def swizzled_addresses(addresses: np.ndarray, swizzle: Swizzle) -> np.ndarray:
     """Where bytes of shared memory lie: 1, 2 or 3 address bits from 4 on are XORed with as many from 7 on [S1.8]."""
     mask = (1 << swizzle.value) - 1
     return addresses ^ ((addresses >> 7 & mask) << 4)

@@ -1,12 +1,16 @@
 """Golden model of the thread unit: one thread instruction on the state of a core, all threads at once in numpy."""
 
 from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Self
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import PREDICATES
 from heddle.interfaces.layouts import ThreadKind
 from heddle.isa.encoding import ACCESS_BYTES, GUARD_ALWAYS, Access, AluFunction, CompareFunction, Space
 from heddle.isa.error_codes import ErrorCode
+from numpy.typing import ArrayLike
 
 __all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", "active_threads"]
 
@@ -27,7 +31,7 @@ class ThreadState:
         Global memory; an access beyond its end (below ``2**axi_address_bits``) is answered with an error.
     """
 
-    cfg: object
+    cfg: Config
     registers: np.ndarray
     predicates: np.ndarray
     lane_mask: np.ndarray
@@ -35,7 +39,7 @@ class ThreadState:
     memory: np.ndarray
 
     @classmethod
-    def create(cls, cfg, memory_bytes=0):
+    def create(cls, cfg: Config, memory_bytes: int = 0) -> Self:
         """A state of zeros with the reset values of predicates and lane mask."""
         return cls(
             cfg=cfg,
@@ -46,7 +50,7 @@ class ThreadState:
             memory=np.zeros(memory_bytes, np.uint8),
         )
 
-    def start(self):
+    def start(self) -> None:
         """What the start of a run changes: no predicate is true, every lane takes part."""
         self.predicates[:] = False
         self.lane_mask[:] = True
@@ -61,7 +65,7 @@ class ThreadError:
     operand: int
 
 
-def alu(function, a, b, unsigned=False, select=True):
+def alu(function: AluFunction, a: ArrayLike, b: ArrayLike, unsigned: bool = False, select: ArrayLike = True) -> np.ndarray:      # type: ignore[return]    # of all but those
     """``function`` of the uint32 arrays a and b, element by element, as uint32; NARROW and SCALE are ``narrow``.
 
     ``unsigned`` counts for MULH, ``select`` (bool array) for SEL.
@@ -102,7 +106,7 @@ def alu(function, a, b, unsigned=False, select=True):
             return ((signed_a.astype(np.int64) * signed_b) >> 32).astype(np.int32).view(np.uint32)
 
 
-def narrow(unsigned, values, shift):
+def narrow(unsigned: bool, values: ArrayLike, shift: int) -> np.ndarray:
     """The uint32 array ``values`` [threads, 4], shifted right with rounding (halves up) and saturated, as bytes of one word each.
 
     ``shift`` (uint32) counts modulo 32; ``unsigned`` chooses uint8 instead of int8.
@@ -114,7 +118,7 @@ def narrow(unsigned, values, shift):
     return np.ascontiguousarray(np.clip(rounded, low, high).astype(np.int64).astype(np.uint8)).view("<u4")[:, 0]
 
 
-def compare(function, unsigned, a, b):
+def compare(function: CompareFunction, unsigned: bool, a: ArrayLike, b: ArrayLike) -> np.ndarray:
     """The comparison of the uint32 arrays a and b, element by element, as bool; signed unless ``unsigned``."""
     a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
     if not unsigned:
@@ -126,13 +130,13 @@ def compare(function, unsigned, a, b):
     return operation(a, b)
 
 
-def active_threads(state, guard, negate):
+def active_threads(state: ThreadState, guard: int, negate: int) -> np.ndarray:
     """bool [threads]: where the guard predicate holds."""
     value = np.ones(state.cfg.threads, bool) if guard == GUARD_ALWAYS else state.predicates[guard]
     return value ^ bool(negate)
 
 
-def execute(state, operation):
+def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]:
     """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
 
     ``access`` V4 of kind ALU: four registers (NARROW and SCALE always have it).
@@ -170,7 +174,7 @@ def execute(state, operation):
     return _access(state, operation, kind, active)
 
 
-def _vector(state, operation, active):
+def _vector(state: ThreadState, operation: SimpleNamespace, active: np.ndarray) -> None:
     """A function of four registers."""
     values = state.registers[:, operation.a:operation.a + 4].copy()
     if operation.function is AluFunction.NARROW:
@@ -186,7 +190,7 @@ def _vector(state, operation, active):
     state.registers[written, operation.dst:operation.dst + 4] = result[written]
 
 
-def _access(state, operation, kind, active):
+def _access(state: ThreadState, operation: SimpleNamespace, kind: ThreadKind, active: np.ndarray) -> list[ThreadError]:
     """A load or a store."""
     cfg, access, space = state.cfg, Access(operation.access), Space(operation.space)
     size = ACCESS_BYTES[access]
@@ -212,7 +216,7 @@ def _access(state, operation, kind, active):
     return errors
 
 
-def _address_error(cfg, addresses, size, limit, active, pc):
+def _address_error(cfg: Config, addresses: np.ndarray, size: int, limit: int, active: np.ndarray, pc: int) -> list[ThreadError]:
     for thread in np.flatnonzero(active & ((addresses % size != 0) | (addresses >= limit))):
         address = int(addresses[thread])
         code = ErrorCode.MISALIGNED if address % size else ErrorCode.OUT_OF_RANGE
@@ -220,7 +224,7 @@ def _address_error(cfg, addresses, size, limit, active, pc):
     return []
 
 
-def _load(state, register, memory, threads, addresses, access):
+def _load(state: ThreadState, register: int, memory: np.ndarray, threads: np.ndarray, addresses: np.ndarray, access: Access) -> None:
     size = ACCESS_BYTES[access]
     raw = np.ascontiguousarray(memory[addresses[:, None] + np.arange(size)])
     if size >= 4:
@@ -232,7 +236,7 @@ def _load(state, register, memory, threads, addresses, access):
         state.registers[threads, register + number] = words[:, number]
 
 
-def _store(state, register, memory, threads, addresses, size):
+def _store(state: ThreadState, register: int, memory: np.ndarray, threads: np.ndarray, addresses: np.ndarray, size: int) -> None:
     """In thread order: of two threads that store to one byte the higher one remains."""
     words = np.ascontiguousarray(state.registers[threads, register:register + max(1, size // 4)].astype("<u4"))
     raw = words.view(np.uint8)[:, :size]

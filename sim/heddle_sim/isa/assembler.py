@@ -2,15 +2,17 @@
 
 import re
 
+from heddle.config import Config
+
 from .program import Program
-from .statements import AssemblyError, finish, parse_instruction
+from .statements import AssemblyError, Statement, finish, parse_instruction
 
 __all__ = ["assemble"]
 
 _LABEL = re.compile(r"\s*([A-Za-z_.][\w.]*)\s*:")
 
 
-def assemble(text, cfg=None):
+def assemble(text: str, cfg: Config | None = None) -> Program:
     """Assemble the text of a program.
 
     Parameters
@@ -30,7 +32,10 @@ def assemble(text, cfg=None):
     AssemblyError
         For the first line that breaks a rule.
     """
-    labels, first_lines, statements, lines = {}, {}, [], []
+    labels: dict[str, int] = {}
+    first_lines: dict[str, int] = {}
+    statements: list[Statement | int] = []
+    lines = []
     for number, line in enumerate(text.splitlines(), 1):
         code = re.split(r"#|//", line, maxsplit=1)[0]
         while match := _LABEL.match(code):

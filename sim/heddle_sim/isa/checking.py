@@ -1,7 +1,10 @@
 """The checks at issue of ``heddle.isa.issue_rules``, applied to instruction words."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
+from heddle.config import Config
 from heddle.constants import (
     BARRIERS,
     FIRST_FACTOR_REGISTER,
@@ -44,51 +47,54 @@ class Violation:
     rule: str
 
 
-def _get(word, name):
+Rule = Callable[[int, int, Config | None], str | None]
+
+
+def _get(word: int, name: str) -> int:
     return FIELDS[name].get(word)
 
 
-def _below(limit, what):
-    def rule(value, word, cfg):
+def _below(limit: int, what: str) -> Rule:
+    def rule(value: int, word: int, cfg: Config | None) -> str | None:
         return None if value < limit else f"from {what}0 to {what}{limit - 1}"
     return rule
 
 
-def _one_of(field, members, spelling):
+def _one_of(field: str, members: Iterable[Enum], spelling: str) -> Rule:
     values = {member.value for member in members}
 
-    def rule(value, word, cfg):
+    def rule(value: int, word: int, cfg: Config | None) -> str | None:
         return None if _get(word, field) in values else spelling
     return rule
 
 
-def _aligned(value, word):
+def _aligned(value: int, word: int) -> str | None:
     step = {Access.V2.value: 2, Access.V4.value: 4}.get(_get(word, "modifiers.memory.access"), 1)
     return f"a multiple of {step}" if value % step else None
 
 
-def _register(value, word, cfg):
+def _register(value: int, word: int, cfg: Config | None) -> str | None:
     limit = cfg.registers if cfg else 1 << REGISTER_BITS
     return None if value < limit else f"from r0 to r{limit - 1}"
 
 
-def _vector(value, word, cfg):
+def _vector(value: int, word: int, cfg: Config | None) -> str | None:
     return _register(value, word, cfg) or _aligned(value, word)
 
 
 _product = _below(PRODUCT_REGISTERS, "r")
 
 
-def _product_vector(value, word, cfg):
+def _product_vector(value: int, word: int, cfg: Config | None) -> str | None:
     return _product(value, word, cfg) or _aligned(value, word)
 
 
-def _offset(value, word, cfg):
+def _offset(value: int, word: int, cfg: Config | None) -> str | None:
     limit = cfg.registers if cfg else 1 << REGISTER_BITS
     return None if FIRST_FACTOR_REGISTER <= value < limit else f"from r{FIRST_FACTOR_REGISTER} to r{limit - 1}"
 
 
-def _factors(value, word, cfg):
+def _factors(value: int, word: int, cfg: Config | None) -> str | None:
     if (reason := _offset(value, word, cfg)) or cfg is None:
         return reason
     index, remainder = divmod(value - FIRST_FACTOR_REGISTER, cfg.numbers_per_word)
@@ -101,59 +107,59 @@ def _factors(value, word, cfg):
     return None
 
 
-def _narrows(word):
+def _narrows(word: int) -> bool:
     return _get(word, "modifiers.alu.function") in (AluFunction.NARROW.value, AluFunction.SCALE.value)
 
 
-def _alu_target(value, word, cfg):
+def _alu_target(value: int, word: int, cfg: Config | None) -> str | None:
     if reason := _register(value, word, cfg):
         return reason
     return "a multiple of 4 with .v4" if _get(word, "modifiers.alu.vector") and not _narrows(word) and value % 4 else None
 
 
-def _alu_operand(value, word, cfg):
+def _alu_operand(value: int, word: int, cfg: Config | None) -> str | None:
     if not _get(word, "modifiers.alu.vector") and not _narrows(word):
         return _register(value, word, cfg)
     reading = "for narrow and scale" if _narrows(word) else "with .v4"
     return f"a multiple of 4 from r0 to r{PRODUCT_REGISTERS - 4} {reading}" if value % 4 or value >= PRODUCT_REGISTERS else None
 
 
-def _alu_source(value, word, cfg):
+def _alu_source(value: int, word: int, cfg: Config | None) -> str | None:
     vector = _get(word, "modifiers.alu.vector") or _narrows(word)
     return _FUNCTIONS["uniform_source" if vector else "thread_source"](value, word, cfg)
 
 
-def _predicate(value, word, cfg):
+def _predicate(value: int, word: int, cfg: Config | None) -> str | None:
     prefix = "up" if opcode_of(word) is Opcode.UNIFORM_COMPARE else "p"
     return None if value < PREDICATES else f"from {prefix}0 to {prefix}{PREDICATES - 1}"
 
 
-def _source_number(value, word, cfg):
+def _source_number(value: int, word: int, cfg: Config | None) -> str | None:
     source = _get(word, "b_source")
     if source == OperandSource.REGISTER.value:
         return _register(value, word, cfg)
     return _uniform(value, word, cfg) if source == OperandSource.UNIFORM.value else None
 
 
-def _all_zero(fields, spelling):
-    def rule(value, word, cfg):
+def _all_zero(fields: Sequence[str], spelling: str) -> Rule:
+    def rule(value: int, word: int, cfg: Config | None) -> str | None:
         return spelling if any(_get(word, field) for field in fields) else None
     return rule
 
 
-def _element(value, word, cfg):
+def _element(value: int, word: int, cfg: Config | None) -> str | None:
     wide = cfg is None or cfg.mm16
     elements = [ElementType.INT8.value] + [ElementType.INT16.value] * wide
     return None if _get(word, "modifiers.matrix.element") in elements else f"mm8{' or mm16' * wide}"
 
 
-def _transpose(value, word, cfg):
+def _transpose(value: int, word: int, cfg: Config | None) -> str | None:
     if _get(word, "modifiers.matrix.transpose") and cfg and not cfg.transpose:
         return ".t0 (the configuration has no transpose)"
     return None
 
 
-def _merges(value, word, cfg):
+def _merges(value: int, word: int, cfg: Config | None) -> str | None:
     ka, kb, destination, interleaved, lane_sum = (
         _get(word, f"modifiers.matrix.{name}") for name in ("ka", "kb", "kb_destination", "ka_interleaved", "lane_sum"))
     if lane_sum and (ka or kb or destination or interleaved):
@@ -166,11 +172,11 @@ def _merges(value, word, cfg):
     return None
 
 
-def _element_shift(value, word, cfg):
+def _element_shift(value: int, word: int, cfg: Config | None) -> str | None:
     return "at most 16 bytes" if _get(word, "modifiers.segment.element_shift") > 4 else None
 
 
-def _plain_copy(value, word, cfg):
+def _plain_copy(value: int, word: int, cfg: Config | None) -> str | None:
     swizzle, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("swizzle", "reduction"))
     known = tuple(Swizzle) if cfg is None else (Swizzle.NONE, *swizzles(cfg))
     defined = reduction in {member.value for member in Reduction}
@@ -182,7 +188,7 @@ def _plain_copy(value, word, cfg):
     return f"a copy {allowed}" + (f", and without {', '.join(missing)}" if missing else "")
 
 
-def _multicast(value, word, cfg):
+def _multicast(value: int, word: int, cfg: Config | None) -> str | None:
     if not _get(word, "modifiers.copy.multicast"):
         return None
     if cfg and not cfg.multicast:
@@ -191,28 +197,28 @@ def _multicast(value, word, cfg):
     return None if loads else "a copy without .multicast unless it is .shared.global"
 
 
-def _recurrent(value, word, cfg):
+def _recurrent(value: int, word: int, cfg: Config | None) -> str | None:
     return "absent: the configuration has no rnn" if cfg and not cfg.rnn else None
 
 
-def _tensors(value, word, cfg):
+def _tensors(value: int, word: int, cfg: Config | None) -> str | None:
     return "absent: the configuration has no tensors" if cfg and not cfg.tensors else None
 
 
-def _tensor(word):
+def _tensor(word: int) -> tuple[int, bool]:
     """Number of dimensions, and whether the mode is im2col."""
     mode, rank_minus_one = (_get(word, f"modifiers.copy.{name}") for name in ("mode", "rank_minus_one"))
     return rank_minus_one + 1, mode == TensorMode.IM2COL.value
 
 
-def _tensor_rank(value, word, cfg):
+def _tensor_rank(value: int, word: int, cfg: Config | None) -> str | None:
     defined = _get(word, "modifiers.copy.mode") in {mode.value for mode in TensorMode}
     rank, im2col = _tensor(word)
     least = 3 if im2col else 1
     return None if defined and least <= rank <= MAX_RANK else f"of rank {least}d to {MAX_RANK}d"
 
 
-def _tensor_copy(value, word, cfg):
+def _tensor_copy(value: int, word: int, cfg: Config | None) -> str | None:
     destination, source, reduction = (_get(word, f"modifiers.copy.{name}") for name in ("destination", "source", "reduction"))
     if destination == source:
         return "a copy between shared and global memory"
@@ -221,12 +227,12 @@ def _tensor_copy(value, word, cfg):
     return None if reduction in {member.value for member in Reduction} else "a copy with a defined reduction"
 
 
-def _coordinates(value, word, cfg):
+def _coordinates(value: int, word: int, cfg: Config | None) -> str | None:
     rank, _ = _tensor(word)
     return None if value <= UNIFORM_REGISTERS - rank else f"from ur0 to ur{UNIFORM_REGISTERS - rank} with .{rank}d"
 
 
-def _offsets(value, word, cfg):
+def _offsets(value: int, word: int, cfg: Config | None) -> str | None:
     rank, im2col = _tensor(word)
     last = UNIFORM_REGISTERS + 2 - rank
     return f"from ur0 to ur{last} with .{rank}d" if im2col and value > last else None
@@ -274,7 +280,7 @@ _FUNCTIONS = {
 }
 
 
-def find_violation(word, cfg=None, segment_spaces=None):
+def find_violation(word: int, cfg: Config | None = None, segment_spaces: Sequence[int] | None = None) -> Violation | None:
     """The first check at issue that ``word`` fails, as a ``Violation``, or ``None``.
 
     Without ``cfg`` only what no configuration allows is refused. ``segment_spaces`` (space number by segment) is the

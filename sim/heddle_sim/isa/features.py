@@ -2,6 +2,7 @@
 
 import dataclasses
 from functools import cache
+from typing import Any, cast
 
 from heddle.config import Config, load_config, preset_names
 from heddle.isa.encoding import Opcode
@@ -23,13 +24,13 @@ _NEEDED = {"reduction_floats": "reductions", "rnn_differences": "rnn"} | {
 
 
 @cache
-def presets_with(parameter):
+def presets_with(parameter: str) -> list[str]:
     """Names of the presets in which a boolean parameter has an effect."""
     presets = [load_config(name) for name in preset_names()]
     return [cfg.name for cfg in presets if getattr(cfg, parameter) and getattr(cfg, _NEEDED.get(parameter, parameter))]
 
 
-def lacking(cfg, parameter):
+def lacking(cfg: Config, parameter: str) -> str:
     """``<parameter> is false; true in <presets>``, for the end of a message about a ``Config``."""
     presets = presets_with(parameter)
     return f"{parameter} is false; true in {', '.join(presets)}" if presets else f"{parameter} is false; so it is in all presets"
@@ -38,19 +39,19 @@ def lacking(cfg, parameter):
 class _With:
     """A configuration with a boolean parameter, unchecked: others may be missing that it needs."""
 
-    def __init__(self, cfg, parameter):
+    def __init__(self, cfg: Config, parameter: str) -> None:
         self._cfg, self._parameter = cfg, parameter
 
-    def __getattr__(self, name):
+    def __getattr__(self, name: str) -> Any:
         return name == self._parameter or getattr(self._cfg, name)
 
 
-def _candidates(word, cfg):
+def _candidates(word: int, cfg: Config) -> list[str]:
     """Parameters that are false, one of which the instruction needs."""
     violation, false = find_violation(word, cfg), [name for name in BOOLEANS if not getattr(cfg, name)]
     if violation and violation.code is ErrorCode.UNSUPPORTED:
-        return [name for name in false if (find := find_violation(word, _With(cfg, name))) is None or find.code is not violation.code
-                or find.field != violation.field]
+        return [name for name in false if (find := find_violation(word, cast(Config, _With(cfg, name)))) is None
+                or find.code is not violation.code or find.field != violation.field]
     opcode = opcode_of(word)
     if violation or opcode not in _COPIES:
         return []
@@ -62,7 +63,7 @@ def _candidates(word, cfg):
     return [name for name in wanted if name in false]
 
 
-def unsupported_message(word, cfg):
+def unsupported_message(word: int, cfg: Config) -> str | None:
     """What an instruction that ended with UNSUPPORTED needs: the parameter that must be set and the presets that have it, or the rule that
     it breaks on every configuration. ``None`` where that is not known."""
     names = _candidates(word, cfg)

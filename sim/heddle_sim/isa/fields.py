@@ -1,6 +1,9 @@
 """Packing and unpacking of 128-bit instruction words, derived from ``heddle.isa.encoding``."""
 
-from amaranth.hdl import Shape
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+
+from amaranth.hdl import Shape, ShapeLike
 from amaranth.lib import data
 from heddle.errors import UsageError
 from heddle.isa.encoding import INSTRUCTION_BITS, Opcode, instruction_layout
@@ -13,22 +16,22 @@ WORD_BYTES = INSTRUCTION_BITS // 8
 class Field:
     """Place of one field in the instruction word: ``offset`` and ``width`` in bits, ``shape`` as declared."""
 
-    def __init__(self, name, offset, shape):
+    def __init__(self, name: str, offset: int, shape: ShapeLike) -> None:
         self.name = name
         self.offset = offset
         self.shape = shape
         self.width = Shape.cast(shape).width
         self.mask = (1 << self.width) - 1
 
-    def get(self, word):
+    def get(self, word: int) -> int:
         """Value of the field in ``word``, zero-extended."""
         return word >> self.offset & self.mask
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"Field({self.name!r}, {self.offset}, {self.width})"
 
 
-def _walk(layout, prefix, offset):
+def _walk(layout: data.Layout, prefix: str, offset: int) -> Iterator[tuple[str, Field]]:
     for name, member in layout:
         path = f"{prefix}{name}"
         yield path, Field(path, offset + member.offset, member.shape)
@@ -40,7 +43,7 @@ def _walk(layout, prefix, offset):
 FIELDS = dict(_walk(instruction_layout, "", 0))
 
 
-def pack(values):
+def pack(values: Mapping[str, int | Enum]) -> int:
     """Instruction word (int of 128 bits) with the given fields set and all others zero.
 
     ``values`` maps dotted names to integers or enumeration members; a negative value is taken modulo the field's size.
@@ -56,12 +59,12 @@ def pack(values):
     return word
 
 
-def unpack(word, names):
+def unpack(word: int, names: Iterable[str]) -> dict[str, int]:
     """The named fields of an instruction word as a dictionary of non-negative integers."""
     return {name: FIELDS[name].get(word) for name in names}
 
 
-def opcode_of(word):
+def opcode_of(word: int) -> Opcode | None:
     """The ``Opcode`` of a word, or ``None`` when it is not defined."""
     try:
         return Opcode(FIELDS["opcode"].get(word))

@@ -1,6 +1,8 @@
 """The modifiers of the text (``.ka2``, ``.shared`` …): one table for assembler, disassembler and documentation."""
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 
 from heddle.errors import UsageError
 from heddle.isa.encoding import LoopOrder, Reduction, Space, Swizzle, WaitUnit
@@ -25,18 +27,18 @@ class Choice:
 
     name: str
     doc: str
-    tokens: dict
+    tokens: dict[str, dict[str, int]]
     default: str | None
     shown: bool = False
 
-    def fields(self):
+    def fields(self) -> list[str]:
         """Names of the fields that it sets."""
         return list(next(iter(self.tokens.values())))
 
-    def accepts(self, token):
+    def accepts(self, token: str) -> bool:
         return bool(token) and token in self.tokens
 
-    def format(self, values):
+    def format(self, values: Mapping[str, int]) -> list[str] | None:
         """Modifiers for the field values, or ``None`` when there are none with that meaning."""
         for token, wanted in self.tokens.items():
             if all(values[name] == number for name, number in wanted.items()):
@@ -51,16 +53,16 @@ class Flags:
     name: str
     doc: str
     field: str
-    tokens: dict        # modifier to bit number
+    tokens: dict[str, int]      # modifier to bit number
 
-    def fields(self):
+    def fields(self) -> list[str]:
         """Names of the fields that it sets."""
         return [self.field]
 
-    def accepts(self, token):
+    def accepts(self, token: str) -> bool:
         return token in self.tokens or token == "none"
 
-    def format(self, values):
+    def format(self, values: Mapping[str, int]) -> list[str]:
         """Modifiers for the field values."""
         mask = values[self.field]
         if mask == sum(1 << bit for bit in self.tokens.values()):
@@ -68,28 +70,28 @@ class Flags:
         return [token for token, bit in self.tokens.items() if mask >> bit & 1] or ["none"]
 
 
-def _enumeration(enumeration, field, spell=str.lower):
+def _enumeration(enumeration: type[Enum], field: str, spell: Callable[[str], str] = str.lower) -> dict[str, dict[str, int]]:
     return {spell(member.name): {field: member.value} for member in enumeration}
 
 
-def _optional(enumeration, field, spell=str.lower):
+def _optional(enumeration: type[Enum], field: str, spell: Callable[[str], str] = str.lower) -> dict[str, dict[str, int]]:
     """Like ``_enumeration``, but the member NONE has no modifier."""
     return {"" if member.name == "NONE" else spell(member.name): {field: member.value} for member in enumeration}
 
 
-def _ka():
+def _ka() -> dict[str, dict[str, int]]:
     ka, interleaved = "modifiers.matrix.ka", "modifiers.matrix.ka_interleaved"
     tokens = {f"ka{n}": {ka: n - 1, interleaved: 0} for n in range(1, 5)}
     return tokens | {f"ka{n}i": {ka: n - 1, interleaved: 1} for n in range(2, 5)}
 
 
-def _kb():
+def _kb() -> dict[str, dict[str, int]]:
     kb, destination = "modifiers.matrix.kb", "modifiers.matrix.kb_destination"
     tokens = {f"kb{n}": {kb: n - 1, destination: 0} for n in range(1, 5)}
     return tokens | {f"kb{n}d{d}": {kb: n - 1, destination: d} for n in range(2, 5) for d in range(n)}
 
 
-def _flag(field, zero, one):
+def _flag(field: str, zero: str, one: str) -> dict[str, dict[str, int]]:
     return {zero: {field: 0}, one: {field: 1}}
 
 
@@ -98,26 +100,26 @@ _COPY = "modifiers.copy."
 _REDUCIBLE = sorted(frozenset.union(*REDUCTION_FORMATS.values()), key=lambda kind: kind.value)
 _SEGMENT = "modifiers.segment."
 
-def _vector():
+def _vector() -> Choice:
     return Choice("vector", "four registers from dst and from a, one function each; b is the same for all",
                   _flag("modifiers.alu.vector", "", "v4"), "")
 
 
-def _spaces():
+def _spaces() -> tuple[Choice, Choice]:
     return (Choice("destination", "destination space", _enumeration(Space, _COPY + "destination"), None),
             Choice("source", "source space", _enumeration(Space, _COPY + "source"), None))
 
 
-def _reduction():
+def _reduction() -> Choice:
     return Choice("reduction", "combine with the destination", _optional(Reduction, _COPY + "reduction"), "")
 
 
-def _tensor_rank():
+def _tensor_rank() -> Choice:
     return Choice("rank", "dimensions of the tensor", {f"{rank}d": {_COPY + "rank_minus_one": rank - 1} for rank in range(1, 6)},
                   None, shown=True)
 
 
-def _copy():
+def _copy() -> tuple[Choice, ...]:
     """What ``copy_block`` and ``copy_rows`` have in common."""
     return (
         *_spaces(),
@@ -130,13 +132,13 @@ def _copy():
     )
 
 
-def _multicast():
+def _multicast() -> Choice:
     return Choice("multicast", "to the cores of the mask in a uniform register behind the other operands",
                   _flag(_COPY + "multicast", "", "multicast"), "")
 
 
 # Modifier group of the instruction table to its decisions, in canonical order.
-MODIFIERS = {
+MODIFIERS: dict[str, tuple[Choice | Flags, ...]] = {
     "": (),
     "compare": (Choice("signedness", "unsigned comparison", _flag("modifiers.alu.unsigned", "s", "u"), "s"),),
     "alu": (_vector(),),
@@ -173,7 +175,7 @@ MODIFIERS = {
 }
 
 
-def _allowed(group):
+def _allowed(group: str) -> str:
     parts = []
     for slot in MODIFIERS[group]:
         tokens = ["." + token for token in slot.tokens if token]
@@ -181,14 +183,14 @@ def _allowed(group):
     return "one of " + ", ".join(dict.fromkeys(parts)) if parts else "absent"
 
 
-def parse_modifiers(group, tokens):
+def parse_modifiers(group: str, tokens: Sequence[str]) -> dict[str, int]:
     """Field values (dotted name to integer) that the modifiers of an instruction set, defaults included.
 
     ``group`` is a key of ``MODIFIERS``, ``tokens`` the modifiers without their dots in the order of the text. A
     modifier goes to the first decision that knows it and is still open. Raises ``ModifierError``.
     """
     slots = MODIFIERS[group]
-    taken = {}
+    taken: dict[str, list[str]] = {}
     for token in tokens:
         candidates = [slot for slot in slots if slot.accepts(token)]
         if not candidates:
@@ -197,21 +199,27 @@ def parse_modifiers(group, tokens):
         if not open_slots:
             raise ModifierError(f"{candidates[0].name} must be given once, not again by .{token}")
         taken.setdefault(open_slots[0].name, []).append(token)
-    values = {}
+    values: dict[str, int] = {}
     for slot in slots:
         given = taken.get(slot.name)
         if isinstance(slot, Flags):
             bits = [slot.tokens[token] for token in given or slot.tokens if token != "none"]
             values[slot.field] = sum(1 << bit for bit in set(bits))
         else:
-            if not given and slot.default is None:
+            chosen = given[0] if given else slot.default
+            if chosen is None:
                 allowed = ", ".join("." + token for token in slot.tokens)
                 raise ModifierError(f"{slot.name} must be one of {allowed}, not missing")
-            values.update(slot.tokens[given[0] if given else slot.default])
+            values.update(slot.tokens[chosen])
     return values
 
 
-def format_modifiers(group, values):
+def format_modifiers(group: str, values: Mapping[str, int]) -> str | None:
     """Canonical modifiers (with their dots) for field values, or ``None`` when no text stands for them."""
-    parts = [slot.format(values) for slot in MODIFIERS[group]]
-    return None if None in parts else "".join("." + token for part in parts for token in part)
+    tokens = []
+    for slot in MODIFIERS[group]:
+        part = slot.format(values)
+        if part is None:
+            return None
+        tokens += part
+    return "".join("." + token for token in tokens)

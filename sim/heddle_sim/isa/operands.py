@@ -1,10 +1,12 @@
 """Reading and writing of every kind of operand in the assembly text."""
 
 import re
+from collections.abc import Mapping
 
 from heddle.constants import FIRST_FACTOR_REGISTER
 from heddle.errors import UsageError
 from heddle.isa.encoding import OperandSource, Special
+from heddle.isa.instructions import Operand
 
 from .fields import FIELDS
 
@@ -30,7 +32,7 @@ class LabelReference(str):
     """A label in place of a number, to be resolved when all labels are known."""
 
 
-def parse_number(text, name="immediate"):
+def parse_number(text: str, name: str = "immediate") -> int:
     """Number of 32 bits (signed or unsigned) as an unsigned integer."""
     try:
         value = int(text, 0)
@@ -41,12 +43,12 @@ def parse_number(text, name="immediate"):
     return value & 0xFFFFFFFF
 
 
-def _number_after(prefix, text):
+def _number_after(prefix: str, text: str) -> int | None:
     match = re.fullmatch(prefix + r"(\d+)", text)
     return int(match[1]) if match else None
 
 
-def _parse_numbered(text, kind, field, name):
+def _parse_numbered(text: str, kind: str, field: str, name: str) -> dict[str, int | LabelReference]:
     prefix, rule = _PREFIXES[kind]
     number = _number_after(prefix, text)
     if number is None:
@@ -57,7 +59,7 @@ def _parse_numbered(text, kind, field, name):
     return {field: number}
 
 
-def _parse_source(text, thread):
+def _parse_source(text: str, thread: bool) -> dict[str, int | LabelReference]:
     for prefix, source in (("r", OperandSource.REGISTER), ("ur", OperandSource.UNIFORM)):
         if _number_after(prefix, text) is None:
             continue
@@ -73,7 +75,7 @@ def _parse_source(text, thread):
     return {"b_source": OperandSource.IMMEDIATE.value, "imm": parse_number(text, "b")}
 
 
-def _parse_address(text):
+def _parse_address(text: str) -> dict[str, int | LabelReference]:
     parts = [part.strip() for part in text.split(":")]
     if len(parts) != 3:
         raise OperandError(f"address must be segment:offset:immediate such as ur4:rf290:0x00, not {text!r}")
@@ -84,7 +86,7 @@ def _parse_address(text):
             "imm": parse_number(immediate, "offset")}
 
 
-def operand_fields(operand):
+def operand_fields(operand: Operand) -> list[str]:
     """Names of the fields that an operand of the instruction table occupies."""
     special = {"select": ["guard", "guard_negate"],
                "source": ["b_source", "b", "imm"], "uniform_source": ["b_source", "b", "imm"], "special": [_SPECIAL],
@@ -94,7 +96,7 @@ def operand_fields(operand):
     return [operand.field] + (["modifiers.copy.has_barrier"] if operand.optional else [])
 
 
-def parse_operand(operand, text):
+def parse_operand(operand: Operand, text: str) -> dict[str, int | LabelReference]:
     """Field values (dotted name to number or ``LabelReference``) for the text of one operand; or ``OperandError``."""
     if operand.kind in ("source", "uniform_source"):
         return _parse_source(text, operand.kind == "source")
@@ -124,12 +126,12 @@ def parse_operand(operand, text):
     return values | ({"modifiers.copy.has_barrier": 1} if operand.optional else {})
 
 
-def _format_immediate(value):
+def _format_immediate(value: int) -> str:
     signed = value - (1 << 32) if value >> 31 else value
     return str(signed) if -(1 << 16) <= signed < 1 << 16 else f"{value:#010x}"
 
 
-def format_operand(operand, values, labels=None):
+def format_operand(operand: Operand, values: Mapping[str, int], labels: Mapping[int, str] | None = None) -> str | None:
     """Canonical text of one operand from its fields; ``None`` when it is optional and absent or has no text.
 
     ``labels`` maps instruction numbers to names for branch targets.

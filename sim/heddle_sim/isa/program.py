@@ -1,6 +1,8 @@
 """A program: instruction words with the labels and source lines they came from."""
 
+from collections.abc import Iterable
 from operator import index
+from typing import Self, SupportsIndex
 
 from heddle.errors import UsageError, UsageTypeError
 
@@ -10,7 +12,7 @@ from .fields import WORD_BYTES
 __all__ = ["Program"]
 
 
-def _integers(name, values):
+def _integers(name: str, values: Iterable[SupportsIndex]) -> list[int]:
     try:
         return [index(value) for value in values]
     except TypeError:
@@ -32,7 +34,8 @@ class Program:
         The text that was assembled, or "".
     """
 
-    def __init__(self, words, labels=None, lines=None, source=""):
+    def __init__(self, words: Iterable[int], labels: dict[str, int] | None = None, lines: Iterable[int] | None = None,
+                 source: str = "") -> None:
         self.words = _integers("words", words)
         if not isinstance(labels, dict | None):
             raise UsageTypeError(f"labels must be a dictionary of names to program counters, not {type(labels).__name__}")
@@ -47,18 +50,18 @@ class Program:
         if len(self.lines) != len(self.words):
             raise UsageError(f"lines must be one per word ({len(self.words)}), not {len(self.lines)}")
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object) -> bool:
         return isinstance(other, Program) and self.words == other.words
 
-    def to_bytes(self):
+    def to_bytes(self) -> bytes:
         """The words in order, 16 bytes each, lowest byte first."""
         return b"".join(word.to_bytes(WORD_BYTES, "little") for word in self.words)
 
     @classmethod
-    def from_bytes(cls, image):
+    def from_bytes(cls, image: bytes | bytearray | memoryview) -> Self:
         """Program from the bytes of ``to_bytes``; labels and lines are not kept there."""
         if not isinstance(image, (bytes, bytearray, memoryview)):
             raise UsageTypeError(f"image must be bytes, not {type(image).__name__}")
@@ -67,15 +70,15 @@ class Program:
         parts = (image[start:start + WORD_BYTES] for start in range(0, len(image), WORD_BYTES))
         return cls([int.from_bytes(part, "little") for part in parts])
 
-    def source_line(self, pc):
+    def source_line(self, pc: int) -> str:
         """``line N: text`` of the instruction at ``pc``, or "" when it is unknown."""
         number = self.lines[pc] if 0 <= pc < len(self.lines) else 0
         lines = self.source.splitlines()
         return f"line {number}: {lines[number - 1].strip()}" if 0 < number <= len(lines) else ""
 
-    def listing(self):
+    def listing(self) -> str:
         """Text with one line per word: program counter, word, canonical text; labels stand on lines of their own."""
-        at = {}
+        at: dict[int, list[str]] = {}
         for name, pc in self.labels.items():
             at.setdefault(pc, []).append(name)
         lines = []

@@ -2,22 +2,25 @@
 
 import difflib
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from heddle.config import Config
 from heddle.errors import HeddleError
 from heddle.isa.encoding import GUARD_ALWAYS, INSTRUCTION_BITS
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.instructions import INSTRUCTIONS, Unit
+from heddle.isa.instructions import INSTRUCTIONS, Instruction, Operand, Unit
 
-from .checking import find_violation
+from .checking import Violation, find_violation
 from .fields import pack
 from .modifiers import ModifierError, parse_modifiers
 from .operands import LabelReference, OperandError, operand_fields, parse_operand
 
-__all__ = ["AssemblyError", "encode_instruction", "finish", "parse_instruction"]
+__all__ = ["AssemblyError", "Statement", "encode_instruction", "finish", "parse_instruction"]
 
 _GUARD = re.compile(r"@(!?)(up|p)(\d+)$")
-_ROWS = {}
+_ROWS: dict[str, list[Instruction]] = {}
 for _row in INSTRUCTIONS:
     _ROWS.setdefault(_row.mnemonic, []).append(_row)
 
@@ -25,28 +28,28 @@ for _row in INSTRUCTIONS:
 class AssemblyError(HeddleError, ValueError):
     """The text breaks a rule: ``line N: <what> must be <rule>, not <value>``."""
 
-    def __init__(self, line, message):
+    def __init__(self, line: int, message: str) -> None:
         super().__init__(f"line {line}: {message}")
         self.line = line
 
 
 @dataclass
-class _Statement:
+class Statement:
     """One instruction of the text, and the fields found so far."""
 
     line: int
-    values: dict
-    row: object = None
-    texts: dict = None      # field to the text it came from, for messages
+    values: dict[str, int | LabelReference]
+    row: Instruction
+    texts: dict[str, str]      # field to the text it came from, for messages
 
 
-def _nearest(word, known):
+def _nearest(word: str, known: Sequence[str]) -> str:
     matches = difflib.get_close_matches(word, known, n=5, cutoff=0.5)
     matches.sort(key=lambda name: not name.startswith(word))
     return f" (nearest: {matches[0]})" if matches else ""
 
 
-def _split_mnemonic(text, line):
+def _split_mnemonic(text: str, line: int) -> tuple[list[Instruction], list[str]]:
     """Table rows of a mnemonic and its modifiers."""
     parts = text.split(".")
     for count in range(len(parts), 0, -1):
@@ -60,7 +63,7 @@ def _split_mnemonic(text, line):
     raise AssemblyError(line, f"mnemonic must be an instruction, not {text!r}{_nearest(parts[0], list(_ROWS))}")
 
 
-def _guard_values(text, row, line):
+def _guard_values(text: str, row: Instruction, line: int) -> dict[str, int]:
     if not text:
         return {"guard": GUARD_ALWAYS}
     if any(operand.kind == "select" for operand in row.operands):
@@ -73,7 +76,7 @@ def _guard_values(text, row, line):
     return {"guard": int(match[3]), "guard_negate": int(bool(match[1]))}
 
 
-def _choose_row(rows, texts, line):
+def _choose_row(rows: list[Instruction], texts: list[str], line: int) -> Instruction:
     """The row whose operands the texts are meant for: count first, then special registers."""
     special = any(text.startswith("%") for text in texts)
     for row in rows:
@@ -84,7 +87,7 @@ def _choose_row(rows, texts, line):
     raise _wrong_count(rows[0].mnemonic, [operand for operand in rows[0].operands if not operand.modifier], texts, line)
 
 
-def _operands(row, values, texts, line):
+def _operands(row: Instruction, values: Mapping[str, int | LabelReference], texts: list[str], line: int) -> list[Operand]:
     """The operands that the modifiers ask for."""
     operands = [operand for operand in row.operands if not operand.modifier or values[operand.modifier]]
     required = sum(not operand.optional for operand in operands)
@@ -93,13 +96,13 @@ def _operands(row, values, texts, line):
     return operands
 
 
-def _wrong_count(mnemonic, operands, texts, line):
+def _wrong_count(mnemonic: str, operands: list[Operand], texts: list[str], line: int) -> AssemblyError:
     required = sum(not operand.optional for operand in operands)
     count = f"{required}" if required == len(operands) else f"{required} to {len(operands)}"
     return AssemblyError(line, f"number of operands of {mnemonic} must be {count}, not {len(texts)}")
 
 
-def parse_instruction(text, line):
+def parse_instruction(text: str, line: int) -> Statement | int:
     guard = ""
     if text.startswith("@"):
         guard, _, text = text.partition(" ")
@@ -112,7 +115,7 @@ def parse_instruction(text, line):
     texts = [part.strip() for part in rest.split(",")] if rest.strip() else []
     rows, tokens = _split_mnemonic(mnemonic, line)
     row = _choose_row(rows, texts, line)
-    statement = _Statement(line, {"opcode": row.opcode.value}, row, {})
+    statement = Statement(line, {"opcode": row.opcode.value}, row, {})
     statement.values |= _guard_values(guard, row, line)
     try:
         statement.values |= parse_modifiers(row.modifiers, tokens)
@@ -126,7 +129,7 @@ def parse_instruction(text, line):
     return statement
 
 
-def _parse_word(guard, text, line):
+def _parse_word(guard: str, text: str, line: int) -> int:
     try:
         word = int(text, 0)
     except ValueError:
@@ -137,11 +140,12 @@ def _parse_word(guard, text, line):
     return word
 
 
-def finish(statement, labels, cfg):
+def finish(statement: Statement | int, labels: Mapping[str, int], cfg: Config | None) -> int:
     """The word of a statement, with labels resolved and checked for legality."""
     if isinstance(statement, int):
         return statement
-    values, line = statement.values, statement.line
+    values: dict[str, Any] = statement.values
+    line = statement.line
     target = values.get("imm")
     if isinstance(target, LabelReference):
         if target not in labels:
@@ -154,9 +158,9 @@ def finish(statement, labels, cfg):
     return word
 
 
-def _refusal(statement, violation):
+def _refusal(statement: Statement, violation: Violation) -> str:
     """What an illegal operand is called in the text, and what was written there."""
-    name, shown = violation.field, statement.texts.get(violation.field, violation.operand)
+    name, shown = violation.field, statement.texts.get(violation.field, str(violation.operand))
     if name == "modifiers" and "modifiers.alu.special" in statement.texts:
         name, shown = "special register", statement.texts["modifiers.alu.special"]
     elif name in ("a", "b") and any(operand.kind == "address" for operand in statement.row.operands):
@@ -164,6 +168,6 @@ def _refusal(statement, violation):
     return f"{name} must be {violation.rule}, not {shown}"
 
 
-def encode_instruction(text, cfg=None):
+def encode_instruction(text: str, cfg: Config | None = None) -> int:
     """The word of a single instruction whose branch target, if any, is a number."""
     return finish(parse_instruction(text.strip(), 1), {}, cfg)

@@ -1,6 +1,9 @@
 """Which kernel multiplies two matrices, with which merges."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from heddle.config import Config
 
 from ..arguments import check_flag
 from ..isa.program import Program
@@ -9,7 +12,7 @@ from .fitting import Unfit, first_fitting, fitted
 from .launch import Launch
 from .matmul import MatmulKernel
 from .merges import Merge, check_factor
-from .resident import choose_resident
+from .resident import ResidentPlan, choose_resident
 from .stream_tiling import StreamTiling
 from .streaming import StreamingKernel
 
@@ -20,16 +23,17 @@ __all__ = ["Product", "choose_kernel", "plan"]
 class Product(Choice):
     """A choice with its kernel and program, for a number of multiply-accumulates."""
 
-    kernel: object
+    kernel: MatmulKernel | StreamingKernel
     program: Program
     macs: int
 
-    def launch(self, a, b, c):
+    def launch(self, a: int, b: int, c: int) -> Launch:
         """``Launch`` for matrices at these addresses, as ``plan`` has them."""
         return Launch(self.program, self.kernel.uniform(a, b, c), self.macs)
 
 
-def choose_kernel(cfg, m, n, k, signed, element_bytes=1, b_layout="nk", ka=None, kb=None, order=None, resident=False):
+def choose_kernel(cfg: Config, m: int, n: int, k: int, signed: Sequence[bool], element_bytes: int = 1, b_layout: str = "nk",
+                  ka: int | None = None, kb: int | None = None, order: str | None = None, resident: bool = False) -> Product | ResidentPlan:
     """``Product``, or with ``resident`` a ``ResidentPlan``: both have ``ka``, ``kb`` and ``order``; what is None is chosen by a cost model
     among those that fit.
 
@@ -39,19 +43,23 @@ def choose_kernel(cfg, m, n, k, signed, element_bytes=1, b_layout="nk", ka=None,
     check_order(order)
     merges = {name: check_factor(name, value) for name, value in (("ka", ka), ("kb", kb)) if value is not None}
     ka, kb = merges.get("ka"), merges.get("kb")
+    a_signed, b_signed = signed
     if check_flag("resident", resident):
         return fitted(cfg, "a resident product", lambda cfg: choose_resident(
-            cfg, m, n, k, *signed, ka, kb, order, element_bytes, b_layout), m=m, n=n, k=k, **merges)
+            cfg, m, n, k, a_signed, b_signed, ka, kb, order, element_bytes, b_layout), m=m, n=n, k=k, **merges)
     return fitted(cfg, "matmul", lambda cfg: _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order), **merges)
 
 
-def _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order):
+def _best(cfg: Config, m: int, n: int, k: int, signed: Sequence[bool], element_bytes: int, b_layout: str, ka: int | None, kb: int | None,
+          order: str | None) -> Product:
     """``Product`` with the choice that is expected to be the fastest of those that fit; raises ``Unfit``."""
     choices = candidates(cfg, m, n, k * element_bytes, ka, kb, order, cfg.passes(element_bytes), b_layout == "kn")
+    a_signed, b_signed = signed
     while choices:
         choice = preferred(choices)
         try:
-            kernel, program = _fitting(cfg, m, n, k, *signed, element_bytes, b_layout, choice.ka, choice.kb, choice.order)
+            kernel, program = _fitting(cfg, m, n, k, a_signed, b_signed, element_bytes, b_layout, choice.ka, choice.kb,
+                                       choice.order)
         except Unfit:
             choices = [other for other in choices if (other.ka, other.kb) != (choice.ka, choice.kb)]
             continue
@@ -59,7 +67,8 @@ def _best(cfg, m, n, k, signed, element_bytes, b_layout, ka, kb, order):
     raise Unfit("instruction_words")
 
 
-def _fitting(cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer"):
+def _fitting(cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, element_bytes: int = 1, b_layout: str = "nk", ka: int = 1,
+             kb: int = 1, order: str = "k-outer") -> tuple[MatmulKernel | StreamingKernel, Program]:
     """(kernel, program) for a product, as for ``plan``; raises ``Unfit``."""
     tiling = None if b_layout == "kn" else StreamTiling.choose(cfg, m, n, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb))
     if tiling:
@@ -69,7 +78,8 @@ def _fitting(cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", k
                          for tiling in MatmulKernel.tilings(cfg, n, k, element_bytes, b_layout, ka, kb))
 
 
-def plan(cfg, m, n, k, a_address, b_address, c_address, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer"):
+def plan(cfg: Config, m: int, n: int, k: int, a_address: int, b_address: int, c_address: int, a_signed: bool, b_signed: bool,
+         element_bytes: int = 1, b_layout: str = "nk", ka: int = 1, kb: int = 1, order: str = "k-outer") -> Launch:
     """Program and arguments for C (m x n, int32) = A (m x k) x B (k x n) of integers of one or two bytes.
 
     A lies row-major at ``a_address``, B as n rows of k (``b_layout`` "nk") or k rows of n ("kn") at ``b_address``, C row-major at

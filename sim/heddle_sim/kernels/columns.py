@@ -1,9 +1,18 @@
 """Where B lies in shared memory, and how tiles of rows of k come there, for ``mm`` with ``.t1``."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
 
-from .tiling import odd_pitch, round_up
+from .tiling import Tiling, odd_pitch, round_up
+
+if TYPE_CHECKING:
+    from .text import KernelText
 
 __all__ = ["ResidentB", "RowsOfB"]
 
@@ -19,18 +28,18 @@ class ResidentB:
         From column to column.
     """
 
-    def __init__(self, n, k_bytes, element_bytes, in_rows):
+    def __init__(self, n: int, k_bytes: int, element_bytes: int, in_rows: bool) -> None:
         self.in_rows, self.element_bytes = in_rows, element_bytes
         self.rows = k_bytes // element_bytes if in_rows else n
         self.row_bytes = round_up(n * element_bytes, BANK_BYTES) if in_rows else k_bytes
         self.pitch = odd_pitch(self.row_bytes)
         self.column_bytes = element_bytes if in_rows else self.pitch
 
-    def place(self, column, nbytes):
+    def place(self, column: int, nbytes: int) -> int:
         """Byte of the element of a column that begins ``nbytes`` behind the first along k."""
         return column * self.column_bytes + (nbytes // self.element_bytes * self.pitch if self.in_rows else nbytes)
 
-    def padded(self, b):
+    def padded(self, b: np.ndarray) -> np.ndarray:
         """B (N x K) as it lies in global memory for loading."""
         padded = np.zeros((self.rows, self.row_bytes // self.element_bytes), b.dtype)
         b = b.T if self.in_rows else b
@@ -51,7 +60,7 @@ class RowsOfB:
         A tile is narrower than the 16 bytes that a copy moves at least: it lies in one half of them.
     """
 
-    def __init__(self, cfg, n, element_bytes, columns=None):
+    def __init__(self, cfg: Config, n: int, element_bytes: int, columns: int | None = None) -> None:
         self.cfg, self.n, self.element_bytes = cfg, n, element_bytes
         self.columns = columns = columns or cfg.threads
         self.fewest_columns = BANK_BYTES // 2 // element_bytes
@@ -61,21 +70,21 @@ class RowsOfB:
         self.global_pitch = -(-n * element_bytes // BANK_BYTES) * BANK_BYTES
         self.last_columns = n % columns or columns
 
-    def of_width(self, columns):
+    def of_width(self, columns: int) -> RowsOfB:
         """The same with tiles of so many columns."""
         return RowsOfB(self.cfg, self.n, self.element_bytes, columns)
 
-    def slot_bytes(self, chunk):
+    def slot_bytes(self, chunk: int) -> int:
         """Bytes of a tile of ``chunk`` bytes of k, those of one column."""
         return -(-chunk * self.pitch // self.element_bytes)
 
-    def arguments(self, tiling, b):
+    def arguments(self, tiling: Tiling, b: int) -> dict[str, int]:
         """Uniform registers with which a core begins, B at ``b``."""
         return {"b_to_pitch": self.pitch, "b_from": b // BANK_BYTES * BANK_BYTES, "b_at": b, "b_low": b % BANK_BYTES,
                 "b_pitch": self.global_pitch, "b_blocks": self.pitch // BANK_BYTES,
                 "b_cols": (tiling.chunk if tiling.chunks > 1 else tiling.last_chunk) // self.element_bytes}
 
-    def copy(self, text, tiling, issue):
+    def copy(self, text: KernelText, tiling: Tiling, issue: Callable[[], None]) -> None:
         """Bring the next tile into the free slot; ``issue()`` writes the copy; up2 and up6 are used."""
         done = text.label("b_copied")
         rows, last_rows = tiling.chunk // self.element_bytes, tiling.last_chunk // self.element_bytes
@@ -95,13 +104,13 @@ class RowsOfB:
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
              f"    umov {at}, {{b}}", "    umov {b_cols_left}, {n}", f"{done}:")
 
-    def _expect(self, text, rows, last_rows, chunked):
+    def _expect(self, text: KernelText, rows: int, last_rows: int, chunked: bool) -> None:
         """Blocks of a row of the tile, and the bytes of all its rows."""
         full = self.pitch // BANK_BYTES
         last = -(-self.last_columns * self.element_bytes // BANK_BYTES)
         ragged = last != full
 
-        def choose(count):
+        def choose(count: int) -> None:
             text(f"    umov {{bytes}}, {count * full * BANK_BYTES}")
             if ragged:
                 text(f"    @up2 umov {{bytes}}, {count * last * BANK_BYTES}")

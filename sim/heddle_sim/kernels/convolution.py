@@ -12,6 +12,12 @@ whose slot is then free for the copies of step i + 3. A finished tile goes to on
 the threads meet different banks, and from there to the result, while ``mm`` works on the next one.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 from heddle.errors import UsageError
 
@@ -19,9 +25,13 @@ from ..isa.features import lacking
 from .fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
 from .launch import Launch
 from .merges import write_scaled
-from .shares import begin_share, share_out
+from .shares import Share, begin_share, share_out
 from .text import KernelText
 from .tiling import MAX_SLICES, round_up
+
+if TYPE_CHECKING:
+    from ..isa.program import Program
+    from .convolution_shape import ConvolutionShape
 
 __all__ = ["ConvolutionKernel", "fitting_convolution"]
 
@@ -44,7 +54,8 @@ class ConvolutionKernel:
     where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
     """
 
-    def __init__(self, cfg, shape, a_signed, b_signed, stage_count=2, most_blocks=_MAX_BOX):
+    def __init__(self, cfg: Config, shape: ConvolutionShape, a_signed: bool, b_signed: bool, stage_count: int = 2,
+                 most_blocks: int = _MAX_BOX) -> None:
         strided = ["tensor_strides"] if any(stride > 1 for stride in shape.stride) else []
         for parameter in ("tensors", "tensor_im2col", *strided, "copy_swizzles"):
             if not getattr(cfg, parameter):
@@ -81,23 +92,23 @@ class ConvolutionKernel:
         self.offset_b = cfg.registers - 1
         self.text = KernelText(self._names())
 
-    def _names(self):
+    def _names(self) -> list[str]:
         spatial = self.shape.spatial
         return ["x", "w", "y", *(f"x{d}" for d in range(spatial + 2)), *(f"o{d}" for d in range(spatial)),
                 *(f"w{d}" for d in range(spatial + 2)), *(f"a_{slot}" for slot in range(_SLOTS)), *(f"b_{slot}" for slot in range(_SLOTS)),
                 "y0", "y1", "prev0", "prev1", "left", "tiles", "steps", "tile", "first_column", "end_column", "columns", "from", "core",
                 "block", "back"]
 
-    def a_place(self, slot):
+    def a_place(self, slot: int) -> int:
         """Shared address of the pixels of a slot; the weights lie behind them."""
         return 2 * self.half_bytes * slot
 
-    def b_place(self, slot):
+    def b_place(self, slot: int) -> int:
         return self.a_place(slot) + self.half_bytes
 
     # -- copies -----------------------------------------------------------------------------
 
-    def copy_operands(self, slot, number):
+    def copy_operands(self, slot: int, number: int) -> None:
         """Bring the operands of the next step, if there is one, into a slot; ``number`` of this place in the program."""
         text, rank, count = self.text, self.shape.spatial + 2, self.shape.filter[-1]
         text("    usetp.le up2, {left}, 0", f"    @up2 bra copied_{number}", "    usub {left}, {left}, 1",
@@ -111,7 +122,7 @@ class ConvolutionKernel:
             text("    bra next_row")
         text(f"copied_{number}:")
 
-    def next_row(self):
+    def next_row(self) -> None:
         """The copies move on: over the filter, then the pieces of the channels, the columns, and the pixels."""
         text, shape, done = self.text, self.shape, "row_begun"
         text("next_row:", "    umov {o0}, 0", "    umov {w1}, 0")
@@ -131,7 +142,7 @@ class ConvolutionKernel:
         text(f"{done}:")
         self._return("back", "copied", 2 * _SLOTS - 1)
 
-    def _next_pixels(self):
+    def _next_pixels(self) -> None:
         """``threads`` pixels of the result further: a number whose digits count columns, rows, planes and images."""
         text, shape, rest = self.text, self.shape, self.cfg.threads
         axes = zip(reversed(shape.result), reversed(shape.stride), reversed(shape.lower_corner))
@@ -144,7 +155,7 @@ class ConvolutionKernel:
         if rest:
             text(f"    uadd {{x{shape.spatial + 1}}}, {{x{shape.spatial + 1}}}, {rest}")
 
-    def _return(self, register, label, count):
+    def _return(self, register: str, label: str, count: int) -> None:
         """Go on at the label whose number a uniform register holds."""
         for number in range(count - 1):
             self.text(f"    usetp.eq up2, {{{register}}}, {number}", f"    @up2 bra {label}_{number}")
@@ -152,17 +163,17 @@ class ConvolutionKernel:
 
     # -- registers --------------------------------------------------------------------------
 
-    def _factors(self, slot):
+    def _factors(self, slot: int) -> int:
         """First factor register of the half that a slot uses."""
         return FIRST_FACTOR_REGISTER + slot % 2 * self.cfg.factor_registers // 2
 
-    def load_rows(self, slot):
+    def load_rows(self, slot: int) -> None:
         """Thread t loads its row of a slot, when that has come."""
         self.text(f"    barrier.wait b{_COPIED[slot]}",
                   *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{self.a_place(slot) + BANK_BYTES * block}"
                     for block in range(self.used_bytes // BANK_BYTES)))
 
-    def multiply(self, slot, tile, first, last=True):
+    def multiply(self, slot: int, tile: bool, first: bool, last: bool = True) -> None:
         """mm over the channels of a piece; ``last`` may have fewer.
 
         Consecutive ``mm`` on the same product registers hold their tokens together until the last of them is done. One without columns on
@@ -177,7 +188,7 @@ class ConvolutionKernel:
                       f"r{self._factors(slot) + index * dot // 4}")
         self.text(f"    @p2 mm8{self.signs}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
-    def store(self, tile):
+    def store(self, tile: bool) -> None:
         """A finished tile: registers to its staging area, from there to the result."""
         text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
         staged = _STAGED[tile % self.stage_count]
@@ -196,7 +207,7 @@ class ConvolutionKernel:
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, share):
+    def arguments(self, share: Share) -> dict[str, int]:
         """Names and values of the uniform registers with which a core begins its share."""
         shape, threads = self.shape, self.cfg.threads
         tiles = -(-share.rows // threads) * -(-share.columns // threads)
@@ -210,13 +221,13 @@ class ConvolutionKernel:
             values |= {f"x{1 + d}": (lower + place * stride) & 0xFFFF_FFFF, f"o{d}": 0, f"w{1 + d}": 0}
         return values | {f"x{shape.spatial + 1}": pixel}
 
-    def launch(self, x, w, y):
+    def launch(self, x: int, w: int, y: int) -> Launch:
         """``Launch`` with the addresses of the descriptors of x, w and y in global memory; ``program`` has been written."""
         values = self.arguments(self.shares[0]) | {"x": x, "w": w, "y": y}
         names = self._names()
         return Launch(self.written, {names.index(name): value for name, value in values.items()}, self.shape.macs)
 
-    def prologue(self):
+    def prologue(self) -> None:
         text = self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(share) for share in self.shares], (), "finish")
@@ -233,7 +244,7 @@ class ConvolutionKernel:
         self._choose_piece()
         self.load_rows(0)
 
-    def _write_result_places(self):
+    def _write_result_places(self) -> None:
         """Where the blocks of the row of thread t lie in a staged part: block j at j XOR (row of shared memory), as the swizzle has it."""
         text, row = self.text, self.scratch + 3
         log_row, mask = self.result_row.bit_length() - 1, {16: 0, 32: 1, 64: 3, 128: 7}[self.result_row]
@@ -242,15 +253,15 @@ class ConvolutionKernel:
              f"    add r{row}, r{row}, r{self.scratch}")
         text(*(f"    xor r{self.result_places + block}, r{row}, {BANK_BYTES * block}" for block in range(self.result_row // BANK_BYTES)))
 
-    def _choose_columns(self):
+    def _choose_columns(self) -> None:
         if self.ragged:
             self.text("    usub {columns}, {end_column}, {y0}", f"    setp.lt p1, r{self.tid}, {{columns}}")
 
-    def _choose_piece(self):
+    def _choose_piece(self) -> None:
         if self.pieces > 1:
             self.text(f"    usetp.le up6, {{steps}}, {self.shape.positions}")
 
-    def block(self, slot):
+    def block(self, slot: int) -> None:
         """A step with the operands of a slot: one position of the filter and one piece of the channels. Behind the first step of a tile the
         tile before is stored."""
         text, last = self.text, _SLOTS - 1
@@ -264,7 +275,7 @@ class ConvolutionKernel:
         if slot == last:
             text("    bra step_0")
 
-    def next_tile(self):
+    def next_tile(self) -> None:
         text, threads = self.text, self.cfg.threads
         text("next_tile:", f"    umov {{steps}}, {self.steps}", "    umov {prev0}, {y0}", "    umov {prev1}, {y1}",
              "    usetp.eq up3, {tile}, {tile}", "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1",
@@ -279,7 +290,7 @@ class ConvolutionKernel:
         text("    usetp.ne up3, {tile}, {tile}", "    @up4 bra finish")
         self._return("block", "stored", _SLOTS)
 
-    def program(self):
+    def program(self) -> Program:
         self.prologue()
         for slot in range(_SLOTS):
             self.block(slot)
@@ -290,7 +301,7 @@ class ConvolutionKernel:
         return self.written
 
 
-def _kernels(cfg, shape, a_signed, b_signed):
+def _kernels(cfg: Config, shape: ConvolutionShape, a_signed: bool, b_signed: bool) -> Iterator[ConvolutionKernel]:
     """Kernels for a shape, the fastest first: those with two staging areas, if there is room; of them those with shorter rows."""
     try:
         kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed)
@@ -304,7 +315,7 @@ def _kernels(cfg, shape, a_signed, b_signed):
         kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed, kernel.stage_count, blocks // 2)
 
 
-def fitting_convolution(cfg, shape, a_signed, b_signed):
+def fitting_convolution(cfg: Config, shape: ConvolutionShape, a_signed: bool, b_signed: bool) -> ConvolutionKernel:
     """The ``ConvolutionKernel`` for a ``ConvolutionShape``, program and all. Raises ``ConfigError`` where nothing fits the
     configuration."""
     return fitted(cfg, "a convolution", lambda cfg: first_fitting(_kernels(cfg, shape, a_signed, b_signed)))[0]

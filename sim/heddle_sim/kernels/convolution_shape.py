@@ -22,15 +22,15 @@ class ConvolutionShape:
     """
 
     images: int
-    size: tuple
+    size: tuple[int, ...]
     channels: int
     outputs: int
-    filter: tuple
-    padding: tuple
-    stride: tuple
-    dilation: tuple
+    filter: tuple[int, ...]
+    padding: tuple[tuple[int, int], ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name in ("stride", "dilation"):
             if min(getattr(self, name)) < 1:
                 raise UsageError(f"{name}s must be at least 1, not {getattr(self, name)}")
@@ -43,38 +43,38 @@ class ConvolutionShape:
                 raise UsageError(f"(filter - 1) * dilations must be at most {most} with {self.spatial} spatial axes, not {reach}")
 
     @property
-    def spatial(self):
+    def spatial(self) -> int:
         return len(self.size)
 
     @property
-    def reach(self):
+    def reach(self) -> tuple[int, ...]:
         """Pixels from the first to the last position of the filter."""
         return tuple((count - 1) * step for count, step in zip(self.filter, self.dilation))
 
     @property
-    def result(self):
+    def result(self) -> tuple[int, ...]:
         return tuple((size + sum(padding) - reach - 1) // stride + 1
                      for size, padding, reach, stride in zip(self.size, self.padding, self.reach, self.stride))
 
     @property
-    def lower_corner(self):
+    def lower_corner(self) -> tuple[int, ...]:
         return tuple(-begin for begin, _ in self.padding)
 
     @property
-    def pixels(self):
+    def pixels(self) -> int:
         """Of the result, over all images: rows of the matrix product."""
         return self.images * prod(self.result)
 
     @property
-    def positions(self):
+    def positions(self) -> int:
         """Of the filter."""
         return prod(self.filter)
 
     @property
-    def macs(self):
+    def macs(self) -> int:
         return self.pixels * self.outputs * self.positions * self.channels
 
-    def maps(self, pixels, row_bytes, columns, result_columns, swizzle):
+    def maps(self, pixels: int, row_bytes: int, columns: int, result_columns: int, swizzle: str) -> tuple[TensorMap, TensorMap, TensorMap]:
         """Descriptors of x, w and y, without addresses: columns of ``pixels`` pixels and boxes of ``columns`` filters with ``row_bytes``
         channels each, and boxes of the result with ``result_columns`` columns. Rows in memory begin at multiples of 16 bytes."""
         upper = tuple(end - reach for (_, end), reach in zip(self.padding, self.reach))
@@ -84,12 +84,12 @@ class ConvolutionShape:
         y = TensorMap.build((self.pixels, self.outputs), np.int32, box=(pixels, result_columns), swizzle=swizzle)
         return x, w, y
 
-    def operand_shapes(self):
+    def operand_shapes(self) -> tuple[tuple[int, int], tuple[int, int], tuple[int, int]]:
         """x, w and y as matrices whose rows begin at multiples of 16 bytes: pixels or filter positions by channels, results by outputs."""
         return ((self.images * prod(self.size), self.channels), (self.outputs * self.positions, self.channels),
                 (self.pixels, self.outputs))
 
-    def row_blocks(self, limit):
+    def row_blocks(self, limit: int) -> tuple[int, int]:
         """How the channels are cut: blocks of 16 bytes of a row in shared memory, an odd number up to ``limit`` (so that rows that lie one
         behind the other meet different banks), and how many of them hold channels."""
         blocks = round_up(self.channels, BANK_BYTES) // BANK_BYTES

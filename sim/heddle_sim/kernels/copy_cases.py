@@ -1,6 +1,7 @@
 """Boxes whose copies are measured: rows of a tensor that is larger than its boxes, so that rows are not neighbours in memory."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import SWIZZLE_BYTES, TensorMode
@@ -41,43 +42,42 @@ class CopyCase:
     store: bool = False
 
     @property
-    def name(self):
+    def name(self) -> str:
         parts = ["store" if self.store else "load", "im2col" if self.pixels else "tile", f"{self.rank}d", f"{self.row}B",
                  self.swizzle.name.lower()]
         return "_".join([*parts, f"stride{self.stride}"] if self.stride > 1 else parts)
 
-    def rows(self, shared_bytes):
+    def rows(self, shared_bytes: int) -> int:
         """Rows of a box, two of which fit shared memory."""
         return min(ROWS_OF_BOX, MAX_BOX // self.stride, shared_bytes // 2 // self.row) if self.rank > 1 else 1
 
-    def beats(self, axi_bytes):
+    def beats(self, axi_bytes: int) -> int:
         """Beats of the bus that a row takes: those that it touches."""
         return -(-self.row // axi_bytes)
 
-    def limit(self, axi_bytes):
+    def limit(self, axi_bytes: int) -> float:
         """Largest part of the bus that the bytes of the rows can be: what a beat brings beside its row is lost."""
         return self.row / (self.beats(axi_bytes) * axi_bytes)
 
-    def _counts(self, rows):
+    def _counts(self, rows: int) -> list[int]:
         """Rows of a box in each dimension but the innermost."""
         spatial = self.rank - 1
         return ([rows, 1, 1, 1] if spatial < 2 else [rows // 4, 4, 1, 1] if spatial < 3 else [rows // 4, 2, 2, 1])[:spatial]
 
-    def step(self, rows):
+    def step(self, rows: int) -> int:
         """From a box to the next one, in the outermost dimension: they have no sector of memory in common."""
         return self._counts(rows)[-1] * self.stride if self.rank > 1 else 2 * self.row
 
-    def fields(self, rows, address, boxes=1):
+    def fields(self, rows: int, address: int, boxes: int = 1) -> TensorFields:
         """A descriptor with boxes of ``rows`` rows; ``boxes`` of them, side by side, are inside the tensor, which begins at ``address``."""
         spatial, counts = self.rank - 1, self._counts(rows)
         sizes = [2 * self.row, *(count * self.stride + 2 for count in counts)]
         sizes[-1] += (boxes - 1) * self.step(rows)
-        sizes = tuple(sizes)
         strides, pitch = [], 2 * self.row
         for size in sizes[1:]:
             strides.append(pitch)
             pitch *= size
-        common = {"sizes": sizes, "strides": tuple(strides), "swizzle": self.swizzle, "address": address,
+        common: dict[str, Any] = {"sizes": tuple(sizes), "strides": tuple(strides), "swizzle": self.swizzle, "address": address,
                   "element_strides": (1, *[self.stride] * spatial)}
         if not self.pixels:
             return TensorFields(**common, box=(self.row, *(count * self.stride for count in counts)))
@@ -86,14 +86,14 @@ class CopyCase:
         return TensorFields(**common, mode=TensorMode.IM2COL, lower_corner=(0,) * (self.rank - 2), upper_corner=upper,
                             pixels_per_column=rows, channels_per_pixel=self.row)
 
-    def request(self, descriptor, shared_address=0, start=0):
+    def request(self, descriptor: int, shared_address: int = 0, start: int = 0) -> TensorRequest:
         """The request for the box at ``start`` of the outermost dimension."""
         coordinates, offsets = (*(0,) * (self.rank - 1), start), (0,) * (self.rank - 2) if self.pixels else ()
         return TensorRequest(coordinates=coordinates, offsets=offsets, descriptor=descriptor, shared_address=shared_address,
                              mode=TensorMode.IM2COL if self.pixels else TensorMode.TILE, store=self.store)
 
 
-def copy_sweep():
+def copy_sweep() -> list[CopyCase]:
     """All points, loads first."""
     tiles = [CopyCase(row=row, rank=rank) for rank in range(1, 6) for row in ROW_BYTES_SWEPT]
     swizzled = [CopyCase(row=row, swizzle=swizzle) for swizzle in list(Swizzle)[1:] for row in ROW_BYTES_SWEPT

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from heddle.config import Config
+
 from ..arguments import check_choice
 from .fitting import Unfit
 from .merges import MERGES, Merge
@@ -33,14 +35,14 @@ class Choice:
     cycles: int
 
 
-def bus_cycles(cfg, m, n, k):
+def bus_cycles(cfg: Config, m: int, n: int, k: int) -> float:
     """Cycles that the AXI data bus needs to read A and B once, or to write C, whichever takes longer; the bus is ``axi_bytes`` wide in each
     direction. No kernel is faster."""
     pitch = round_up(k, 16)
     return max(-(-(m + n) * pitch // cfg.axi_bytes), -(-m * round_up(4 * n, 16) // cfg.axi_bytes)) / cfg.cores
 
 
-def estimate(cfg, m, n, k, merge, order="k-outer", passes=1):
+def estimate(cfg: Config, m: int, n: int, k: int, merge: Merge, order: str = "k-outer", passes: int = 1) -> int:
     """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus; ``k`` in bytes, ``passes`` as
     ``Config.passes`` tells them."""
     streaming = None if merge.b_in_rows else StreamTiling.choose(cfg, m, n, k, merge)
@@ -66,7 +68,7 @@ def estimate(cfg, m, n, k, merge, order="k-outer", passes=1):
     return round(first + row_blocks * column_blocks * each + stores)
 
 
-def _estimate_stream(cfg, tiling, passes):
+def _estimate_stream(cfg: Config, tiling: StreamTiling, passes: int) -> int:
     """Of ``StreamingKernel``: the bus is busy from the first byte of A to the last of B, or ``mm`` from the end of the first loads on."""
     merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
     tiles = -(-share.columns // tiling.columns)
@@ -80,13 +82,14 @@ def _estimate_stream(cfg, tiling, passes):
     return round(max(bus, matrix, threads) + stores + _RESULTS)
 
 
-def check_order(order):
+def check_order(order: str | None) -> None:
     """Raises ``ValueError`` unless it is a loop order, or None."""
     if order is not None:
         check_choice("order", order, ORDERS)
 
 
-def candidates(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
+def candidates(cfg: Config, m: int, n: int, k: int, ka: int | None = 1, kb: int | None = 1, order: str | None = None, passes: int = 1,
+               b_in_rows: bool = False) -> list[Choice]:
     """``Choice``s of merges and loop order for a product that shared memory has room for, those with few merges first; ``k`` in bytes.
 
     Raises ``ValueError`` for factors that are not 1 to 4, groups with more lanes than a core has, and unknown orders; ``Unfit`` where
@@ -94,7 +97,9 @@ def candidates(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
     """
     check_order(order)
     pairs = [(a, b) for b in (MERGES if kb is None else (kb,)) for a in (MERGES if ka is None else (ka,))]      # ka first: cheaper to store
-    choices, illegal, unfit = [], None, None
+    choices: list[Choice] = []
+    illegal: ValueError | None = None
+    unfit: Unfit | None = None
     for factors in pairs:
         try:
             merge = Merge(cfg.threads, cfg.dot, *factors, b_in_rows)
@@ -109,7 +114,7 @@ def candidates(cfg, m, n, k, ka=1, kb=1, order=None, passes=1, b_in_rows=False):
     return choices
 
 
-def preferred(choices):
+def preferred(choices: list[Choice]) -> Choice:
     """The choice with the fewest cycles; an earlier one where the gain is small."""
     best = choices[0]
     for choice in choices:

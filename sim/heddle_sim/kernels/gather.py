@@ -4,7 +4,11 @@ Rows of 128 bytes lie one behind the other. In the plain layout the pieces that 
 128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
 """
 
-from heddle.config import ConfigError
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
 from heddle.tmau.swizzle import swizzles
@@ -14,13 +18,16 @@ from .fitting import Unfit, assemble_kernel, fitted
 from .launch import Launch
 from .text import KernelText
 
+if TYPE_CHECKING:
+    from ..isa.program import Program
+
 __all__ = ["SLICES", "plan_gather"]
 
 SLICES = BANKS                  # pieces of 16 bytes in a row, each gathered by one load
 _FIRST = 16                     # register of the first piece
 
 
-def plan_gather(cfg, swizzled, source, result):
+def plan_gather(cfg: Config, swizzled: bool, source: int, result: int) -> Launch:
     """Program and arguments that copy ``threads`` rows of 128 bytes from ``source`` to shared memory, gather them, and store them to
     ``result`` as they were. Returns ``Launch``. Raises ``ConfigError`` where the rows or the program do not fit, or the swizzle is missing.
     """
@@ -29,7 +36,7 @@ def plan_gather(cfg, swizzled, source, result):
     return Launch(fitted(cfg, "gather", lambda cfg: _program(cfg, swizzled)), {0: source, 1: result})
 
 
-def _program(cfg, swizzled):
+def _program(cfg: Config, swizzled: bool) -> Program:
     nbytes = cfg.threads * ROW_BYTES
     if nbytes > cfg.shared_bytes:
         raise Unfit("shared_memory_kib")

@@ -22,5 +22,5 @@ class Launch:
     """
 
     program: Program
-    uniform: dict = field(default_factory=dict)
+    uniform: dict[int, int] = field(default_factory=dict)
     macs: int = 0

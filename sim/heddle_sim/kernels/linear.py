@@ -6,7 +6,13 @@ them. When a tile is complete it is requantised (``requantise``), four columns t
 and these are stored: through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 
@@ -17,6 +23,10 @@ from .requantisation import RequantiseSteps
 from .tiling import Tiling
 from .transfers import A_STAGED, B_COPIED
 
+if TYPE_CHECKING:
+    from ..golden.requantise import Requantise
+    from .shares import Share
+
 __all__ = ["plan_linear", "table_for"]
 
 _TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
@@ -26,12 +36,12 @@ _NO_COLUMN = 1 << 16
 _QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
 
-def table_for(cfg, n, bias, requantise):
+def table_for(cfg: Config, n: int, bias: np.ndarray | None, requantise: Requantise | None) -> np.ndarray | None:
     """The constants of the columns as the kernel wants them in global memory: int32 (rows, columns padded with zeros), or ``None``.
 
     ``bias`` int32 (n,) or ``None``; ``requantise`` a ``Requantise`` or ``None``. ``ValueError`` when they do not fit shared memory.
     """
-    rows = [] if bias is None else [bias]
+    rows: list[Any] = [] if bias is None else [bias]
     if requantise is not None and requantise.per_column:
         rows.append(RequantiseSteps.of(requantise).multipliers)
     if not rows:
@@ -53,7 +63,8 @@ class LinearKernel(MatmulKernel):
     that the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise, tiling):
+    def __init__(self, cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, table: np.ndarray | None, has_bias: bool,
+                 requantise: Requantise | None, tiling: Tiling) -> None:
         self.result_bytes = 4 if requantise is None else 1
         self.table_bytes = 0 if table is None else table.nbytes
         # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
@@ -82,15 +93,15 @@ class LinearKernel(MatmulKernel):
         more += [Region("table", self.table, self.table_bytes)] if self.table_bytes else []
         self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
 
-    def tile_registers(self):
+    def tile_registers(self) -> int:
         return 4 * self.cfg.threads if self.halves else super().tile_registers()
 
-    def register_of(self, tile, column):
+    def register_of(self, tile: int, column: int) -> int:
         if not self.halves:
             return super().register_of(tile, column)
         return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
-    def arguments(self, a, b, c, share):
+    def arguments(self, a: int, b: int, c: int, share: Share) -> dict[str, int]:
         own = {"table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
         if self.keeps_b:
             blocks = -(-share.columns // self.tiling.columns)
@@ -99,13 +110,13 @@ class LinearKernel(MatmulKernel):
 
     # -- B, all of whose columns stay in shared memory where there is room ------------------
 
-    def wait_for_b(self):
+    def wait_for_b(self) -> None:
         if not self.keeps_b:
             super().wait_for_b()
         else:
             self.text(f"    barrier.wait b{B_COPIED[0]}")
 
-    def issue_b(self, kind):
+    def issue_b(self, kind: str) -> None:
         if not self.keeps_b:
             super().issue_b(kind)
             return
@@ -113,7 +124,7 @@ class LinearKernel(MatmulKernel):
                   f"    copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{B_COPIED[0]}")
         self.next_slot("{b_to}")
 
-    def next_slot(self, register):
+    def next_slot(self, register: str) -> None:
         if not self.keeps_b:
             super().next_slot(register)
         elif self.column_blocks > 1:
@@ -122,7 +133,7 @@ class LinearKernel(MatmulKernel):
 
     # -- A, in two staging areas where there is room ------------------------------------------
 
-    def issue_a(self, *what):
+    def issue_a(self, *what: Any) -> None:
         if not self.stages_two:
             super().issue_a(*what)
             return
@@ -134,15 +145,15 @@ class LinearKernel(MatmulKernel):
                       f"    {guard} copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{barrier}")
         self.text(f"    uxor {{a_to}}, {{a_to}}, {first ^ second}")
 
-    def segment_of_a(self, half):
+    def segment_of_a(self, half: int) -> int:
         return int(half) if self.stages_two else super().segment_of_a(half)
 
-    def load_a(self, half, last):
+    def load_a(self, half: int, last: bool) -> None:
         if self.stages_two:
             self.text(f"    barrier.wait b{_A_STAGED[half]}")
         super().load_a(half, last)
 
-    def next_a(self):
+    def next_a(self) -> None:
         if not self.stages_two:
             super().next_a()
             return
@@ -151,12 +162,12 @@ class LinearKernel(MatmulKernel):
 
     # -- program ----------------------------------------------------------------------------
 
-    def copy_first(self):
+    def copy_first(self) -> None:
         if self.table_bytes:
             self.text(f"    umov {{table}}, {self.table}", f"    barrier.expect b{_TABLE_COPIED}, {self.table_bytes}",
                       f"    copy_block.shared.global {{table}}, {{table_from}}, {self.table_bytes // BANK_BYTES}, b{_TABLE_COPIED}")
 
-    def lanes(self):
+    def lanes(self) -> None:
         if self.stages_two:
             self.copy_a()
             self.text(f"    segment.shared.b8.d1 ur1, {self.a_stages[1]}")
@@ -167,7 +178,7 @@ class LinearKernel(MatmulKernel):
                       f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
                       f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GRANULE}")
 
-    def begin(self):
+    def begin(self) -> None:
         """The table is there; the first two tiles begin with their biases."""
         text = self.text
         if self.table_bytes:
@@ -180,34 +191,34 @@ class LinearKernel(MatmulKernel):
             self.point_at_next_biases("{n}")
             self.load_biases(1)
 
-    def point_at_next_biases(self, columns):
+    def point_at_next_biases(self, columns: str) -> None:
         """The segment of the biases begins with those of the tile behind the one where ``columns`` are left."""
         self.text(f"    usub {{bytes}}, {columns}, {self.tiling.columns}", "    usetp.le up2, {bytes}, 0", "    @up2 umov {bytes}, {n}")
         self.point_at_table(_BIASES, 0, "{bytes}")
 
-    def point_at_table(self, segment, row, columns):
+    def point_at_table(self, segment: int, row: int, columns: str) -> None:
         """A segment begins at the first of the columns of which ``columns`` are left, in a row of the table."""
         self.text(f"    ushl {{bytes}}, {columns}, 2", "    usub {table}, {table_end}, {bytes}")
         if row:
             self.text(f"    uadd {{table}}, {{table}}, {row * self.row_bytes}")
         self.text(f"    segment.shared.b8.d1 ur{segment}, {{table}}")
 
-    def point_at_multipliers(self):
+    def point_at_multipliers(self) -> None:
         """The segment of the multipliers begins with those of the tile that is finished next."""
         if self.own_multipliers:
             self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
 
-    def load_biases(self, tile):
+    def load_biases(self, tile: int) -> None:
         self.text(*(self.load_quad(tile, quad) for quad in range(self.used_columns // 4)))
 
-    def load_quad(self, tile, quad):
+    def load_quad(self, tile: int, quad: int) -> str:
         """Four registers of a tile become the biases of their columns."""
         return f"    ld.v4 r{self.register_of(tile, 4 * quad)}, ur{_BIASES}:r{self.zero}:{16 * quad}"
 
-    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+    def multiply(self, tile: int, half: int, first: bool = True, last: bool = False, parts: slice = slice(None)) -> None:
         super().multiply(tile, half, first and not self.has_bias, last, parts)
 
-    def step(self):
+    def step(self) -> None:
         """The thread unit finishes half a tile, then gets the other half; between them comes the mm of a half whose biases it has loaded
         before: so it has always something to do."""
         t, text = self.tiling, self.text
@@ -231,7 +242,7 @@ class LinearKernel(MatmulKernel):
             not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
         text("stored:")
 
-    def begin_halves(self, tile, half):
+    def begin_halves(self, tile: int, half: int) -> None:
         """The first mm of a tile, and the first lines that finish the one before."""
         self.multiply(tile, half, parts=slice(0, 1))
         first = self.text.label("first")
@@ -239,12 +250,12 @@ class LinearKernel(MatmulKernel):
         self.point_at_multipliers()
         self.text(*self.finish_tile(not tile)[:_QUEUED], f"{first}:")
 
-    def same_rows_begin(self):
+    def same_rows_begin(self) -> str:
         """Where all tiles have the same columns nothing else is to be done."""
         plain = self.halves and self.tiling.chunks == 1 and self.last_columns == self.cfg.threads
         return "step" if plain else super().same_rows_begin()
 
-    def copy_c(self, tile, between=None):
+    def copy_c(self, tile: int, between: Callable[[], None] | None = None) -> None:
         """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases.
 
         ``between`` its two halves comes another mm; the first lines have been issued then.
@@ -271,19 +282,21 @@ class LinearKernel(MatmulKernel):
             text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
 
-    def send_and_announce(self, tile, wait):
+    def send_and_announce(self, tile: int, wait: bool) -> None:
         """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
         if not self.narrow_tile:
             self.send_staged(1 - tile, wait)
             self.text(f"    barrier.wait b{self.c_staged(tile)}", "    umov {staged}, 1")
             self.announce_rows(tile)
 
-    def finish_tile(self, tile):
+    def finish_tile(self, tile: int) -> list[str]:
         """Lines that requantise and store a tile; those of the first half stand first. The last one writes the last registers, behind
         all stores. What a line has written is read by one that does not follow at once."""
-        lines, quads = [], self.used_columns // 4
+        lines: list[str] = []
+        quads = self.used_columns // 4
         self.lines_of_first_half = 0
-        stores, loads = [], []
+        stores: list[str] = []
+        loads: list[str] = []
         for quad in range(quads):
             ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GRANULE
             lines += self.finish_quad(tile, quad) + stores
@@ -297,34 +310,35 @@ class LinearKernel(MatmulKernel):
                 lines, loads, self.lines_of_first_half = lines + loads, [], len(lines + loads)
         return lines + stores + (loads if self.has_bias else [f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0"])
 
-    def place_of_c(self, tile):
+    def place_of_c(self, tile: int) -> str:
         """Address of a thread's row of the staging area."""
         return f"ur{2 + tile}:rf{self.offset_c}"
 
-    def finish_quad(self, tile, quad):
+    def finish_quad(self, tile: int, quad: int) -> list[str]:
         """Four columns to bytes; 32-bit results are stored as they are."""
         register = self.register_of(tile, 4 * quad)
         if self.steps is None:
             return [f"    st.v4 {self.place_of_c(tile)}:{16 * quad}, r{register}"]
-        return list(self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)))
+        return list(self.steps.instructions(register, 4, self.bytes + quad, self.load_multipliers(quad) if self.own_multipliers else None))
 
-    def load_multipliers(self, quad):
+    def load_multipliers(self, quad: int) -> Callable[[int], tuple[str, int]]:
         """For ``RequantiseSteps.instructions``."""
         return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
 
-    def send_staged(self, tile, wait=True):
+    def send_staged(self, tile: int, wait: bool = True) -> None:
         """Send a tile to the rows of C, if one is staged."""
         none = self.text.label("sent")
         self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
         self.send_rows(tile, wait)
         self.text(f"{none}:")
 
-    def end(self):
+    def end(self) -> None:
         if not self.narrow_tile:
             self.text.select(("up0",), lambda tile: self.send_staged(not tile))
 
 
-def plan_linear(cfg, m, n, k, addresses, signed, bias, requantise, table):
+def plan_linear(cfg: Config, m: int, n: int, k: int, addresses: Sequence[int], signed: Sequence[bool], bias: np.ndarray | None,
+                requantise: Requantise | None, table: np.ndarray | None) -> Launch:
     """Program and arguments for C (m x n) = A (m x k) x B (k x n) + bias, requantised.
 
     Parameters
@@ -338,10 +352,10 @@ def plan_linear(cfg, m, n, k, addresses, signed, bias, requantise, table):
 
     Returns ``Launch``.
     """
+    (a_signed, b_signed), (a, b, c, table_from) = signed, addresses
     reserved, fewest = (0 if table is None else table.nbytes), (4 if requantise is None else 8)
     kernel, program = fitted(cfg, "linear", lambda cfg: first_fitting(
-        LinearKernel(cfg, m, n, k, *signed, table, bias is not None, requantise, tiling)
+        LinearKernel(cfg, m, n, k, a_signed, b_signed, table, bias is not None, requantise, tiling)
         for tiling in Tiling.candidates(cfg, k, reserved=reserved, fewest=fewest)))
-    a, b, c, table_from = addresses
     uniform = kernel.uniform(a, b, c) | {_UNIFORM.index("table_from"): table_from}
     return Launch(program, uniform, m * n * k)

@@ -14,16 +14,25 @@ Several cores share the tiles out (``shares``): each takes a rectangle of C as i
 arguments of core 0, which the host sets, and changing what is different for itself.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
 from .columns import RowsOfB
 from .cost import ORDERS
 from .fitting import assemble_kernel
 from .merges import Merge, write_scaled
-from .shares import begin_share, share_out
+from .shares import Share, begin_share, share_out
 from .text import KernelText
 from .tiling import MAX_SLICES, Tiling, round_up
 from .transfers import A_STAGED, C_STAGED, Transfers
+
+if TYPE_CHECKING:
+    from ..isa.program import Program
 
 __all__ = ["MatmulKernel"]
 
@@ -47,7 +56,8 @@ class MatmulKernel(Transfers):
 
     result_bytes = 4
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, element_bytes=1, b_layout="nk", ka=1, kb=1, order="k-outer", tiling=None):
+    def __init__(self, cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, element_bytes: int = 1, b_layout: str = "nk",
+                 ka: int = 1, kb: int = 1, order: str = "k-outer", tiling: Tiling | None = None) -> None:
         self.cfg = cfg
         self.merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
         self.tiling = t = tiling or next(self.tilings(cfg, n, k, element_bytes, b_layout, ka, kb))
@@ -70,26 +80,26 @@ class MatmulKernel(Transfers):
         self.check()
 
     @staticmethod
-    def tilings(cfg, n, k, element_bytes=1, b_layout="nk", ka=1, kb=1):
+    def tilings(cfg: Config, n: int, k: int, element_bytes: int = 1, b_layout: str = "nk", ka: int = 1, kb: int = 1) -> Iterator[Tiling]:
         """``Tiling.candidates`` for a product."""
         rows_of_b = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
         return Tiling.candidates(cfg, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn"), rows_of_b)
 
-    def check(self):
+    def check(self) -> None:
         """See ``Tiling.check``."""
         t = self.tiling
         t.check(self.cfg, self.merge, self.b_rows.slot_bytes(t.chunk) if self.b_rows else t.columns * t.ab_pitch)
 
     @property
-    def ragged(self):
+    def ragged(self) -> bool:
         """Not all tiles have as many columns as there are threads."""
         return self.last_columns != self.cfg.threads
 
-    def c_staged(self, tile):
+    def c_staged(self, tile: int) -> int:
         """Barrier of the staging area of a tile."""
         return C_STAGED[tile % self.tiling.stages]
 
-    def copy_c(self, tile):
+    def copy_c(self, tile: int) -> None:
         """Store a tile: registers to its staging area, from there to the rows of C."""
         t, text, threads = self.tiling, self.text, self.cfg.threads
         text(f"    barrier.wait b{self.c_staged(tile)}")
@@ -105,7 +115,7 @@ class MatmulKernel(Transfers):
         if len(t.slots) == 3:
             self.copy_b()               # the bus has another block to read
 
-    def announce_rows(self, tile):
+    def announce_rows(self, tile: int) -> None:
         """Tell the barrier of a staged tile what ``send_rows`` will copy, while the stores to the staging area are under way."""
         t, text = self.tiling, self.text
         full, last = self.result_bytes * t.columns, round_up(self.result_bytes * self.last_columns, BANK_BYTES)
@@ -116,7 +126,7 @@ class MatmulKernel(Transfers):
         text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
         self.expect(self.c_staged(tile), "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
 
-    def send_rows(self, tile, wait=True):
+    def send_rows(self, tile: int, wait: bool = True) -> None:
         """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
         if wait:
             self.text("    wait.thread")
@@ -124,7 +134,7 @@ class MatmulKernel(Transfers):
 
     # -- registers --------------------------------------------------------------------------
 
-    def load_a(self, half, last):
+    def load_a(self, half: int, last: bool) -> None:
         """Load the staged rows of A into one half of the factor registers, a block or a word of every lane at a time; zero where a
         lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
@@ -138,11 +148,11 @@ class MatmulKernel(Transfers):
             self.text(*(f"    mov r{first + number + part}, 0" for part in range(t.dot // 4)),
                       f"    @p2 ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
 
-    def segment_of_a(self, half):
+    def segment_of_a(self, half: int) -> int:
         """Segment of the staged rows that go to one half of the factor registers."""
         return 0
 
-    def load_next_a(self, half=None):
+    def load_next_a(self, half: int | None = None) -> None:
         """``load_a`` for the chunk that comes; without ``half``, for the half that up1 names."""
         t, text = self.tiling, self.text
         if t.chunks == 1 or not self.merge.tail(t.last_chunk):
@@ -155,7 +165,7 @@ class MatmulKernel(Transfers):
         else:
             text.select(("up1", "up6"), self.load_a)
 
-    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+    def multiply(self, tile: int, half: int, first: bool = True, last: bool = False, parts: slice = slice(None)) -> None:
         """mm over the words of one chunk, for some of ``column_parts``."""
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
@@ -167,36 +177,36 @@ class MatmulKernel(Transfers):
                 self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
                           f"r{self.register_of(tile, column)}, {self.b_address(index, column)}, r{register}")
 
-    def choose_columns(self, count):
+    def choose_columns(self, count: int | str) -> None:
         """Columns of a tile before ``count``, a number or ``{n}``, exist."""
         if self.tiling.columns < self.cfg.threads and count == "{n}":
             self.text(f"    umin {{bytes}}, {{n}}, {self.tiling.columns}")
             count = "{bytes}"
         self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
 
-    def tile_registers(self):
+    def tile_registers(self) -> int:
         """Registers of both tiles."""
         return 2 * self.cfg.threads
 
-    def register_of(self, tile, column):
+    def register_of(self, tile: int, column: int) -> int:
         """Product register of a column of a tile."""
         return tile * self.cfg.threads + column
 
-    def b_address(self, index, column=0):
+    def b_address(self, index: int, column: int = 0) -> str:
         """Address of the columns of B from ``column`` and from slice ``index`` of the chunk on."""
         place = index * self.merge.slice_bytes + column * self.tiling.ab_pitch
         if self.b_rows:
             place = place // self.element_bytes * self.b_rows.pitch
         return f"ur{_B_SEGMENT}:rf{self.offset_b}:{place}"
 
-    def scale_thread_number(self, register, factor, source=None):
+    def scale_thread_number(self, register: int, factor: int, source: int | None = None) -> None:
         """register = thread number (or register ``source``) x factor; any register."""
         write_scaled(self.text, self.scratch + 2, self.thread_number if source is None else source, 1, factor, self.scratch)
         self.text(f"    mov r{register}, r{self.scratch + 2}")
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, a, b, c, share):
+    def arguments(self, a: int, b: int, c: int, share: Share) -> dict[str, int]:
         """Names and values of the uniform registers with which a core begins its share."""
         t = self.tiling
         row_blocks, column_blocks = -(-share.rows // t.rows), -(-share.columns // t.columns)
@@ -213,11 +223,11 @@ class MatmulKernel(Transfers):
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
         } | (self.b_rows.arguments(t, b) if self.b_rows else {})
 
-    def uniform(self, a, b, c):
+    def uniform(self, a: int, b: int, c: int) -> dict[int, int]:
         """Values of the uniform registers at the doorbell: what core 0 begins with."""
         return {_UNIFORM.index(name): value for name, value in self.arguments(a, b, c, self.shares[0]).items()}
 
-    def prologue(self):
+    def prologue(self) -> None:
         t, text = self.tiling, self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in self.shares], _ADDRESSES, "finish")
@@ -235,7 +245,7 @@ class MatmulKernel(Transfers):
         text(f"    barrier.wait b{A_STAGED}")
         self.load_next_a(0)
 
-    def lanes(self):
+    def lanes(self) -> None:
         """What the threads are: their columns, and their places in the staged rows of A and C."""
         t, merge, text, scratch = self.tiling, self.merge, self.text, self.scratch
         text(f"    mov r{self.thread_number}, %tid")
@@ -247,16 +257,16 @@ class MatmulKernel(Transfers):
         if merge.tail(t.last_chunk):
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.last_chunk), scratch)
 
-    def copy_first(self):
+    def copy_first(self) -> None:
         """Copies of a kernel derived from this one that come before all others."""
 
-    def begin(self):
+    def begin(self) -> None:
         """What a kernel derived from this one does before the first step."""
 
-    def end(self):
+    def end(self) -> None:
         """What it does behind the last step."""
 
-    def step(self):
+    def step(self) -> None:
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
         text("step:")
@@ -274,32 +284,32 @@ class MatmulKernel(Transfers):
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
 
-    def copy_next_a(self):
+    def copy_next_a(self) -> None:
         """The first mm of a row block has waited for its A: the staging area is free."""
         if self.tiling.chunks == 1 and self.column_blocks > 1:
             self.text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
         self.copy_a()
         self.text("staged:")
 
-    def slot_of_b(self):
+    def slot_of_b(self) -> str:
         """Uniform register with the shared address of the columns of this step."""
         if self.b_rows and self.b_rows.narrow:
             self.text("    uor {bytes}, {slot}, {b_low}")
             return "{bytes}"
         return "{slot}"
 
-    def next_a(self):
+    def next_a(self) -> None:
         """Load the A of the next step into the other half."""
         self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", f"    barrier.wait b{A_STAGED}")
         self.load_next_a()
 
-    def next_chunk(self):
+    def next_chunk(self) -> None:
         """Stay on the tile while it has chunks left."""
         self.text("    usub {k_left}, {k_left}, 1", "    usetp.le up2, {k_left}, 0", "    @up2 bra next_tile",
                   "    usetp.ne up3, {k_left}, {k_left}", "    usetp.ne up5, {k_left}, {k_left}", "    bra load_next",
                   "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}", "    usetp.eq up5, {k_left}, {k_left}")
 
-    def advance(self):
+    def advance(self) -> None:
         t, text = self.tiling, self.text
         columns = t.columns
         ragged = self.last_columns != columns
@@ -332,17 +342,17 @@ class MatmulKernel(Transfers):
         self.end()
         text("    halt")
 
-    def same_rows_begin(self):
+    def same_rows_begin(self) -> str:
         """Where the next tile of the same rows begins."""
         return "same_rows"
 
-    def write(self):
+    def write(self) -> None:
         """Write the text of the program."""
         self.prologue()
         self.step()
         self.advance()
 
-    def program(self):
+    def program(self) -> Program:
         """The ``Program``; raises ``Unfit`` where it is too long."""
         self.write()
         return assemble_kernel(self.text, self.cfg)

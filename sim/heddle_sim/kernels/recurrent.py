@@ -1,11 +1,20 @@
 """Programs around the engine for recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import UsageError
 
 from ..isa import assemble
 from .launch import Launch
+
+if TYPE_CHECKING:
+    from ..rnn.task import EngineImage
 
 __all__ = ["factor_table", "plan_factors", "plan_run"]
 
@@ -18,7 +27,7 @@ _LEAST_ROWS = 2
 _IMAGE_BARRIER = f"b{_SLOTS}"
 
 
-def factor_table(cfg, words):
+def factor_table(cfg: Config, words: np.ndarray) -> np.ndarray:
     """Words int8 [threads, n, dot] as the loads want them in memory: uint8 [loads, threads, 16], the last words zero."""
     per_load = BANK_BYTES // cfg.dot
     loads = -(-words.shape[1] // per_load)
@@ -33,7 +42,7 @@ class _Loading:
     ``apart``: the slots lie beside the image, which may be copied meanwhile; otherwise shared memory has no place for both at once.
     """
 
-    def __init__(self, cfg, first, count, room):
+    def __init__(self, cfg: Config, first: int, count: int, room: int) -> None:
         self.first, self.row = first, cfg.threads * BANK_BYTES
         self.apart = cfg.shared_bytes - room >= min(count, 2) * self.row
         self.room = room if self.apart else 0
@@ -42,7 +51,7 @@ class _Loading:
         size = max(1, min(rows // self.slots, max(_LEAST_ROWS, count // _PIECES)))
         self.size, self.pieces = size, [min(size, count - start) for start in range(0, count, size)]
 
-    def lines(self, image):
+    def lines(self, image: list[str]) -> list[str]:
         """Text; ``image`` is that of the copy of the image, which follows the last piece on the bus."""
         copies = [self._copy(number) for number in range(len(self.pieces))]
         copies[-1:] = [[*copies[-1], *image]] if self.apart else copies[-1:]
@@ -59,26 +68,26 @@ class _Loading:
                 lines += ["wait.thread", *copies[number + self.slots]]
         return lines if self.apart else [*lines, "wait.thread", *image]
 
-    def _place(self, number):
+    def _place(self, number: int) -> int:
         return self.room + number % self.slots * self.size * self.row
 
-    def _copy(self, number):
+    def _copy(self, number: int) -> list[str]:
         nbytes = self.pieces[number] * self.row
         return [f"umov {_SHARED}, {self._place(number)}", f"barrier.expect b{number % self.slots}, {nbytes}",
                 f"copy_block.shared.global {_SHARED}, {_WEIGHTS}, {nbytes // BANK_BYTES}, b{number % self.slots}",
                 f"uadd {_WEIGHTS}, {_WEIGHTS}, {nbytes}"]
 
 
-def _count(lines):
+def _count(lines: list[str]) -> int:
     """Instructions of a text."""
     return sum(not line.endswith(":") for line in "\n".join(lines).splitlines())
 
 
-def _load_only(cfg, first, count):
+def _load_only(cfg: Config, first: int, count: int) -> list[str]:
     return [*_Loading(cfg, first, count, 0).lines([]), "wait.thread", "halt"]
 
 
-def _pieces(cfg, loads, last):
+def _pieces(cfg: Config, loads: int, last: Callable[[int, int], list[str]]) -> list[int]:
     """How many loads each program does, so that all fit the instruction memory: a list. ``last`` makes the text of the last one, of a
     first load and a number of loads; those before it do nothing but load."""
     counts, first = [], 0
@@ -93,7 +102,8 @@ def _pieces(cfg, loads, last):
     return [*counts, loads - first]
 
 
-def _launches(cfg, source, counts, last, uniform, macs):
+def _launches(cfg: Config, source: int | None, counts: list[int], last: Callable[[int, int], list[str]], uniform: dict[int, int],
+              macs: int) -> list[Launch]:
     row, first, launches = cfg.threads * BANK_BYTES, 0, []
     for index, count in enumerate(counts):
         final = index == len(counts) - 1
@@ -104,7 +114,7 @@ def _launches(cfg, source, counts, last, uniform, macs):
     return launches
 
 
-def plan_factors(cfg, source, loads):
+def plan_factors(cfg: Config, source: int, loads: int) -> list[Launch]:
     """``Launch``es that load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows at a global address, and do nothing
     else.
 
@@ -112,13 +122,14 @@ def plan_factors(cfg, source, loads):
     bytes a thread takes fewer cycles than its bytes on the bus, so the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles.
     Registers r0 and r1 of all threads are used.
     """
-    def last(first, count):
+    def last(first: int, count: int) -> list[str]:
         return _load_only(cfg, first, count)
 
     return _launches(cfg, source, _pieces(cfg, loads, last), last, {}, 0)
 
 
-def plan_run(cfg, images, addresses, source=None, loads=0):
+def plan_run(cfg: Config, images: list[list[EngineImage]], addresses: Sequence[Sequence[int]], source: int | None = None,
+             loads: int = 0) -> list[Launch]:
     """``Launch``es that run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
 
     ``addresses`` has for each core (what is loaded of all its images, room for their outputs) in global memory, or None. ``source``,
@@ -130,13 +141,13 @@ def plan_run(cfg, images, addresses, source=None, loads=0):
     uniform = {2 * core + index: address for core, pair in enumerate(addresses) if pair for index, address in enumerate(pair)}
     macs = sum(image.macs for of_core in images for image in of_core)
 
-    def last(first, count):
+    def last(first: int, count: int) -> list[str]:
         return _engine_lines(cfg, images, first, count, source is not None)
 
     return _launches(cfg, source, _pieces(cfg, loads, last), last, uniform, macs)
 
 
-def _engine_lines(cfg, images, first, count, biases):
+def _engine_lines(cfg: Config, images: list[list[EngineImage]], first: int, count: int, biases: bool) -> list[str]:
     lines = [] if len(images) == 1 else [f"umov {_CORE}, %core"]
     for core, of_core in enumerate(images):
         guard = "" if len(images) == 1 else "@up0 "
@@ -153,12 +164,12 @@ def _engine_lines(cfg, images, first, count, biases):
     return lines
 
 
-def _select_image(core, image, guard):
+def _select_image(core: int, image: EngineImage, guard: str) -> list[str]:
     return [f"{guard}umov {_IMAGE}, ur{2 * core}", f"{guard}umov {_BYTES}, {len(image.loaded)}",
             f"{guard}umov {_BLOCKS}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _run_images(core, images, biases):
+def _run_images(core: int, images: list[EngineImage], biases: bool) -> list[str]:
     """From the first image in shared memory to outputs of all in global memory."""
     lines, (first, *further) = [], images
     if biases and first.bias_registers is not None:
@@ -180,14 +191,14 @@ def _run_images(core, images, biases):
     return [*lines, "wait.copy", "halt"]
 
 
-def _next_image(images, number):
+def _next_image(images: list[EngineImage], number: int) -> list[str]:
     """The copy of an image; those before it have been copied."""
     image = images[number]
     return [f"uadd {_IMAGE}, {_IMAGE}, {len(images[number - 1].loaded)}", f"umov {_SHARED}, {image.origin}",
             f"copy_block.shared.global {_SHARED}, {_IMAGE}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _load_biases(image):
+def _load_biases(image: EngineImage) -> list[str]:
     """Biases from their table into product registers of all threads; r0, of a sum that is not yet made, is used."""
     row = 4 * image.words.shape[0]
     loads = [f"ld.b32 r{register}, {_SEGMENT}:r0:{image.bias_address + index * row}" for index, register in enumerate(image.bias_registers)]

@@ -11,9 +11,10 @@ stands behind the ``mm``s of the next. How the start and the end overlap: ``over
 import itertools
 import math
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
-from heddle.config import ConfigError
+from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
@@ -74,7 +75,8 @@ class ResidentPlan:
     Raises ``Unfit`` when the operands do not fit shared memory or the program the instruction memory, ``ConfigError`` for several cores.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order="k-outer", element_bytes=1, b_layout="nk"):
+    def __init__(self, cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, ka: int = 1, kb: int = 1,
+                 order: str = "k-outer", element_bytes: int = 1, b_layout: str = "nk") -> None:
         if cfg.cores > 1:
             raise ConfigError(f"cores must be 1 for a resident product, not {cfg.cores}")
         self.cfg, self.m, self.n, self.k, self.order = cfg, m, n, k, order
@@ -119,7 +121,7 @@ class ResidentPlan:
         if self.product().count("\n") > cfg.instruction_words:
             raise Unfit("instruction_words")
 
-    def _registers(self, columns):
+    def _registers(self, columns: int) -> int:
         """Product registers of a lane that ``columns`` columns of a tile reach."""
         if self.merge.b_in_rows:
             return self.merge.registers_of(columns)
@@ -127,7 +129,7 @@ class ResidentPlan:
         full, rest = divmod(columns, block)
         return full * self.merge.vector + min(rest, self.merge.vector)
 
-    def _lanes(self):
+    def _lanes(self) -> np.ndarray:
         merge, threads = self.merge, self.cfg.threads
         table = np.zeros((2, threads, 4), np.int32)
         for thread in range(threads):
@@ -144,15 +146,15 @@ class ResidentPlan:
         return table.reshape(2 * threads, 4)
 
     @property
-    def ka(self):
+    def ka(self) -> int:
         return self.merge.ka
 
     @property
-    def kb(self):
+    def kb(self) -> int:
         return self.merge.kb
 
     @property
-    def cycles(self):
+    def cycles(self) -> int:
         """What the product takes, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
         merge, slices = self.merge, self.merge.slices(self.k_bytes)
         step = self.passes * merge.step_cycles(self.cfg.fetch_slots)
@@ -165,7 +167,7 @@ class ResidentPlan:
 
     # -- programs ---------------------------------------------------------------------------
 
-    def load(self, a, b, lanes):
+    def load(self, a: int, b: int, lanes: int) -> Launch:
         """``Launch`` that fills shared memory and the lanes' places from global addresses of A, B (as ``b.padded``) and the table."""
         rows = ((0, a, self.m, self.ab_pitch, self.k_bytes), (self.b_address, b, self.b.rows, self.b.pitch, self.b.row_bytes))
         text = ["    segment.shared.b8.d1 ur0, 0", "    segment.global.b128.d1 ur1, ur20", f"    mov r{self.part + 1}, %tid",
@@ -181,22 +183,24 @@ class ResidentPlan:
         text += ["    barrier.wait b0", "    barrier.wait b1", "    wait.thread", "    halt"]
         return Launch(assemble("\n".join(text) + "\n", self.cfg), uniform)
 
-    def store(self, c):
+    def store(self, c: int) -> Launch:
         """``Launch`` that copies C to global address ``c``, rows padded to 16 bytes."""
         pitch = round_up(4 * self.n, BANK_BYTES)
         uniform = dict(enumerate((c, pitch, self.c_address, self.c_pitch, pitch // BANK_BYTES, self.m)))
         return Launch(assemble("    copy_rows.global.shared ur0, ur2, ur4\n    wait.copy\n    halt\n", self.cfg), uniform)
 
-    def launch(self):
+    def launch(self) -> Launch:
         """``Launch`` of the product."""
         # mm.t1 finds the distance of the rows in the uniform register with the number of the segment.
         return Launch(assemble(self.product(), self.cfg), {0: self.b.pitch} if self.b.in_rows else {}, self.m * self.n * self.k)
 
-    def product(self):
+    def product(self) -> str:
         """Text of the program that multiplies."""
         steps = [_Step(row, column, chunk) for row in range(self.row_blocks) for column in range(self.column_blocks)
                  for chunk in range(self.chunks)]
-        lines, half, key, stores = [], 0, self._key(steps[0]), []
+        lines: list[str] = []
+        stores: list[str] = []
+        half, key = 0, self._key(steps[0])
         predicates = self._predicates()
         if self._guard(steps[0]) or len(steps) == 1:
             lines, predicates = lines + predicates, []
@@ -219,23 +223,25 @@ class ResidentPlan:
                 stores = results[-1]
         return "\n".join([*lines, *stores, "    halt"]) + "\n"
 
-    def _start(self, step, multiplies):
+    def _start(self, step: _Step, multiplies: list[str]) -> list[str]:
         """The first loads, each group ahead of the ``mm``s of the group before."""
         groups, loads = self._pieces(step), self._loads(step, 0)
-        lines, multiplies = loads[0], iter(multiplies)
+        pieces: list[_Piece]
+        following: list[str]
+        lines, left = loads[0], iter(multiplies)
         for pieces, following in itertools.zip_longest(groups, loads[1:], fillvalue=[]):
-            lines = lines + following + list(itertools.islice(multiplies, len(pieces)))
+            lines = lines + following + list(itertools.islice(left, len(pieces)))
         return lines
 
     @staticmethod
-    def _key(step):
+    def _key(step: _Step) -> tuple[int, int]:
         """What must be in the factor registers."""
         return step.row_block, step.chunk
 
-    def _guard(self, step):
+    def _guard(self, step: _Step) -> bool:
         return step.column_block == self.column_blocks - 1 and self.last_columns != self.cfg.threads
 
-    def _predicates(self):
+    def _predicates(self) -> list[str]:
         """p0: lanes with results; p1: columns of the last tile of a row; from p2 on: those of the parts of the last tile of all."""
         lines, scratch = [], self.part + 1
         if self.last_columns != self.cfg.threads:
@@ -248,10 +254,10 @@ class ResidentPlan:
         return lines
 
     @property
-    def _some_lanes_store(self):
+    def _some_lanes_store(self) -> bool:
         return self.merge.kb > 1 or self.merge.ka == 3
 
-    def _pieces(self, step):
+    def _pieces(self, step: _Step) -> list[list[_Piece]]:
         """Slices of a step, in groups that are loaded together: one, or those of ``first_groups`` for the first block of A."""
         slices = self.merge.slices(self._chunk_bytes(step))
         sizes = first_groups(self.cfg, self.merge, slices, self.passes) if step.row_block == step.chunk == 0 else None
@@ -264,10 +270,10 @@ class ResidentPlan:
             first, granule = first + size, round_up(-(-(word + size) // self.granule), group_granules(self.cfg, block))
         return groups
 
-    def _chunk_bytes(self, step):
+    def _chunk_bytes(self, step: _Step) -> int:
         return min(self.chunk, self.k_bytes - step.chunk * self.chunk)
 
-    def _loads(self, step, half):
+    def _loads(self, step: _Step, half: int) -> list[list[str]]:
         """Loads of the rows of A of a step, by group."""
         merge = self.merge
         base = step.row_block * merge.rows * self.ab_pitch + step.chunk * self.chunk
@@ -286,10 +292,10 @@ class ResidentPlan:
                            for number, place, access in merge.loads((before + length) * merge.slice_bytes)])
         return groups
 
-    def _factor(self, half, word):
+    def _factor(self, half: int, word: int) -> int:
         return FIRST_FACTOR_REGISTER + (half * self.cfg.factor_words // 2 + word) * self.cfg.dot // 4
 
-    def _tile(self, step, tile, half, last):
+    def _tile(self, step: _Step, tile: int, half: int, last: bool) -> tuple[list[list[str]], list[list[str]]]:
         """``mm``s and stores of a step, in one part or, the last of all, in several."""
         if last and len(self.parts) > 1:
             places = [tile, *range(2, 1 + len(self.parts))]
@@ -306,7 +312,7 @@ class ResidentPlan:
             self.last_columns if step.column_block == self.column_blocks - 1 else self.cfg.threads))]
         return multiplies, [self._stores(step, product, *span) for (_, product), span in zip(parts, ranges)]
 
-    def _stores(self, step, product, first, count):
+    def _stores(self, step: _Step, product: int, first: int, count: int) -> list[str]:
         """Stores of some registers of a tile whose first register would be ``product``."""
         merge = self.merge
         guard = "@p0 " if self._some_lanes_store else ""
@@ -320,7 +326,8 @@ class ResidentPlan:
         return lines
 
 
-def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None, element_bytes=1, b_layout="nk"):
+def choose_resident(cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, ka: int | None = 1, kb: int | None = 1,
+                    order: str | None = None, element_bytes: int = 1, b_layout: str = "nk") -> ResidentPlan:
     """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``. Raises ``Unfit`` as well."""
     factors = [(a, b) for a in ((1, 2, 3, 4) if ka is None else (ka,)) for b in ((1, 2, 3, 4) if kb is None else (kb,))]
     best = error = unfit = None
@@ -337,5 +344,5 @@ def choose_resident(cfg, m, n, k, a_signed, b_signed, ka=1, kb=1, order=None, el
         if best is None or plan.cycles < best.cycles:
             best = plan
     if best is None:
-        raise unfit or error
+        raise cast(Exception, unfit or error)
     return best

@@ -1,6 +1,13 @@
 """How blocks of C are shared out to the cores of a device [S0.14]."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .text import KernelText
 
 __all__ = ["Share", "begin_share", "share_out"]
 
@@ -15,14 +22,14 @@ class Share:
     columns: int
 
 
-def _cut(length, block, parts):
+def _cut(length: int, block: int, parts: int) -> list[tuple[int, int]]:
     """``parts`` ranges (start, length) of whole blocks, the last block may be ragged; their numbers of blocks differ by at most one."""
     blocks = -(-length // block)
     starts = [min(length, block * (blocks * part // parts)) for part in range(parts + 1)]
     return [(start, end - start) for start, end in zip(starts, starts[1:])]
 
 
-def share_out(cores, m, n, block, column_block=None):
+def share_out(cores: int, m: int, n: int, block: int, column_block: int | None = None) -> list[Share]:
     """At most ``cores`` shares that cover C (m x n), cut at multiples of ``block`` rows and of ``column_block`` (``block``) columns;
     none is empty, the first is that of core 0.
 
@@ -42,7 +49,7 @@ def share_out(cores, m, n, block, column_block=None):
     return best[1]
 
 
-def begin_share(text, cores, arguments, addresses, end):
+def begin_share(text: KernelText, cores: int, arguments: list[dict[str, int]], addresses: Sequence[str], end: str) -> None:
     """Write the beginning of a kernel in which each core changes the arguments of core 0 to its own.
 
     Parameters

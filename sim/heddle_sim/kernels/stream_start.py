@@ -1,6 +1,14 @@
 """In which order a product of few rows begins."""
 
+from __future__ import annotations
+
 from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from heddle.config import Config
+
+if TYPE_CHECKING:
+    from .stream_tiling import StreamTiling
 
 __all__ = ["REQUEST_CYCLES", "Event", "beginning"]
 
@@ -19,19 +27,21 @@ class Event(Enum):
     MULTIPLY = 2
 
 
-def beginning(cfg, tiling):
+def beginning(cfg: Config, tiling: StreamTiling) -> list[list[Any]]:
     """(event, first number, second number) of the loads of A, the copies to the second slot and those behind it, and ``mm`` of the first
     two tiles.
 
     Instructions issue in order. So each stands where it waits for nothing: loads follow each other as fast as the thread unit takes them,
     ``mm`` comes when its columns of B and its part of A are expected in their places.
     """
-    share, groups, events = max(tiling.shares, key=lambda part: part.columns), cfg.thread_groups, []
+    share, groups = max(tiling.shares, key=lambda part: part.columns), cfg.thread_groups
+    events: list[tuple[float, Event, int, int]] = []
 
-    def arrival(rows, nbytes):
+    def arrival(rows: int, nbytes: int) -> float:
         return REQUEST_CYCLES + (rows * nbytes) / cfg.axi_bytes
 
-    now, cycles, loaded = _PLACES, groups + _ACCESS_CYCLES, []
+    cycles, loaded = groups + _ACCESS_CYCLES, []
+    now: float = _PLACES
     for number, part in enumerate(tiling.parts):
         now = max(now, arrival(share.rows, part.start + part.nbytes))
         for index in range(len(tiling.loads(part))):

@@ -9,18 +9,25 @@ belong to the slot: when these can be stored, ``mm`` is done with the columns, a
 The loop is unrolled over the slots, so that addresses, registers and barriers are constants.
 """
 
-import itertools
+from __future__ import annotations
 
+import itertools
+from typing import TYPE_CHECKING
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
 
 from .cost import ORDERS
 from .fitting import assemble_kernel
 from .merges import write_scaled
-from .shares import begin_share
+from .shares import Share, begin_share
 from .stream_start import Event, beginning
-from .stream_tiling import MAX_SLOTS
+from .stream_tiling import MAX_SLOTS, Part, StreamTiling
 from .text import KernelText
 from .tiling import round_up
+
+if TYPE_CHECKING:
+    from ..isa.program import Program
 
 __all__ = ["StreamingKernel"]
 
@@ -42,7 +49,8 @@ class StreamingKernel:
     slice, p3 lanes with results, p4 columns of the second tile. Segments: ur0 staged A, ur1 B, ur2 and ur3 staged C.
     """
 
-    def __init__(self, cfg, tiling, a_signed, b_signed, element_bytes=1, order="k-outer"):
+    def __init__(self, cfg: Config, tiling: StreamTiling, a_signed: bool, b_signed: bool, element_bytes: int = 1,
+                 order: str = "k-outer") -> None:
         self.cfg, self.tiling = cfg, tiling
         self.merge = merge = tiling.merge
         self.multiplies = (f"mm{8 * element_bytes}{merge.modifiers}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b", ORDERS[order])
@@ -53,7 +61,7 @@ class StreamingKernel:
 
     # -- arguments --------------------------------------------------------------------------
 
-    def arguments(self, a, b, c, share):
+    def arguments(self, a: int, b: int, c: int, share: Share) -> dict[str, int]:
         """Names and values of the uniform registers with which a core begins its share."""
         t = self.tiling
         tiles = -(-share.columns // t.columns)
@@ -78,13 +86,13 @@ class StreamingKernel:
             values |= {f"c_from_{stage}": place, f"c_from_pitch_{stage}": t.c_pitch}
         return values
 
-    def uniform(self, a, b, c):
+    def uniform(self, a: int, b: int, c: int) -> dict[int, int]:
         """Values of the uniform registers at the doorbell: what core 0 begins with."""
         return {_UNIFORM.index(name): value for name, value in self.arguments(a, b, c, self.tiling.shares[0]).items()}
 
     # -- program ----------------------------------------------------------------------------
 
-    def program(self):
+    def program(self) -> Program:
         t = self.tiling
         self.prologue()
         for slot in (*range(1, len(t.slots)), 0):
@@ -92,7 +100,7 @@ class StreamingKernel:
         self.text("    bra step_1", "finish:", "    halt")
         return assemble_kernel(self.text, self.cfg)
 
-    def prologue(self):
+    def prologue(self) -> None:
         """What is there before the third tile: places of the lanes, A in its registers, the first two tiles under way."""
         t, text, merge, scratch = self.tiling, self.text, self.merge, self.scratch
         if self.cfg.cores > 1:
@@ -120,11 +128,12 @@ class StreamingKernel:
             text("    usetp.lt up1, {left}, 0")
         text(f"    bra store_{min(2, len(t.slots) - 1)}")
 
-    def places(self):
+    def places(self) -> list[str]:
         """Instructions that tell each thread its row of A and its column of B."""
-        t, merge, scratch, lines = self.tiling, self.merge, self.scratch, []
+        t, merge, scratch = self.tiling, self.merge, self.scratch
+        lines: list[str] = []
 
-        def text(*more):
+        def text(*more: str) -> None:
             lines.extend(more)
 
         text(f"    mov r{self.thread_number}, %tid")
@@ -138,12 +147,12 @@ class StreamingKernel:
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.k), scratch)
         return lines
 
-    def first_tiles(self):
+    def first_tiles(self) -> None:
         """Loads of A, the copies of B behind the first, and ``mm`` of the first two tiles, if there is a second, in the order of
         ``beginning``."""
         t, text, waited = self.tiling, self.text, set()
 
-        def wait(barrier):
+        def wait(barrier: int) -> None:
             if barrier not in waited:
                 text(f"    barrier.wait b{barrier}")
                 waited.add(barrier)
@@ -158,11 +167,11 @@ class StreamingKernel:
                 wait(self.b_barrier(place))
                 self.multiply(place, t.parts[number], "@p4 " if place else self.guard)
 
-    def next_tile(self):
+    def next_tile(self) -> None:
         """up1: there is none."""
         self.text("    usub {left}, {left}, 1", "    usetp.lt up1, {left}, 0")
 
-    def step(self, slot):
+    def step(self, slot: int) -> None:
         """``mm`` of a tile; the tile before is stored, and the columns that come in its place are asked for."""
         t, text = self.tiling, self.text
         before = (slot - 1) % len(t.slots)
@@ -175,49 +184,49 @@ class StreamingKernel:
         self.copy_c(before)
         text("    @up1 bra finish")
 
-    def last_columns(self, name):
+    def last_columns(self, name: int | str) -> None:
         """p1 for a tile with fewer columns, the last."""
         if self.tiling.ragged:
             self.text("    usetp.ne up2, {left}, 0", f"    @up2 bra multiply_{name}", f"    setp.lt p1, r{self.column}, {{columns_last}}",
                       f"multiply_{name}:")
 
-    def multiply_all(self, slot):
+    def multiply_all(self, slot: int) -> None:
         """``mm`` over all of k."""
         self.text(f"    barrier.wait b{self.b_barrier(slot)}")
         for part in self.tiling.parts:
             self.multiply(slot, part, self.guard)
 
-    def multiply(self, slot, part, guard):
+    def multiply(self, slot: int, part: Part, guard: str) -> None:
         """``mm`` over a part of k of the columns in a slot."""
         t = self.tiling
         mm, order = self.multiplies
         self.text(f"    {guard}{mm}.k{part.length}{order}{'' if part.first else '.z'} r{slot * t.distance}, "
                   f"ur1:rf{self.offset_b}:{t.slots[slot] + part.first * self.merge.slice_bytes}, r{self.factor(part.word)}")
 
-    def factor(self, word):
+    def factor(self, word: int) -> int:
         """Number of the register that begins a factor word."""
         return FIRST_FACTOR_REGISTER + word * self.cfg.dot // 4
 
     @property
-    def guarded(self):
+    def guarded(self) -> bool:
         """Not all lanes always fetch a column."""
         return self.tiling.ragged or self.tiling.columns < self.cfg.threads
 
     @property
-    def guard(self):
+    def guard(self) -> str:
         return "@p1 " if self.guarded else ""
 
     # -- copies -----------------------------------------------------------------------------
 
-    def a_barrier(self, part):
+    def a_barrier(self, part: int) -> int:
         first = len(_C_STAGED) + len(self.tiling.slots)
         return min(first + part, BARRIERS - 1)
 
     @staticmethod
-    def b_barrier(slot):
+    def b_barrier(slot: int) -> int:
         return len(_C_STAGED) + slot
 
-    def copy_a(self, part):
+    def copy_a(self, part: int) -> None:
         """Rows of a part of A to shared memory."""
         t, text = self.tiling, self.text
         last = part and part == len(t.parts) - 1
@@ -228,7 +237,7 @@ class StreamingKernel:
         text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{self.a_barrier(part)}",
              f"    barrier.expect b{self.a_barrier(part)}, {{a_bytes{'_last' if last else ''}}}")
 
-    def load_a(self, part, index):
+    def load_a(self, part: Part, index: int) -> None:
         """A load of a part of A from shared memory to the factor registers; zero where a lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
         number, place, access = t.loads(part)[index]
@@ -238,7 +247,7 @@ class StreamingKernel:
             guard = "@p2 "
         self.text(f"    {guard}ld.{access} r{register}, ur0:rf{self.offset_a}:{part.start + place}")
 
-    def copy_b(self, slot):
+    def copy_b(self, slot: int) -> None:
         """The next columns of B to their slot, unless all have been asked for."""
         t, text, barrier = self.tiling, self.text, self.b_barrier(slot)
         done = text.label("b_copied")
@@ -250,7 +259,7 @@ class StreamingKernel:
              f"    copy_rows.shared.global {{b_to_{slot}}}, {{b_from}}, {{b_blocks}}, b{barrier}",
              f"    uadd {{b_from}}, {{b_from}}, {t.columns * t.pitch}", f"{done}:")
 
-    def copy_c(self, slot):
+    def copy_c(self, slot: int) -> None:
         """Store the tile of a slot: registers to a staging area, from there to the rows of C. The first store waits for the ``mm`` of the
         tile: then its slot is free."""
         t, text, stage = self.tiling, self.text, slot % 2

@@ -1,12 +1,22 @@
 """Programs of single copies: a box of a tensor, or blocks of 16 bytes, between global and the shared memory of core 0."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
-from heddle.isa.tensor_descriptor import TensorMode
+from heddle.isa.encoding import Reduction
+from heddle.isa.tensor_descriptor import TensorFormat, TensorMode
 
 from ..isa import assemble
 from .fitting import assemble_kernel, fitted
 from .launch import Launch
 from .text import KernelText
+
+if TYPE_CHECKING:
+    from ..golden.tensor_checks import TensorRequest
 
 __all__ = ["MOST_STARTS", "block_copy", "block_move", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
 
@@ -14,7 +24,7 @@ __all__ = ["MOST_STARTS", "block_copy", "block_move", "block_prefetch", "repeate
 MOST_STARTS = 48        # boxes of ``repeated_copies`` of rank 1
 
 
-def _first_core(text, emit):
+def _first_core(text: KernelText, emit: Callable[[], object]) -> None:
     """The program of ``emit``, for core 0; the others end at once."""
     text("    umov {core}, %core", "    usetp.ne up0, {core}, 0", "    @up0 bra end")
     emit()
@@ -27,7 +37,7 @@ class _TensorText:
     The coordinates lie in neighbouring registers, innermost first, and so do the offsets.
     """
 
-    def __init__(self, request, more=()):
+    def __init__(self, request: TensorRequest, more: Sequence[str] = ()) -> None:
         rank, pixels = len(request.coordinates), request.mode == TensorMode.IM2COL
         coordinates, offsets = [f"c{d}" for d in range(rank)], [f"o{d}" for d in range(rank - 2)] if pixels else []
         names = ["core", "shared", "descriptor", "bytes", *coordinates, *offsets, *more]
@@ -39,18 +49,18 @@ class _TensorText:
         self.uniform = {number: values.get(name, 0) for number, name in enumerate(names)}
         self.uniform_bytes = names.index("bytes")
 
-    def launch(self, cfg, emit):
+    def launch(self, cfg: Config, emit: Callable[[], object]) -> Launch:
         _first_core(self.text, emit)
         return Launch(fitted(cfg, "copies of tensors", lambda cfg: assemble_kernel(self.text, cfg)), self.uniform)
 
 
-def tensor_copy(cfg, request, nbytes):
+def tensor_copy(cfg: Config, request: TensorRequest, nbytes: int) -> Launch:
     """``copy_tensor`` of a box of ``nbytes`` bytes as a ``TensorRequest`` says; a load waits at a barrier for its bytes."""
     program = _TensorText(request)
     program.uniform[program.uniform_bytes] = nbytes
     reduction = f".{request.reduction.name.lower()}" if request.reduction.value else ""
 
-    def emit():
+    def emit() -> None:
         # The descriptor was written by the host: a copy of what lay at its address before must not be used.
         program.text("    invalidate_descriptor {descriptor}")
         if request.store:
@@ -61,7 +71,7 @@ def tensor_copy(cfg, request, nbytes):
     return program.launch(cfg, emit)
 
 
-def repeated_copies(cfg, request, nbytes, places, count, step):
+def repeated_copies(cfg: Config, request: TensorRequest, nbytes: int, places: Sequence[int], count: int, step: int) -> Launch:
     """A first copy, which brings the descriptor, and when it is over ``count`` copies back to back, between global memory and one of
     ``places`` in shared memory after the other. Each box lies ``step`` further in the outermost dimension than the one before:
     there are at most ``MOST_STARTS`` of rank 1, whose coordinates all stand in registers, so that no other instruction comes between."""
@@ -73,7 +83,7 @@ def repeated_copies(cfg, request, nbytes, places, count, step):
     program.uniform |= {program.uniform_bytes: nbytes, **{first + number: value for number, value in enumerate(values)}}
     outermost = f"c{rank - 1}"
 
-    def copies(chosen, total, box):
+    def copies(chosen: Sequence[str], total: str, box: int) -> None:
         if not chosen:
             return
         spaces, barrier = ("global.shared", "") if request.store else ("shared.global", ", b0")
@@ -88,28 +98,29 @@ def repeated_copies(cfg, request, nbytes, places, count, step):
             return
         program.text(f"    barrier.expect b0, {{{total}}}", *lines, "    barrier.wait b0", "    wait.copy")
 
-    def emit():
+    def emit() -> None:
         program.text("    invalidate_descriptor {descriptor}")
         copies(names[:1], "bytes", 0)
         copies([names[number % len(names)] for number in range(count)], "all_bytes", 1)
     return program.launch(cfg, emit)
 
 
-def tensor_prefetch(cfg, request):
+def tensor_prefetch(cfg: Config, request: TensorRequest) -> Launch:
     """``prefetch_tensor`` of a box."""
     program = _TensorText(request)
 
-    def emit():
+    def emit() -> None:
         program.text("    invalidate_descriptor {descriptor}", f"    prefetch_tensor.{program.form} {program.operands}")
     return program.launch(cfg, emit)
 
 
-def _reduces(reduction):
+def _reduces(reduction: tuple[Reduction, TensorFormat] | None) -> str:
     """Modifiers of a reduction and its format, or of none."""
     return "".join(f".{part.name.lower()}" for part in reduction or ())
 
 
-def block_copy(cfg, shared_address, global_address, nbytes, to_shared, swizzle="none", reduction=None):
+def block_copy(cfg: Config, shared_address: int, global_address: int, nbytes: int, to_shared: bool, swizzle: str = "none",
+               reduction: tuple[Reduction, TensorFormat] | None = None) -> Launch:
     """``copy_block`` of a multiple of 16 bytes; ``reduction``: a pair of ``Reduction`` and ``TensorFormat``."""
     text = KernelText(["core", "shared", "global", "blocks"])
     spaces, operands = (".shared.global", "{shared}, {global}") if to_shared else (".global.shared", "{global}, {shared}")
@@ -118,7 +129,8 @@ def block_copy(cfg, shared_address, global_address, nbytes, to_shared, swizzle="
     return Launch(assemble(str(text), cfg), {1: shared_address, 2: global_address, 3: nbytes // BANK_BYTES})
 
 
-def block_move(cfg, space, destination, source, nbytes, reduction=None):
+def block_move(cfg: Config, space: str, destination: int, source: int, nbytes: int,
+               reduction: tuple[Reduction, TensorFormat] | None = None) -> Launch:
     """``copy_block`` of a multiple of 16 bytes within ``space``, "shared" or "global"."""
     text = KernelText(["core", "destination", "source", "blocks"])
     _first_core(text, lambda: text(f"    copy_block.{space}.{space}{_reduces(reduction)} {{destination}}, {{source}}, {{blocks}}",
@@ -126,7 +138,7 @@ def block_move(cfg, space, destination, source, nbytes, reduction=None):
     return Launch(assemble(str(text), cfg), {1: destination, 2: source, 3: nbytes // BANK_BYTES})
 
 
-def block_prefetch(cfg, address, nbytes):
+def block_prefetch(cfg: Config, address: int, nbytes: int) -> Launch:
     """``prefetch_block`` of a multiple of 16 bytes."""
     text = KernelText(["core", "global", "blocks"])
     _first_core(text, lambda: text("    prefetch_block {global}, {blocks}"))

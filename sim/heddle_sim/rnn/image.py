@@ -1,6 +1,13 @@
 """From models and tasks to what the engine reads: records, weight words, rows of input, places of results."""
 
+from __future__ import annotations
+
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from amaranth.lib import data
+from heddle.config import Config
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.errors import UsageError
 from heddle.rnn.layouts import (
@@ -16,8 +23,12 @@ from heddle.rnn.layouts import (
 )
 
 from ..golden.recurrent_engine import ROW_BYTES
-from .model import round_up
+from .model import EngineModel, round_up
 from .task import EngineImage, SharedMemory, Task
+
+if TYPE_CHECKING:
+    from .schedule import JobSchedule
+    from .step import Sweep
 
 __all__ = ["bias_digits", "build_image", "check_fit", "weight_words"]
 
@@ -28,16 +39,16 @@ _AS_THEY_ARE = ("function", "pre", "cell", "second", "load_state", "wide_state",
                 "multiplier", "shift_activation", "shift_second")
 
 
-def _record(layout, **values):
+def _record(layout: data.StructLayout, **values: int | Enum) -> bytes:
     """16 bytes of a record."""
     for name, value in values.items():
         width = layout[name].width
-        if not -(1 << width - 1) <= int(getattr(value, "value", value)) < 1 << width:
+        if not -(1 << width - 1) <= int(value.value if isinstance(value, Enum) else value) < 1 << width:
             raise UsageError(f"{name} must fit {width} bits of a record, not be {value}")
     return int(layout.const(values).as_value().value).to_bytes(ROW_BYTES, "little")
 
 
-def weight_words(cfg, cat, blocks, columns, matrix):
+def weight_words(cfg: Config, cat: int, blocks: int, columns: int, matrix: np.ndarray) -> np.ndarray:
     """int8 [threads, columns · blocks, dot]: factor words of a matrix of rows (by lane, tap, block) and elements."""
     elements = cfg.dot // cat
     padded = np.zeros((blocks * cat * cfg.threads, columns * elements), np.int8)
@@ -46,7 +57,7 @@ def weight_words(cfg, cat, blocks, columns, matrix):
     return shaped.transpose(2, 3, 0, 4, 1).reshape(cfg.threads, columns * blocks, cfg.dot)
 
 
-def _interleave(cfg, weights):
+def _interleave(cfg: Config, weights: np.ndarray) -> np.ndarray:
     """Rows as they lie in row groups: int8 [gates, elements, n] to [groups · gates · tail_lanes, n] [S3.2]."""
     gates, elements, size = weights.shape
     groups = -(-elements // cfg.tail_lanes)
@@ -55,7 +66,7 @@ def _interleave(cfg, weights):
     return padded.reshape(gates, groups, cfg.tail_lanes, size).transpose(1, 0, 2, 3).reshape(-1, size)
 
 
-def bias_digits(biases, top):
+def bias_digits(biases: np.ndarray, top: int) -> np.ndarray:
     """8-bit factors [..., 2 + top] of constants 1, 128 and ``top`` times 128² that make ``biases``."""
     values = np.asarray(biases, np.int64)
     digits = []
@@ -75,7 +86,7 @@ def bias_digits(biases, top):
 class _Builder:
     """Puts models and tasks into one image."""
 
-    def __init__(self, cfg, tasks, contexts, models=None):
+    def __init__(self, cfg: Config, tasks: list[Task], contexts: int | None, models: list[EngineModel] | None = None) -> None:
         self.cfg, self.tasks = cfg, tasks
         if not cfg.rnn:
             raise UsageError(f"configuration {cfg.name} must have rnn (rnn is false)")
@@ -89,11 +100,16 @@ class _Builder:
         self.elements = max(model.elements for model in self.models)
         self.bias_registers = sum(model.blocks[name] for model in self.models for name in self._with_bias(model))
         self._choose_contexts(contexts)
-        self.words, self.next_word = [], 0
-        self.first_sweeps, self.sweeps, self.operations, self.bias_sweeps, self.bias_rows = {}, [], [], [], []
+        self.words: list[np.ndarray] = []
+        self.next_word = 0
+        self.first_sweeps: dict[int, int] = {}
+        self.sweeps: list[bytes] = []
+        self.operations: list[bytes] = []
+        self.bias_sweeps: list[dict[str, Any]] = []
+        self.bias_rows: list[np.ndarray] = []
         self.bias_base = self.contexts * self.registers
 
-    def _loads_biases(self):
+    def _loads_biases(self) -> bool:
         """Biases come from a table instead of the lanes: where the words of weights leave none for them, as long as no lane has several
         sums, of which a program could load the first only."""
         biased = [(model, name) for model in self.models for name in self._with_bias(model)]
@@ -103,16 +119,16 @@ class _Builder:
         constants = sum(model.blocks[name] for model, name in biased) * -(-(2 + self.top) // self.cfg.dot)
         return weights <= self.cfg.factor_words < weights + constants
 
-    def _sweep_words(self, model, sweep):
+    def _sweep_words(self, model: EngineModel, sweep: Sweep) -> int:
         """Factor words of a sweep: blocks times columns."""
         columns = -(-model.step.vectors[sweep.vector].size // (self.cfg.dot // model.cat(sweep.rows[0])))
         return columns * sum(model.blocks[name] for name in sweep.rows)
 
     @staticmethod
-    def _with_bias(model):
+    def _with_bias(model: EngineModel) -> list[str]:
         return [name for sweep in model.step.sweeps if model.needs_bias(sweep) for name in sweep.rows]
 
-    def _choose_contexts(self, wanted):
+    def _choose_contexts(self, wanted: int | None) -> None:
         cfg = self.cfg
         limits = {"rnn_contexts": cfg.rnn_contexts, "tasks": len(self.tasks),
                   "rnn_elements": min(cfg.rnn_elements, 1 << ELEMENT_BITS + 3) // self.elements,
@@ -135,14 +151,14 @@ class _Builder:
             raise UsageError(f"sums with cat above 1 must have registers that differ modulo {cfg.rnn_tap_registers} (rnn_tap_registers of "
                              f"configuration {cfg.name}), not {len(used)} of them up to {max(used)}; cat 1 or fewer contexts need fewer")
 
-    def _tap_registers(self, contexts):
+    def _tap_registers(self, contexts: int) -> int:
         """The least power of two modulo which registers of sums with several taps differ, as those of taps other than the first are
         numbered; 0 without such sums, None where the lanes have fewer."""
         used = self._shared_registers(contexts)
         sizes = (1 << bits for bits in range(self.cfg.rnn_tap_registers.bit_length()))
         return next((size for size in sizes if len({number % size for number in used}) == len(used)), None) if used else 0
 
-    def _shared_registers(self, contexts):
+    def _shared_registers(self, contexts: int) -> set[int]:
         """Registers of sums with several taps."""
         used, bias = set(), contexts * self.registers
         for model in self.models:
@@ -159,7 +175,7 @@ class _Builder:
 
     # -- records ----------------------------------------------------------------------------
 
-    def add_model(self, model):
+    def add_model(self, model: EngineModel) -> None:
         """Sweeps, operations and words of a model."""
         step, offsets = model.step, model.register_offsets(self.parity)
         bias_of = self._add_biases(model)
@@ -170,7 +186,7 @@ class _Builder:
             blocks, columns = sum(model.blocks[name] for name in sweep.rows), -(-step.vectors[sweep.vector].size // (self.cfg.dot // cat))
             matrix = np.concatenate([self._block_rows(model, name, _interleave(self.cfg, weights))
                                      for name, weights in zip(sweep.rows, sweep.weights)])
-            values = dict(
+            values: dict[str, Any] = dict(
                 element=model.places[sweep.vector], columns=columns - 1, weight=self._add_words(cat, blocks, columns, matrix),
                 blocks=blocks - 1, product=offsets[sweep.rows[0]], cat=cat.bit_length() - 1, wait=model.wait(number),
                 start=Start.CONTINUE, parity=model.alternating[sweep.rows[0]], input=number in inputs, skip=model.skip_zeros,
@@ -188,20 +204,20 @@ class _Builder:
                 self._add_operations(model, job, offsets)
             self.sweeps.append(_record(sweep_layout, **values))
 
-    def _block_rows(self, model, name, rows):
+    def _block_rows(self, model: EngineModel, name: str, rows: np.ndarray) -> np.ndarray:
         """Rows of a set, padded to whole blocks."""
         padded = np.zeros((model.blocks[name] * model.cat(name) * self.cfg.threads, rows.shape[1]), np.int8)
         padded[:len(rows)] = rows
         return padded
 
-    def _add_words(self, cat, blocks, columns, matrix):
+    def _add_words(self, cat: int, blocks: int, columns: int, matrix: np.ndarray) -> int:
         first = self.next_word
         self.next_word += columns * blocks
         if first <= self.cfg.factor_words:      # behind that a record has no number for them, and all of them do not fit
             self.words.append(weight_words(self.cfg, cat, blocks, columns, matrix))
         return min(first, self.cfg.factor_words)
 
-    def _add_biases(self, model):
+    def _add_biases(self, model: EngineModel) -> dict[str, int]:
         """A sweep of constants for each set with biases, or rows of a table; returns their first registers."""
         registers, loads = {}, self._loads_biases()
         for name in self._with_bias(model):
@@ -223,7 +239,7 @@ class _Builder:
             self.bias_base += blocks
         return registers
 
-    def _add_operations(self, model, job, offsets):
+    def _add_operations(self, model: EngineModel, job: JobSchedule, offsets: dict[str, int]) -> None:
         for operation, group in job.operations:
             further = group * self.cfg.tail_lanes
             values = {name: getattr(operation, name) for name in _AS_THEY_ARE} | dict(idle=operation.rows is None, second_group=group)
@@ -240,14 +256,14 @@ class _Builder:
             self.operations.append(_record(operation_layout, **values))
 
     @property
-    def top(self):
+    def top(self) -> int:
         """Constants of 128² that the largest bias needs."""
         largest = max((np.abs(model.step.rows[name].bias).max() for model in self.models for name in self._with_bias(model)), default=0)
         return int(largest) // (127 * _TOP) + 1
 
     # -- memory -----------------------------------------------------------------------------
 
-    def add_models(self):
+    def add_models(self) -> None:
         """Records and words of all models. Raises ``ValueError`` when they do not fit."""
         cfg = self.cfg
         for model in self.models:
@@ -260,7 +276,7 @@ class _Builder:
             if count > most:
                 raise UsageError(f"{what} must fit {most} ({name} of configuration {cfg.name}), not take {count}")
 
-    def build(self, origin=0, outputs_at=0):
+    def build(self, origin: int = 0, outputs_at: int = 0) -> EngineImage:
         """``EngineImage`` from address ``origin`` on, its outputs behind ``outputs_at``."""
         cfg = self.cfg
         self.add_models()
@@ -285,7 +301,7 @@ class _Builder:
         return EngineImage(words, memory.image(), bias_address, bias_registers, address, outputs_address, macs, self.contexts,
                            self.tasks, rows, origin)
 
-    def _bias_image(self, memory):
+    def _bias_image(self, memory: SharedMemory) -> int:
         constants = [1, _DIGIT] + [_TOP] * self.top
         nbytes = 2 * round_up(len(constants), self.cfg.vector_lanes)
         elements = min(round_up(nbytes // 2, self.cfg.vector_lanes), 1 << ELEMENT_BITS)
@@ -297,7 +313,7 @@ class _Builder:
                    *sweeps, _record(task_layout, steps=1, state_bytes=nbytes, last=1), _record(task_memory_layout, state_address=state)]
         return memory.place(np.frombuffer(b"".join(records), np.uint8))
 
-    def _loaded(self, memory, task):
+    def _loaded(self, memory: SharedMemory, task: Task) -> tuple[dict[str, int], dict[str, int]]:
         """States and input of a task; returns fields of its records."""
         model, step = task.model, task.model.step
         values = dict(sweep=self.first_sweeps[id(model)], steps=task.steps % MAX_STEPS, start=task.start, input_bytes=model.input_bytes,
@@ -320,7 +336,7 @@ class _Builder:
                 places |= dict(input_address=first + (task.steps - 1) * model.input_bytes, input_pitch=-model.input_bytes)
         return values, places
 
-    def _reserve_outputs(self, memory, task, places):
+    def _reserve_outputs(self, memory: SharedMemory, task: Task, places: dict[str, int]) -> int:
         """Room for the outputs of a task; adds its fields and returns the address of its first row."""
         model, spare = task.model, round_up(2 * self.cfg.vector_lanes, ROW_BYTES)
         output = memory.reserve(task.steps * model.output_pitch + model.final_bytes + spare)
@@ -330,7 +346,8 @@ class _Builder:
         return output
 
 
-def build_image(cfg, tasks, contexts=None, models=None, **places):
+def build_image(cfg: Config, tasks: list[Task], contexts: int | None = None, models: list[EngineModel] | None = None,
+                **places: int) -> EngineImage:
     """``EngineImage`` of tasks for one run, at ``places`` of shared memory (``origin``, ``outputs_at``).
 
     ``contexts``: tasks that take turns; by default as many as there are and fit. ``models``: those whose weights are there, in this order;
@@ -339,7 +356,7 @@ def build_image(cfg, tasks, contexts=None, models=None, **places):
     return _Builder(cfg, list(tasks), contexts, models).build(**places)
 
 
-def check_fit(cfg, models, contexts=1):
+def check_fit(cfg: Config, models: list[EngineModel], contexts: int | None = 1) -> int:
     """Contexts that can take turns when models are on the engine together, ``contexts`` if given (None: as many as fit, a task for each of
     ``models``). Raises ``ValueError`` when they do not fit."""
     tasks = []

@@ -1,13 +1,15 @@
 """Recipes: the sweeps and tail operations of LSTM, GRU, plain recurrent and dense layers (docs/units/rnn.md, Recipes) [S3.2, S3.5]."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from heddle.errors import UsageError
-from heddle.rnn.layouts import ACTIVATION_FRACTION, SUM_FRACTION, Cell, Pre
+from heddle.rnn.layouts import ACTIVATION_FRACTION, SUM_FRACTION, Cell, Function, Pre
 
-from .quantise import BOUNDED, HEADROOM
-from .step import Job, Operation, Rows, Sweep, Vector
+from .quantise import BOUNDED, HEADROOM, QuantisedLayer
+from .step import Job, Operation, Rows, Step, Sweep, Vector
 
 __all__ = ["add_layer"]
 
@@ -19,7 +21,7 @@ except ImportError:
 _TO_CELL = ACTIVATION_FRACTION - SUM_FRACTION       # shift of an activation to the fraction of a cell state
 
 
-def add_layer(step, name, layer, inputs, order=None):
+def add_layer(step: Step, name: str, layer: QuantisedLayer, inputs: Sequence[str], order: Sequence[str] | None = None) -> str:
     """Add a layer to a step; its result is vector ``<name>.h``, the cell state of an LSTM ``<name>.c``.
 
     Parameters
@@ -40,7 +42,7 @@ def add_layer(step, name, layer, inputs, order=None):
 
 
 class _Recipe:
-    def __init__(self, step, name, layer, inputs, order):
+    def __init__(self, step: Step, name: str, layer: QuantisedLayer, inputs: Sequence[str], order: Sequence[str] | None) -> None:
         self.step, self.name, self.layer = step, name, layer
         self.result = layer.fractions["h"]
         if len(inputs) != len(layer.widths):
@@ -54,7 +56,7 @@ class _Recipe:
         if sorted(self.order) != sorted(local + hidden):
             raise UsageError(f"order of {name} must name {', '.join(local + hidden)} once each, not {', '.join(self.order)}")
 
-    def _check(self, vector, width):
+    def _check(self, vector: str, width: int) -> None:
         found = self.step.vectors.get(self.vectors[vector])
         if found is None:
             raise UsageError(f"inputs of {self.name} must be vectors of the step, not {self.vectors[vector]!r}")
@@ -62,7 +64,7 @@ class _Recipe:
             raise UsageError(f"{self.vectors[vector]} must have {width} elements of {self.layer.fractions[vector]} fraction bits "
                              f"for {self.name}, not {found.size} of {found.fraction}")
 
-    def add(self):
+    def add(self) -> None:
         layer, recurrent = self.layer, self.layer.kind != "dense"
         self.step.add_vector(self.vectors["h"], Vector(layer.size, "state" if recurrent else "work", self.result, layer.limits["h"]))
         if layer.kind == "lstm":
@@ -78,12 +80,12 @@ class _Recipe:
 
     # -- parts ------------------------------------------------------------------------------
 
-    def _rows(self, rows, gates):
+    def _rows(self, rows: str, gates: str) -> None:
         """A set of rows of interleaved gates."""
         bias = np.stack([self.layer.gates[gate].bias for gate in gates])
         self.step.rows[f"{self.name}.{rows}"] = Rows(len(gates), self.layer.size, bias, self.name)
 
-    def _sweep(self, vector, sets, job=None):
+    def _sweep(self, vector: str, sets: Sequence[str], job: Job | None = None) -> None:
         """Multiply a vector with sets of rows, named after their gates; a set begins with its first sweep, those that begin apart from
         the others."""
         used = {name for sweep in self.step.sweeps for name in sweep.rows}
@@ -93,49 +95,49 @@ class _Recipe:
             weights = tuple(np.stack([self.layer.gates[gate].weights[vector] for gate in rows]) for rows in part)
             self.step.sweeps.append(Sweep(names, self.vectors[vector], weights, names[0] not in used, job if part is parts[-1] else None))
 
-    def _job(self, *operations):
+    def _job(self, *operations: Operation) -> Job:
         return Job(tuple(operations), self.layer.size)
 
-    def _operation(self, rows, gate, **fields):
+    def _operation(self, rows: str, gate: str, **fields: Any) -> Operation:
         """An operation on the sums of a gate in a set of rows."""
         quantised = self.layer.gates[gate]
         return Operation(f"{self.name}.{rows}", rows.index(gate), quantised.shift, quantised.multiplier, self._function(gate), **fields)
 
-    def _function(self, gate):
+    def _function(self, gate: str) -> Function:
         kind, functions = self.layer.kind, self.layer.functions
         return functions[{"lstm": "c", "gru": "nk"}.get(kind, "").find(gate) >= 0]
 
-    def _result_shift(self, gate):
+    def _result_shift(self, gate: str) -> int:
         """Of an activation to the fraction of the result."""
         return ACTIVATION_FRACTION - self.result if self._function(gate) in BOUNDED else HEADROOM
 
     # -- recipes ----------------------------------------------------------------------------
 
-    def _output(self, rows, **fields):
+    def _output(self, rows: str, **fields: Any) -> Operation:
         """The operation of gate o: h = o x second(c)."""
         second = self.layer.functions[2]
         shift = (ACTIVATION_FRACTION if second in BOUNDED else SUM_FRACTION) - self.result
         return self._operation(rows, "o", cell=Cell.OUTPUT, second=second, shift_second=shift, destination=self.vectors["h"], **fields)
 
-    def _cell(self, rows, i_fields, f_fields):
+    def _cell(self, rows: str, i_fields: dict[str, Any], f_fields: dict[str, Any]) -> tuple[Operation, Operation, Operation]:
         """The operations of gates i, c and f: the new cell state."""
         shift = _TO_CELL if self._function("c") in BOUNDED else 0
         return (self._operation(rows, "i", keep_activation=True, **i_fields),
                 self._operation(rows, "c", shift_activation=shift, cell=Cell.PRODUCT),
                 self._operation(rows, "f", cell=Cell.STATE, destination=f"{self.name}.c", wide_result=True, **f_fields))
 
-    def _lstm(self):
+    def _lstm(self) -> None:
         self._rows("icfo", "icfo")
         cell = self._cell("icfo", {}, dict(operand=f"{self.name}.c", load_state=True, wide_state=True))
         job = self._job(*cell, self._output("icfo"))
         for vector in self.order:
             self._sweep(vector, ("icfo",), job if vector == self.order[-1] else None)
 
-    def _peephole_lstm(self):
+    def _peephole_lstm(self) -> None:
         for gate, values in zip("iof", self.layer.peepholes):
             self.step.add_vector(f"{self.name}.p{gate}", Vector(self.layer.size, "constant", values=values))
 
-        def fields(gate):
+        def fields(gate: str) -> dict[str, Any]:
             return dict(pre=Pre.PEEPHOLE, operand=f"{self.name}.p{gate}")
 
         self._rows("icf", "icf")
@@ -152,12 +154,12 @@ class _Recipe:
         self._sweep(self.order[-1], ("icf",), cell)
         self._sweep(self.order[-1], ("o",), output)
 
-    def _blend(self, rows, **fields):
+    def _blend(self, rows: str, **fields: Any) -> Operation:
         """The operation of gate n: h = n + z (h - n)."""
         return self._operation(rows, "n", shift_activation=self._result_shift("n"), cell=Cell.BLEND, operand=self.vectors["h"],
                                load_state=True, destination=self.vectors["h"], **fields)
 
-    def _gru(self):
+    def _gru(self) -> None:
         size, state = self.layer.size, self.vectors["h"]
         self.step.add_vector(self.vectors["rh"], Vector(size, "work", self.result, self.layer.limits["h"]))
         for gate in "rzn":
@@ -171,7 +173,7 @@ class _Recipe:
         self._sweep(last, ("z",) if last == "h" else ("z", "n"))
         self._sweep("rh", ("n",), blend)
 
-    def _linear_gru(self):
+    def _linear_gru(self) -> None:
         for rows in ("n", "zr", "k"):
             self._rows(rows, rows)
         # The operations that are kept for n lie far enough before it.

@@ -1,19 +1,27 @@
 """One model on the engine: where the rows, vectors and outputs of a step lie, as far as that does not depend on other models."""
 
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.rnn.layouts import MAX_BLOCKS, Wait
 
 from .schedule import schedule_job
+
+if TYPE_CHECKING:
+    from .step import Rows, Step, Sweep
 
 __all__ = ["EngineModel", "Output", "round_up"]
 
 OUTPUT_ALIGNMENT = 16
 
 
-def round_up(value, unit):
+def round_up(value: int, unit: int) -> int:
     return -(-value // unit) * unit
 
 
@@ -67,7 +75,8 @@ class EngineModel:
     step are written over them. ``ValueError`` for what cannot be laid out.
     """
 
-    def __init__(self, cfg, step, cats=1, reverse=False, skip_zeros=False, held=None):
+    def __init__(self, cfg: Config, step: Step, cats: dict[str, int] | int = 1, reverse: bool = False, skip_zeros: bool = False,
+                 held: int | dict[str, int] | None = None) -> None:
         self.cfg, self.step, self.reverse, self.skip_zeros = cfg, step, reverse, skip_zeros or held is not None
         if held is not None and not cfg.rnn_differences:
             raise UsageError(f"held must be None for configuration {cfg.name} (rnn_differences is false), not {held}")
@@ -88,11 +97,11 @@ class EngineModel:
         self._place_vectors()
         self._place_outputs()
 
-    def cat(self, rows):
+    def cat(self, rows: str) -> int:
         """Dot products of a lane for a set of rows."""
         return self.cats[self.step.rows[rows].layer]
 
-    def _blocks(self, rows):
+    def _blocks(self, rows: Rows) -> int:
         groups = rows.gates * -(-rows.elements // self.cfg.tail_lanes)
         blocks = -(-groups // (self.lane_groups * self.cats[rows.layer]))
         if blocks > MAX_BLOCKS:
@@ -100,15 +109,17 @@ class EngineModel:
                              f"rows, not {blocks}")
         return blocks
 
-    def groups(self, elements):
+    def groups(self, elements: int) -> int:
         """Groups of elements of the tail."""
         return -(-elements // self.cfg.tail_lanes)
 
     # -- registers --------------------------------------------------------------------------
 
-    def _alternate(self):
+    def _alternate(self) -> None:
         """Sums are replaced while at most one job of the context is unfinished: those of an earlier one need no second set."""
-        jobs, launched, begins, used = len(self.step.jobs), 0, {}, {}
+        jobs, launched = len(self.step.jobs), 0
+        begins: dict[str, int] = {}
+        used: dict[str, int] = {}
         for sweep in self.step.sweeps:
             for name in sweep.rows:
                 if sweep.begins:
@@ -124,7 +135,7 @@ class EngineModel:
             if any(self.alternating[name] for name in sweep.rows):
                 self.alternating |= dict.fromkeys(sweep.rows, True)
 
-    def _check_jobs(self):
+    def _check_jobs(self) -> None:
         """A job begins when the sums of the first block of its sweep are made, and those of another block come each cycle."""
         for sweep, schedule in zip(self.step.sweeps, self.schedules):
             first = dict(zip(sweep.rows, np.cumsum([0] + [self.blocks[name] for name in sweep.rows])))
@@ -139,15 +150,15 @@ class EngineModel:
                                      "not before")
 
     @property
-    def parity_registers(self):
+    def parity_registers(self) -> int:
         """Product registers of the sets that alternate, once."""
         return sum(count for name, count in self.blocks.items() if self.alternating[name])
 
     @property
-    def other_registers(self):
+    def other_registers(self) -> int:
         return sum(self.blocks.values()) - self.parity_registers
 
-    def register_offsets(self, parity):
+    def register_offsets(self, parity: int) -> dict[str, int]:
         """First register of each set in those of a context; odd steps of those that alternate are ``parity`` further."""
         offsets, next_free = {}, {True: 0, False: 2 * parity}
         for name, count in self.blocks.items():
@@ -155,17 +166,18 @@ class EngineModel:
             next_free[self.alternating[name]] += count
         return offsets
 
-    def needs_bias(self, sweep):
+    def needs_bias(self, sweep: Sweep) -> bool:
         """The sums of a sweep begin with biases, not all of them zero; sums that persist always do."""
         return sweep.begins and (self.held is not None or any(np.any(self.step.rows[name].bias) for name in sweep.rows))
 
     # -- vectors ----------------------------------------------------------------------------
 
-    def _place_vectors(self):
+    def _place_vectors(self) -> None:
         width, vectors = self.cfg.vector_lanes, self.step.vectors
-        self.places, place = {}, 0
+        self.places: dict[str, int] = {}
+        place = 0
 
-        def put(kinds):
+        def put(kinds: Collection[str]) -> int:
             nonlocal place
             first = place
             for name, vector in vectors.items():
@@ -180,12 +192,12 @@ class EngineModel:
         self.state_bytes = put(("state", "constant"))
         put(("work",))
         self.elements = place
-        self.sent = []                              # of each sweep, first element of what was sent
+        self.sent: list[int] = []                   # of each sweep, first element of what was sent
         for sweep in self.step.sweeps if self.held is not None else ():
             self.sent.append(sum(round_up(vectors[before.vector].size, width) for before in self.step.sweeps[:len(self.sent)]))
             self.elements = max(self.elements, self.sent[-1] + round_up(vectors[sweep.vector].size, width))
 
-    def wait(self, number):
+    def wait(self, number: int) -> Wait:
         """What sweep ``number`` waits for."""
         sweep = self.step.sweeps[number]
         kind = self.step.vectors[sweep.vector].kind
@@ -206,11 +218,11 @@ class EngineModel:
 
     # -- outputs ----------------------------------------------------------------------------
 
-    def _place_outputs(self):
+    def _place_outputs(self) -> None:
         step, offset = self.step, 0
         offsets = {}
 
-        def put(names):
+        def put(names: Iterable[str]) -> None:
             nonlocal offset
             for name in names:
                 offsets[name] = offset

@@ -3,6 +3,11 @@
 ``plan`` has the formula; here a step also waits for its row of input and for the lanes of the tail.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 from heddle import Config
 from heddle.constants import BANK_BYTES
 
@@ -12,6 +17,9 @@ from .plan import powers_of_two
 from .shapes import ModelConfig, shaped_step
 from .timing import task_cycles
 
+if TYPE_CHECKING:
+    from .step import Step
+
 __all__ = ["accepted_designs", "best_pairs", "pace", "pair_cycles", "tail_widths"]
 
 _PACE_STEPS = 8, 16
@@ -19,20 +27,20 @@ _LARGEST_EP = 4096
 _GATES = {"lstm": 4, "gru": 3, "gru_linear": 3, "rnn": 1}
 
 
-def pace(model):
+def pace(model: EngineModel) -> float:
     """Cycles of a step among others, of one task alone."""
     few, many = (task_cycles(model.cfg, [(model, steps)], 1) for steps in _PACE_STEPS)
     return (many - few) / (_PACE_STEPS[1] - _PACE_STEPS[0])
 
 
-def tail_widths(step, hidden, cycles):
+def tail_widths(step: Step, hidden: int, cycles: int) -> list[int]:
     """Lanes of the tail to choose from: as many as take the operations of a step in ``cycles``, two and four times as many."""
     operations = sum(len(job.operations) for job in step.jobs)
     rate = _power(-(-operations * hidden // cycles))
     return sorted({min(rate * factor, _power(hidden)) for factor in (1, 2, 4)})
 
 
-def pair_cycles(cell, hidden, ep, vp, load_bytes=BANK_BYTES):
+def pair_cycles(cell: str, hidden: int, ep: int, vp: int, load_bytes: int = BANK_BYTES) -> float | None:
     """Cycles of a step with EP elements and VP rows a cycle, as many inputs as hidden elements, and the best tail; None where no engine
     has that shape. ``load_bytes``: bytes of input that come in a cycle, 16 in the hardware."""
     step, found = shaped_step(cell, hidden, hidden), []
@@ -46,7 +54,7 @@ def pair_cycles(cell, hidden, ep, vp, load_bytes=BANK_BYTES):
     return min(found, default=None)
 
 
-def best_pairs(cell, hidden, multipliers, load_bytes=BANK_BYTES):
+def best_pairs(cell: str, hidden: int, multipliers: int, load_bytes: int = BANK_BYTES) -> tuple[float, list[tuple[int, int]]]:
     """(Cycles of a step, [(EP, VP)]) of the pairs with the fewest cycles, the smallest EP first: powers of two with VP <= G·h and
     VP·EP = ``multipliers``."""
     found = {}
@@ -57,7 +65,7 @@ def best_pairs(cell, hidden, multipliers, load_bytes=BANK_BYTES):
     return least, sorted(pair for pair, cycles in found.items() if cycles == least)
 
 
-def accepted_designs(cell, hidden):
+def accepted_designs(cell: str, hidden: int) -> Iterator[EngineModel]:
     """``EngineModel``s of all configurations that ``Config`` accepts and whose registers hold the weights of a layer: a core's lanes,
     multipliers of a lane and lanes of the tail, each with every CAT; the factor registers are the deepest that have numbers."""
     step = shaped_step(cell, hidden, hidden)
@@ -75,7 +83,7 @@ def accepted_designs(cell, hidden):
                     yield from _holding(cfg, step)
 
 
-def _holding(cfg, step):
+def _holding(cfg: Config, step: Step) -> Iterator[EngineModel]:
     for cat in (1, 2, 4):
         try:
             model = EngineModel(cfg, step, cat)
@@ -85,6 +93,6 @@ def _holding(cfg, step):
         yield model
 
 
-def _power(value):
+def _power(value: int) -> int:
     """The next power of two."""
     return 1 << (value - 1).bit_length()

@@ -1,25 +1,33 @@
 """Networks with float inputs and outputs, and sequences for them."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import task_layout
+from numpy.typing import ArrayLike
 
 from .checks import number_array
 from .layers import add_layer
 from .model import EngineModel
 from .plan import choose_cats
-from .quantise import QuantisedLayer, quantise_layer, quantise_vector
+from .quantise import QuantisedLayer, Samples, quantise_layer, quantise_vector
 from .step import Step, Vector
+
+if TYPE_CHECKING:
+    from .reference import FloatLayer
 
 __all__ = ["MAX_START", "Network", "Sequence", "SequenceResult"]
 
 MAX_START = 1 << task_layout["start"].width
 
 
-def _check_layer(layer):
+def _check_layer(layer: object) -> None:
     if not isinstance(layer, QuantisedLayer):
         raise UsageTypeError(f"layer must be of type QuantisedLayer, not {type(layer).__name__}")
 
@@ -44,23 +52,28 @@ class Network:
         multipliers. Zero changes no bit of any result. The configuration must have ``rnn_differences``.
     """
 
-    def __init__(self, reverse=False, cats=None, skip_zeros=False, threshold=None):
+    def __init__(self, reverse: bool = False, cats: int | dict[str, int] | None = None, skip_zeros: bool = False,
+                 threshold: float | None = None) -> None:
         if threshold is not None and not (isinstance(threshold, Real) and threshold >= 0):
             raise UsageError(f"threshold must be a number from 0 on, or None, not {threshold!r}")
         if not isinstance(skip_zeros, bool | np.bool_):
             raise UsageTypeError(f"skip_zeros must be True or False, not {skip_zeros!r}")
-        self.step, self.layers, self.reverse, self.cats = Step(), {}, reverse, cats
+        self.step, self.reverse, self.cats = Step(), reverse, cats
+        self.layers: dict[str, QuantisedLayer] = {}
         self.skip_zeros, self.threshold = skip_zeros, threshold
-        self._models = {}
+        self._models: dict[tuple[Config, bool], EngineModel] = {}
 
     @classmethod
-    def of_layer(cls, layer, data=None, *, reverse=False, cats=None, skip_zeros=False, threshold=None, **options):
-        """Of one ``FloatLayer``, quantised for ``data`` (``quantise_layer``, whose ``options`` it takes): input "x", result "y.h"."""
-        return cls.of_quantised(quantise_layer(layer, data, **options), reverse=reverse, cats=cats, skip_zeros=skip_zeros,
-                                threshold=threshold)
+    def of_layer(cls, layer: FloatLayer, data: Samples | None = None, *, reverse: bool = False, cats: int | dict[str, int] | None = None,
+                 skip_zeros: bool = False, threshold: float | None = None, fractions: dict[str, int] | None = None,
+                 weight_scales: dict[str, float] | None = None) -> Self:
+        """Of one ``FloatLayer``, quantised for ``data`` (``quantise_layer``, whose options it takes): input "x", result "y.h"."""
+        quantised = quantise_layer(layer, data, fractions=fractions, weight_scales=weight_scales)
+        return cls.of_quantised(quantised, reverse=reverse, cats=cats, skip_zeros=skip_zeros, threshold=threshold)
 
     @classmethod
-    def of_quantised(cls, layer, *, reverse=False, cats=None, skip_zeros=False, threshold=None):
+    def of_quantised(cls, layer: QuantisedLayer, *, reverse: bool = False, cats: int | dict[str, int] | None = None,
+                     skip_zeros: bool = False, threshold: float | None = None) -> Self:
         """Of one ``QuantisedLayer`` with one input."""
         _check_layer(layer)
         network = cls(reverse, cats, skip_zeros, threshold)
@@ -68,17 +81,17 @@ class Network:
         network.step.outputs.append(network.add("y", layer, ["x"]))
         return network
 
-    def add_input(self, name, size, fraction, limit=32767):
+    def add_input(self, name: str, size: int, fraction: int, limit: int = 32767) -> None:
         """A float input of ``size`` elements, quantised with ``fraction`` bits and kept within ``limit``."""
         self.step.add_vector(name, Vector(size, "input", fraction, limit))
 
-    def add(self, name, layer, inputs, order=None):
+    def add(self, name: str, layer: QuantisedLayer, inputs: list[str], order: list[str] | tuple[str, ...] | None = None) -> str:
         """A ``QuantisedLayer``; see ``add_layer``. Returns the name of its result."""
         _check_layer(layer)
         self.layers[name] = layer
         return add_layer(self.step, name, layer, inputs, order)
 
-    def model(self, cfg, plain=False):
+    def model(self, cfg: Config, plain: bool = False) -> EngineModel:
         """``EngineModel`` for a configuration; ``plain``: with one dot product of a lane, unless ``cats`` says otherwise."""
         if self.threshold is not None and not cfg.rnn_differences:
             raise UsageError(f"threshold must be None with rnn_differences = False (configuration {cfg.name}), not {self.threshold!r}")
@@ -89,14 +102,14 @@ class Network:
             self._models[cfg, plain] = EngineModel(cfg, self.step, cats, self.reverse, self.skip_zeros, self._held())
         return self._models[cfg, plain]
 
-    def _held(self):
+    def _held(self) -> dict[str, int] | None:
         """The largest differences below the threshold, by vector."""
         if self.threshold is None:
             return None
         return {name: int(min(max(np.ceil(self.threshold * 2.0 ** vector.fraction) - 1, 0), (1 << 16) - 1))
                 for name, vector in self.step.vectors.items()}
 
-    def quantised(self, name, values):
+    def quantised(self, name: str, values: ArrayLike) -> np.ndarray:
         """Elements of a vector."""
         vector = self.step.vectors[name]
         return quantise_vector(values, vector.fraction, vector.limit)
@@ -120,11 +133,11 @@ class Sequence:
     """
 
     network: Network
-    inputs: object
-    states: dict = field(default_factory=dict)
+    inputs: ArrayLike | dict[str, ArrayLike]
+    states: dict[str, ArrayLike] = field(default_factory=dict)
     start: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
             raise UsageTypeError(f"network must be of type Network, not {type(self.network).__name__}")
         if not isinstance(self.start, Integral) or not 0 <= self.start < MAX_START:
@@ -146,7 +159,7 @@ class Sequence:
         object.__setattr__(self, "inputs", rows)
         object.__setattr__(self, "states", self._checked_states())
 
-    def _checked_states(self):
+    def _checked_states(self) -> dict[str, np.ndarray]:
         vectors, known, states = self.network.step.vectors, self.network.step.states(), self.states
         if not isinstance(states, dict):
             raise UsageTypeError(f"states must be a dictionary, not {type(states).__name__}")
@@ -155,20 +168,22 @@ class Sequence:
                 raise UsageError(f"states must be among {', '.join(known) or 'none'}, not {name!r}")
         return {name: number_array(f"states {name}", values, (vectors[name].size,)) for name, values in states.items()}
 
-    def quantised(self):
+    def quantised(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
         """Integer inputs and states."""
         network = self.network
-        for name, values in self.states.items():
+        # As ``__post_init__`` left them.
+        inputs, states = cast(dict[str, np.ndarray], self.inputs), cast(dict[str, np.ndarray], self.states)
+        for name, values in states.items():
             largest, range_ = np.abs(values).max(initial=0.0), 2.0 ** (15 - network.step.vectors[name].fraction)
             if largest > range_:
                 raise UsageError(f"states {name} must have magnitudes up to {range_:g}, not {largest:g}")
-        return ({name: network.quantised(name, rows) for name, rows in self.inputs.items()},
-                {name: network.quantised(name, values) for name, values in self.states.items()})
+        return ({name: network.quantised(name, rows) for name, rows in inputs.items()},
+                {name: network.quantised(name, values) for name, values in states.items()})
 
 
 @dataclass(frozen=True)
 class SequenceResult:
     """``outputs``: of each output float32 [steps, size], rows as the inputs; ``states``: float32 [size] after the last step."""
 
-    outputs: dict
-    states: dict
+    outputs: dict[str, np.ndarray]
+    states: dict[str, np.ndarray]

@@ -1,11 +1,14 @@
 """The operands of ONNX's LSTM, GRU and RNN: checked, taken apart by direction and batch, and put together again."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import CELL_FRACTION
+from numpy.typing import ArrayLike
 
 from ..arguments import check_choice, check_mask
 from .checks import number_array
@@ -34,21 +37,22 @@ class OnnxOperands:
     layout : int
     """
 
-    layers: list
-    reverse: list
+    layers: list[FloatLayer]
+    reverse: list[bool]
     x: np.ndarray
     lengths: np.ndarray
     h: np.ndarray
     c: np.ndarray
     layout: int
 
-    def data(self, direction):
+    def data(self, direction: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """What the direction is to be quantised for: (x, h, c) of each batch element that has steps."""
         order = slice(None, None, -1) if self.reverse[direction] else slice(None)
         return [(self.x[:length, batch][order], self.h[direction, batch], self.c[direction, batch])
                 for batch, length in enumerate(self.lengths) if length]
 
-    def arrange(self, outputs, h, c=None):
+    def arrange(self, outputs: Mapping[tuple[int, int], np.ndarray], h: Mapping[tuple[int, int], np.ndarray],
+                c: Mapping[tuple[int, int], np.ndarray] | None = None) -> tuple[np.ndarray, ...]:
         """Y, Y_h and, with ``c``, Y_c in float32 and the layout of the operands, from dicts by (direction, batch).
 
         Steps behind the end of a sequence are zero; a sequence without steps keeps its state.
@@ -59,14 +63,14 @@ class OnnxOperands:
         finals = [self.h.astype(np.float32), *([] if c is None else [self.c.astype(np.float32)])]
         for (direction, batch), rows in outputs.items():
             y[:len(rows), direction, batch] = rows
-            for final, values in zip(finals, (h, c)):
+            for final, values in zip(finals, [h] if c is None else [h, c]):
                 final[direction, batch] = values[direction, batch]
         if self.layout:
             y, finals = y.transpose(2, 0, 1, 3), [final.transpose(1, 0, 2) for final in finals]
         return tuple(np.ascontiguousarray(array) for array in (y, *finals))
 
 
-def _activations(kind, given, directions):
+def _activations(kind: str, given: Sequence[str] | None, directions: int) -> list[tuple[str, ...]]:
     """Names for each direction."""
     defaults = DEFAULTS[kind]
     if given is None:
@@ -74,7 +78,7 @@ def _activations(kind, given, directions):
     if not isinstance(given, (list, tuple)):
         raise UsageTypeError(f"activations must be a list of names, not {given!r}")
     known = {name.lower(): name for name in ACTIVATIONS}
-    names = [known.get(str(name).lower(), name) for name in given]
+    names: list[Any] = [known.get(str(name).lower(), name) for name in given]
     for name in names:
         if not isinstance(name, str) or name not in ACTIVATIONS:
             raise UsageError(f"activations must be among {', '.join(ACTIVATIONS)}, not {name!r}")
@@ -85,8 +89,10 @@ def _activations(kind, given, directions):
     return [tuple(names[first:first + len(defaults)]) for first in range(0, len(names), len(defaults))]
 
 
-def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, initial_c=None, p=None, *, direction="forward", layout=0,
-                  activations=None, linear_before_reset=0):
+def onnx_operands(kind: str, x: ArrayLike, w: ArrayLike, r: ArrayLike, b: ArrayLike | None = None, sequence_lens: ArrayLike | None = None,
+                  initial_h: ArrayLike | None = None, initial_c: ArrayLike | None = None, p: ArrayLike | None = None, *,
+                  direction: str = "forward", layout: int = 0, activations: Sequence[str] | None = None,
+                  linear_before_reset: int = 0) -> OnnxOperands:
     """``OnnxOperands`` of operator ``kind`` ("lstm", "gru", "rnn"), with the shapes and the order of gates of ONNX.
 
     Raises ``ValueError`` or ``TypeError``, which names the operand.
@@ -122,9 +128,9 @@ def onnx_operands(kind, x, w, r, b=None, sequence_lens=None, initial_h=None, ini
     p = None if p is None else number_array("P", p, (directions, 3 * hidden))
     layers = []
     for index, names in enumerate(_activations(kind, activations, directions)):
-        biases = b[index].reshape(2, gates, hidden)
+        wb, rb = b[index].reshape(2, gates, hidden)
         layers.append(FloatLayer(
-            kind, w[index].reshape(gates, hidden, inputs), r[index].reshape(gates, hidden, hidden), *biases, names,
+            kind, w[index].reshape(gates, hidden, inputs), r[index].reshape(gates, hidden, hidden), wb, rb, names,
             None if p is None else p[index].reshape(3, hidden), bool(linear_before_reset)))
     reverse = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
-    return OnnxOperands(layers, reverse, x, lengths.astype(int), *states, layout)
+    return OnnxOperands(layers, reverse, x, lengths.astype(int), states[0], states[1], layout)

@@ -5,12 +5,20 @@ for the input and Ch = m·⌈h/EP⌉ for the hidden vector, m = ⌈G·h/VP⌉; L
 hidden vector. ``timing.py`` has a model of the engine itself, cycle by cycle.
 """
 
-from dataclasses import dataclass
+from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from heddle.config import Config
 from heddle.errors import UsageError
 
 from .model import EngineModel
 from .timing import task_cycles
+
+if TYPE_CHECKING:
+    from .step import Step
 
 __all__ = ["LATENCY", "Plan", "best_plans", "choose_cats", "evaluate", "plan", "powers_of_two", "step_cycles", "sweep_cycles"]
 
@@ -18,13 +26,13 @@ LATENCY = 22                # without the levels of the adder tree: of the engin
 _CATS = (1, 2, 4)
 
 
-def sweep_cycles(gates, hidden, inputs, ep, vp):
+def sweep_cycles(gates: int, hidden: int, inputs: int, ep: int, vp: int) -> tuple[int, int]:
     """(Cx, Ch): cycles of the two products of a step."""
     blocks = -(-gates * hidden // vp)
     return blocks * -(-inputs // ep), blocks * -(-hidden // ep)
 
 
-def step_cycles(cx, ch, latency, threads=1, order="columns", products=1):
+def step_cycles(cx: int, ch: int, latency: int, threads: int = 1, order: str = "columns", products: int = 1) -> float:
     """Cycles of a step of one thread out of ``threads`` that take turns.
 
     ``order`` "columns": the next step begins with the first elements of the hidden vector, and products of the input are made meanwhile;
@@ -68,18 +76,19 @@ class Plan:
     utilization: float
 
 
-def _candidates(rows, multipliers):
+def _candidates(rows: int, multipliers: int) -> Iterator[tuple[int, int]]:
     """All (EP, VP) that are powers of two with VP <= G·h and VP·EP <= N_PE, EP as large as VP allows."""
     for vp in powers_of_two(min(rows, multipliers)):
         yield multipliers // vp, vp
 
 
-def powers_of_two(largest):
+def powers_of_two(largest: int) -> list[int]:
     """1, 2, 4 … up to ``largest``."""
     return [1 << exponent for exponent in range(largest.bit_length())]
 
 
-def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATENCY, order="columns", products=1):
+def evaluate(gates: int, hidden: int, inputs: int, multipliers: int, ep: int, vp: int, threads: int = 1, latency: int = LATENCY,
+             order: str = "columns", products: int = 1) -> Plan:
     """``Plan`` of a given (EP, VP)."""
     if ep * vp > multipliers:
         raise UsageError(f"ep * vp must be at most {multipliers} multipliers, not {ep * vp}")
@@ -89,7 +98,8 @@ def evaluate(gates, hidden, inputs, multipliers, ep, vp, threads=1, latency=LATE
     return Plan(ep, vp, threads, cycles, cx + ch, macs / (multipliers * (cx + ch)), macs / (multipliers * cycles))
 
 
-def best_plans(gates, hidden, inputs, multipliers, threads=1, latency=LATENCY, order="columns", products=1):
+def best_plans(gates: int, hidden: int, inputs: int, multipliers: int, threads: int = 1, latency: int = LATENCY, order: str = "columns",
+               products: int = 1) -> list[Plan]:
     """All ``Plan``s with the fewest cycles for a number of threads, the smallest EP first; see ``plan``."""
     for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
         if not isinstance(value, int) or value < (name != "inputs"):
@@ -102,7 +112,8 @@ def best_plans(gates, hidden, inputs, multipliers, threads=1, latency=LATENCY, o
     return sorted((found for found in plans if found.cycles == least), key=lambda found: found.ep)
 
 
-def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, order="columns", products=1):
+def plan(gates: int, hidden: int, inputs: int, multipliers: int, threads: Sequence[int] = (1,), latency: int = LATENCY,
+         order: str = "columns", products: int = 1) -> Plan:
     """The best ``Plan`` for a layer: the fewest cycles, then the fewest threads, then the smallest EP [S3.3].
 
     Parameters
@@ -122,7 +133,7 @@ def plan(gates, hidden, inputs, multipliers, threads=(1,), latency=LATENCY, orde
     return min(plans, key=lambda found: (found.cycles, found.threads))
 
 
-def choose_cats(cfg, step, steps=4):
+def choose_cats(cfg: Config, step: Step, steps: int = 4) -> dict[str, int]:
     """Dot products of a lane for each layer of a step: layer by layer, those with which a few steps of one task take the fewest cycles.
 
     Those that do not fit the registers of the taps, or the factor registers, are left out.
@@ -140,7 +151,7 @@ def choose_cats(cfg, step, steps=4):
     return cats
 
 
-def _cost(cfg, step, cats, steps):
+def _cost(cfg: Config, step: Step, cats: dict[str, int], steps: int) -> tuple[bool, int]:
     from .image import check_fit
     try:
         model = EngineModel(cfg, step, cats)

@@ -6,12 +6,15 @@ that the error of all sums, of rounding weights and elements, is expected to be 
 """
 
 import itertools
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import CELL_FRACTION, SUM_FRACTION, Function
+from numpy.typing import ArrayLike
 
 from .reference import FloatLayer, run_float
 
@@ -25,6 +28,8 @@ GATE_FRACTION = 16                  # of activations of gates
 HEADROOM = 1                        # bits of a linear sum below those of its result
 MAX_BIAS = 1 << 26                  # in units of a sum, so that few constants make it
 _SUM_LIMIT = 1 << 31
+
+Samples = Iterable[tuple[np.ndarray, np.ndarray | None, np.ndarray | None]]
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,7 @@ class QuantisedGate:
         sum · multiplier / 2^(16 + shift) is that: see ``operation_layout``.
     """
 
-    weights: dict
+    weights: dict[str, np.ndarray]
     bias: np.ndarray
     scale: float
     fraction: int
@@ -75,16 +80,16 @@ class QuantisedLayer:
 
     kind: str
     size: int
-    gates: dict
-    functions: tuple
-    fractions: dict
-    limits: dict
+    gates: dict[str, QuantisedGate]
+    functions: tuple[Function, ...]
+    fractions: dict[str, int]
+    limits: dict[str, int]
     peepholes: np.ndarray | None = None
     linear_before_reset: bool = False
     cell_fraction: int = CELL_FRACTION
-    widths: tuple = ()
+    widths: tuple[int, ...] = ()
 
-    def scales(self):
+    def scales(self) -> dict[str, dict[str, float]]:
         """For every gate the values of a unit of its weights, by vector."""
         return {name: {vector: gate.scale * 2.0 ** self.fractions[_base(vector)] for vector in gate.weights}
                 for name, gate in self.gates.items()}
@@ -94,14 +99,14 @@ class QuantisedLayer:
 class _Part:
     """A gate in float: weights by vector, bias, and what its de-quantised sum is like."""
 
-    terms: dict
+    terms: dict[str, np.ndarray]
     bias: np.ndarray
     function: Function
     gate: bool = False              # its activation is a factor, with GATE_FRACTION bits
     result: bool = False            # its activation has the fraction of the result
-    sizes: dict = field(default_factory=dict)
+    sizes: dict[str, int] = field(default_factory=dict)
 
-    def fraction(self, result_fraction):
+    def fraction(self, result_fraction: int) -> int:
         if self.function in BOUNDED:
             return SUM_FRACTION
         if self.gate:
@@ -109,19 +114,19 @@ class _Part:
         return result_fraction + HEADROOM if self.result else SUM_FRACTION
 
 
-def _base(vector):
+def _base(vector: str) -> str:
     """r∘h has the fraction of h."""
     return "h" if vector == "rh" else vector
 
 
-def _parts(layer):
+def _parts(layer: FloatLayer) -> dict[str, _Part]:
     functions = [FUNCTIONS[name] for name in layer.activations]
     inputs = np.split(layer.w, np.cumsum(layer.widths)[:-1], axis=2)
 
-    def part(index, hidden, **kind):
+    def part(index: int, hidden: str | None, **kind: Any) -> _Part:
         terms = {f"x{number}": block[index] for number, block in enumerate(inputs)}
         bias = layer.wb[index].copy()
-        if hidden is not None:
+        if hidden is not None and layer.r is not None:
             terms[hidden] = layer.r[index]
             bias += layer.rb[index]
         return _Part(terms, bias, **kind)
@@ -132,12 +137,13 @@ def _parts(layer):
         gates = {name: part(index, "h", function=functions[0], gate=True) for index, name in enumerate("zr")}
         if not layer.linear_before_reset:
             return gates | {"n": part(2, "rh", function=functions[1], result=True)}
+        assert layer.r is not None      # only a dense layer has none
         kept = _Part({"h": layer.r[2]}, layer.rb[2].copy(), functions[1], result=True)
         return gates | {"n": part(2, None, function=functions[1], result=True), "k": kept}
     return {"i": part(0, "h" if layer.kind == "rnn" else None, function=functions[0], result=True)}
 
 
-def _statistics(layer, data):
+def _statistics(layer: FloatLayer, data: Samples) -> dict[str, tuple[float, float]]:
     """Largest magnitude and mean square of each vector, from sequences of (x, h, c)."""
     rows, results = [], []
     for x, h, c in data:
@@ -146,10 +152,10 @@ def _statistics(layer, data):
         results += [y] if h is None else [y, np.asarray(h, np.float64)[None]]
     vectors = {f"x{n}": block for n, block in enumerate(np.split(np.concatenate(rows), np.cumsum(layer.widths)[:-1], axis=1))}
     vectors["h"] = np.concatenate(results)
-    return {name: (np.abs(block).max(initial=0.0), np.mean(block * block) if block.size else 0.0) for name, block in vectors.items()}
+    return {name: (np.abs(block).max(initial=0.0), float(np.mean(block * block)) if block.size else 0.0) for name, block in vectors.items()}
 
 
-def _result_fractions(layer):
+def _result_fractions(layer: FloatLayer) -> tuple[int, int]:
     """Fractions that the recipe can give the result."""
     last = FUNCTIONS[layer.activations[{"lstm": 2, "gru": 1}.get(layer.kind, 0)]]
     if last in BOUNDED:
@@ -157,7 +163,7 @@ def _result_fractions(layer):
     return (6, 13) if layer.kind == "lstm" else (-8, 14)
 
 
-def _scale(part, fractions, limits):
+def _scale(part: _Part, fractions: dict[str, int], limits: dict[str, int]) -> float:
     """Value of a unit of the sum: the smallest with which weights fit 8 bits, the bias ``MAX_BIAS`` and the sum 32 bits."""
     scale = max((np.abs(block).max(initial=0.0) / 127 * 2.0 ** -fractions[_base(name)] for name, block in part.terms.items()), default=0.0)
     scale = max(scale, np.abs(part.bias).max(initial=0.0) / MAX_BIAS)
@@ -169,7 +175,7 @@ def _scale(part, fractions, limits):
     return max(scale, largest.max() / max(_SUM_LIMIT - elements, 1 << 20))
 
 
-def _error(parts, fractions, limits, statistics):
+def _error(parts: dict[str, _Part], fractions: dict[str, int], limits: dict[str, int], statistics: dict[str, tuple[float, float]]) -> float:
     """Expected square of the error of the sums, added over the gates."""
     total = 0.0
     for part in parts.values():
@@ -181,7 +187,8 @@ def _error(parts, fractions, limits, statistics):
     return total
 
 
-def _choose(parts, statistics, given, result_range):
+def _choose(parts: dict[str, _Part], statistics: dict[str, tuple[float, float]], given: dict[str, int],
+            result_range: tuple[int, int]) -> tuple[dict[str, int], dict[str, int]]:
     """Fractions and limits of all vectors with the least expected error."""
     names = sorted({_base(name) for part in parts.values() for name in part.terms} | {"h"})
     candidates = []
@@ -199,19 +206,22 @@ def _choose(parts, statistics, given, result_range):
             raise UsageError(f"magnitude of {name} must be at most {2.0 ** (15 - (result_range[0] if name == 'h' else FRACTIONS[-1])):g}, "
                              f"not {largest:g}")
         candidates.append(fits[:12 if len(names) <= 2 else 5])
-    best = None
+    best: tuple[float, dict[str, int], dict[str, int]] | None = None
     for choice in itertools.product(*candidates):
         fractions = dict(zip(names, choice))
         limits = {name: min(1 << 15, int(np.ceil(statistics[name][0] * 2.0 ** fractions[name]))) or 1 for name in names}
         error = _error(parts, fractions, limits, statistics)
         if best is None or error < best[0]:
             best = error, fractions, limits
+    assert best is not None     # each vector has a fraction
     return best[1:]
 
 
-def _gate(name, part, fractions, limits, scale, result_fraction):
+def _gate(name: str, part: _Part, fractions: dict[str, int], limits: dict[str, int], scale: float | None,
+          result_fraction: int) -> QuantisedGate:
     given = scale is not None
-    scale = scale if given else _scale(part, fractions, limits)
+    if scale is None:
+        scale = _scale(part, fractions, limits)
     weights = {}
     for vector, block in part.terms.items():
         rounded = np.rint(block / (scale * 2.0 ** fractions[_base(vector)]))
@@ -234,7 +244,8 @@ def _gate(name, part, fractions, limits, scale, result_fraction):
                          min(65535, round(scale * 2.0 ** (fraction + 16 + shift))))
 
 
-def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):
+def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions: dict[str, int] | None = None,
+                   weight_scales: dict[str, float] | None = None) -> QuantisedLayer:
     """``QuantisedLayer`` of a ``FloatLayer``.
 
     Parameters
@@ -276,13 +287,13 @@ def quantise_layer(layer, data=None, *, fractions=None, weight_scales=None):
     gates = {}
     for name, part in parts.items():
         first = _base(next(iter(part.terms)))
-        scale = weight_scales[name] * 2.0 ** -chosen[first] if name in weight_scales else None
-        gates[name] = _gate(name, part, chosen, limits, scale, chosen["h"])
+        given = weight_scales[name] * 2.0 ** -chosen[first] if name in weight_scales else None
+        gates[name] = _gate(name, part, chosen, limits, given, chosen["h"])
     return QuantisedLayer(layer.kind, layer.size, gates, tuple(FUNCTIONS[name] for name in layer.activations), chosen, limits,
                           _peepholes(layer, parts), layer.linear_before_reset, widths=layer.widths)
 
 
-def _peepholes(layer, parts):
+def _peepholes(layer: FloatLayer, parts: dict[str, _Part]) -> np.ndarray | None:
     if layer.peepholes is None or not np.any(layer.peepholes):
         return None
     for name in "iof":
@@ -294,6 +305,6 @@ def _peepholes(layer, parts):
     return scaled.astype(np.int16)
 
 
-def quantise_vector(values, fraction, limit=32767):
+def quantise_vector(values: ArrayLike, fraction: int, limit: int = 32767) -> np.ndarray:
     """Elements of 16 bits with ``fraction`` fraction bits, kept within ``limit``."""
     return np.clip(np.rint(np.asarray(values, np.float64) * 2.0 ** fraction), -limit, min(limit, 32767)).astype(np.int16)

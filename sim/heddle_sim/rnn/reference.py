@@ -1,15 +1,17 @@
 """LSTM, GRU, plain recurrent and dense layers in float64, as ONNX defines them: the measure of the quantised ones."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from heddle.errors import UsageError
+from numpy.typing import ArrayLike
 
 from .checks import number_array
 
 __all__ = ["ACTIVATIONS", "FloatLayer", "GATES", "float_gates", "run_float"]
 
-ACTIVATIONS = {
+ACTIVATIONS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "Sigmoid": lambda v: 0.5 * (1.0 + np.tanh(0.5 * v)),
     "Tanh": np.tanh,
     "Relu": lambda v: np.maximum(v, 0.0),
@@ -46,12 +48,12 @@ class FloatLayer:
     r: np.ndarray | None
     wb: np.ndarray
     rb: np.ndarray
-    activations: tuple
+    activations: tuple[str, ...]
     peepholes: np.ndarray | None = None
     linear_before_reset: bool = False
-    widths: tuple = ()
+    widths: tuple[int, ...] = ()
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.kind not in GATES:
             raise UsageError(f"kind must be one of {', '.join(GATES)}, not {self.kind!r}")
         for name in self.activations:
@@ -75,34 +77,38 @@ class FloatLayer:
             raise UsageError(f"widths must add up to the {self.w.shape[2]} columns of w, not {sum(self.widths)}")
 
     @property
-    def size(self):
+    def size(self) -> int:
         return self.w.shape[1]
 
 
-def float_gates(layer, x, h):
+def float_gates(layer: FloatLayer, x: np.ndarray, h: np.ndarray) -> np.ndarray:
     """Sums of a step without those of the hidden part of a GRU's candidate: [gates, size]."""
     sums = layer.w @ x + layer.wb
     return sums if layer.r is None else sums + layer.r @ h + layer.rb
 
 
-def run_float(layer, x, h=None, c=None):
+def run_float(layer: FloatLayer, x: ArrayLike, h: ArrayLike | None = None,
+              c: ArrayLike | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """All steps: ``x`` [steps, inputs] to ``(y [steps, size], h, c)``; ``c`` is zero for all but an LSTM."""
     h = np.zeros(layer.size) if h is None else np.asarray(h, np.float64)
     c = np.zeros(layer.size) if c is None else np.asarray(c, np.float64)
-    step = {"lstm": _lstm, "gru": _gru, "rnn": _plain, "dense": _plain}[layer.kind]
+    step: Callable[..., tuple[np.ndarray, np.ndarray]] = {"lstm": _lstm, "gru": _gru, "rnn": _plain, "dense": _plain}[layer.kind]
     functions = [ACTIVATIONS[name] for name in layer.activations]
-    y = np.zeros((len(x), layer.size))
-    for index, row in enumerate(np.asarray(x, np.float64)):
+    rows = np.asarray(x, np.float64)
+    y = np.zeros((len(rows), layer.size))
+    for index, row in enumerate(rows):
         h, c = step(layer, functions, row, h, c)
         y[index] = h
     return y, h, c
 
 
-def _plain(layer, functions, x, h, c):
+def _plain(layer: FloatLayer, functions: list[Callable[[np.ndarray], np.ndarray]], x: np.ndarray, h: np.ndarray,
+           c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return functions[0](float_gates(layer, x, h)[0]), c
 
 
-def _lstm(layer, functions, x, h, c):
+def _lstm(layer: FloatLayer, functions: list[Callable[[np.ndarray], np.ndarray]], x: np.ndarray, h: np.ndarray,
+          c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     f, g, out = functions
     i_sum, o_sum, f_sum, c_sum = float_gates(layer, x, h)
     peep_i, peep_o, peep_f = np.zeros((3, layer.size)) if layer.peepholes is None else layer.peepholes
@@ -110,10 +116,12 @@ def _lstm(layer, functions, x, h, c):
     return f(o_sum + peep_o * new) * out(new), new
 
 
-def _gru(layer, functions, x, h, c):
+def _gru(layer: FloatLayer, functions: list[Callable[[np.ndarray], np.ndarray]], x: np.ndarray, h: np.ndarray,
+         c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     f, g = functions
     z_sum, r_sum, _ = float_gates(layer, x, h)
     z, reset = f(z_sum), f(r_sum)
+    assert layer.r is not None      # only a dense layer has none
     candidate = layer.w[2] @ x + layer.wb[2]
     if layer.linear_before_reset:
         candidate = candidate + reset * (layer.r[2] @ h + layer.rb[2])

@@ -4,7 +4,10 @@ The weights (xiph/rnnoise, int8, in units of 1/256) are not part of this project
 an .npz file: ``<layer>_weights`` [inputs · gates · units], ``<layer>_recurrent_weights``, ``<layer>_bias``, gates z, r, candidate.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .network import Network
 from .quantise import quantise_layer
@@ -29,14 +32,14 @@ LAYERS = {
 SWEEPS = (0, 6, 1, 2, 3, 7, 4, 12, 5, 8, 9, 10, 11, 13, 14, 15, 16, 17, 18)
 
 
-def rnnoise_layers(arrays):
+def rnnoise_layers(arrays: Mapping[str, np.ndarray]) -> dict[str, FloatLayer]:
     """``FloatLayer`` by name."""
     sizes = {"features": FEATURES} | {name: units for name, (_, units, *_) in LAYERS.items()}
     layers = {}
     for name, (kind, units, activations, inputs, _) in LAYERS.items():
         gates, widths = 3 if kind == "gru" else 1, tuple(sizes[source] for source in inputs)
 
-        def matrix(part, rows, name=name, gates=gates, units=units):
+        def matrix(part: str, rows: int, name: str = name, gates: int = gates, units: int = units) -> np.ndarray:
             return np.asarray(arrays[f"{name}_{part}"], np.float64).reshape(rows, gates, units).transpose(1, 2, 0) * UNIT
 
         recurrent = matrix("recurrent_weights", units) if kind == "gru" else None
@@ -45,7 +48,7 @@ def rnnoise_layers(arrays):
     return layers
 
 
-def _float_results(arrays, features):
+def _float_results(arrays: Mapping[str, np.ndarray], features: ArrayLike) -> dict[str, np.ndarray]:
     results = {"features": np.asarray(features, np.float64)}
     for name, layer in rnnoise_layers(arrays).items():
         x = np.concatenate([results[source] for source in LAYERS[name][3]], axis=1)
@@ -53,13 +56,14 @@ def _float_results(arrays, features):
     return results
 
 
-def float_gains(arrays, features):
+def float_gains(arrays: Mapping[str, np.ndarray], features: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Gains [frames, 22] and voice probability [frames] in float64."""
     results = _float_results(arrays, features)
     return results["denoise_output"], results["vad_output"][:, 0]
 
 
-def rnnoise_network(arrays, features=None, cats=None):
+def rnnoise_network(arrays: Mapping[str, np.ndarray], features: ArrayLike | None = None,
+                    cats: int | dict[str, int] | None = None) -> Network:
     """``Network`` with input "features" and outputs "denoise_output.h" and "vad_output.h".
 
     All vectors have the same fraction, so that all weights keep their published values. It leaves one and a half times the range of what
@@ -80,7 +84,7 @@ def rnnoise_network(arrays, features=None, cats=None):
     return network
 
 
-def synthetic_features(frames, seed):
+def synthetic_features(frames: int, seed: int) -> np.ndarray:
     """Features that change slowly, of the range of real ones: float64 [frames, 42]."""
     rng = np.random.default_rng(seed)
     noise = rng.standard_normal((frames + 32, FEATURES))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from heddle.rnn.layouts import operation_layout
 
-from .step import Operation
+from .step import Job, Operation, Step
 
 __all__ = ["JobSchedule", "schedule_job"]
 
@@ -27,23 +27,23 @@ class JobSchedule:
         The job must wait until all that the job before it wrote can be read.
     """
 
-    operations: tuple
+    operations: tuple[tuple[Operation, int], ...]
     groups: int
     pairs: bool
     settled: bool
 
     @property
-    def each(self):
+    def each(self) -> int:
         """Element groups that the operations work on before they begin again."""
         return 1 + self.pairs
 
     @property
-    def slots(self):
+    def slots(self) -> int:
         """Cycles of the tail."""
         return self.groups * len(self.operations)
 
 
-def schedule_job(step, number, groups):
+def schedule_job(step: Step, number: int, groups: int) -> JobSchedule:
     """``JobSchedule`` of the job of sweep ``number`` of a ``Step``, of so many element groups. Where operations are idle because one waits
     for another, those of two groups take turns instead, if the number of groups is even."""
     job = step.sweeps[number].job
@@ -54,7 +54,7 @@ def schedule_job(step, number, groups):
     return JobSchedule(tuple(operations), groups // 2 if pairs else groups, pairs, _settled(step, number))
 
 
-def _settled(step, number):
+def _settled(step: Step, number: int) -> bool:
     """Not where the job reads nothing that others write, and what it reads of its own was waited for by a sweep."""
     sweep = step.sweeps[number]
     reads = {operation.operand for operation in sweep.job.operations}
@@ -64,5 +64,5 @@ def _settled(step, number):
     return bool(reads & own) and not any(before.vector in own for before in step.sweeps[:number + 1])
 
 
-def _writes(job):
+def _writes(job: Job) -> set[str | None]:
     return {operation.destination for operation in job.operations} - {None}

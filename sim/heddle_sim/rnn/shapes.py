@@ -15,7 +15,7 @@ __all__ = ["ModelConfig", "shaped_step"]
 
 _SIGMOID, _TANH = Function.SIGMOID, Function.TANH
 # Gates with the vectors that each multiplies, and functions.
-_CELLS = {
+_CELLS: dict[str, tuple[str, dict[str, tuple[str, ...]], tuple[Function, ...], bool]] = {
     "lstm": ("lstm", dict.fromkeys("iofc", ("x0", "h")), (_SIGMOID, _TANH, _TANH), False),
     "gru": ("gru", {"z": ("x0", "h"), "r": ("x0", "h"), "n": ("x0", "rh")}, (_SIGMOID, _TANH), False),
     "gru_linear": ("gru", {"z": ("x0", "h"), "r": ("x0", "h"), "n": ("x0",), "k": ("h",)}, (_SIGMOID, _TANH), True),
@@ -33,15 +33,15 @@ class ModelConfig(Config):
 
     load_bytes: int = BANK_BYTES
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         pass
 
 
-def shaped_step(cell, hidden, inputs):
+def shaped_step(cell: str, hidden: int, inputs: int) -> Step:
     """``Step`` of a layer with weights of zero; its result is ``y.h``. ``cell``: "lstm", "gru", "gru_linear" or "rnn"."""
     kind, gates, functions, linear = _CELLS[cell]
 
-    def zeros(vector):
+    def zeros(vector: str) -> np.ndarray:
         return np.zeros((hidden, inputs if vector == "x0" else hidden), np.int8)
 
     quantised = {name: QuantisedGate({vector: zeros(vector) for vector in vectors}, np.ones(hidden, np.int32), 1.0, 13, 0, 0)

@@ -1,8 +1,16 @@
 """Which columns the engine leaves out, for the cycle model."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import numpy as np
+from heddle.config import Config
 
 from ..golden.recurrent_engine import EngineState, engine_run
+
+if TYPE_CHECKING:
+    from .task import EngineImage
 
 __all__ = ["LookAhead", "zero_columns"]
 
@@ -10,7 +18,7 @@ _AHEAD = 3                  # columns that are looked at
 _KNOWN = 2                  # cycles from the read of a word to what is known of it
 
 
-def zero_columns(cfg, image):
+def zero_columns(cfg: Config, image: EngineImage) -> list[list[list[np.ndarray]]]:
     """For each task of an ``EngineImage``, each step and each sweep a bool array [columns]: all of its elements are zero.
 
     With ``rnn_differences`` and a model with ``held`` these are the elements of the differences. The golden engine runs the image.
@@ -43,10 +51,11 @@ class LookAhead:
         Cycle from which words that are read do not change any more.
     """
 
-    def __init__(self, zeros, in_word, final):
-        self._zeros, self._in_word, self._final, self._known = zeros, in_word, final, None
+    def __init__(self, zeros: np.ndarray, in_word: int, final: int) -> None:
+        self._zeros, self._in_word, self._final = zeros, in_word, final
+        self._known: int | None = None
 
-    def left_out(self, column, read):
+    def left_out(self, column: int, read: int) -> int:
         """How many are left out behind a column that is read in cycle ``read``; columns in their order."""
         if column % self._in_word == 0:
             self._known = None

@@ -26,7 +26,7 @@ class Vector:
     limit: int = 1 << 15
     values: np.ndarray | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.kind not in VECTOR_KINDS:
             raise UsageError(f"kind must be one of {', '.join(VECTOR_KINDS)}, not {self.kind!r}")
 
@@ -68,7 +68,7 @@ class Operation:
 class Job:
     """What the tail does when a sweep has ended: its operations for each of ``elements`` elements."""
 
-    operations: tuple
+    operations: tuple[Operation, ...]
     elements: int
 
 
@@ -76,9 +76,9 @@ class Job:
 class Sweep:
     """A product of a vector with the weights of consecutive sets of rows, each int8 [gates, elements, size of the vector]."""
 
-    rows: tuple
+    rows: tuple[str, ...]
     vector: str
-    weights: tuple
+    weights: tuple[np.ndarray, ...]
     begins: bool        # the sums begin with their biases
     job: Job | None = None
 
@@ -90,26 +90,26 @@ class Step:
     The layers of ``layers.py`` add to it; names are theirs to choose.
     """
 
-    vectors: dict = field(default_factory=dict)
-    rows: dict = field(default_factory=dict)
-    sweeps: list = field(default_factory=list)
-    outputs: list = field(default_factory=list)
+    vectors: dict[str, Vector] = field(default_factory=dict)
+    rows: dict[str, Rows] = field(default_factory=dict)
+    sweeps: list[Sweep] = field(default_factory=list)
+    outputs: list[str] = field(default_factory=list)
 
-    def add_vector(self, name, vector):
+    def add_vector(self, name: str, vector: Vector) -> None:
         """A name for a vector; raises ``ValueError`` when it is taken."""
         if name in self.vectors:
             raise UsageError(f"names of vectors must differ, not be {name!r} twice")
         self.vectors[name] = vector
 
     @property
-    def jobs(self):
+    def jobs(self) -> list[Job]:
         """The jobs of a step, in the order of their sweeps."""
         return [sweep.job for sweep in self.sweeps if sweep.job]
 
-    def states(self):
+    def states(self) -> list[str]:
         """Names of the vectors that are loaded before the first step and change."""
         return [name for name, vector in self.vectors.items() if vector.kind == "state"]
 
-    def macs(self):
+    def macs(self) -> int:
         """Multiply-accumulates of a step, without padding."""
         return sum(weights.size for sweep in self.sweeps for weights in sweep.weights)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.rnn.layouts import MAX_STEPS
 
@@ -30,12 +31,12 @@ class Task:
     """
 
     model: EngineModel
-    inputs: dict = field(default_factory=dict)
-    states: dict = field(default_factory=dict)
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)
+    states: dict[str, np.ndarray] = field(default_factory=dict)
     steps: int = 0
     start: int = 0
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         vectors = self.model.step.vectors
         wanted = {name for name, vector in vectors.items() if vector.kind == "input"}
         if set(self.inputs) != wanted:
@@ -63,8 +64,8 @@ class Task:
 class TaskResult:
     """``outputs``: for each output int16 [steps, size], rows as the inputs; ``states``: int16 [size] after the last step."""
 
-    outputs: dict
-    states: dict
+    outputs: dict[str, np.ndarray]
+    states: dict[str, np.ndarray]
 
 
 @dataclass
@@ -101,30 +102,30 @@ class EngineImage:
     outputs_address: int
     macs: int
     contexts: int
-    tasks: list
-    rows: list
+    tasks: list[Task]
+    rows: list[int]
     origin: int = 0
 
     @property
-    def loaded(self):
+    def loaded(self) -> np.ndarray:
         """What is loaded: uint8."""
         return self.shared[self.origin:self.outputs_address]
 
     @property
-    def output_bytes(self):
+    def output_bytes(self) -> int:
         return len(self.shared) - self.outputs_address
 
-    def same_weights(self, other):
+    def same_weights(self, other: "EngineImage") -> bool:
         """The weights and biases of another image are those of this one, in the same registers."""
         known = np.array_equal(self.words, other.words) and (self.bias_address is None) == (other.bias_address is None)
         known = known and self.bias_registers == other.bias_registers
         return known and (self.bias_address is None or self.bias_image() == other.bias_image())
 
-    def bias_image(self):
+    def bias_image(self) -> bytes:
         """The records of the run that makes the biases, or their table."""
         return bytes(self.shared[self.bias_address:self.address])
 
-    def results(self, shared):
+    def results(self, shared: np.ndarray) -> list[TaskResult]:
         """``TaskResult`` of each task, from shared memory after the run."""
         found = []
         for task, row in zip(self.tasks, self.rows):
@@ -146,23 +147,23 @@ class EngineImage:
 class SharedMemory:
     """Shared memory that fills from address ``origin`` on."""
 
-    def __init__(self, cfg, origin=0):
+    def __init__(self, cfg: Config, origin: int = 0) -> None:
         self.cfg, self.bytes, self.used = cfg, np.zeros(cfg.shared_bytes, np.uint8), origin
 
-    def reserve(self, nbytes):
+    def reserve(self, nbytes: int) -> int:
         address = self.used
         self.used = round_up(address + nbytes, ROW_BYTES)
         if self.used > len(self.bytes):
             raise UsageError(f"image, inputs and outputs must fit {len(self.bytes)} bytes of shared memory, not take {self.used} and more")
         return address
 
-    def put(self, address, data):
+    def put(self, address: int, data: bytes) -> None:
         self.bytes[address:address + len(data)] = np.frombuffer(data, np.uint8)
 
-    def place(self, array):
+    def place(self, array: np.ndarray) -> int:
         address = self.reserve(array.nbytes)
         self.put(address, np.ascontiguousarray(array).tobytes())
         return address
 
-    def image(self):
+    def image(self) -> np.ndarray:
         return self.bytes[:self.used].copy()

@@ -1,8 +1,17 @@
 """Which context has the lanes and the tail in which cycles, by the cycle model: what ``heddle show rnn`` draws [S3.6]."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from heddle.config import Config
 
 from .timing import Latencies, task_timeline
+
+if TYPE_CHECKING:
+    from .model import EngineModel
 
 __all__ = ["Span", "Timeline", "model_timeline"]
 
@@ -23,8 +32,8 @@ class Span:
     context: int
     step: int
     sweep: int
-    columns: tuple
-    job: tuple | None
+    columns: tuple[tuple[int, int], ...]
+    job: tuple[int, int, int] | None
 
 
 @dataclass(frozen=True)
@@ -41,29 +50,29 @@ class Timeline:
         In the order in which they have the lanes.
     """
 
-    model: object
+    model: EngineModel
     threads: int
     steps: int
     cycles: int
-    spans: list
+    spans: list[Span]
 
     @property
-    def busy(self):
+    def busy(self) -> int:
         """Cycles in which the lanes multiply."""
         return sum(end - begin for span in self.spans for begin, end in span.columns)
 
     @property
-    def tail_busy(self):
+    def tail_busy(self) -> int:
         """Cycles in which a slot of the tail begins."""
         return sum(span.job[1] - span.job[0] for span in self.spans if span.job)
 
     @property
-    def step_columns(self):
+    def step_columns(self) -> int:
         """Cycles of the sweeps of a step in the lanes."""
         return self.busy // (self.steps * self.threads)
 
     @property
-    def pace(self):
+    def pace(self) -> float | None:
         """Cycles that a step takes, waits included, when all threads are under way: without the first step of each and the last two.
         None with fewer than five steps."""
         if self.steps < 5:
@@ -74,12 +83,12 @@ class Timeline:
         columns = [(max(begin, first), min(end, over)) for span in self.spans for begin, end in span.columns]
         return self.step_columns * (over - first) / sum(max(0, end - begin) for begin, end in columns)
 
-    def gaps(self):
+    def gaps(self) -> list[tuple[int, int]]:
         """Cycles [(begin, end)] from the first to the last column in which nobody has the lanes."""
         columns = [run for span in self.spans for run in span.columns]
         return [(before[1], after[0]) for before, after in zip(columns, columns[1:]) if after[0] > before[1]]
 
-    def symbols(self):
+    def symbols(self) -> list[str]:
         """A letter for each sweep of a step: the first of its vector's name, as a capital when the vector was multiplied before."""
         found = []
         for number, sweep in enumerate(self.model.step.sweeps):
@@ -88,7 +97,7 @@ class Timeline:
             found.append(next((choice for choice in choices if choice not in found), "?"))
         return found
 
-    def rows(self):
+    def rows(self) -> Iterator[dict[str, Any]]:
         """Dictionaries for JSON: one for each sweep."""
         symbols = self.symbols()
         for span in self.spans:
@@ -98,13 +107,13 @@ class Timeline:
                    "job_begin": begin, "job_end": end, "written": written}
 
 
-def model_timeline(cfg, model, threads, steps):
+def model_timeline(cfg: Config, model: EngineModel, threads: int, steps: int) -> Timeline:
     """``Timeline`` of ``threads`` tasks of ``steps`` steps of an ``EngineModel``, each in a context of its own."""
     cycles, events = task_timeline(cfg, [(model, steps)] * threads, threads)
     drain = Latencies.of(cfg).slot - 1
     spans = []
     for context, step, sweep, _, _, begin, end, runs in events:
-        joined = []
+        joined: list[tuple[int, int]] = []
         for run in runs:
             if joined and joined[-1][1] == run[0]:
                 joined[-1] = (joined[-1][0], run[1])

@@ -7,13 +7,23 @@ Which columns are left out depends on the data: tasks of a model with ``skip_zer
 finds it out. Where they do not, all columns count, which is the longest that they can take.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from heddle.config import Config
 from heddle.errors import UsageError
 from heddle.rnn.layouts import Wait
 
 from .skipping import LookAhead, zero_columns
+
+if TYPE_CHECKING:
+    from .model import EngineModel
+    from .step import Sweep
+    from .task import EngineImage
 
 __all__ = ["Latencies", "run_cycles", "task_cycles", "task_timeline"]
 
@@ -24,7 +34,7 @@ _TABLES = 16                # from the start of a run to its tasks, without the 
 _COMES = 3                  # cycles from the beginning of a transfer to its first word, and from its last request to the next beginning
 
 
-def _words(cfg, nbytes):
+def _words(cfg: Config, nbytes: int) -> int:
     """Transfers of a row: 16 bytes each, but in a ``ModelConfig`` that says otherwise."""
     return -(-nbytes // getattr(cfg, "load_bytes", 16))
 
@@ -48,7 +58,7 @@ class Latencies:
     settled: int
 
     @classmethod
-    def of(cls, cfg):
+    def of(cls, cfg: Config) -> Self:
         from heddle.rnn.tail import ISSUE_LATENCY, SETTLED, TAIL_LATENCY
         sums = max(cfg.engine_sum_latency - ISSUE_LATENCY, 3)
         return cls(sums, ISSUE_LATENCY + cfg.register_read_latency + TAIL_LATENCY + 3, SETTLED)
@@ -65,10 +75,10 @@ class _Job:
     latency: int
 
     @property
-    def finished(self):
+    def finished(self) -> int:
         return self.begin + self.groups * self.operations - 1 + self.latency
 
-    def available(self, elements):
+    def available(self, elements: int) -> int:
         groups = min(-(-elements // self.lanes), self.groups)
         return self.begin + groups * self.operations - 1 + self.latency
 
@@ -77,40 +87,40 @@ class _Job:
 class _Context:
     """A task under way."""
 
-    model: object = None
+    model: EngineModel = None   # while it is free
     steps: int = 0
-    zeros: object = None
-    waits: list = field(default_factory=list)
+    zeros: list[list[np.ndarray]] | None = None
+    waits: list[Wait] = field(default_factory=list)
     number: int = 0             # of the next sweep
     step: int = 0
     known: int = 0              # cycle from which the next sweep may be chosen
-    jobs: list = field(default_factory=list)
-    rows: list = field(default_factory=list)        # cycles at which rows of input are there
-    released: list = field(default_factory=list)
+    jobs: list[_Job] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)        # cycles at which rows of input are there
+    released: list[int] = field(default_factory=list)
     begin: int = 0
     free: int = 0               # cycle from which it takes a task
 
     @property
-    def sweep(self):
+    def sweep(self) -> Sweep:
         return self.model.step.sweeps[self.number]
 
-    def limited(self):
+    def limited(self) -> int:
         """The sweep waits until at most one job is unfinished; returns the cycle."""
         if (self.sweep.begins or self.sweep.job) and len(self.jobs) > 1:
             return self.jobs[-2].finished
         return 0
 
-    def source(self):
+    def source(self) -> _Job | None:
         """The job that makes the vector of the sweep, or None."""
         back = {Wait.LAST: 1, Wait.BEFORE: 2}.get(self.waits[self.number])
         return self.jobs[-back] if back and len(self.jobs) >= back else None
 
-    def loaded(self):
+    def loaded(self) -> bool:
         """The row that the next sweep waits for is loaded, or known to be."""
         waits = self.waits[self.number] == Wait.INPUT and self.model.input_bytes
         return not waits or len(self.rows) > self.step
 
-    def next_row(self):
+    def next_row(self) -> int | None:
         """Cycle from which its next row of input may be loaded, two rows having places; None where none is to be loaded, or not yet."""
         index = len(self.rows)
         if self.model is None or not self.model.input_bytes or index >= self.steps or index - 2 >= len(self.released):
@@ -121,7 +131,7 @@ class _Context:
 class _Engine:
     """The lanes, the tail, and who has them."""
 
-    def __init__(self, cfg, tasks, contexts):
+    def __init__(self, cfg: Config, tasks: Sequence[tuple], contexts: int) -> None:
         self.cfg, self.latency = cfg, Latencies.of(cfg)
         self.pending = list(tasks)
         self.contexts = [_Context() for _ in range(contexts)]
@@ -130,16 +140,17 @@ class _Engine:
         self.offered = 0            # cycle from which a sweep may be chosen
         self.tail = 0               # cycle in which a slot may begin
         self.turn = 0
-        self.events = []            # see ``task_timeline``
+        self.events: list[tuple[Any, ...]] = []     # see ``task_timeline``
         self.end = 0
         models = list({id(model): model for model, *_ in tasks}.values())
         sweeps = sum(len(model.step.sweeps) for model in models)
         operations = sum(len(job.operations) for model in models for job in model.schedules if job)
         self.loader = _TABLES + sweeps + operations     # cycle in which it looks for work
         self.transfer = self.loader             # cycle in which it may begin to read
-        self.served, self.task = 0, None        # the context that it looks at; cycle from which it has the record of a task
+        self.served = 0             # the context that it looks at
+        self.task: int | None = None        # cycle from which it has the record of a task
 
-    def run(self):
+    def run(self) -> int:
         while True:
             chosen, wanted = self._choose(), self._wanted()
             if wanted and (chosen is None or wanted[0] <= chosen[1]):
@@ -150,7 +161,7 @@ class _Engine:
                 self._take(chosen[0])
                 self._sweep(*chosen)
 
-    def _wanted(self):
+    def _wanted(self) -> tuple[int, int, str] | None:
         """(Cycle, context, what) that the loader does next, as far as it is known: the rows of a context, then a task for it."""
         count, wanted = len(self.contexts), []
         for index in range(count):
@@ -165,7 +176,7 @@ class _Engine:
                 wanted.append((max(context.free, self.task, self.loader + index), number, "start"))
         return min(wanted, key=lambda want: want[0], default=None)
 
-    def _serve(self, at, number, what):
+    def _serve(self, at: int, number: int, what: str) -> None:
         context, self.served = self.contexts[number], number
         begin = max(at + 1, self.transfer)
         if what == "row":
@@ -177,16 +188,17 @@ class _Engine:
         else:
             self._begin(context, begin)
 
-    def _begin(self, context, at):
+    def _begin(self, context: _Context, at: int) -> None:
         """A context gets the next task."""
         model, steps, *zeros = self.pending.pop(0)
         waits = [model.wait(number) for number in range(len(model.step.sweeps))]
         words = _words(self.cfg, model.state_bytes)
         self.transfer = at + (words + _COMES if words else 1)
         self.loader, self.task = self.transfer + 1, None
-        context.__init__(model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
+        context.__init__(   # type: ignore[misc]    # the context begins anew, as itself
+            model, steps, zeros[0] if zeros else None, waits, known=self.loader + _TURN - 1, begin=self.loader)
 
-    def _ready(self, context):
+    def _ready(self, context: _Context) -> tuple[int, int | None]:
         """(Cycle from which the context is ready, cycle from which it may be chosen early)."""
         at = max(context.known, context.limited())
         source = context.source()
@@ -197,7 +209,7 @@ class _Engine:
         before = max((job.finished for other in self.contexts for job in other.jobs if job.begin < source.begin), default=0)
         return max(at, source.available(self.cfg.dot)), max(at, before)      # no other job is before it
 
-    def _choose(self):
+    def _choose(self) -> tuple[_Context, int] | None:
         """The context whose sweep comes next, and the cycle in which it is chosen; None where none has one."""
         count = len(self.contexts)
         order = [self.contexts[(self.turn + index) % count] for index in range(count)]
@@ -210,11 +222,11 @@ class _Engine:
         soonest = min(early, key=lambda pair: pair[0], default=(at, chosen))
         return soonest[::-1] if soonest[0] < at else (chosen, at)
 
-    def _take(self, context):
+    def _take(self, context: _Context) -> None:
         last = context.number == len(context.model.step.sweeps) - 1
         self.turn = (self.contexts.index(context) + last) % len(self.contexts)
 
-    def _sweep(self, context, chosen):
+    def _sweep(self, context: _Context, chosen: int) -> None:
         """Columns of a sweep, and its job."""
         cfg, model, sweep = self.cfg, context.model, context.sweep
         cat = model.cat(sweep.rows[0])
@@ -252,7 +264,7 @@ class _Engine:
         self._advance(context, moved)
 
     @staticmethod
-    def _skipped(context, columns):
+    def _skipped(context: _Context, columns: int) -> np.ndarray | None:
         """Which columns of a sweep are left out, None where none is."""
         if context.zeros is None or not context.model.skip_zeros:
             return None
@@ -262,13 +274,13 @@ class _Engine:
         zeros[0] &= not context.sweep.begins
         return zeros
 
-    def _look_ahead(self, context, zeros, group, source):
+    def _look_ahead(self, context: _Context, zeros: np.ndarray | None, group: int, source: _Job | None) -> LookAhead | None:
         """What leaves columns out unread, None where nothing does."""
         if zeros is None or (context.model.held is not None and not context.step):
             return None
         return LookAhead(zeros, self.cfg.vector_lanes // group, source.finished if source else 0)
 
-    def _job(self, context, moved):
+    def _job(self, context: _Context, moved: int) -> tuple[int, int]:
         latency, job = self.latency, context.model.schedules[context.number]
         settled = context.jobs[-1].finished - latency.slot + latency.settled if job.settled and context.jobs else 0
         begin = max(moved + latency.sums, self.tail, settled)
@@ -277,7 +289,7 @@ class _Engine:
         del context.jobs[:-3]
         return begin, self.tail
 
-    def _advance(self, context, moved):
+    def _advance(self, context: _Context, moved: int) -> None:
         steps, step = context.model.step.sweeps, context.model.step
         inputs = [number for number, sweep in enumerate(steps) if step.vectors[sweep.vector].kind == "input"]
         if inputs and context.number == inputs[-1]:
@@ -291,7 +303,7 @@ class _Engine:
                 context.model, context.free = None, over + 2
 
 
-def task_timeline(cfg, tasks, contexts):
+def task_timeline(cfg: Config, tasks: Sequence[tuple], contexts: int) -> tuple[int, list[tuple]]:
     """(cycles, events) of (model, steps) pairs that ``contexts`` contexts take in order, or of triples with what ``zero_columns`` says of
     the task; an event is (context, step, sweep, cycle of the first column, end in the lanes, begin of the job, end of its slots, [(begin,
     end) of columns]), begin and end of the job None without one; several columns that follow each other are one where nothing was waited
@@ -301,14 +313,14 @@ def task_timeline(cfg, tasks, contexts):
     return cycles, engine.events
 
 
-def task_cycles(cfg, tasks, contexts):
+def task_cycles(cfg: Config, tasks: Sequence[tuple], contexts: int) -> int:
     """Cycles of a run; see ``task_timeline``."""
     return task_timeline(cfg, tasks, contexts)[0]
 
 
-def run_cycles(cfg, image):
+def run_cycles(cfg: Config, image: EngineImage) -> int:
     """Cycles of the run of an ``EngineImage``, without that of the biases. Columns of zeros are looked for where they are left out."""
-    tasks = [(task.model, task.steps) for task in image.tasks]
+    tasks: list[tuple[Any, ...]] = [(task.model, task.steps) for task in image.tasks]
     if any(task.model.skip_zeros for task in image.tasks):
         tasks = [(*task, zeros) for task, zeros in zip(tasks, zero_columns(cfg, image))]
     return task_cycles(cfg, tasks, image.contexts)

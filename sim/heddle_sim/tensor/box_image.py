@@ -1,5 +1,6 @@
 """Where the box of a tensor copy lies in shared memory, in blocks of 16 bytes, and what threads ask of the banks there."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,10 +40,10 @@ class TensorImage:
     filled: np.ndarray
 
     @property
-    def row_blocks(self):
+    def row_blocks(self) -> int:
         return self.map.fields.row_bytes // BANK_BYTES
 
-    def elements(self):
+    def elements(self) -> Iterator[dict[str, object]]:
         """Each element as a dictionary: its position in the tensor, outermost first, and its bytes' addresses without and with the
         swizzle. A slice of 32 bytes gives two, one for each half."""
         unit = self.map.fields.unit_bytes
@@ -55,7 +56,8 @@ class TensorImage:
                    "address": int(self.addresses[block]) + within, "swizzled_address": int(self.places[block]) + within}
 
 
-def tensor_image(tensor, coordinates, shared_address=0, offsets=None, *, shared_bytes):
+def tensor_image(tensor: TensorMap, coordinates: Sequence[int], shared_address: int = 0, offsets: Sequence[int] | None = None, *,
+                 shared_bytes: int) -> TensorImage:
     """Where the box of the map ``tensor`` at ``coordinates`` lies. Tuples in numpy's order, outermost first.
 
     Raises ``TensorMapError`` with all rules that the request breaks.
@@ -104,7 +106,7 @@ class Access:
     swizzled_banks: np.ndarray
 
 
-def access(image, pattern, *, threads, slots, block=0, rows=None):
+def access(image: TensorImage, pattern: str, *, threads: int, slots: int, block: int = 0, rows: Sequence[int] | None = None) -> Access:
     """The pattern with up to ``threads`` threads, of which ``slots`` neighbours ask at a time; fewer where the box has fewer rows.
 
     ``row``: thread t reads block t, one row after the other. ``column``: block ``block`` of row t. ``diagonal``: block t mod n of row t.

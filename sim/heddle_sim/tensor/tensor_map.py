@@ -1,15 +1,19 @@
 """``TensorMap``: the builder of tensor descriptors, in numpy's order of axes, which checks everything before anything runs."""
 
+import builtins
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import ml_dtypes
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
+from numpy.typing import DTypeLike
 
 from ..arguments import Arguments
-from ..golden.tensor_checks import descriptor_violations
+from ..golden.tensor_checks import Violation, descriptor_violations
 from ..golden.tensor_fields import TensorFields
 
 __all__ = ["FORMAT_NAMES", "TensorMap", "TensorMapError", "format_of"]
@@ -32,12 +36,12 @@ class TensorMapError(UsageError):
     """A descriptor that breaks rules; ``violations`` has all of them. With the ``rank`` of the tensor the text says which axis of numpy
     a dimension is."""
 
-    def __init__(self, violations, rank=None):
+    def __init__(self, violations: Iterable[Violation], rank: int | None = None) -> None:
         self.violations = tuple(violations)
         super().__init__("; ".join(violation.text(rank) for violation in self.violations))
 
 
-def format_of(dtype):
+def format_of(dtype: DTypeLike) -> TensorFormat:
     """The tensor format of elements of a numpy type; bytes and 16-bit integers have one for both signs."""
     try:
         if dtype is None:       # numpy's float64
@@ -57,14 +61,17 @@ class TensorMap:
 
     fields: TensorFields
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         violations = descriptor_violations(self.fields)
         if violations:
             raise TensorMapError(violations, self.fields.rank)
 
     @classmethod
-    def build(cls, shape, dtype, *, box=None, address=0, strides=None, element_strides=None, swizzle="none", interleave="none",
-              fill="zero", mode="tile", lower_corner=None, upper_corner=None, pixels_per_column=None, channels_per_pixel=None):
+    def build(cls, shape: Sequence[int], dtype: DTypeLike | TensorFormat, *, box: Sequence[int] | None = None, address: int = 0,
+              strides: Sequence[int] | None = None, element_strides: Sequence[int] | None = None, swizzle: str = "none",
+              interleave: str = "none", fill: str = "zero", mode: str = "tile", lower_corner: Sequence[int] | None = None,
+              upper_corner: Sequence[int] | None = None, pixels_per_column: int | None = None,
+              channels_per_pixel: int | None = None) -> Self:
         """A descriptor of a tensor of ``shape`` at ``address``.
 
         Parameters
@@ -101,15 +108,17 @@ class TensorMap:
         return cls(fields)
 
     @staticmethod
-    def fields_of(arguments, shape, dtype, *, box, address=0, strides=None, element_strides, swizzle, interleave, fill, mode, lower_corner,
-                  upper_corner, pixels_per_column, channels_per_pixel):
+    def fields_of(arguments: Arguments, shape: Sequence[int], dtype: DTypeLike | TensorFormat, *, box: Sequence[int] | None,
+                  address: int = 0, strides: Sequence[int] | None = None, element_strides: Sequence[int] | None, swizzle: str,
+                  interleave: str, fill: str, mode: str, lower_corner: Sequence[int] | None, upper_corner: Sequence[int] | None,
+                  pixels_per_column: int | None, channels_per_pixel: int | None) -> TensorFields:
         """The fields of a descriptor with the parameters of ``build``, of which no rule is checked; ``None`` when ``arguments``, which
         keeps what is wrong, has something."""
         format = dtype if isinstance(dtype, TensorFormat) else format_of(dtype)
-        named = {name: arguments.one_of(name, value, table) for name, value, table in (
+        named: dict[str, Any] = {name: arguments.one_of(name, value, table) for name, value, table in (
             ("mode", mode, _MODES), ("interleave", interleave, _INTERLEAVES), ("swizzle", swizzle, _SWIZZLES), ("fill", fill, _FILLS))}
         sizes = arguments.integers("shape", shape)
-        given = {"box": box, "strides": strides, "element_strides": element_strides, "lower_corner": lower_corner,
+        given: dict[str, Any] = {"box": box, "strides": strides, "element_strides": element_strides, "lower_corner": lower_corner,
                  "upper_corner": upper_corner, "pixels_per_column": pixels_per_column, "channels_per_pixel": channels_per_pixel}
         if named["mode"] is not None:
             needed, foreign = (_OF_TILES, _OF_COLUMNS) if named["mode"] == TensorMode.TILE else (_OF_COLUMNS, _OF_TILES)
@@ -122,7 +131,7 @@ class TensorMap:
                 given[name] = None
         rank, spatial = len(sizes or ()), max(0, len(sizes or ()) - 2)
         counts = {"box": rank, "strides": rank - 1, "element_strides": rank, "lower_corner": spatial, "upper_corner": spatial}
-        values = {"address": arguments.integer("address", address)}
+        values: dict[str, Any] = {"address": arguments.integer("address", address)}
         for name, value in given.items():
             if name not in counts:
                 values[name] = 1 if value is None else arguments.integer(name, value)
@@ -130,26 +139,26 @@ class TensorMap:
                 value = arguments.integers(name, value, None if sizes is None else counts[name])
                 values[name] = None if value is None else value[::-1]
         if arguments.any:
-            return None
+            return None     # type: ignore[return-value]    # not used: ``done`` raises
         values.setdefault("strides", _dense(sizes, format, named["interleave"])[::-1])
         values.setdefault("element_strides", (1,) * rank)
         return TensorFields(format=format, sizes=sizes[::-1], **named, **values)
 
     @property
-    def bytes(self):
+    def bytes(self) -> int:
         """Bytes of the box: what a barrier has to expect."""
         return self.fields.bytes
 
-    def at(self, address):
+    def at(self, address: int) -> "TensorMap":
         """The same map of a tensor at another address."""
         return TensorMap(replace(self.fields, address=address))
 
-    def to_cutensormap(self):
+    def to_cutensormap(self) -> builtins.bytes:
         """The descriptor's 128 bytes; for tiled tensors in the layout that published tools use."""
         return self.fields.encode()
 
     @classmethod
-    def from_cutensormap(cls, descriptor):
+    def from_cutensormap(cls, descriptor: builtins.bytes | bytearray | memoryview | np.ndarray) -> Self:
         """The map of 128 bytes in that layout. Raises ``TensorMapError`` for what breaks a rule."""
         if not isinstance(descriptor, (bytes, bytearray, memoryview, np.ndarray)):
             raise UsageTypeError(f"descriptor must be bytes, not {type(descriptor).__name__}")
@@ -159,7 +168,7 @@ class TensorMap:
         return cls(TensorFields.decode(descriptor))
 
 
-def _dense(shape, format, interleave):
+def _dense(shape: tuple[int, ...], format: TensorFormat, interleave: Interleave) -> tuple[int, ...]:
     """Strides of a tensor without gaps but those that rows need to begin at a multiple of 16 (32) bytes."""
     if interleave == Interleave.NONE or len(shape) < 3:      # rank 2 and less have no slices: a broken rule
         strides = [-(-shape[-1] * FORMAT_BYTES[format] // 16) * 16] if len(shape) > 1 else []

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class BuildError(HeddleError, RuntimeError):
     """A step of the build failed; the message ends with what the tool said."""
 
 
-def build_directory():
+def build_directory() -> Path:
     """Where generated files are kept: ``HEDDLE_BUILD``, or ``build/`` of the source tree, or the user's cache."""
     if "HEDDLE_BUILD" in os.environ:
         return Path(os.environ["HEDDLE_BUILD"])
@@ -30,7 +31,7 @@ def build_directory():
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "heddle"
 
 
-def content_key(*parts):
+def content_key(*parts: object) -> str:
     """16 hexadecimal digits that depend on every part: on bytes as they are, on others by their ``str``."""
     digest = hashlib.sha256()
     for part in parts:
@@ -39,7 +40,8 @@ def content_key(*parts):
     return digest.hexdigest()[:16]
 
 
-def cached_build(unit, name, key, build, about=None, results=None):
+def cached_build(unit: str, name: str, key: str, build: Callable[[Path], object], about: dict[str, object] | None = None,
+                 results: list[str] | None = None) -> Path:
     """Folder ``build/<unit>/<name>-<key>``, filled by ``build(folder)`` unless it is complete already.
 
     A folder is complete when its stamp, which is written last, has the hashes of the results that are there. So an interrupted build starts
@@ -73,7 +75,7 @@ def cached_build(unit, name, key, build, about=None, results=None):
     return directory
 
 
-def _complete(directory):
+def _complete(directory: Path) -> bool:
     """Whether the results are those that the build left."""
     try:
         hashes = json.loads((directory / STAMP).read_text(encoding="utf-8"))["sha256"]
@@ -82,13 +84,13 @@ def _complete(directory):
         return False
 
 
-def _sha256(path):
+def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
-def _writing(directory):
+def _writing(directory: Path) -> Iterator[None]:
     """What cannot be written is a ``BuildError`` in one line."""
     try:
         yield
@@ -99,7 +101,7 @@ def _writing(directory):
 
 
 @contextmanager
-def _locked(directory):
+def _locked(directory: Path) -> Iterator[None]:
     lock = FileLock(f"{directory}.lock")
     with _writing(directory):
         directory.parent.mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,12 @@ import sys
 import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
+from amaranth.lib import wiring
+from heddle.config import Config
 from heddle.emit import emit_verilog
 from heddle.errors import UsageError
 
@@ -42,8 +46,10 @@ class BenchFailure(AssertionError):
     """A bench failed, hung or ran no test; the message has the end of the log, the seed and the command that repeats it."""
 
 
-def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test_filter=None, parameters=None, waves=False,
-              every_signal=False, timeout_s=300, name=None, variant="rtl", verilog=None, plusargs=(), max_failures=0, report=print):
+def run_bench(component: wiring.Component, *, bench: str, cfg: Config | None = None, simulator: str = "icarus", seed: int | None = None,
+              test_filter: str | None = None, parameters: dict[str, Any] | None = None, waves: bool = False, every_signal: bool = False,
+              timeout_s: float = 300, name: str | None = None, variant: str = "rtl", verilog: str | None = None,
+              plusargs: Sequence[str] = (), max_failures: int = 0, report: Callable[[str], object] = print) -> dict[str, Any]:
     """Run the tests of a cocotb module on a component.
 
     Parameters
@@ -126,12 +132,12 @@ def run_bench(component, *, bench, cfg=None, simulator="icarus", seed=None, test
     return summary
 
 
-def _build(verilog, name, simulator, waves, every_signal, environment):
+def _build(verilog: str, name: str, simulator: str, waves: bool, every_signal: bool, environment: dict[str, str]) -> Path:
     arguments = BUILD_ARGUMENTS[simulator] + ([] if every_signal else PORTS_ONLY[simulator])
     versions = [simulator_version(simulator), importlib.metadata.version("cocotb")]
     key = content_key(verilog, simulator, *versions, arguments, waves)
 
-    def build(directory):
+    def build(directory: Path) -> None:
         source = directory / f"{TOP}.v"
         source.write_text(verilog)
         status = _step("build", simulator, {"sources": [str(source)], "hdl_toplevel": TOP, "build_args": arguments, "waves": waves,
@@ -143,7 +149,7 @@ def _build(verilog, name, simulator, waves, every_signal, environment):
     return cached_build(f"bench/{name}", simulator, key, build, {"versions": versions, "arguments": arguments}, [EXECUTABLES[simulator]])
 
 
-def _run_directory(directory):
+def _run_directory(directory: Path) -> Path:
     """An empty folder for a run, elsewhere where the build folder cannot be written."""
     shutil.rmtree(directory, ignore_errors=True)
     try:
@@ -153,7 +159,8 @@ def _run_directory(directory):
         return Path(tempfile.mkdtemp(prefix=f"heddle-{directory.name}-"))
 
 
-def _step(step, simulator, arguments, directory, environment, limit_s):
+def _step(step: str, simulator: str, arguments: dict[str, object], directory: Path, environment: dict[str, str],
+          limit_s: float) -> int | None:
     """Run cocotb's runner in a process group of its own; the exit status, or None when the limit passed."""
     job = directory / f"{step}.json"
     job.write_text(json.dumps({"simulator": simulator, "step": step, "arguments": arguments}))
@@ -163,22 +170,22 @@ def _step(step, simulator, arguments, directory, environment, limit_s):
                            stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT)
 
 
-def _results(path):
+def _results(path: Path) -> tuple[list[str], list[str]]:
     """Names of the tests that ran, and of those that failed."""
     try:
         cases = list(ElementTree.parse(path).iter("testcase"))
     except (OSError, ElementTree.ParseError):
         return [], []
     ran = [case for case in cases if case.find("skipped") is None]
-    failed = [case.get("name") for case in ran if case.find("failure") is not None or case.find("error") is not None]
-    return [case.get("name") for case in ran], failed
+    failed = [case.get("name", "") for case in ran if case.find("failure") is not None or case.find("error") is not None]
+    return [case.get("name", "") for case in ran], failed
 
 
-def _tail(path, lines=40):
+def _tail(path: Path, lines: int = 40) -> str:
     return "\n".join(Path(path).read_text(errors="replace").splitlines()[-lines:])
 
 
-def _rerun(seed):
+def _rerun(seed: int) -> str:
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rsplit(" (", 1)[0]
     command = f"python -m pytest {shlex.quote(test)}" if test else shlex.join([Path(sys.executable).name, *sys.argv])
     return f"COCOTB_RANDOM_SEED={seed} {command}"

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import heddle
+from amaranth.lib import wiring
 from heddle.emit import emit_verilog
 
 from .programs import verilator_root
@@ -15,12 +16,12 @@ __all__ = ["WAIVERS", "lint", "lint_verilog"]
 WAIVERS = Path(heddle.__file__).resolve().parents[2] / "constraints" / "verilator.vlt"
 
 
-def lint(component, name="top", timeout_s=300):
+def lint(component: wiring.Component, name: str = "top", timeout_s: float = 300) -> list[str]:
     """Warnings of ``verilator --lint-only -Wall`` for a component, less the waivers; an empty list is clean."""
     return lint_verilog(emit_verilog(component, name=name), name, timeout_s)
 
 
-def lint_verilog(text, name="top", timeout_s=300):
+def lint_verilog(text: str, name: str = "top", timeout_s: float = 300) -> list[str]:
     """Like ``lint``, for Verilog text with top module ``name``."""
     root = verilator_root()
     with tempfile.TemporaryDirectory(prefix="heddle-lint-") as directory:

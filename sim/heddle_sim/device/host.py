@@ -1,0 +1,29 @@
+"""What the parts of a device need of the whole."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from heddle.config import Config
+from numpy.typing import DTypeLike
+
+from ..isa.program import Program
+from .memory import GlobalMemory
+from .stats import Stats
+
+__all__ = ["Host", "Pads"]
+
+Pads = int | Sequence[int] | Sequence[tuple[int, int]]      # of a convolution
+
+
+class Host(Protocol):
+    """A device with its memory, as ``Device`` has them."""
+
+    cfg: Config
+    memory: GlobalMemory
+
+    def free(self, address: int) -> None: ...
+
+    def read(self, address: int, shape: int | Sequence[int], dtype: DTypeLike) -> np.ndarray: ...
+
+    def run(self, program: Program | str, uniform: Mapping[int, int] | None = None, macs: int = 0, element_bytes: int = 1) -> Stats: ...
