@@ -16,7 +16,7 @@ def pack_multiplier_registers(netlist):
     A MULT18X18D takes in the operand registers if both operands are driven by flip-flops that drive nothing else. These flip-flops must
     share clock, enable and synchronous reset. The product registers follow if they have neither enable nor reset.
 
-    A sign-extended operand moves to the upper end of its port, with zeros below, and the product moves likewise. An 18-bit port then
+    A sign-extended operand moves to the upper end of its port, with zeros below, and the product moves with it. An 18-bit port then
     takes as many wires as the operand has bits. Behaviour is the same from power-up on: all these registers start at zero.
     """
     module = netlist["modules"]["top"]

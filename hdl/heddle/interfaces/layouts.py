@@ -210,11 +210,11 @@ def matrix_operation_layout(cfg):
         "k_length": 4,                              # factor words, minus one
         "order": LoopOrder,
         "zero": 1,
-        "ka": 2,                                    # lanes that share a row, minus one
+        "ka": 2,                                    # PEs that share a row, minus one
         "ka_interleaved": 1,
-        "kb": 2,                                    # lanes that share a dot product, minus one
+        "kb": 2,                                    # PEs that share a dot product, minus one
         "kb_destination": 2,
-        "lane_sum": 1,                              # all lanes share a dot product; without ka and kb
+        "lane_sum": 1,                              # all PEs share a dot product; without ka and kb
         "int16": 1,                                 # elements of 16 bits, else of 8
         # B is stored in rows of k, ``pitch`` bytes apart; slices outermost, without merges
         **({"transpose": 1, "pitch": 32} if cfg.transpose else {}),
@@ -222,7 +222,7 @@ def matrix_operation_layout(cfg):
     })
 
 
-# -- register access of the thread unit to the lanes ----------------------------------------
+# -- register access of the thread unit to the PEs ----------------------------------------
 
 def RegisterPort(cfg):
     """Register port of the thread unit to the PEs, seen from the thread unit. Thread g * slots + j belongs to slot j of group g.
