@@ -1,4 +1,4 @@
-"""Builds the simulated device: hardware to Verilog to C++ to a shared library, each kept until its sources change."""
+"""Build of the simulated device: hardware to Verilog to C++ to a shared library, cached until the sources change."""
 
 import importlib.metadata
 import json
@@ -38,7 +38,7 @@ VERILATOR_FLAGS = [
     "--output-split-cfuncs",
     "3000",
 ]
-# Hidden, locally bound symbols: several devices live in one process, each with its own Vheddle.
+# Hidden, locally bound symbols: one process can have several devices, each with its own Vheddle.
 COMPILER_FLAGS = [
     "-std=gnu++20",
     "-fPIC",
@@ -53,7 +53,7 @@ LINKER_FLAGS = ["-shared", "-Wl,-Bsymbolic", "-lpthread"]
 
 
 def source_key(cfg):
-    """Changes whenever the Verilog of ``cfg`` could: a hash of the hardware's sources, the parameters, the tools."""
+    """Cache key of the Verilog of ``cfg``: a hash of the hardware sources, the parameters and the tool versions."""
     root = Path(heddle.__file__).parent
     sources = [part for path in sorted(root.rglob("*.py")) for part in (path.relative_to(root), path.read_bytes())]
     versions = [importlib.metadata.version(tool) for tool in ("amaranth", "pyosys")]
@@ -61,7 +61,7 @@ def source_key(cfg):
 
 
 def device_verilog(cfg, progress=None):
-    """Verilog of the whole device of ``cfg`` (module ``heddle``); kept until a source file of the hardware changes."""
+    """Verilog of the complete device of ``cfg`` (module ``heddle``); cached until a source file of the hardware changes."""
 
     def build(directory):
         from heddle.emit import emit_verilog
@@ -79,7 +79,7 @@ def device_verilog(cfg, progress=None):
 def device_library(verilog, cfg, progress=None):
     """Path of the shared library of the harness with the design ``verilog`` (module ``heddle``, ports of the device).
 
-    Built once for each content, by one process at a time.
+    The library is built once for each content, by one process at a time.
     """
     sources = [path.read_bytes() for path in sorted(CPP.iterdir()) if path.is_file()]
     key = content_key(
@@ -139,7 +139,7 @@ def _build(verilog, cfg, directory, library, progress):
     ports = [f"-DAXI_FIRST={prefixes[0]}", "-DAXI_PORTS=" + " ".join(f"AXI_PORT({prefix})" for prefix in prefixes)]
     own = [*flags, f"-DAXI_BYTES={cfg.axi_bytes}", *ports, f"-I{generated}", f"-I{CPP}"]
     runtime = _runtime_sources(root, generated)
-    # Of a function that several objects have the linker takes the first one: no function that is not optimised comes before one that is.
+    # The linker uses the first definition of a function that several objects have: optimised objects precede others.
     sources = [*sorted(generated.glob("*.cpp"), key=lambda path: (_once(path), -path.stat().st_size)), CPP / "harness.cpp"]
     header = generated / "Vheddle__pch.h"
     progress.stage(f"compile {cfg.name}", len(sources) + len(runtime))
@@ -163,7 +163,7 @@ def _build(verilog, cfg, directory, library, progress):
 
 
 def _once(source):
-    """What Verilator keeps apart because it runs once."""
+    """Whether a source has the code that Verilator separates because it runs once."""
     return source.stem.endswith("__Slow")
 
 
@@ -172,7 +172,7 @@ def _includes(root):
 
 
 def _runtime_object(source, flags, progress):
-    """Object of one of Verilator's own files: the same for every design, so it is compiled once."""
+    """Object of a runtime file of Verilator, compiled once for all designs."""
     key = content_key(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
     name = f"{source.stem}.o"
 
@@ -185,7 +185,7 @@ def _runtime_object(source, flags, progress):
 
 
 def _runtime_sources(root, generated):
-    """Verilator's own files that the generated classes need, as its makefile lists them."""
+    """Runtime files of Verilator that the generated classes need, as its makefile lists them."""
     text = (generated / "Vheddle_classes.mk").read_text().replace("\\\n", " ")
     names = []
     for group in re.findall(r"^VM_GLOBAL_(?:FAST|SLOW) \+=(.*)$", text, re.MULTILINE):

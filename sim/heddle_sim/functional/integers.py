@@ -1,4 +1,4 @@
-"""Functions and comparisons of uniform instructions on single numbers, for which arrays would be slow."""
+"""Functions and comparisons of uniform instructions on single integers, which are faster than arrays."""
 
 import operator
 
@@ -10,7 +10,7 @@ _WORD = 0xFFFFFFFF
 
 
 def signed(value):
-    """The signed number of a 32-bit word."""
+    """Signed value of a 32-bit word."""
     return value - (1 << 32) if value >> 31 else value
 
 
@@ -29,7 +29,7 @@ ALU = {
     AluFunction.MOV: lambda a, b: b,
 }
 
-# Functions of two numbers; of words for unsigned, of ``signed`` words for signed comparisons.
+# Comparisons of two integers: words for unsigned, ``signed`` words for signed comparisons.
 COMPARE = {
     CompareFunction.EQ: operator.eq,
     CompareFunction.NE: operator.ne,

@@ -1,4 +1,4 @@
-"""Matrix and copy operations of the functional simulator: the golden models, with a fast way for whole operations."""
+"""Matrix and copy operations of the functional simulator: golden models, with a fast path for whole operations."""
 
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS
@@ -17,8 +17,8 @@ __all__ = ["copy_block", "multiply"]
 def multiply(state, operation):
     """Execute one ``mm`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
 
-    ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of
-    steps. Steps before an address error, in loop order, have been executed.
+    ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of steps. Steps
+    before an address error, in loop order, are executed.
     """
     cfg = state.cfg
     slices = operation.k_length + 1
@@ -45,13 +45,15 @@ def multiply(state, operation):
     if ((addresses % cfg.dot != 0) | (addresses >= cfg.shared_bytes)).any():
         return _multiply_step_by_step(state, operation)
 
-    # k of a column: slices, lanes along k, elements; each lane has its part of it, slice by slice.
+    # k of a column: slices, PEs along k, elements; each PE multiplies its part, slice by slice.
     b = state.shared[addresses[:, :, None] + np.arange(cfg.dot)].reshape(len(columns), slices, words_of_slice, cfg.dot)
     return errors, _accumulate(state, operation, b, columns, position, numbers)
 
 
 def _accumulate(state, operation, b, columns, position, numbers):
-    """Multiply by A, add to the products; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice, dot]."""
+    """Multiply by A and add to the product registers; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice,
+    dot].
+    """
     cfg, ka, slices = state.cfg, operation.ka + 1, operation.k_length + 1
     passes = cfg.passes(1 + operation.int16)
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
@@ -77,7 +79,7 @@ def _accumulate(state, operation, b, columns, position, numbers):
 
 
 def _columns(operation):
-    """Fetched columns with their position in the group and the step that takes them."""
+    """Fetched columns, each with its position in the group and its step."""
     columns = np.flatnonzero(operation.columns)
     ka = operation.ka + 1
     length = -(-len(operation.columns) // ka)
@@ -87,7 +89,7 @@ def _columns(operation):
 
 
 def _total(state, operation, a, b, numbers):
-    """Dot products of all lanes together, for thread 0."""
+    """Dot products of all PEs together, for thread 0."""
     if operation.lanes[0]:
         product = _product(b.reshape(len(b), -1), a.transpose(1, 0, 2).reshape(1, -1), operation, swap=True)[:, 0]
         before = 0 if operation.zero else state.registers[0, numbers]
@@ -97,7 +99,8 @@ def _total(state, operation, a, b, numbers):
 def _product(a, b, operation, swap=False):
     """A x B modulo 2^32, of rows of bytes along k; with ``swap`` the first operand is B.
 
-    Exact in double precision: at most 2^13 bytes give sums below 2^44. 16 words of 8-bit integers stay below 2^24.
+    Exact in double precision: at most 2^13 bytes give sums below 2^44. Sums of 16 words of 8-bit integers are below 2^24, exact in
+    single precision.
     """
     signs = (operation.a_signed, operation.b_signed)
     kind = np.float64 if operation.int16 or swap else np.float32
@@ -131,7 +134,7 @@ def copy_block(state, operation):
         result = golden_copy(state.cfg, operation, state.shared, state.memory,
                              fails=lambda address: address >= len(state.memory))
         return (result.errors[0][0], result.errors[0][2]) if result.errors else None
-    # The usual case, in one step instead of beat by beat.
+    # Fast path: one array copy instead of beats.
     shared, memory = ends[Space.SHARED], ends[Space.GLOBAL]
     places = slice(shared, shared + size)
     if operation.swizzle is not Swizzle.NONE:
