@@ -1,4 +1,4 @@
-"""The parameters of one generated device, validated once."""
+"""Configuration: the parameters of one generated device, validated once."""
 
 import dataclasses
 import os
@@ -20,7 +20,7 @@ _NAME = re.compile(rf"\w[\w.-]{{0,{NAME_LENGTH - 1}}}")        # one part of a p
 
 
 class ConfigError(UsageError):
-    """A parameter, or a pair of them, breaks a rule; the message names parameter, rule and value."""
+    """A parameter, or a pair of parameters, violates a rule; the message names parameter, rule and value."""
 
 
 def _power_of_two(value: int) -> bool:
@@ -29,101 +29,100 @@ def _power_of_two(value: int) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Config(DerivedParameters):
-    """Parameters of one device.
+    """Configuration: parameters of one device.
 
     Parameters
     ----------
     name : str
-        Name of the configuration; appears in manifests, benchmark rows and names of files. Letters, digits, ``_``, ``-`` and ``.``, at most
-        48; the first is no ``-`` or ``.``.
+        Name of the configuration, in manifests, benchmark rows and file names. 1 to 48 letters, digits, ``_``, ``-`` and ``.``; the
+        first is no ``-`` or ``.``.
     threads : int
-        Threads of a core, one lane each (8, 16, 32 or 64).
+        Threads of a core, one PE each (8, 16, 32 or 64).
     dot : int
-        Multipliers of a lane: elements of k consumed by one step (4, 8 or 16).
+        Multipliers of a PE: elements of k that one step consumes (4, 8 or 16).
     shared_memory_kib : int
         Shared memory of a core in KiB, a power of two from 4 to 1024.
     factor_words : int
-        Depth of a lane's factor register file in words of ``dot`` bytes, a power of two from 32.
-        ``factor_words * dot / 4`` register numbers must fit the 12-bit register field.
+        Depth of the factor register file of a PE in words of ``dot`` bytes, a power of two from 32 to 8192. ``factor_words * dot / 4``
+        register numbers must fit the 12-bit register field.
     instruction_words : int
         Depth of the instruction memory in 128-bit instructions, a power of two from 64 to 4096.
     axi_data_bits : int
         Width of the AXI data bus (64, 128, 256 or 512).
     axi_address_bits : int
-        Width of an AXI address (16 to 32).
+        Width of an AXI byte address (16 to 32).
     axi_reads, axi_writes : int
-        Outstanding read and write requests of the TMAU, powers of two times 1 or 3, 2 to 128.
+        Outstanding read and write requests of the TMAU (2 to 128).
     thread_slots : int
-        Threads that execute, load or store in the same cycle (1, 2, 4, 8 or 16; at most ``threads``). More than
-        the banks of shared memory (8) shorten all but the accesses.
+        Threads that execute, load or store in the same cycle (1, 2, 4, 8 or 16). At most ``threads`` slots exist. More slots than the
+        banks of shared memory (8) do not shorten memory accesses.
     thread_multipliers : int
-        32-bit multipliers (four of 18 x 18 bits each) that the slots of a core share (1, 2, 4 or 8; no more than slots are made).
+        32-bit multipliers, four of 18 x 18 bits each, that the slots of a core share (1, 2, 4 or 8). At most one for each slot exists.
     matrix_queue, thread_queue, copy_queue : int
-        Instructions that may wait in front of the matrix unit, thread unit and TMAU (2 to 16).
+        Depth of the instruction queue of the matrix unit, thread unit and TMAU (2 to 16).
     issue_ahead : bool
-        ``mm`` enters an empty matrix unit before the factor registers that its lanes read are loaded, so that the words of B are on
-        their way meanwhile [S0.10].
+        ``mm`` enters an empty matrix unit while loads of the factor words of its PEs are in flight. Fetches of B overlap with those
+        loads [S0.10].
     fetch_words : int
-        Words of B (``dot`` bytes each) that reach the lanes of a core per cycle at most, for merges of ``mm`` (1, 2, 4,
-        8 or 16).
+        Words of B (``dot`` bytes each) that reach the PEs of a core per cycle at most, for merges of ``mm`` (1, 2, 4, 8 or 16).
     shared_writes : int
-        Words of 16 bytes written to the shared memory of a core per cycle at most: 1, for all of which there is one bus, or 8,
-        one for each bank. 1 needs ``axi_data_bits`` of at most 128.
+        Words of 16 bytes written to the shared memory of a core per cycle at most: 1, on one bus for all banks, or 8, one for each
+        bank. 1 requires ``axi_data_bits`` of at most 128.
     cores : int
         Number of cores (1 to 16), each with its own shared memory, TMAU and AXI port.
     mm16 : bool
-        The lanes also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
+        The PEs also multiply 16-bit integers, a step in two passes: ``threads * dot / 4`` multiply-accumulates a cycle.
     transpose : bool
-        ``mm`` also takes B with rows of k instead of columns (``.t1``).
+        ``mm`` also reads B stored in rows of k instead of columns (``.t1``).
     wait_timeout : bool
         Waits of a program may have a limit of cycles (register ``wait_timeout``).
     multicast : bool
-        Loads may go to several cores at once (``.multicast``); needs ``cores`` of at least 2.
+        Loads may write the shared memories of several cores at once (``.multicast``); requires ``cores`` of at least 2.
     tensors : bool
-        The TMAU also moves boxes of tensors.
+        The TMAU also copies boxes of tensors.
     tensor_im2col : bool
-        Not only in tile mode.
+        Tensor copies also have the im2col mode.
     tensor_floats : bool
         Loads of tensors also round to TF32 and flush subnormal numbers.
     copy_within : bool
         ``copy_block`` also copies within shared memory and within global memory.
     tensor_interleave, tensor_strides, tensor_nan : bool
-        Tensors in slices of channels; traversal strides other than 1; fill by NaN.
+        Tensors may have interleaved channel slices; traversal strides other than 1; fill by NaN.
     copy_swizzles : bool
-        Copies, of tensors or not, may exchange the 16-byte blocks of the rows of shared memory.
+        Copies may swizzle: permute the 16-byte blocks of the rows of shared memory.
     l2_kib : int
-        Second-level cache of the device in KiB, a power of two up to 4096 and half of global memory; 0 for none. ``cores`` is then a
-        power of two, and each way of each core's bank has at least two lines of ``LINE_BYTES``.
+        L2 cache of the device in KiB, a power of two up to 4096 and up to half of global memory; 0: none. With L2 ``cores`` is a power
+        of two. Each way of each core's bank has at least two lines of ``LINE_BYTES``.
     l2_ways : int
-        Lines of the second-level cache in which an address may be kept (1, 2, 4 or 8).
+        Associativity of the L2 cache (1, 2, 4 or 8).
     reductions : bool
-        Writes to global memory may combine what they bring with what is there, element by element; needs the second-level cache.
+        Writes to global memory may be reductions, element by element; requires the L2 cache.
     reduction_floats : bool
-        Also f16, bf16 and f32.
+        Reductions also of f16, bf16 and f32; requires ``reductions``.
     far_registers : bool
-        Registers where signals go from one unit to another, or to all lanes: for chips that they do not cross in a cycle. They cost
-        cycles of latency; steps of ``mm`` and beats of copies still come one a cycle.
+        Register stages between units and in front of the PEs, for chips that a signal does not cross in a cycle. Latencies grow by
+        cycles; steps of ``mm`` and beats of copies remain one a cycle.
     rnn : bool
-        The engine for recurrent networks; the lanes then multiply 9 x 16 bit, and have up to four sums each.
+        The recurrent engine exists. The PEs then multiply 9 x 16 bit and have up to four CAT taps each.
     rnn_contexts : int
-        Tasks of the engine that take turns (1, 2, 4 or 8).
+        Contexts of the recurrent engine: tasks that are interleaved (1, 2, 4 or 8).
     rnn_elements : int
-        Elements of its vector memory, of 16 bits: a power of two from 256 to 65536.
+        Vector memory of the recurrent engine in elements of 16 bits, a power of two from 256 to 65536.
     rnn_records : int
-        Sweeps, and operations of the tail, that fit its tables: a power of two from 8 to 256.
+        Depth of its tables of matrix-vector passes and of tail operations, a power of two from 8 to 256.
     rnn_tap_registers : int
-        Accumulators of each sum of a lane but the first, for the engine: a power of two from 16 to 256. They are most of what it adds to a
-        lane; layers that need more have one sum a lane.
+        Accumulators of each CAT tap of a PE but the first, a power of two from 16 to 256. Most of the area that
+        the engine adds to a PE is in these accumulators. Layers that need more use one dot product per PE.
     rnn_differences : bool
-        The engine can multiply the differences of its vectors to what it multiplied before, small ones not at all. The lanes then
-        multiply 9 x 17 bit.
+        Delta threshold: the engine can multiply differences to a reference vector and skip small ones. The PEs then multiply 9 x 17
+        bit.
     wide_lanes : bool
-        Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle.
+        Every other multiplier takes 17 x 17 bit, so that ``mm16`` needs one pass: ``threads * dot / 2`` a cycle. Requires ``mm16``.
 
     Raises
     ------
     ConfigError
-        When a value breaks a rule: ``<parameter> must be <rule>, not <value>``.
+        When a value violates a rule: ``<parameter> must be <rule>, not <value>``.
     """
 
     name: str = "custom"
@@ -243,28 +242,33 @@ class Config(DerivedParameters):
         return dataclasses.replace(self, **changes)
 
     def without_level2(self, **changes: Any) -> Self:
-        """A copy without second-level cache and what needs it, for numbers of cores that it does not take."""
+        """A copy without L2 cache and reductions, for numbers of cores that the L2 cache does not support."""
         return self.replace(l2_kib=0, reductions=False, reduction_floats=False, **changes)
 
     def as_dict(self) -> dict[str, str | int]:
-        """The parameters as a plain dictionary (JSON-ready)."""
+        """The parameters as a plain dictionary, ready for JSON."""
         return dataclasses.asdict(self)
 
 
 def preset_names() -> list[str]:
-    """Names of the configurations that come with the project."""
+    """Names of the configurations of the project."""
     return sorted(path.stem for path in CONFIG_DIRECTORY.glob("*.toml"))
 
 
 def load_config(name_or_path: str | os.PathLike[str]) -> Config:
     """Load a configuration by preset name (``"base"``) or by path of a TOML file.
 
-    A file has keys of ``Config``; keys that it leaves out have the defaults of ``Config``. The key ``extends`` names another
-    configuration, a preset or a path relative to the file: keys that the file leaves out, except ``name``, are then those of that
-    configuration. The name is that of the file unless the file gives one.
+    A file has keys of ``Config``; absent keys have the defaults of ``Config``. The key ``extends`` names a base configuration, a preset
+    or a path relative to the file. Absent keys, except ``name``, then have the values of the base configuration. The name is that of
+    the file unless the file has a key ``name``.
 
-    Raises ``TypeError`` for what is no name or path, and ``ConfigError`` when there is no such configuration, a file is no TOML text,
-    a key is unknown, ``extends`` leads back to the file, or a value breaks a rule.
+    Raises
+    ------
+    TypeError
+        When the argument is neither a name nor a path.
+    ConfigError
+        When the configuration does not exist, a file is no TOML text, a key is unknown, ``extends`` forms a cycle, or a value violates
+        a rule.
     """
     if not isinstance(name_or_path, (str, os.PathLike)):
         raise UsageTypeError(f"configuration must be a Config, a name or a path, not {name_or_path!r}")
@@ -276,7 +280,7 @@ def load_config(name_or_path: str | os.PathLike[str]) -> Config:
 
 
 def _find(name_or_path: str | os.PathLike[str], folder: Path | None = None) -> Path | None:
-    """Path of a preset, or of a TOML file relative to ``folder``; ``None`` where there is no such file."""
+    """Path of a preset, or of a TOML file relative to ``folder``; ``None`` where the file does not exist."""
     path = Path(name_or_path)
     if path.suffix != ".toml":
         path = CONFIG_DIRECTORY / f"{name_or_path}.toml"
@@ -289,7 +293,7 @@ def _find(name_or_path: str | os.PathLike[str], folder: Path | None = None) -> P
 
 
 def _read(path: Path, extending: tuple[Path, ...]) -> dict[str, Any]:
-    """The keys of a file and of those that it extends; ``extending``: the files that led here."""
+    """The keys of a file merged with those of its base configurations; ``extending`` is the chain of files up to this one."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:

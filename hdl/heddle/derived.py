@@ -1,4 +1,4 @@
-"""Widths and sizes that follow from the parameters."""
+"""Derived parameters: widths, sizes and latencies that follow from the configuration."""
 
 from amaranth.utils import ceil_log2, exact_log2
 
@@ -8,11 +8,11 @@ __all__ = ["DerivedParameters"]
 
 
 class DerivedParameters:
-    """What ``Config`` knows beside its fields; every width of the hardware comes from here."""
+    """Derived parameters of ``Config``; the definition of every width of the hardware."""
 
     @property
     def core_bits(self):
-        """Bits of the number of a core, at least one."""
+        """Bits of a core number, at least one."""
         return max(ceil_log2(self.cores), 1)
 
     # -- arithmetic -------------------------------------------------------------------------
@@ -27,12 +27,12 @@ class DerivedParameters:
         return self.peak_macs_per_cycle // (1 if element_bytes == 1 else 2 * self.passes(element_bytes))
 
     def passes(self, element_bytes):
-        """Steps of the lanes for one factor word of integers of one or two bytes."""
+        """Steps of the PEs for one factor word of integers of one or two bytes."""
         return 1 if element_bytes == 1 or self.wide_lanes else 2
 
     @property
     def two_passes(self):
-        """``mm16`` multiplies bytes, in two passes."""
+        """16-bit integers are multiplied byte by byte, in two passes."""
         return self.mm16 and not self.wide_lanes
 
     @property
@@ -41,37 +41,37 @@ class DerivedParameters:
 
     @property
     def word_bits(self):
-        """Bits of a factor word, and of the word that is broadcast: ``dot`` bytes."""
+        """Bits of a factor word, and of the broadcast word of B: ``dot`` bytes."""
         return 8 * self.dot
 
     @property
     def sum_bits(self):
-        """Bits of a lane's dot product: ``dot`` products of 9 x 9 bit signed, exact; with ``mm16`` modulo 2^32."""
+        """Bits of the dot product of a PE: ``dot`` products of 9 x 9 bit signed, exact; with ``mm16`` modulo 2^32."""
         return 32 if self.mm16 else 18 + exact_log2(self.dot)
 
     @property
     def element_bits(self):
-        """Bits of an element of B as it is broadcast, signed."""
+        """Bits of a broadcast element of B, signed."""
         return 17 if self.wide_lanes else self.engine_element_bits if self.rnn else 9
 
     @property
     def engine_element_bits(self):
-        """Bits of an element as the engine for recurrent networks multiplies it, signed: of two vectors, or of their difference."""
+        """Bits of an element that the recurrent engine multiplies, signed: of a vector, or of a difference to the reference vector."""
         return 16 + self.rnn_differences
 
     @property
     def positions(self):
-        """Lanes of the largest group that merges of ``mm`` form."""
+        """PEs of the largest group that merges of ``mm`` form."""
         return min(16, self.threads)
 
     @property
     def word_index_bits(self):
-        """Bits of the number of a word of ``dot`` bytes of a column: 16 slices of four words, or of one for each thread."""
+        """Bits of the number of a word of ``dot`` bytes in a column of B: 16 slices of four words, or of one word for each thread."""
         return 4 + max(2, self.thread_bits)
 
     @property
     def fetch_slots(self):
-        """Words of B that are fetched together: no more than the positions of a group."""
+        """Words of B that are fetched together, at most the positions of a group."""
         return min(self.fetch_words, self.positions)
 
     @property
@@ -88,12 +88,12 @@ class DerivedParameters:
 
     @property
     def factor_registers(self):
-        """32-bit register numbers that the factor register file of a lane holds."""
+        """32-bit register numbers of the factor register file of a PE."""
         return self.factor_words * self.dot // 4
 
     @property
     def registers(self):
-        """Register numbers that exist: product registers, then factor registers."""
+        """Existing register numbers: product registers, then factor registers."""
         return FIRST_FACTOR_REGISTER + self.factor_registers
 
     @property
@@ -102,7 +102,7 @@ class DerivedParameters:
 
     @property
     def thread_groups(self):
-        """Groups of ``thread_slots`` threads that take turns."""
+        """Groups of ``thread_slots`` threads that the thread unit processes one after the other."""
         return self.threads // min(self.thread_slots, self.threads)
 
     @property
@@ -112,52 +112,65 @@ class DerivedParameters:
 
     @property
     def thread_overlap(self):
-        """The thread unit reads registers of the next operation, and writes those of the one before, while it executes one: worth its
-        area where groups are so large that an operation takes few cycles."""
+        """Whether the thread unit overlaps operations: register reads of the next one and writes of the previous one with execution.
+
+        The overlap is worth its area only for large groups, whose operations take few cycles.
+        """
         return min(self.thread_slots, self.threads) >= 4
 
     @property
     def lane_registers(self):
-        """Cycles by which everything reaches the lanes later."""
+        """Extra register stages between all units and the PEs."""
         return int(self.far_registers)
 
     @property
     def register_read_latency(self):
-        """Cycles from the grant of a read of the thread unit to its data: there is a register on the way back too."""
+        """Cycles from the grant of a register read to its data; ``far_registers`` adds a stage in each direction."""
         return 2 + 2 * self.lane_registers
 
     @property
     def late_address_checks(self):
-        """A step of a load or store goes ahead while its addresses are checked, and is dropped where one is wrong."""
+        """Whether a step of a load or store proceeds during its address check, and is dropped where an address is wrong."""
         return self.far_registers and not self.thread_overlap
 
     @property
     def banks_known_ahead(self):
-        """The fetch of B says a cycle ahead which bank it asks for: the thread unit knows then which of its requests wait. Where nothing
-        that reads or writes shared memory asks for more than one bank at a time."""
+        """Whether the fetch of B predicts its bank request one cycle earlier.
+
+        The thread unit then registers which of its requests must wait. Requires that every reader and writer of shared memory requests
+        at most one bank a cycle.
+        """
         single_reads = (self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES
                         and not self.rnn)
         return self.far_registers and single_reads and self.shared_writes == 1
 
     @property
     def asks_in_pauses(self):
-        """The fetch of B asks for its banks in a pause too, takes nothing and asks again: a pause, of one cycle, concerns no one else."""
+        """Whether the fetch of B requests its banks also in a cycle of pause.
+
+        The fetch discards the granted word and repeats the request. A pause of one cycle therefore does not reach the request logic.
+        """
         return self.far_registers and not self.issue_ahead
 
     @property
     def words_voided(self):
-        """That a word of B has an error is told beside it, not instead of it: it comes too late for who wants to know the bank ahead."""
+        """Whether an error of a word of B is a separate flag that voids the word.
+
+        The error is too late for the predicted bank request.
+        """
         return self.banks_known_ahead and not self.transpose
 
     @property
     def single_bank_beats(self):
-        """A beat of the bus lies in one bank, and what its grant decides is known late: it waits or comes again without a register of its
-        own that hangs on the grant."""
+        """Whether a beat of the bus occupies one bank, and its grant is used late.
+
+        A refused beat waits or is replayed; no further register depends on the grant.
+        """
         return self.far_registers and self.axi_data_bits <= 8 * BANK_BYTES
 
     @property
     def registered_alu(self):
-        """The ALUs of the thread unit give their results a cycle later."""
+        """Whether the results of the ALUs of the thread unit are registered."""
         return self.far_registers and not self.thread_overlap
 
     # -- memories ---------------------------------------------------------------------------
@@ -186,24 +199,24 @@ class DerivedParameters:
 
     @property
     def tail_lanes(self):
-        """Sums that the tail of the engine for recurrent networks takes in a cycle: those of a group of threads."""
+        """Lanes of the activation pipeline: sums that it accepts in a cycle, those of one thread group."""
         return min(self.thread_slots, self.threads)
 
     @property
     def engine_sum_latency(self):
-        """Cycles from a step of the engine to a read of registers that sees its sums."""
+        """Cycles from a step of the recurrent engine to the first register read that sees its sums."""
         return 4 + exact_log2(self.dot)
 
     @property
     def vector_lanes(self):
-        """Elements of a word of its vector memory: no fewer than 16 bytes of shared memory hold."""
+        """Elements of a word of vector memory, at least the 8 elements of a word of shared memory."""
         return max(self.dot, self.tail_lanes, BANK_BYTES // 2)
 
     # -- AXI --------------------------------------------------------------------------------
 
     @property
     def line_beats(self):
-        """Beats of a line of the second-level cache."""
+        """Beats of a line of the L2 cache."""
         return LINE_BYTES // self.axi_bytes
 
     @property
@@ -212,13 +225,16 @@ class DerivedParameters:
 
     @property
     def tag_bits(self):
-        """Bits of a client's request tag; the two behind those of the reads are for the halves of a tensor's descriptor; one bit more where
-        copies within a memory are a client of their own."""
+        """Bits of the request tag of a client.
+
+        With ``tensors`` two tags behind those of the reads serve the halves of a descriptor. With ``copy_within`` one more bit
+        separates copies within a memory.
+        """
         return max(ceil_log2(self.axi_reads + 2 * self.tensors), ceil_log2(self.axi_writes), 1) + self.copy_within
 
     @property
     def prefetches(self):
-        """Prefetches have an effect."""
+        """Whether prefetches have an effect."""
         return self.tensors and self.l2_kib > 0
 
     @property
@@ -228,10 +244,10 @@ class DerivedParameters:
 
     @property
     def prefetched_blocks(self):
-        """Blocks of 16 bytes that ``prefetch_block`` asks for at most: all of the second level; 0 where prefetches have no effect."""
+        """Blocks of 16 bytes that ``prefetch_block`` requests at most: the size of the L2 cache; 0 where prefetches have no effect."""
         return (self.l2_kib << 10) // BANK_BYTES if self.prefetches else 0
 
     @property
     def axi_id_bits(self):
-        """Bits of an AXI ID: a client number (one bit) above the client's tag."""
+        """Bits of an AXI ID: a client number (one bit) above the tag of the client."""
         return self.tag_bits + 1

@@ -1,4 +1,4 @@
-"""The only way from a component to Verilog."""
+"""Emission: the only path from a component to Verilog."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -29,9 +29,9 @@ _INIT_LINE = re.compile(r"^( *)(\S+ ?)\[(\d+)\] = (\d+'[hb]\w+);$")
 
 
 def component_ports(component: Component) -> Iterator[tuple[str, bool, Value]]:
-    """Yields (name, is_output, value) of each port of a component as it is in Verilog; clock and reset are not among them.
+    """Yields (name, is_output, value) of each port of a component under its Verilog name, without clock and reset.
 
-    Members without bits, and ``ready`` or ``valid`` of streams that are always so, are no ports.
+    Members without bits, and constant ``ready`` or ``valid`` of streams, are no ports.
     """
     for path, member, value in component.signature.flatten(component):
         value = Value.cast(value)
@@ -40,7 +40,7 @@ def component_ports(component: Component) -> Iterator[tuple[str, bool, Value]]:
 
 
 def emit_rtlil(component: Component, name: str = "top") -> list[str]:
-    """RTLIL texts of a component, to be read together; the first one holds module ``name``."""
+    """RTLIL texts of a component, to be read together; the first text holds module ``name``."""
     return convert_with_types(component, name)
 
 
@@ -48,27 +48,29 @@ def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", 
                  timeout_s: float = 600) -> str:
     """Verilog text of a component.
 
-    Ports are the members of its signature, flattened (``i__payload``, ``taps__0``), and ``clk`` and ``rst``. The text depends
-    on the component, ``name``, ``variant`` and the version of Yosys only.
+    Ports are the members of its signature, flattened (``i__payload``, ``taps__0``), and ``clk`` and ``rst``. The text depends only on
+    component, ``name``, ``variant``, ``changes`` and the version of Yosys.
 
     Parameters
     ----------
     component : wiring.Component
-        Not elaborated yet.
+        Component, not elaborated yet.
     name : str
         Name of the top module.
     variant : str
-        ``"rtl"``, or ``"xprop"``: no initial values, so that registers and memories start unknown,
-        or ``"gates"``: synthesised to gates and flip-flops, for small units.
+        ``"rtl"``; ``"xprop"``: without initial values, so that registers and memories start unknown; ``"gates"``: synthesised to gates
+        and flip-flops, for small units.
     changes : iterable of str
-        Yosys commands that change the design before it is written, e.g. insert faults.
+        Yosys commands that change the design before it is written, for example to insert faults.
+    timeout_s : float
+        Time limit of Yosys in seconds.
 
     Raises
     ------
     ValueError
-        When there is no such variant.
+        When the variant does not exist.
     YosysError
-        When Yosys refuses the design.
+        When Yosys rejects the design.
     """
     if variant not in VARIANTS:
         raise UsageError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
@@ -78,13 +80,13 @@ def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", 
 
 
 def _rename_functions(text: str) -> str:
-    """Yosys names the functions of its multiplexers ``\\$procmux$1``; Icarus takes names with a dollar first for system functions."""
+    """Renames the functions of multiplexers: Yosys names begin with a dollar, which Icarus reserves for system functions."""
     functions = set(_FUNCTION.findall(text))
     return _ESCAPED.sub(lambda match: f"\\function{match[1]}" if match[1] in functions else match[0], text)
 
 
 def _fold_memory_init(text: str) -> str:
-    """Turn runs of equal initial values of memory rows into loops: large memories would be mostly such lines."""
+    """Folds runs of equal initial values of memory rows into loops; large memories would consist mostly of such lines."""
     result = []
     run = None          # [indent, memory, first row, next row, value]
 

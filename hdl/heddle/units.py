@@ -1,4 +1,4 @@
-"""Units by name, for the command line and the tests: what can be emitted, linted and synthesised alone."""
+"""Units by name, for command line and tests: components that can be emitted, linted and synthesised alone."""
 
 from .config import ConfigError
 
@@ -6,7 +6,7 @@ __all__ = ["unit_names", "make_unit"]
 
 
 def _units():
-    # Imported when asked for: the command line lists names without loading the hardware.
+    # Imported on demand: the command line starts without loading the hardware.
     from .control.control_registers import ControlRegisters
     from .control.performance_counters import PerformanceCounters
     from .core import Core
@@ -33,7 +33,7 @@ def _units():
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
         "matrix_unit": MatrixUnit, "matrix_fetch": BFetch, "lane_array": PEArray, "lane": PE, "copy_unit": Tmau,
         "tensor_generator": RequestGenerator,
-        # The form that has an aim for its area.
+        # The configuration with an area target.
         "tmau": lambda cfg: Tmau(cfg.without_level2(tensors=True, tensor_floats=False, copy_within=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
@@ -43,12 +43,12 @@ def _units():
 
 
 def unit_names():
-    """Names that ``make_unit`` knows; ``heddle`` is the complete device."""
+    """Names that ``make_unit`` accepts; ``heddle`` is the complete device."""
     return sorted(_units())
 
 
 def make_unit(name, cfg):
-    """The component called ``name`` for a configuration; raises ``ConfigError`` for an unknown name."""
+    """The component called ``name`` for a configuration. Raises ``ConfigError`` for an unknown name."""
     units = _units()
     if name not in units:
         raise ConfigError(f"unit must be one of {', '.join(sorted(units))}, not {name!r}")

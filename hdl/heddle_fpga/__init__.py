@@ -1,4 +1,4 @@
-"""FPGA flow: synthesis by Yosys, placing and routing by nextpnr, both as their users run them."""
+"""FPGA flow: synthesis by Yosys, place and route by nextpnr, as their users run them."""
 
 from .place_and_route import NextpnrError
 from .synthesis import TARGETS, count_cells, count_parts, synthesise

@@ -1,4 +1,4 @@
-"""Registers around multipliers of an ECP5 become those inside the multiplier: Yosys leaves them in flip-flops."""
+"""Multiplier registers of the ECP5: moves flip-flops around multipliers, which Yosys leaves outside, into the multipliers."""
 
 from collections import defaultdict
 
@@ -9,12 +9,15 @@ SHARED = ("CLKMUX", "CEMUX", "LSRMUX", "SRMODE", "REGSET")
 
 
 def pack_multiplier_registers(netlist):
-    """Change the top module of a netlist (what ``write_json`` of Yosys gives, as a dictionary) in place; returns how many multipliers.
+    """Moves registers around multipliers into the multipliers of the top module; returns the number of changed multipliers.
 
-    A MULT18X18D takes in the registers of its operands when both come from flip-flops that nothing else reads and that share their clock,
-    enable and synchronous reset; then also those of its product, when they have neither enable nor reset. An operand that is extended by
-    its sign moves to the upper end of its port instead, with zeros below, and the product with it: an 18-bit port then takes as many
-    wires as the operand has bits. Behaviour is the same, from power-up on: all these registers start at zero.
+    The netlist is the dictionary that ``write_json`` of Yosys writes; it is changed in place.
+
+    A MULT18X18D takes in the operand registers if both operands are driven by flip-flops that drive nothing else. These flip-flops must
+    share clock, enable and synchronous reset. The product registers follow if they have neither enable nor reset.
+
+    A sign-extended operand moves to the upper end of its port, with zeros below, and the product moves with it. An 18-bit port then
+    takes as many wires as the operand has bits. Behaviour is the same from power-up on: all these registers start at zero.
     """
     module = netlist["modules"]["top"]
     cells = module["cells"]
@@ -39,7 +42,7 @@ def pack_multiplier_registers(netlist):
 
 
 def _registers(cells, bits, names):
-    """(clock, enable, reset) that the flip-flops ``names`` of an operand share; None unless the multiplier can have such a register."""
+    """(clock, enable, reset) that the flip-flops ``names`` share; None where the multiplier has no such register."""
     kinds = set()
     for cell in (cells[name] for name in names):
         if cell["type"] != "TRELLIS_FF":
@@ -55,12 +58,14 @@ def _registers(cells, bits, names):
         return None
     clock, enable, reset, clock_kind, enable_kind, reset_kind, mode, value = kinds.pop()
     usual = (clock_kind, reset_kind, value) == ("CLK", "LSR", "RESET") and enable_kind in ("1", "CE") and enable != "0" and reset != "1"
-    # An asynchronous reset stays outside, and so does one that waits for the enable.
+    # Asynchronous resets and resets that depend on the enable cannot be packed.
     return (clock, enable, reset) if usual and (reset == "0" or mode == "LSR_OVER_CE") else None
 
 
 def _operand(cells, multiplier, letter, readers, drivers):
-    """(bits without the copies of the sign, (clock, enable, reset), flip-flops of the bits or None) of an operand, or None."""
+    """(bits without copies of the sign, (clock, enable, reset), flip-flops of the bits or None) of an operand; None where it cannot be
+    packed.
+    """
     pins = cells[multiplier]["connections"]
     bits = [pins[f"{letter}{index}"][0] for index in range(WIDTH)]
     is_signed = pins[f"SIGNED{letter}"] == ["1"]
@@ -75,7 +80,7 @@ def _operand(cells, multiplier, letter, readers, drivers):
 
 
 def _product(cells, multiplier, readers, clock):
-    """Flip-flop of each bit of the product that is used; None when they cannot be those of the multiplier."""
+    """Flip-flop of each used bit of the product; None where these cannot be registers of the multiplier."""
     registers = {}
     for index in range(2 * WIDTH):
         bits = cells[multiplier]["connections"].get(f"P{index}", [])
@@ -105,7 +110,7 @@ def _pack(cells, name, operands, product):
         parameters |= {f"REG_INPUT{letter}_CLK": "CLK0", f"REG_INPUT{letter}_CE": f"CE{number}", f"REG_INPUT{letter}_RST": f"RST{number}"}
         _connect(cell, "CLK0", clock)
         _connect(cell, f"RST{number}", reset)
-        if enable != "1":       # open, an enable is 1
+        if enable != "1":       # an unconnected enable is 1
             _connect(cell, f"CE{number}", enable)
     for register in {register for _, _, registers in operands for register in registers if register}:
         del cells[register]

@@ -1,4 +1,4 @@
-"""A harness with two pins around a unit, so that a unit with more ports than the package has pins is placed and routed."""
+"""Pin harness: two pins around a unit, so that a unit with more ports than package pins can be placed and routed."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -6,15 +6,25 @@ from heddle.emit import component_ports
 
 __all__ = ["PinHarness"]
 
-FOLD = 16       # outputs that one register takes together
+FOLD = 16       # outputs that one XOR and register combine
 
 
 class PinHarness(Component):
-    """Inputs of ``unit`` come out of a shift register, outputs are registered and folded by XOR.
+    """Pin harness: drives the inputs of ``unit`` from a shift register; registers its outputs and folds them by XOR.
 
     All paths of the unit begin and end in registers.
 
-    Ports: ``serial_in`` (1 bit), ``serial_out`` (1 bit).
+    Parameters
+    ----------
+    unit : wiring.Component
+        Unit under test, not elaborated yet.
+
+    Members
+    -------
+    serial_in : In(1)
+        Input of the shift register.
+    serial_out : Out(1)
+        XOR of all registered outputs, a register stage for every factor of ``FOLD`` (16).
     """
 
     def __init__(self, unit):

@@ -1,4 +1,4 @@
-"""Placing and routing of a synthesised netlist by nextpnr, for an ECP5-85F of the slowest speed grade."""
+"""Place and route of a synthesised netlist by nextpnr, for an ECP5-85F of the slowest speed grade."""
 
 import json
 import re
@@ -21,16 +21,37 @@ PASS = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")       # of router2, on
 
 
 class NextpnrError(HeddleError, RuntimeError):
-    """nextpnr failed, or did not place within its time; the message ends with the last lines of its log."""
+    """nextpnr failed, or did not place within its time limit; the message ends with the last lines of its log."""
 
 
 def place_and_route(netlist, *, seed=1, clock_mhz=80, sites=(), time_limit_s=3600):
-    """``fmax_mhz`` and the ``critical_path``, a line for each step, of a netlist of Yosys whose top module is called ``top``.
+    """Place and route a netlist of Yosys whose top module is called ``top``.
 
-    The netlist is changed: registers around multipliers move into them, and ``sites`` (of ``Placement``) become attributes. A design that
-    is placed but not routed within ``time_limit_s`` has ``fmax_mhz`` None, and ``overused_wires`` after so many ``passes`` of the router.
+    The netlist is changed: registers around multipliers move into the multipliers, and ``sites`` become attributes.
 
-    Raises ``NextpnrError``.
+    Parameters
+    ----------
+    netlist : dict
+        Netlist of ``write_json``.
+    seed : int
+        Seed of nextpnr.
+    clock_mhz : float
+        Requested clock frequency in MHz.
+    sites : iterable of Placement
+        Sites of cells.
+    time_limit_s : float
+        Time limit of nextpnr in seconds.
+
+    Returns
+    -------
+    dict
+        ``fmax_mhz`` and ``critical_path``, a line for each step. A design that is placed but not routed in time has None for both. It
+        also has ``overused_wires`` after ``passes`` passes of the router.
+
+    Raises
+    ------
+    NextpnrError
+        When nextpnr fails or does not place in time.
     """
     pack_multiplier_registers(netlist)
     assign_sites(netlist["modules"]["top"]["cells"], sites)
@@ -50,7 +71,7 @@ def place_and_route(netlist, *, seed=1, clock_mhz=80, sites=(), time_limit_s=360
 
 
 def run_nextpnr(folder, netlist, options, time_limit_s):
-    """(report, lines of the log) of nextpnr on a netlist of a folder; the report is None when the time is over.
+    """Run nextpnr on a netlist file of a folder; returns (report, lines of the log), the report None after the time limit.
 
     Raises ``NextpnrError`` when nextpnr fails.
     """

@@ -1,4 +1,4 @@
-"""Sites of multipliers and block RAMs as constraints: a TOML file becomes the BEL attributes that nextpnr reads."""
+"""Placement constraints: a TOML file with sites of multipliers and block RAMs becomes the BEL attributes of nextpnr."""
 
 import re
 import tomllib
@@ -13,7 +13,9 @@ FOLDER = Path(__file__).resolve().parents[2] / "constraints"
 
 
 class Placement(NamedTuple):
-    """Cells of type ``type`` below the path ``cells`` (a whole instance path, or its end) take ``sites`` in the order of their names."""
+    """Placement constraint: cells of type ``type`` below the instance path ``cells``, or its end, take ``sites`` in the order of their
+    names.
+    """
 
     cells: str
     type: str
@@ -21,13 +23,13 @@ class Placement(NamedTuple):
 
 
 def sites_of(cfg, unit):
-    """The file of sites that comes with a whole device, or None."""
+    """The constraint file of a complete device, or None where none exists."""
     path = FOLDER / f"{cfg.name}-ecp5.toml"
     return path if unit == "heddle" and path.is_file() else None
 
 
 def load_sites(path):
-    """``Placement`` of each table ``[[place]]`` of a file. Raises ``ConfigError`` for another form, or a site that is given twice."""
+    """``Placement`` of each table ``[[place]]`` of a file. Raises ``ConfigError`` for another form, or for a site that occurs twice."""
     try:
         tables = tomllib.loads(Path(path).read_text())
         placements = [Placement(**table) for table in tables.pop("place")]
@@ -41,9 +43,9 @@ def load_sites(path):
 
 
 def assign_sites(cells, placements):
-    """Give the cells of a netlist (``write_json`` of Yosys) their attribute BEL; returns how many have one.
+    """Give the cells of a netlist (``write_json`` of Yosys) their attribute BEL; returns the number of cells with BEL.
 
-    A cell takes the first placement that fits. Where a placement has fewer sites than cells, nextpnr places the rest.
+    A cell takes the first placement that matches. Where a placement has fewer sites than cells, nextpnr places the rest.
     """
     names, assigned = sorted(cells, key=_natural), set()
     for placement in placements:
@@ -56,5 +58,5 @@ def assign_sites(cells, placements):
 
 
 def _natural(name):
-    """Key that sorts names by their numbers."""
+    """Sort key that compares the numbers in names as numbers."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]

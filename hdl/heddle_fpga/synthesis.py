@@ -1,4 +1,4 @@
-"""Synthesis for FPGAs: cell counts, and the clock frequency after placing and routing."""
+"""Synthesis for FPGAs: cell counts, and clock frequency after place and route."""
 
 import json
 
@@ -12,11 +12,11 @@ from .place_and_route import place_and_route
 
 __all__ = ["CLOCK_MHZ", "SEED", "TARGETS", "count_cells", "count_parts", "synthesise"]
 
-# Of each family: the Yosys commands, and for each field of a row the cell types and what each counts as.
+# For each family: the Yosys commands, and for each field of a row the cell types with their weights.
 TARGETS = {
     "ecp5": {
         "commands": ["synth_ecp5 -top top -json top.json"],
-        # Where Yosys 0.70 fails to bring the mapped netlist back (an assertion in ABC_OPS_REINTEGRATE): the same behind a clean-up.
+        # Yosys 0.70 can fail to reintegrate the mapped netlist (an assertion in ABC_OPS_REINTEGRATE): the same flow after a clean-up.
         "again": ["synth_ecp5 -top top -run begin:map_luts", "clean -purge", "opt -full",
                   "synth_ecp5 -top top -run map_luts: -json top.json"],
         "lut": {"LUT4": 1},
@@ -36,26 +36,43 @@ TARGETS = {
         "lutram": dict.fromkeys(("RAM32M16", "RAM64M8", "RAM32M", "RAM64M", "RAM32X1D", "RAM64X1D", "RAM128X1D", "SRL16E", "SRLC32E"), 1),
     },
 }
-COMMANDS = ("commands", "again")        # of a target: the next where Yosys fails with an assertion
+COMMANDS = ("commands", "again")        # command lists of a target, in the order of attempts after an assertion of Yosys
 SEED, CLOCK_MHZ = 1, 80
 
 
 def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=SEED, clock_mhz=CLOCK_MHZ, sites=(), time_limit_s=3600, stage=None):
-    """A benchmark row of one unit: ``lut carry ff dsp bram lutram`` and ``fmax_mhz`` (None without ``pnr``, with it also
-    ``critical_path``, or ``overused_wires`` where it was not routed in time).
+    """Synthesise one unit and return its benchmark row.
+
+    The row has the counts ``lut carry ff dsp bram lutram`` and ``fmax_mhz``, None without ``pnr``. With ``pnr`` it also has
+    ``critical_path``, or ``overused_wires`` where the router did not finish in time.
 
     Parameters
     ----------
+    cfg : Config
+        Configuration.
+    unit : str
+        Name of the unit (``heddle.units``).
+    target : str
+        Key of ``TARGETS``.
+    pnr : bool
+        Whether the unit is placed and routed.
+    seed : int
+        Seed of nextpnr.
     clock_mhz : float
-        The clock that is asked for: Yosys saves area where a path is shorter, nextpnr stops to improve what is.
+        Requested clock frequency in MHz. Yosys saves area where a path is shorter; nextpnr stops to improve paths that meet the clock.
     sites : list of Placement
-        Where cells go on the chip.
+        Sites of cells on the chip.
     time_limit_s : float
-        Of each tool.
+        Time limit of each tool in seconds.
     stage : callable, optional
-        Gets the name of each stage when it begins.
+        Called with the name of each stage when the stage begins.
 
-    Raises ``YosysError`` or ``NextpnrError`` when a tool fails, and ``ConfigError`` for ``pnr`` on another target than ecp5.
+    Raises
+    ------
+    YosysError, NextpnrError
+        When a tool fails.
+    ConfigError
+        For ``pnr`` on a target other than ecp5.
     """
     if pnr and target != "ecp5":
         raise ConfigError(f"target must be ecp5 to place and route, not {target}")
@@ -76,10 +93,10 @@ def count_cells(component, target, time_limit_s=1800, clock_mhz=CLOCK_MHZ):
 
 
 def count_parts(component, target, time_limit_s=1800, clock_mhz=CLOCK_MHZ):
-    """Cells of each part of a component, as ``{path: counts}`` with those of the parts below it; "" is the whole.
+    """Cells of each part of a component, as ``{path: counts}`` with the parts below included; "" is the whole.
 
-    Parts keep their borders, so that the whole takes a little more than ``count_cells`` says. A part that is there several times has a
-    ``*`` and their number.
+    Module borders are preserved, so the whole takes slightly more than ``count_cells`` returns. The path of a part with several
+    instances ends with ``*`` and their number.
     """
     modules = _statistics(component, target, time_limit_s, clock_mhz, flatten=False)["modules"]
     cells = {name.removeprefix("\\"): module["num_cells_by_type"] for name, module in modules.items()}

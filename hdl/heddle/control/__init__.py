@@ -1,1 +1,1 @@
-"""Control of the device by the host: AXI4-Lite, registers, counters, start and end of a run."""
+"""Host control: AXI4-Lite subordinate, control registers, performance counters and run control."""

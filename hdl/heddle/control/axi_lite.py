@@ -1,4 +1,4 @@
-"""AXI4-Lite subordinate that turns transactions into single register accesses."""
+"""AXI4-Lite subordinate: transactions to single register accesses."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -20,18 +20,39 @@ def axi_lite_members():
 
 
 class AxiLite(Component):
-    """One read and one write at a time; every access answers OKAY.
+    """AXI4-Lite subordinate: one read and one write in flight; every access answers OKAY.
 
-    Writes are whole words: write strobes are ignored, as the registers have no bytes of their own. A write takes three cycles from
-    address and data to response. A read shows ``read_address`` for two
-    cycles and takes ``read_data`` in the second.
+    A write transfers a whole word of 32 bits. Write strobes are ignored, because registers have no separate bytes. Reads and writes are
+    independent.
 
     Members
     -------
-    write, write_address, write_data
-        ``write`` is high for one cycle per write.
-    read_address, read_data, read_wait
-        ``read_data`` must answer ``read_address`` in the cycle after it changed; a read waits while ``read_wait`` is high.
+    s_axil_* : In or Out, as ``axi_lite_members`` lists
+        AXI4-Lite signals.
+    write : Out(1)
+        A register is written; high for one cycle per write.
+    write_address : Out(ADDRESS_BITS)
+        Byte address of the write.
+    write_data : Out(32)
+        Data of the write.
+    read_address : Out(ADDRESS_BITS)
+        Byte address of a read; valid for two cycles, longer with ``read_wait``.
+    read_data : In(32)
+        Register at ``read_address`` of the previous cycle.
+    read_wait : In(1)
+        The read waits; ``read_data`` is not valid.
+
+    *Latency*: write: 1 cycle from address and data on the bus to ``write`` and the ready signals, 2 cycles to ``bvalid``. Read: 1 cycle
+    from ``arvalid`` to ``read_address`` and ``arready``, 3 cycles to ``rvalid`` without ``read_wait``.
+
+    *Throughput*: a write every 3 cycles, a read every 4 cycles.
+
+    *Back-pressure*: all outputs to the bus are registered. A write waits until address and data are both valid. Responses wait for
+    ``bready`` and ``rready``.
+
+    *Reset*: no transaction in flight.
+
+    *Errors*: none; ``bresp`` and ``rresp`` are always OKAY.
     """
 
     def __init__(self):

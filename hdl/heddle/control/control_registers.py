@@ -1,4 +1,4 @@
-"""The register file behind AXI4-Lite."""
+"""Control and status registers behind the AXI4-Lite subordinate."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -12,15 +12,76 @@ __all__ = ["ControlRegisters"]
 
 
 class ControlRegisters(Component):
-    """Registers of ``heddle.isa.register_map.REGISTERS``.
+    """Control and status registers of the device (``heddle.isa.register_map.REGISTERS``), with program loading and interrupt.
 
-    A read answers one cycle after its address. A read of a counter after the end of a run waits (``read_wait``) until the counters have
-    settled.
+    Unknown addresses read zero and ignore writes. Program, program address and uniform registers are written only while no program
+    runs.
 
-    Unknown addresses read zero and ignore writes. Program, its address and uniform registers are written only while no program runs. The
-    program ends where loading has ended: ``program_end`` is the address of the next instruction to load, at most that behind the memory,
-    where nothing is loaded. With
-    ``cfg.far_registers`` a write takes effect a cycle later, still before a read that begins when it was answered.
+    Four writes of ``program_data``, low word first, load one instruction. ``program_end`` is the address of the next instruction to
+    load and the end of the program. At the end of the instruction memory nothing more is loaded, and the address remains there.
+
+    Members
+    -------
+    write : In(1)
+        A register is written.
+    write_address : In(ADDRESS_BITS)
+        Byte address of the write.
+    write_data : In(32)
+        Data of the write.
+    read_address : In(ADDRESS_BITS)
+        Byte address of a read.
+    read_data : Out(32)
+        Register at ``read_address`` of the previous cycle.
+    read_wait : Out(1)
+        The read of a counter must wait: the counters have not settled after the end of a run.
+    o_program : Out(stream.Signature(program_write_layout(cfg), always_ready=True))
+        Instructions for the instruction memory.
+    uniform_write : Out(1)
+        A uniform register of all cores is written.
+    uniform_index : Out(6)
+        Number of the uniform register.
+    uniform_data : Out(32)
+        Value of the uniform register.
+    counter_index : Out(6)
+        Counter to read; combinational from ``read_address``.
+    counter_value : In(32)
+        Counter at ``counter_index`` of the previous cycle.
+    counters_settled : In(1)
+        Counter values are exact.
+    doorbell : Out(1)
+        Starts a run; high for one cycle per write of 1 to bit 0 of ``control``.
+    entry : Out(program_counter_bits)
+        First instruction of the program.
+    program_end : Out(program_counter_bits + 1)
+        Number of the first instruction behind the program.
+    timeout : Out(32)
+        Time limit of a run in cycles; 0: none.
+    wait_timeout : Out(32)
+        Time limit of one wait in cycles; 0: none. Constant 0 without ``cfg.wait_timeout``.
+    running : In(1)
+        A run is in progress.
+    done : In(1)
+        The last run has ended.
+    failed : In(1)
+        The last run had an error.
+    stuck : In(1)
+        Memory did not answer; the device needs a reset.
+    finished : In(1)
+        A run ends in this cycle: the interrupt becomes pending.
+    error : In(error_layout)
+        Error of the last run.
+    error_core : In(core_bits)
+        Core of the error.
+    interrupt : Out(1)
+        Enabled and pending interrupt; registered.
+
+    *Latency*: 1 cycle from ``read_address`` to ``read_data``. A write is visible in the registers one cycle after ``write``; with
+    ``cfg.far_registers`` two cycles after, still before a read that begins at the write response. ``doorbell``, ``o_program`` and
+    ``uniform_write`` occur in the cycle of ``write``, with ``cfg.far_registers`` one cycle later.
+
+    *Back-pressure*: a read of a counter waits with ``read_wait``.
+
+    *Reset*: all registers are 0.
     """
 
     def __init__(self, cfg):
@@ -47,7 +108,7 @@ class ControlRegisters(Component):
         return m
 
     def _accept(self, m):
-        """The data of a write, its uniform register, and what it is for."""
+        """Data of a write, number of its uniform register, and one select bit for each writable register."""
         addresses = {name: self.write_address == address for name, (address, access, _) in REGISTERS.items() if access != "ro"}
         addresses["uniform"] = self.write_address[8:] == UNIFORM_WINDOW >> 8
         self._selected = {name: Signal(name=f"selects_{name}") for name in addresses}
@@ -81,7 +142,7 @@ class ControlRegisters(Component):
         ]
 
     def _program(self, m):
-        """Four words, low word first, make an instruction; the address behind the memory stays."""
+        """Program loading: four words, low word first, make an instruction. The address saturates at the end of the memory."""
         bits = self.cfg.program_counter_bits
         address, words, count = self.program_end, Signal(96), Signal(2)
         beyond = self._data[bits:].any()

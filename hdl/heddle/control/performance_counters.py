@@ -1,4 +1,4 @@
-"""Performance counters and the breakdown of a run's cycles."""
+"""Performance counters and the breakdown of the cycles of a run."""
 
 from amaranth import *
 from amaranth.lib.memory import Memory
@@ -12,32 +12,44 @@ __all__ = ["PerformanceCounters"]
 
 
 class PerformanceCounters(Component):
-    """32-bit counters of every event of ``heddle.isa.counter_table`` and a 64-bit cycle counter.
+    """Performance counters: a 32-bit counter for every event of ``heddle.isa.counter_table`` and a 64-bit cycle counter.
 
-    While ``enable`` is high ``cycles`` counts every cycle, exactly one breakdown counter counts (the first reason that holds, else
-    ``control``), and every event counter adds the number of cores whose event holds.
+    While ``enable`` is high, ``cycles`` counts every cycle. Exactly one breakdown counter counts: that of the first reason that holds,
+    else ``control``. Every event counter adds its event input.
 
-    A few bits per counter count at full speed; one counter after the other is added to its word in a small memory, so
-    that an event costs a handful of LUTs instead of a 32-bit adder.
+    Each counter has a few bits that count at full speed. A round-robin pointer visits the counters, one a cycle, and adds those bits to
+    a 32-bit word in a small memory. An event therefore costs some LUTs instead of a 32-bit adder.
 
     Parameters
     ----------
     cores : int
         Cores whose events are counted together.
     absent : iterable of str
-        Counters that stay zero: their events do not exist in the configuration.
+        Counters whose events do not exist in the configuration; they remain 0 and have no event input.
 
     Members
     -------
-    event_<name>
-        Number of cores whose event holds, 0 to ``cores``, or the sum of their events; ``reason_<name>`` one bit per breakdown
-        reason but ``control``.
-    clear
+    event_<name> : In(range(cores * most_in_a_cycle(name) + 1))
+        Increment of counter ``name`` in this cycle, the sum over the cores.
+    reason_<name> : In(1)
+        Breakdown reason ``name`` holds in this cycle; every reason but ``control``.
+    enable : In(1)
+        Counts in this cycle.
+    clear : In(1)
         All counters are zero from the next cycle on.
-    index, value
-        ``value`` is the counter at ``index`` (order of ``heddle.isa.register_map.counter_addresses``), one cycle later.
-    settled
-        ``value`` is exact: two rounds of additions and the registers in front of them have passed since ``enable`` was high.
+    index : In(range(number of counters))
+        Counter to read, in the order of ``heddle.isa.register_map.counter_addresses``.
+    value : Out(32)
+        Counter at ``index`` of the previous cycle, registered; exact with ``settled``.
+    settled : Out(1)
+        All counts have reached the memory.
+
+    *Latency*: 1 cycle from ``index`` to ``value``. ``settled`` rises ``2 * slots + 4`` cycles after the last ``enable`` or ``clear``:
+    two rounds of additions and the registers in front. ``slots`` is the number of counters, rounded up to a power of two.
+
+    *Throughput*: all events in every cycle.
+
+    *Reset*: all counters read 0.
     """
 
     def __init__(self, cores=1, absent=()):
@@ -53,17 +65,17 @@ class PerformanceCounters(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.totals = totals = Memory(shape=32, depth=self._slots, init=[])
-        slot = Signal(range(self._slots))           # the counter whose turn it is
+        slot = Signal(range(self._slots))           # round-robin pointer
         slot_s1 = Signal.like(slot)
         slot_s2 = Signal.like(slot)
-        amounts_s1 = []                             # what each adds in its turn, zero in that of others
+        amounts_s1 = []                             # increment of each counter: zero but for the counter at the pointer
         lapped = Signal()                           # every word was written since ``clear``
         cycles_carry = Signal()
         m.d.sync += slot.eq(slot + 1)
 
         for name, event in self._events(cycles_carry).items():
             index = self._names.index(name)
-            most = self._cores * most_in_a_cycle(name) if name in COUNTERS else 1       # that one cycle adds
+            most = self._cores * most_in_a_cycle(name) if name in COUNTERS else 1       # largest increment of a cycle
             recent = Signal(range(self._slots * most + 1), name=f"recent_{name}")
             happened = Signal(range(most + 1), name=f"happened_{name}")
             m.d.sync += happened.eq(Mux(self.clear, 0, event))
@@ -76,7 +88,7 @@ class PerformanceCounters(Component):
             with m.If(self.clear):
                 m.d.sync += recent.eq(0)
 
-        amount_s2 = Signal(max(map(len, amounts_s1)), reset_less=True)      # the counters stand all over a chip
+        amount_s2 = Signal(max(map(len, amounts_s1)), reset_less=True)      # a register, because counters are placed all over a chip
         turn, host = totals.read_port(domain="comb"), totals.read_port(domain="comb")
         write = totals.write_port()
         total = Signal(33)
@@ -86,7 +98,7 @@ class PerformanceCounters(Component):
         ]
         with m.If(slot_s2 == self._slots - 1):
             m.d.sync += lapped.eq(1)
-        with m.If(self.clear):      # a new round, whose words replace what is in the memory
+        with m.If(self.clear):      # the next round overwrites the memory
             m.d.sync += [slot.eq(0), slot_s1.eq(0), slot_s2.eq(0), lapped.eq(0)]
         m.d.comb += [
             host.addr.eq(self.index), turn.addr.eq(slot_s2),
@@ -95,7 +107,7 @@ class PerformanceCounters(Component):
             cycles_carry.eq(total[32] & (slot_s2 == self._names.index("cycles"))),
         ]
 
-        settling = 2 * self._slots + 4              # two rounds, and the registers on the way
+        settling = 2 * self._slots + 4              # two rounds, and the registers in front of the memory
         waiting = Signal(range(settling + 1))
         m.d.comb += self.settled.eq((waiting == 0) & ~self.enable)
         with m.If(self.enable | self.clear):
@@ -105,7 +117,7 @@ class PerformanceCounters(Component):
         return m
 
     def _events(self, cycles_carry):
-        """What each counter counts, in the order of the counters; cycles of the run only."""
+        """Increment of each counter in this cycle, in the order of the counters; 0 without ``enable``."""
         events = {"cycles": self.enable, "cycles_high": cycles_carry}
         earlier = Const(0)
         for name in BREAKDOWN:

@@ -1,4 +1,4 @@
-"""Start and end of a run, errors and the time limit."""
+"""Run control: start, end, errors and time limit of a run."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -15,34 +15,60 @@ SETTLE_CYCLES = 1           # idle cycles after which a run is over
 
 
 class RunControl(Component):
-    """Runs one program on all cores from doorbell to interrupt.
+    """Run control: runs one program on all cores, from doorbell to interrupt.
+
+    A run ends when every program has ended, or ``stop`` is high, and all units were idle without an error report for ``SETTLE_CYCLES``
+    (1) cycle. After the time limit the program is stopped with TIMEOUT. If units are still busy ``STUCK_CYCLES`` (4096) cycles later,
+    the run ends as ``stuck``, and only a reset helps.
+
+    Errors: the first error of a run is reported. An error that stops the program replaces PRODUCT_RANGE, which does not stop the
+    program. Of several errors in one cycle the lowest index of ``i_error`` counts. The time limit has priority over errors of the same
+    cycle.
 
     Parameters
     ----------
     sources : int
-        Units of a core that report errors; in one cycle the one with the lowest index counts.
+        Units of a core that report errors.
     cores : int
         Number of cores.
 
     Members
     -------
-    doorbell, timeout
-        Start a run (ignored while one is running or after ``stuck``); its limit in cycles, 0 for none.
-    start
-        One cycle before the program starts: the units clear what a run starts with.
-    running
-        From the cycle after the doorbell to the end; counted as the cycles of the run.
-    i_error
-        Errors of the units, those of core 0 first. The first one is kept; one that stops the program replaces one that does not.
-    stop
-        A stopping error or the time limit was met: the program ends.
-    ended, idle
-        One bit per core: the program has executed ``halt``; no unit has work left.
-    pc
-        For each core the number of its instruction at issue, or of its last one: the place of TIMEOUT.
-    done, failed, stuck, error, error_core
-        State of the last run: over, with an error, memory did not answer; the error, a cycle after ``failed``; the core that reported
-        it (of the time limit: the lowest one whose program had not ended; when all had, the lowest one that was not idle).
+    doorbell : In(1)
+        Starts a run; ignored while a run starts or runs, and after ``stuck``.
+    timeout : In(32)
+        Time limit of a run in cycles; 0: none.
+    start : Out(1)
+        High for one cycle before the program starts; the units clear their state.
+    running : Out(1)
+        A run is in progress; these cycles are the cycles of the run.
+    i_error : In(ErrorStream()).array(sources * cores)
+        Errors of the units, those of core 0 first.
+    stop : Out(1)
+        The program ends, because of an error or the time limit.
+    ended : In(cores)
+        The program of a core has executed ``halt``, one bit per core.
+    idle : In(cores)
+        No unit of a core has work, one bit per core.
+    pc : In(PC_BITS).array(cores)
+        Number of the instruction at issue in a core, or of its last one: the place of TIMEOUT.
+    finished : Out(1)
+        The run ends; high in the last cycle of ``running``.
+    done : Out(1)
+        The last run has ended.
+    failed : Out(1)
+        The run has an error.
+    stuck : Out(1)
+        Memory did not answer.
+    error : Out(error_layout)
+        Error of the last run.
+    error_core : Out(range(max(cores, 2)))
+        Core that reported the error. For TIMEOUT the lowest core whose program has not ended, else the lowest core that is not idle.
+
+    *Latency*: ``start`` is high 1 cycle after ``doorbell``, ``running`` 2 cycles after. ``failed`` and ``stop`` rise 1 cycle after an
+    error, ``error`` and ``error_core`` are valid 1 cycle later. ``done`` rises 1 cycle after ``finished``.
+
+    *Reset*: no run, no error.
     """
 
     def __init__(self, sources, cores=1):
@@ -94,8 +120,9 @@ class RunControl(Component):
         return m
 
     def _note_error(self, m, arrived, late):
-        """What the errors of this cycle change. Returns, a cycle later: one is to be kept; it is the time limit; the first of the errors,
-        with the time limit only a program counter; its core."""
+        """Selects the error of this cycle. Returns, registered: a report is valid; the report is TIMEOUT; the error (of TIMEOUT the
+        program counter only); its core.
+        """
         first, before = Signal(len(self.i_error)), 0
         for source, error in enumerate(self.i_error):
             m.d.comb += first[source].eq(error.valid & ~before)
@@ -111,7 +138,7 @@ class RunControl(Component):
 
         core = Signal.like(self.error_core, name="core", reset_less=True)
         m.d.sync += core.eq(any_of(Mux(chosen, source // self._sources, 0) for source, chosen in enumerate(first)))
-        noted = []      # the payloads of all but the first are zero, so that an OR selects
+        noted = []      # all payloads but that of the first error are zero: an OR selects
         self._note_limit(m, over, core, noted)
         for source, (chosen, error) in enumerate(zip(first, self.i_error)):
             noted.append(Signal(error_layout, name=f"noted_{source}", reset_less=True))
@@ -121,7 +148,7 @@ class RunControl(Component):
         return keep, is_late, data.View(error_layout, any_of(value.as_value() for value in noted)), core
 
     def _note_limit(self, m, over, core, noted):
-        """The core and the program counter of the time limit."""
+        """Core and program counter of the time limit."""
         late_core, pc = Signal.like(core, name="late_core"), Signal(error_layout, name="late_place", reset_less=True)
         for condition in (~self.idle, ~self.ended):      # the last assignment counts
             for number in reversed(range(self._cores)):

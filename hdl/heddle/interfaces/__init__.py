@@ -1,1 +1,1 @@
-"""What several units share: payload layouts and port signatures."""
+"""Payload layouts and port signatures shared by several units."""

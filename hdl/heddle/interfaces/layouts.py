@@ -1,4 +1,4 @@
-"""Payloads and port signatures shared by two or more units; a unit's private layouts stay in the unit."""
+"""Payload layouts and port signatures shared by two or more units; layouts private to a unit are in the unit."""
 
 from amaranth.hdl import signed
 from amaranth.lib import data, enum, stream
@@ -16,28 +16,40 @@ __all__ = [
     "write_data_layout", "write_response_layout", "barrier_arrival_layout",
 ]
 
-PC_BITS = 12                # a program counter in messages, for every configuration
+PC_BITS = 12                # bits of a program counter in error reports, for every configuration
 SHARED_READ_LATENCY = 1     # cycles from a granted bank read to its data
 
 
 # -- errors ---------------------------------------------------------------------------------
 
-# ``dimension`` of a tensor, 0 the innermost; 0 where the error has none.
+# ``dimension`` of a tensor, 0 the innermost; 0 for errors without a dimension.
 error_layout = data.StructLayout({"code": ErrorCode, "pc": PC_BITS, "operand": 32, "dimension": 3})
 
 
 def ErrorStream():
-    """Errors of a unit: valid for one cycle each, never held back."""
+    """Error stream of a unit: valid for one cycle per error, always ready."""
     return stream.Signature(error_layout, always_ready=True)
 
 
 # -- shared memory --------------------------------------------------------------------------
 
 def BankReadPort(cfg):
-    """Read requests to the banks of shared memory, seen from the requester.
+    """Read port to the banks of shared memory, seen from the requester.
 
-    ``request`` bit b asks for row ``row[b]`` of bank b; ``grant`` (combinational, same cycle) says which were taken.
-    ``data[b]`` holds the word of bank b exactly ``SHARED_READ_LATENCY`` cycles after the cycle of its grant.
+    Members
+    -------
+    request : Out(BANKS)
+        Bit b requests row ``row[b]`` of bank b.
+    row : Out(row_bits).array(BANKS)
+        Row of each bank.
+    grant : In(BANKS)
+        Granted requests; combinational from the requests of the same cycle.
+    data : In(128).array(BANKS)
+        Word of each bank, for one cycle.
+
+    *Latency*: exactly ``SHARED_READ_LATENCY`` (1) cycle from a grant to ``data``.
+
+    *Back-pressure*: a request without grant must be repeated.
     """
     return Signature({
         "request": Out(BANKS),
@@ -48,9 +60,24 @@ def BankReadPort(cfg):
 
 
 def BankWritePort(cfg):
-    """Write requests to the banks of shared memory, seen from the requester.
+    """Write port to the banks of shared memory, seen from the requester.
 
-    A granted write is visible to reads granted in later cycles. ``mask[b]`` enables the bytes.
+    Members
+    -------
+    request : Out(BANKS)
+        Bit b requests a write to row ``row[b]`` of bank b.
+    row : Out(row_bits).array(BANKS)
+        Row of each bank.
+    data : Out(128).array(BANKS)
+        Data of each bank.
+    mask : Out(16).array(BANKS)
+        Byte enables of each bank.
+    grant : In(BANKS)
+        Granted requests; combinational from the requests of the same cycle.
+
+    *Latency*: a granted write is visible to reads that are granted in later cycles.
+
+    *Back-pressure*: a request without grant must be repeated.
     """
     return Signature({
         "request": Out(BANKS),
@@ -68,9 +95,9 @@ def _burst_members(cfg, tag_bits):
 
 
 def read_request_layout(cfg, tag_bits):
-    """A burst of ``beats_minus_one + 1`` beats from a beat-aligned address, never across a multiple of 4 KiB.
+    """Read request: a burst of ``beats_minus_one + 1`` beats from a beat-aligned byte address, never across a multiple of 4 KiB.
 
-    Where there is a second-level cache, ``prefetch`` asks for nothing but that it holds the lines: there is no answer.
+    With an L2 cache, ``prefetch`` only loads the lines of the burst into the cache: such a request has no answer.
     """
     return data.StructLayout(_burst_members(cfg, tag_bits) | ({"prefetch": 1} if cfg.l2_kib else {}))
 
@@ -80,10 +107,10 @@ def read_data_layout(cfg, tag_bits):
 
 
 def write_request_layout(cfg, tag_bits):
-    """A burst, as for reads; with ``cfg.reductions`` what becomes of its bytes together with those of memory.
+    """Write request: a burst as for reads; with ``cfg.reductions`` also the reduction of its bytes with memory.
 
-    ``reduction`` other than NONE combines the elements of ``format``, of which there are whole ones only (all bytes of an element
-    have a strobe, or none). The pair is one of ``REDUCTION_FORMATS``; other pairs are not checked here and write anything.
+    A ``reduction`` other than NONE combines elements of ``format``. Only whole elements occur: all bytes of an element have a strobe,
+    or none. The pair must be one of ``REDUCTION_FORMATS``; other pairs are not checked and write undefined data.
     """
     return data.StructLayout(_burst_members(cfg, tag_bits)
                              | ({"reduction": Reduction, "format": TensorFormat} if cfg.reductions else {}))
@@ -98,16 +125,29 @@ def write_response_layout(tag_bits):
 
 
 def GlobalPort(cfg, tag_bits):
-    """A client's port to global memory, seen from the client; all members are streams.
+    """Client port to global memory, seen from the client: five streams.
 
-    Answers of different tags come in any order, also interleaved; answers of one tag in the order of its requests.
-    Write data follow the order of the write requests and may start before or after their request is taken.
+    Members
+    -------
+    read_request : Out(stream.Signature(read_request_layout(cfg, tag_bits)))
+        Read bursts.
+    read_data : In(stream.Signature(read_data_layout(cfg, tag_bits)))
+        Beats of read bursts.
+    write_request : Out(stream.Signature(write_request_layout(cfg, tag_bits)))
+        Write bursts.
+    write_data : Out(stream.Signature(write_data_layout(cfg)))
+        Beats of write bursts.
+    write_response : In(stream.Signature(write_response_layout(tag_bits)))
+        One response per write burst.
+
+    *Order*: answers of different tags arrive in any order, also interleaved; answers of one tag arrive in the order of its requests.
+    Write data follow the order of the write requests, and may be valid before or after their request is accepted.
     """
     return _memory_port(cfg, tag_bits, read_request_layout(cfg, tag_bits), write_request_layout(cfg, tag_bits))
 
 
 def MemoryPort(cfg, tag_bits):
-    """A ``GlobalPort`` behind the second level, which takes what is not for memory out of the requests."""
+    """Port to global memory behind the L2 cache: a ``GlobalPort`` without prefetch and reduction fields."""
     plain = data.StructLayout(_burst_members(cfg, tag_bits))
     return _memory_port(cfg, tag_bits, plain, plain)
 
@@ -127,7 +167,7 @@ def _memory_port(cfg, tag_bits, read_request, write_request):
 class ThreadKind(enum.Enum, shape=3):
     ALU = 0
     COMPARE = 1
-    TID = 2             # dst = thread number; the other special registers arrive as MOV of ``value``
+    TID = 2             # dst = thread number; the other special registers are a MOV of ``value``
     LANE_MASK = 3
     LOAD = 4
     STORE = 5
@@ -156,7 +196,7 @@ thread_operation_layout = data.StructLayout({
 # -- matrix unit ----------------------------------------------------------------------------
 
 def matrix_operation_layout(cfg):
-    """One ``mm``; column and lane masks are captured at issue."""
+    """Operation of the matrix unit, one ``mm``; column and lane masks are captured at issue."""
     return data.StructLayout({
         "product": 8,                               # product register of column 0
         "factor_word": cfg.factor_address_bits,     # first word of the k-slices of A
@@ -170,35 +210,59 @@ def matrix_operation_layout(cfg):
         "k_length": 4,                              # factor words, minus one
         "order": LoopOrder,
         "zero": 1,
-        "ka": 2,                                    # lanes that share a row, minus one
+        "ka": 2,                                    # PEs that share a row, minus one
         "ka_interleaved": 1,
-        "kb": 2,                                    # lanes that share a dot product, minus one
+        "kb": 2,                                    # PEs that share a dot product, minus one
         "kb_destination": 2,
-        "lane_sum": 1,                              # all lanes share a dot product; without ka and kb
+        "lane_sum": 1,                              # all PEs share a dot product; without ka and kb
         "int16": 1,                                 # elements of 16 bits, else of 8
-        # B lies in rows of k, ``pitch`` bytes apart; slices outermost, without merges
+        # B is stored in rows of k, ``pitch`` bytes apart; slices outermost, without merges
         **({"transpose": 1, "pitch": 32} if cfg.transpose else {}),
         "pc": PC_BITS,
     })
 
 
-# -- register access of the thread unit to the lanes ----------------------------------------
+# -- register access of the thread unit to the PEs ----------------------------------------
 
 def RegisterPort(cfg):
-    """The thread unit's access to the registers of the lanes, seen from the thread unit. Thread g * slots + j belongs to slot j of group g.
+    """Register port of the thread unit to the PEs, seen from the thread unit. Thread g * slots + j belongs to slot j of group g.
 
-    Reads: ``read`` asks for register ``read_number`` of the threads of group ``read_group``. ``cfg.register_read_latency`` (2) cycles after
-    the cycle with ``read_grant`` (combinational) the registers stand at ``read_data``, for one cycle.
+    Members
+    -------
+    read : Out(1)
+        Requests a register of all threads of a group.
+    read_number : Out(REGISTER_BITS)
+        Register number.
+    read_group : Out(range(thread_groups))
+        Thread group.
+    read_tap : Out(2)
+        With ``cfg.rnn``: 0 reads the register; 1 to 3 read the accumulator of that CAT tap, of number ``read_number`` modulo
+        ``rnn_tap_registers``. Only the recurrent engine writes those accumulators.
+    read_grant : In(1)
+        Grants the read; combinational.
+    read_data : In(32).array(slots)
+        The registers, for one cycle.
+    return_data : Out(word_bits).array(slots)
+        Result for each slot.
+    return_lanes : Out(threads)
+        Threads that capture the lowest 32 bits of ``return_data``, for a later write of a product register.
+    write_factor : Out(1)
+        Writes ``return_data`` to the factor register file; never refused.
+    write_word : Out(factor_address_bits)
+        Factor word to write.
+    write_parts : Out(numbers_per_word)
+        32-bit parts of the word to write.
+    write_product : Out(1)
+        Writes the captured values to product register ``write_register``; remains high until ``write_grant``.
+    write_register : Out(8)
+        Product register to write.
+    write_lanes : Out(threads)
+        Threads of either write.
+    write_grant : In(1)
+        Grants ``write_product``; combinational. ``mm`` has priority.
 
-    Results: ``return_data[j]`` is for slot j. ``write_factor`` writes its 32-bit parts ``write_parts`` to word ``write_word`` of the
-    factor file, in the lanes of ``write_lanes``; it is never refused. For product registers, the lanes of ``return_lanes`` keep the
-    lowest 32 bits; afterwards ``write_product`` writes what the lanes of ``write_lanes`` keep to their register ``write_register``.
-    It stays until ``write_grant`` (combinational): ``mm`` goes first.
-
-    Writes are seen by reads that are granted in later cycles.
-
-    With ``cfg.rnn`` a read of a product register with ``read_tap`` other than 0 is one of the accumulator of that tap instead, of number
-    ``read_number`` modulo ``rnn_tap_registers``; nothing writes those but the engine for recurrent networks.
+    *Latency*: ``cfg.register_read_latency`` (2, with ``far_registers`` 4) cycles from ``read_grant`` to ``read_data``. Reads that are
+    granted in later cycles see a write.
     """
     slots = min(cfg.thread_slots, cfg.threads)
     return Signature({
@@ -223,7 +287,7 @@ def RegisterPort(cfg):
 # -- copies and barriers --------------------------------------------------------------------
 
 class CopyKind(enum.Enum, shape=4):
-    """Requests to the tensor memory access unit; others are reserved."""
+    """Requests to the TMAU; other codes are reserved."""
 
     COPY_BLOCK = 0
     PREFETCH_BLOCK = 1      # blocks from global address ``source`` into the second-level cache
@@ -235,7 +299,7 @@ copy_operation_layout = data.StructLayout({
     "source_space": Space,
     "destination": 32,
     "source": 32,
-    "destination_outside": 1,   # the exact address does not fit 32 bits; what stands there is its low part
+    "destination_outside": 1,   # the exact address exceeds 32 bits; ``destination`` is its low part
     "source_outside": 1,
     "blocks": 32,               # of 16 bytes; zero is no operation
     "swizzle": Swizzle,
@@ -243,11 +307,11 @@ copy_operation_layout = data.StructLayout({
     "format": 4,                # TensorFormat of the elements of a reduction
     "barrier": 4,
     "has_barrier": 1,
-    "mask": 16,                 # cores that a multicast load goes to, 0: this one
+    "mask": 16,                 # destination cores of a multicast load; 0: this core
     "pc": PC_BITS,
 })
 
-# Rows of a matrix: ``rows`` operations, each ``destination_pitch`` and ``source_pitch`` bytes (with sign) behind the one before.
+# Rows of a matrix: ``rows`` operations; signed pitches in bytes from row to row of destination and source.
 row_operation_layout = data.StructLayout({
     "first": copy_operation_layout,
     "rows": 32,                 # zero is no operation
@@ -258,9 +322,9 @@ row_operation_layout = data.StructLayout({
 
 
 def barrier_blocks_signature():
-    """In a cycle with ``valid``: a number of blocks of 16 bytes for a barrier."""
+    """Number of blocks of 16 bytes for a barrier, in a cycle with ``valid``."""
     return Signature({"valid": Out(1), "barrier": Out(range(BARRIERS)), "blocks": Out(28)})
 
 
-# ``remote``: bytes of a copy of another core.
+# Bytes that arrived for a barrier; ``remote``: from a copy of another core.
 barrier_arrival_layout = data.StructLayout({"barrier": 4, "bytes": 16, "remote": 1})

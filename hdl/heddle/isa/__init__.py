@@ -1,1 +1,1 @@
-"""The instruction set, defined once: RTL decode, assembler, disassembler, simulator and documentation read it."""
+"""Instruction set, defined once for RTL decode, assembler, disassembler, simulator and documentation."""

@@ -15,7 +15,7 @@ BREAKDOWN = {
     "control": "anything else: uniform instructions, branches, start",
 }
 
-# Events; each counts cycles in which the event holds, or how much happens in a cycle, added up over the cores.
+# Events; each counts cycles in which the event holds, or an amount per cycle, added up over the cores.
 COUNTERS = {
     "instructions": "instructions issued",
     "matrix_instructions": "mm instructions completed",
@@ -49,10 +49,10 @@ LEVEL2_EVENTS = tuple(name for name in COUNTERS if name.startswith("level2_"))
 
 
 def absent_counters(cfg):
-    """Counters that stay zero: their events do not exist in the configuration."""
+    """Counters that remain zero because their events do not exist in the configuration."""
     return (() if cfg.tensors else ("copy_start_cycles",)) + (() if cfg.l2_kib else LEVEL2_EVENTS) + (() if cfg.rnn else RNN_EVENTS)
 
 
 def most_in_a_cycle(name):
-    """Largest value of an event of one core."""
-    return {"matrix_blocks": BANKS, "rnn_skipped": 4}.get(name, 1)      # a column that is read, and three behind the next
+    """Largest increment of a counter by one core in one cycle."""
+    return {"matrix_blocks": BANKS, "rnn_skipped": 4}.get(name, 1)      # a column that was read, and three columns behind the next

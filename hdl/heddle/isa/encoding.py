@@ -1,4 +1,4 @@
-"""Encoding of the 128-bit instruction: enumerations and the one layout that all instructions share."""
+"""Instruction encoding: enumerations and the layout of 128 bits that all instructions share."""
 
 from amaranth.lib import data, enum
 
@@ -18,7 +18,7 @@ GUARD_ALWAYS = 7        # predicate number that is always true
 
 
 class Opcode(enum.Enum, shape=8):
-    """Zero is never a legal opcode, so that empty instruction memory stops the program."""
+    """Opcodes; zero is never legal, so that empty instruction memory stops the program."""
 
     NOP = 0x01
     HALT = 0x02
@@ -50,7 +50,7 @@ class Opcode(enum.Enum, shape=8):
 
 
 class OperandSource(enum.Enum, shape=2):
-    """Where operand ``b`` comes from."""
+    """Source of operand ``b``."""
 
     REGISTER = 0        # thread instructions: register b of each thread
     UNIFORM = 1         # uniform register b
@@ -78,7 +78,7 @@ class AluFunction(enum.Enum, shape=4):
     SCALE = 15          # NARROW of high words of products with b, shifted right by field c
 
 
-# Functions that uniform instructions have too.
+# Functions of uniform instructions.
 UNIFORM_FUNCTIONS = tuple(function for function in AluFunction if function.value <= AluFunction.MOV.value)
 
 
@@ -103,7 +103,7 @@ class Special(enum.Enum, shape=4):
 
 
 class Access(enum.Enum, shape=3):
-    """Width of a load or store; stores of 8 and 16 bits use the unsigned forms."""
+    """Width and sign extension of a load or store; stores of 8 and 16 bits use the unsigned forms."""
 
     U8 = 0
     S8 = 1
@@ -123,7 +123,7 @@ class Space(enum.Enum, shape=1):
 
 
 class ElementType(enum.Enum, shape=4):
-    """Element types of ``mm`` [S0.15]; signedness of integers is given per operand."""
+    """Element types of ``mm`` [S0.15]; each operand has a signedness of its own."""
 
     INT8 = 0
     INT16 = 1
@@ -160,7 +160,7 @@ class Reduction(enum.Enum, shape=4):
 
 
 class WaitUnit(enum.Enum, shape=2):
-    """Bit numbers in the mask of ``wait``."""
+    """Bit numbers in the unit mask of ``wait``."""
 
     THREAD = 0
     COPY = 1
@@ -216,7 +216,7 @@ segment_fields = data.StructLayout({
 
 wait_fields = data.StructLayout({
     "units": 3,                 # bits by WaitUnit
-    "read": 1,                  # of groups of stores: until shared memory has been read
+    "read": 1,                  # wait_group: until the stores have read shared memory
 })
 
 instruction_layout = data.StructLayout({

@@ -6,8 +6,11 @@ __all__ = ["ErrorCode", "STOPPING_ERRORS"]
 
 
 class ErrorCode(enum.Enum, shape=7):
-    """Reported with the program counter of the instruction and one 32-bit operand; those of the rules of tensor copies
-    (``heddle.isa.tensor_rules``) also with a dimension. Messages: ``heddle.isa.error_messages``."""
+    """Error codes, reported with the program counter of the instruction and one 32-bit operand.
+
+    Codes of the rules of tensor copies (``heddle.isa.tensor_rules``) also have a dimension. Messages are in
+    ``heddle.isa.error_messages``.
+    """
 
     NONE = 0
     ILLEGAL_INSTRUCTION = 1
@@ -28,7 +31,7 @@ class ErrorCode(enum.Enum, shape=7):
     RECURRENT_IMAGE = 16
     BARRIER_EXPECT = 17
 
-    # A descriptor or a request of a tensor copy breaks a rule; in the order in which they are checked.
+    # A descriptor or a request of a tensor copy violates a rule; in the order of the checks.
     TENSOR_DESCRIPTOR_ADDRESS = 32
     TENSOR_MODE = 33
     TENSOR_RANK = 34

@@ -1,4 +1,4 @@
-"""What error codes say to a user: one table for device, tools and documentation."""
+"""Error messages: one table for device, tools and documentation."""
 
 from ..constants import MOST_EXPECTED
 from .error_codes import ErrorCode
@@ -37,13 +37,13 @@ def _of_rule(rule):
     return f"{rule.field}{place} must {rule.text}, not {{operand{':#x' if rule.field in _ADDRESSES else ''}}}"
 
 
-# Templates: {operand} is the reported operand, {dimension} that of the tensor, 0 the innermost.
+# Templates: {operand} is the reported operand, {dimension} the dimension of the tensor, 0 the innermost.
 ERROR_MESSAGES = _MESSAGES | {code: _of_rule(rule) for code, rule in RULES.items()}
 assert set(ERROR_MESSAGES) == set(ErrorCode)
 
 
 def error_message(code, operand, dimension=0):
-    """The message of a reported error; ``operand`` is the 32 bits of the register ``error_operand``."""
+    """Message of a reported error; ``operand`` is the 32 bits of the register ``error_operand``."""
     if code in RULES and RULES[code].field in _SIGNED:
         operand = (operand & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
     return ERROR_MESSAGES[code].format(operand=operand, dimension=dimension)

@@ -1,4 +1,4 @@
-"""The instruction table: text form, operands, fixed fields and meaning of every instruction."""
+"""Instruction table: text form, operands, fixed fields and meaning of every instruction."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ __all__ = ["Operand", "Instruction", "INSTRUCTIONS", "Unit"]
 
 
 class Unit:
-    """Which unit executes an instruction (the word used in the documentation)."""
+    """Unit that executes an instruction, by its name in the documentation."""
 
     CONTROL = "control"
     UNIFORM = "uniform"
@@ -20,25 +20,25 @@ class Unit:
 
 @dataclass(frozen=True)
 class Operand:
-    """One operand in the text of an instruction.
+    """Operand in the text of an instruction.
 
     ``kind`` is one of
 
     - ``register``: ``r0`` … into ``field``;
     - ``uniform``: ``ur0`` … into ``field``;
     - ``predicate`` / ``uniform_predicate``: ``p0`` … / ``up0`` … into ``field``;
-    - ``source``: thread instructions' operand b: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
+    - ``source``: operand b of thread instructions: ``r5``, ``ur6`` or an immediate (fields b, b_source, imm);
     - ``amount``: a number of bits, into ``field``;
-    - ``select``: ``p1`` or ``!p1`` in place of a guard (fields guard, guard_negate);
+    - ``select``: ``p1`` or ``!p1`` instead of a guard (fields guard, guard_negate);
     - ``uniform_source``: ``ur6`` or an immediate (fields b, b_source, imm);
     - ``special``: ``%tid`` … into the ALU modifiers;
     - ``address``: ``ur4:rf290:0x10``: segment into b, first offset register into a, immediate into imm;
-    - ``segment``: ``ur4`` naming a segment-table entry, into ``field``;
+    - ``segment``: ``ur4`` as name of a segment-table entry, into ``field``;
     - ``barrier``: ``b0`` into ``field`` (``b`` or the copy modifiers);
     - ``label``: a label or an instruction number, into imm;
     - ``immediate``: a number, into imm.
 
-    ``modifier``: the field of one bit with which alone the operand is there.
+    ``modifier`` is the one-bit field without which the operand is absent.
     """
 
     kind: str
@@ -49,12 +49,11 @@ class Operand:
 
 @dataclass(frozen=True)
 class Instruction:
-    """One row of the table.
+    """Row of the instruction table.
 
-    ``modifiers`` names the modifier group of the text (``"matrix"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``, ``"segment"``,
-    ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``); ``fixed`` holds field values that
-    the mnemonic implies (dotted names reach into the modifiers).
-    ``writes``/``reads`` name the fields holding thread registers that are written and read.
+    ``modifiers`` names the modifier group of the text: ``"matrix"``, ``"copy"``, ``"block"``, ``"tensor"``, ``"rank"``, ``"segment"``,
+    ``"wait"``, ``"group"``, ``"compare"``, ``"alu"``, ``"mulh"``, ``"narrow"`` or ``""``. ``fixed`` holds field values that the
+    mnemonic implies; dotted names address the modifiers.
     """
 
     mnemonic: str

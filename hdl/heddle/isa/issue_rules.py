@@ -1,4 +1,4 @@
-"""The checks of an instruction at issue, as data: RTL, functional simulator and documentation read this one list."""
+"""Checks of an instruction at issue, as data for RTL, functional simulator and documentation."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from .error_codes import ErrorCode
 
 __all__ = ["Check", "CHECKS", "RULES"]
 
-# What each rule demands of the field it is applied to.
+# Requirement of each rule for its field.
 RULES = {
     "register": "a register number below the number of registers",
     "vector": "a register number below the number of registers; a multiple of 2 for V2 and of 4 for V4",
@@ -53,9 +53,9 @@ RULES = {
 
 @dataclass(frozen=True)
 class Check:
-    """One check: ``field`` must satisfy ``rule`` (a key of ``RULES``), or ``code`` is raised.
+    """Check of an instruction at issue: ``field`` must satisfy ``rule`` (a key of ``RULES``), or ``code`` is raised.
 
-    The operand of the error is the value of the field, zero-extended; of ``modifiers`` the low 32 bits.
+    The operand of the error is the value of the field, zero-extended; for ``modifiers`` the low 32 bits.
     """
 
     field: str
@@ -71,7 +71,7 @@ _MULTICAST = Check("modifiers", "multicast", ErrorCode.UNSUPPORTED)
 _TENSOR = (_TENSORS, Check("modifiers", "tensor_rank"))
 _TENSOR_REGISTERS = (Check("a", "uniform"), Check("b", "coordinates"), Check("c", "offsets"))
 
-# In the order in which they are made; the first that fails is the error of the instruction.
+# In the order of the checks; the first check that fails is the error of the instruction.
 CHECKS = {
     Opcode.NOP: (),
     Opcode.HALT: (),

@@ -1,4 +1,4 @@
-"""The tensor descriptor in memory: 128 bytes that say how a tensor lies and which box of it a request moves [S1.2]."""
+"""Tensor descriptor in memory: 128 bytes with the layout of a tensor and the box that a request moves [S1.2]."""
 
 from amaranth.hdl import signed, unsigned
 from amaranth.lib import data, enum
@@ -42,7 +42,7 @@ FORMAT_BYTES = {
     TensorFormat.F16: 2, TensorFormat.F32: 4, TensorFormat.F32_FTZ: 4, TensorFormat.F64: 8, TensorFormat.BF16: 2,
     TensorFormat.TF32: 4, TensorFormat.TF32_FTZ: 4,
 }
-# What an element outside the tensor becomes with Fill.NAN. The bits are our choice: no document gives them.
+# Value of an element outside the tensor with Fill.NAN. The bits are our choice: no document defines them.
 NAN_BITS = {
     TensorFormat.F16: 0x7FFF, TensorFormat.BF16: 0x7FFF, TensorFormat.F64: 0x7FFF_FFFF_FFFF_FFFF,
     **dict.fromkeys((TensorFormat.F32, TensorFormat.F32_FTZ, TensorFormat.TF32, TensorFormat.TF32_FTZ), 0x7FFF_FFFF),
@@ -51,7 +51,9 @@ FLOAT_FORMATS = frozenset(NAN_BITS)
 
 
 class Interleave(enum.Enum, shape=2):
-    """Channels in slices of 16 or 32 bytes, all pixels of a slice together, instead of all channels of a pixel."""
+    """Interleaved channels: slices of 16 or 32 bytes, with all pixels of a slice contiguous. NONE: all channels of a pixel are
+    contiguous.
+    """
 
     NONE = 0
     B16 = 1
@@ -59,11 +61,11 @@ class Interleave(enum.Enum, shape=2):
 
 
 INTERLEAVE_BYTES = {Interleave.B16: 16, Interleave.B32: 32}
-SWIZZLE_BYTES = (16, 32, 64, 128)       # row that a swizzle permutes, by ``Swizzle``; without one its 16-byte block
+SWIZZLE_BYTES = (16, 32, 64, 128)       # bytes of the row that a swizzle permutes, by ``Swizzle``; NONE: one block
 
 
 class Fill(enum.Enum, shape=1):
-    """What elements outside the tensor become in shared memory."""
+    """Value of elements outside the tensor, in shared memory."""
 
     ZERO = 0
     NAN = 1
@@ -74,13 +76,13 @@ def _field(shape, byte, bit=0):
 
 
 def no_descriptor(cfg, address):
-    """Whether the 128 bytes at an address, a value of 32 bits, are no descriptor: misaligned, or not in global memory as a whole."""
+    """Whether the 128 bytes at a 32-bit address are no descriptor: misaligned, or not completely in global memory."""
     low = (DESCRIPTOR_ALIGNMENT - 1).bit_length()
-    # At a multiple of 64 only the last address has no room for 128 bytes.
+    # Of the multiples of 64 only the last address has no room for 128 bytes.
     return address[:low].any() | address[cfg.axi_address_bits:].any() | address[low:cfg.axi_address_bits].all()
 
 
-# Up to byte 75 where published tools put the fields of tiled descriptors; those of im2col are our own.
+# Up to byte 75 the layout of published tools for tiled descriptors; the fields of im2col are our choice.
 descriptor_layout = data.FlexibleLayout(8 * DESCRIPTOR_BYTES, {
     "address": _field(64, 0),
     "mode": _field(TensorMode, 8),

@@ -1,4 +1,4 @@
-"""The rules of tensor copies: one table for descriptor builder, golden model, hardware and documentation [S1.4]."""
+"""Rules of tensor copies: one table for descriptor builder, golden model, hardware and documentation [S1.4]."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from .tensor_descriptor import TensorFormat
 __all__ = ["COORDINATE_OFFSET_BITS", "CORNER_LIMITS", "REDUCTION_FORMATS", "RULES", "SHARED_ALIGNMENT", "Rule"]
 
 
-# Of corners of pixels by the number of spatial dimensions: they share 32 bits in the published interface.
+# Limits of pixel corners by the number of spatial dimensions: all corners share 32 bits in the published interface.
 CORNER_LIMITS = {1: (-32768, 32767), 2: (-128, 127), 3: (-16, 15)}
 COORDINATE_OFFSET_BITS = {1: 16, 2: 8, 3: 5}
 SHARED_ALIGNMENT = 128
 
 _WORDS = frozenset({TensorFormat.U32, TensorFormat.S32, TensorFormat.U64, TensorFormat.S64})
 _HALVES = frozenset({TensorFormat.F16, TensorFormat.BF16})
-# Where hardware of the documents has them; the sum of signed 64-bit integers is that of unsigned ones.
+# Formats of each reduction in the published hardware; sums of signed and unsigned 64-bit integers are equal.
 REDUCTION_FORMATS = {
     Reduction.ADD: _WORDS | _HALVES | {TensorFormat.F32, TensorFormat.F32_FTZ},
     Reduction.MIN: _WORDS | _HALVES,
@@ -31,18 +31,18 @@ REDUCTION_FORMATS = {
 
 @dataclass(frozen=True)
 class Rule:
-    """What must hold.
+    """Rule of a descriptor or a request of a tensor copy.
 
     Attributes
     ----------
     field : str
-        Of the descriptor or the request, as in ``TensorMap`` and ``TensorRequest``.
+        Field of the descriptor or the request, as in ``TensorMap`` and ``TensorRequest``.
     text : str
         Completes "``field`` must …, not ``value``".
     dimension : bool
-        The rule is for each dimension; the error says which, 0 is the innermost.
+        The rule applies to each dimension; the error reports the dimension, 0 is the innermost.
     encoded : bool
-        A descriptor in memory can break it. The others concern values that its fields cannot hold.
+        A descriptor in memory can violate the rule. Rules without ``encoded`` concern values that its fields cannot hold.
     """
 
     field: str

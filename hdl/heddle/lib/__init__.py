@@ -1,1 +1,1 @@
-"""Parts that take no configuration: streams, queues, delays, one-hot selection, adder trees."""
+"""Components without configuration: streams, queues, delays, one-hot selection, adder trees, products."""

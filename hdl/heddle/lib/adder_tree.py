@@ -1,4 +1,4 @@
-"""A balanced adder tree, registered at every level, with every partial sum at hand."""
+"""Adder tree: pipelined, one register a level, with every partial sum as an output."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -9,31 +9,39 @@ __all__ = ["AdderTree"]
 
 
 class AdderTree(Component):
-    """Adds ``2**depth`` signed numbers; one addition and one register per level [S3.4].
+    """Adder tree: adds ``2**depth`` signed numbers; one addition and one register a level [S3.4].
 
-    Level l (1 to ``depth``) has ``2**(depth - l)`` sums of ``2**l`` neighbouring inputs each, exact, in ``width + l``
-    bits. They are all outputs: a user that wants two or four partial results taps level ``depth - 1`` or ``depth - 2``.
-
-    Latency l cycles at level l, throughput one set of inputs a cycle, no back-pressure. The registers have no reset and
-    no enable: whoever feeds the tree keeps track of what is valid. ``2**depth - 1`` adders, unused taps cost nothing.
+    Level l (1 to ``depth``) has ``2**(depth - l)`` sums of ``2**l`` neighbouring inputs each, exact in ``width + l`` bits. All levels
+    are outputs: two or four partial sums are the taps of level ``depth - 1`` or ``depth - 2``.
 
     Parameters
     ----------
     width : int
-        Bits of a signed input.
+        Bits of a signed input, at least 1.
     depth : int
         Levels, at least 0.
 
     Members
     -------
     i : In(signed(width)).array(2**depth)
+        Numbers.
     taps_1 … taps_<depth> : Out(signed(width + l)).array(2**(depth - l))
-        The sums of level l; read them with ``taps(l)``.
+        Sums of level l; ``taps(l)`` returns them.
 
     Raises
     ------
     ValueError
         When ``width`` is less than 1 or ``depth`` is negative.
+
+    *Latency*: l cycles from ``i`` to the sums of level l.
+
+    *Throughput*: one set of inputs a cycle.
+
+    *Back-pressure*: none. The registers have no enable; the user of the tree tracks valid sums.
+
+    *Reset*: the registers have no reset.
+
+    *Area*: ``2**depth - 1`` adders; unused taps cost nothing.
     """
 
     def __init__(self, width, depth):
@@ -49,7 +57,7 @@ class AdderTree(Component):
         super().__init__(members)
 
     def taps(self, level):
-        """The sums of a level: a list of ``2**(depth - level)`` values; level 0 are the inputs."""
+        """Sums of a level: a list of ``2**(depth - level)`` values. Level 0 is the inputs."""
         return list(self.i if level == 0 else getattr(self, f"taps_{level}"))
 
     @property

@@ -1,4 +1,4 @@
-"""Delays: values some cycles later."""
+"""Delay lines of a fixed number of cycles."""
 
 from amaranth.hdl import Module, Shape, Signal, Value
 from amaranth.lib.memory import Memory
@@ -8,19 +8,36 @@ from ..errors import UsageError
 
 __all__ = ["Delay", "Stages"]
 
-SHORTEST_MEMORY = 4     # cycles from which on memory is smaller than registers
+SHORTEST_MEMORY = 4     # least delay in cycles for which a memory is smaller than registers
 
 
 class Delay(Component):
-    """``o`` is ``i`` of ``cycles`` cycles before. Nothing is reset, and nothing can be held.
+    """Delay line: ``o`` is ``i`` of ``cycles`` cycles before.
 
-    Registers, or from ``SHORTEST_MEMORY`` cycles on a small memory that is read and written in turn, and one register.
+    Below ``SHORTEST_MEMORY`` (4) cycles a chain of registers; from 4 cycles on a memory of ``cycles - 1`` rows as ring buffer and one
+    register.
 
     Parameters
     ----------
     shape : ShapeLike
+        Shape of input and output.
     cycles : int
-        At least 1.
+        Delay, at least 1.
+
+    Members
+    -------
+    i : In(shape)
+        Value.
+    o : Out(shape)
+        Value of ``cycles`` cycles before.
+
+    *Throughput*: one value a cycle.
+
+    *Back-pressure*: none; the line has no enable.
+
+    *Reset*: the data have no reset.
+
+    *Errors*: ``UsageError`` where ``cycles`` is not an integer of at least 1.
     """
 
     def __init__(self, shape, cycles):
@@ -53,16 +70,18 @@ class Delay(Component):
 
 
 class Stages:
-    """A value in the cycles that follow, in registers that are made as they are asked for.
+    """Pipeline stages of a value: registers that are added to a module on demand.
 
     Parameters
     ----------
     m : Module
+        Module of the registers.
     value : Signal
+        Value at stage 0.
     name : str
-        Of the registers, which end with the number of cycles.
+        Name prefix of the registers; the suffix is the stage.
     reset : bool
-        Whether a reset clears them.
+        Whether a reset clears the registers.
     """
 
     def __init__(self, m, value, name, reset=False):
@@ -70,7 +89,7 @@ class Stages:
         self._values = [value]
 
     def __getitem__(self, cycles):
-        """The value of ``cycles`` cycles before."""
+        """The value delayed by ``cycles`` cycles."""
         values = self._values
         while len(values) <= cycles:
             later = Signal(Shape.cast(values[0].shape()), name=f"{self._name}_{len(values)}", reset_less=not self._reset)

@@ -1,4 +1,4 @@
-"""One-hot values: selection by them, and how many bits are set."""
+"""One-hot logic: AND-OR selection, OR trees and a check for at most one bit."""
 
 from amaranth.hdl import Mux
 
@@ -14,10 +14,13 @@ def any_of(values):
 
 
 def select_one_hot(controls, values):
-    """The value whose control bit is set, zero when none is: AND-OR, half the LUTs of a tree of multiplexers."""
+    """One-hot multiplexer: the value whose control bit is set, or zero.
+
+    AND-OR logic takes half the LUTs of a tree of multiplexers.
+    """
     return any_of(Mux(control, value, 0) for control, value in zip(controls, values, strict=True))
 
 
 def at_most_one(value):
-    """Whether no more than one bit of an unsigned value is set."""
+    """Whether an unsigned value has at most one bit set."""
     return (value & (value - 1)) == 0

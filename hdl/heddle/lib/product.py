@@ -1,4 +1,4 @@
-"""Products in two clocks: one of which only the low bits count, and one that must fit."""
+"""Multipliers with one register stage: a product modulo a power of two, and a product with overflow flag."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -14,19 +14,29 @@ def _check(name, value, least):
 
 
 class PartialProduct(Component):
-    """``a * b`` modulo ``2 ** width``: three products of half the width in registers, then their sum.
-
-    Latency: ``o`` is combinational from the registers that the last clock loaded. One product a cycle. The registers have no reset.
+    """Multiplier: ``a * b`` modulo ``2 ** width``, as three products of half the width.
 
     Parameters
     ----------
     width : int
-        At least 2.
+        Bits of operands and product, at least 2.
 
     Members
     -------
-    a, b : In(width)
+    a : In(width)
+        Unsigned operand.
+    b : In(width)
+        Unsigned operand.
     o : Out(width)
+        Product.
+
+    *Latency*: 1 cycle; ``o`` is the sum of three product registers.
+
+    *Throughput*: one product a cycle.
+
+    *Reset*: the registers have no reset.
+
+    *Errors*: ``UsageError`` where ``width`` is not an integer of at least 2.
     """
 
     def __init__(self, width):
@@ -42,7 +52,7 @@ class PartialProduct(Component):
         a, b = (self.a[:half], self.a[half:]), (self.b[:half], self.b[half:])
         m.d.sync += [low.eq(a[0] * b[0]), left.eq(a[1] * b[0]), right.eq(a[0] * b[1])]
         m.d.comb += self.o.eq(low + ((left + right) << half))
-        if self.width > 2 * half:       # the halves of an odd width differ: one more bit of the product of the high halves counts
+        if self.width > 2 * half:       # an odd width: bit 0 of the product of the high halves counts too
             top = Signal(reset_less=True)
             m.d.sync += top.eq(a[1][0] & b[1][0])
             m.d.comb += self.o.eq(low + ((left + right) << half) + (top << 2 * half))
@@ -50,24 +60,37 @@ class PartialProduct(Component):
 
 
 class BoundedProduct(Component):
-    """``a * b`` where it is below ``2 ** width``; ``over`` says that it is not.
+    """Multiplier with overflow flag: ``a * b`` if the product is below ``2 ** width``, else ``over``.
 
-    Of the two operands only one can have bits above half of the width then, so that two products of half the width are enough. Latency:
-    outputs are combinational from the registers that the last clock loaded. One product a cycle. The registers have no reset.
+    Without overflow at most one operand has bits above half of the width. Two products of half the width are therefore enough.
 
     Parameters
     ----------
     width : int
-        At least 2.
-    a_width, b_width : int
-        At least ``width``.
+        Bits of the product, at least 2.
+    a_width : int
+        Bits of ``a``, at least ``width``.
+    b_width : int
+        Bits of ``b``, at least ``width``.
 
     Members
     -------
-    a : In(a_width), b : In(b_width)
+    a : In(a_width)
+        Unsigned operand.
+    b : In(b_width)
+        Unsigned operand.
     o : Out(width)
-        Undefined with ``over``.
+        Product; undefined with ``over``.
     over : Out(1)
+        The product is ``2 ** width`` or more.
+
+    *Latency*: 1 cycle; ``o`` and ``over`` are combinational from registers.
+
+    *Throughput*: one product a cycle.
+
+    *Reset*: the registers have no reset.
+
+    *Errors*: ``UsageError`` where a width is not an integer or too small.
     """
 
     def __init__(self, width, a_width, b_width):
@@ -79,7 +102,7 @@ class BoundedProduct(Component):
 
     def elaborate(self, platform):
         m = Module()
-        half = -(-self.width // 2)      # both operands from 2 ** half on: the product is 2 ** width or more
+        half = -(-self.width // 2)      # if both operands are 2 ** half or more, the product overflows
         a, b = ((side[:half], side[half:self.width], side[self.width:]) for side in (self.a, self.b))
         high = a[1].any()
         low, cross = Signal(2 * half, reset_less=True), Signal(self.width, reset_less=True)

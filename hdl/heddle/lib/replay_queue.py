@@ -1,4 +1,4 @@
-"""A queue whose reader may find out late that it did not get through with an item."""
+"""Replay queue: a first-in first-out queue whose reader reports the result of each item one cycle later."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,15 +12,12 @@ __all__ = ["ReplayQueue"]
 
 
 class ReplayQueue(Component):
-    """A first-in first-out queue that shows an item a cycle and keeps each until it is done with.
+    """Replay queue: offers one item a cycle, retains each item until ``done``, and offers the item again after ``again``.
 
-    The reader takes whatever is shown and says in the next cycle what became of it: ``done``, or ``again``: what is shown in that cycle
-    does not count then, that item comes in the next one, and those behind it follow. So what decides about an item holds no register of the
-    reader, only the two pointers here. Exactly one of them is set in the cycle after an item was shown.
+    The reader accepts every item at ``o``. In the next cycle exactly one of ``done`` and ``again`` is high. With ``again`` the item at
+    ``o`` in that cycle does not count. The replayed item follows in the next cycle, then all later items in order.
 
-    Latency 1 cycle, throughput one item a cycle with ``depth`` 4 and more; an item that comes again costs two cycles. ``i.ready`` comes out
-    of a register and counts what is done with a cycle late. Reset empties the queue; stored items have no reset. Area: distributed RAM
-    of ``depth`` rows.
+    The late decision therefore drives only two pointers of the queue and no register of the reader.
 
     Parameters
     ----------
@@ -32,17 +29,30 @@ class ReplayQueue(Component):
     Members
     -------
     i : In(stream.Signature(shape))
+        Items.
     o : Out(stream.Signature(shape, always_ready=True))
-        Depends on registers only.
-    done, again : In(1)
-        Of the item of the cycle before.
+        Items in order.
+    done : In(1)
+        The item of the previous cycle is complete and leaves the queue.
+    again : In(1)
+        The item of the previous cycle must be offered again.
     empty : Out(1)
-        No item that is not done with.
+        Every accepted item is complete.
 
     Raises
     ------
     ValueError
-        When ``depth`` is not such a number.
+        When ``depth`` is not a power of two of at least 2.
+
+    *Latency*: 1 cycle from ``i`` to ``o``.
+
+    *Throughput*: one item a cycle with a ``depth`` of at least 4; a replay costs two cycles.
+
+    *Back-pressure*: ``i.ready`` is registered and counts a completed item one cycle late. ``o`` depends on registers only.
+
+    *Reset*: empties the queue; stored items have no reset.
+
+    *Area*: distributed RAM of ``depth`` rows.
     """
 
     def __init__(self, shape, depth):
@@ -59,7 +69,7 @@ class ReplayQueue(Component):
         m.submodules.storage = storage = Memory(shape=self.shape, depth=self.depth, init=[])
         write, read = storage.write_port(), storage.read_port(domain="comb")
         bits = exact_log2(self.depth)
-        # With a bit more than an address: items that came, were shown, are done with.
+        # Pointers with one bit more than an address: items accepted, offered, complete.
         came, shown, over, put, full = (*(Signal(bits + 1, name=name) for name in ("came", "shown", "over")), Signal(), Signal())
         m.d.comb += [
             self.i.ready.eq(~full), put.eq(self.i.valid & ~full),

@@ -1,4 +1,4 @@
-"""Saturation and rounding of signed numbers, combinational."""
+"""Saturation and rounding of signed numbers; combinational."""
 
 from amaranth.hdl import Cat, Mux, Signal, signed
 
@@ -6,7 +6,9 @@ __all__ = ["add_carry", "add_rounded", "round_right", "saturate"]
 
 
 def saturate(m, value, bits, name):
-    """The signed ``value`` limited to ``bits`` bits, and a bit that says whether it was."""
+    """Saturation: the signed ``value`` limited to ``bits`` bits, and a bit that flags the limitation. Adds signals ``name`` and
+    ``<name>_over`` to ``m``.
+    """
     assert value.shape().signed and len(value) > bits
     result, over = Signal(signed(bits), name=name), Signal(name=f"{name}_over")
     m.d.comb += [
@@ -17,17 +19,19 @@ def saturate(m, value, bits, name):
 
 
 def round_right(m, value, amount, name):
-    """The signed ``value`` / 2^``amount`` (a signal) to the nearest integer, halves upwards; a bit wider than ``value``."""
+    """Rounding right shift: the signed ``value`` / 2^``amount`` to the nearest integer, halves upwards. ``amount`` is a signal; the
+    result is one bit wider than ``value``.
+    """
     shifted, result = Signal(signed(len(value) + 1), name=f"{name}_shifted"), Signal(signed(len(value) + 1), name=name)
     m.d.comb += [shifted.eq(Cat(0, value).as_signed() >> amount), result.eq(shifted[1:].as_signed() + shifted[0])]
     return result
 
 
 def add_carry(left, right, carry):
-    """Sum of two signed numbers and a bit. The bit goes in as a carry: three terms would be more than a carry chain."""
+    """Sum of two signed numbers and a carry bit in one carry chain; a sum of three terms would take more."""
     return (Cat(1, left).as_signed() + Cat(carry, right).as_signed())[1:].as_signed()
 
 
 def add_rounded(product, shift, addend):
-    """``addend`` + the signed ``product`` / 2^``shift`` (a number) to the nearest integer."""
+    """``addend`` plus the signed ``product`` / 2^``shift``, rounded to the nearest integer, halves upwards. ``shift`` is an integer."""
     return add_carry(product[shift:].as_signed(), addend, product[shift - 1])

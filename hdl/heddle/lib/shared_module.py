@@ -1,7 +1,7 @@
-"""Components that are elaborated once and instantiated many times.
+"""Shared modules: components that are elaborated once and instantiated many times.
 
-Amaranth turns every instance of a component into a module of its own. For arrays of equal components (the lanes) that costs
-time and text in proportion to their number; ``SharedModule`` emits the module a single time and instantiates it by name.
+Amaranth makes a module of its own for every instance of a component. For arrays of equal components, such as PEs, time and text grow
+with their number. ``SharedModule`` emits one module and instantiates the module by name.
 """
 
 import gc
@@ -22,17 +22,22 @@ _types = ContextVar("heddle_types", default=None)
 
 
 class SharedModule:
-    """A component class with its parameters, under a module name, for repeated instantiation.
+    """Component class with parameters, under a module name, for repeated instantiation.
 
-    While Verilog or a netlist is emitted, the first ``instantiate`` elaborates the component and each adds an instance of the
-    module. Elsewhere (Amaranth's simulator, plain conversion) ``instantiate`` adds an ordinary submodule. Both behave alike.
+    While Verilog or a netlist is emitted, the first ``instantiate`` elaborates the component. Every ``instantiate`` adds an instance of
+    the module. Elsewhere, in Amaranth's simulator or in plain conversion, ``instantiate`` adds an ordinary submodule with the same
+    behaviour.
 
     Parameters
     ----------
     type_name : str
         Name of the module, unique for this class and these parameters.
-    component_class, *arguments, **options
-        Called to make the component; it may use the ``sync`` domain only. Arguments must be comparable.
+    component_class : type
+        Class of the component, which may use the ``sync`` domain only.
+    *arguments, **options
+        Arguments of the class; they must be comparable.
+
+    *Errors*: ``UsageError`` where ``type_name`` is not an identifier.
     """
 
     def __init__(self, type_name, component_class, *arguments, **options):
@@ -44,7 +49,7 @@ class SharedModule:
     def instantiate(self, m, name):
         """Add an instance called ``name`` to module ``m`` and return the object with its ports.
 
-        Only the members of the component's signature may be used, with directions as on the component itself.
+        Only the members of the component's signature may be used, with directions as on the component.
 
         Raises
         ------
@@ -68,7 +73,7 @@ class SharedModule:
 
 
 class _Type:
-    """A module that exists once: the ports of its component and its RTLIL text."""
+    """Module that exists once: the ports of its component and its RTLIL text."""
 
     def __init__(self, recipe, type_name):
         component_class, arguments, options = recipe
@@ -97,7 +102,7 @@ class _Type:
 
 
 def _convert(component, name):
-    """RTLIL text of a component; constant members of a signature (streams that are always ready) are no ports."""
+    """RTLIL text of a component. Constant members of a signature, such as ``ready`` of a stream that is always ready, are no ports."""
     ports = {}
     for path, member, value in component.signature.flatten(component):
         value = Value.cast(value)
@@ -109,7 +114,7 @@ def _convert(component, name):
 
 @contextmanager
 def collect_types():
-    """While it is open, ``SharedModule`` elaborates each type a single time, as in emission; yields the types by name."""
+    """Context in which ``SharedModule`` elaborates each type once, as in emission; yields the types by name."""
     types = {}
     token = _types.set(types)
     try:
@@ -120,7 +125,9 @@ def collect_types():
 
 @contextmanager
 def _no_garbage_collection():
-    """A netlist is millions of objects that stay until its text is written; looking through them all the time took half of the time."""
+    """Context without garbage collection: the objects of a netlist live until its text is written, and scanning them takes half of the
+    time.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:

@@ -10,29 +10,37 @@ from ..errors import UsageError, UsageTypeError
 
 __all__ = ["Buffer", "Queue", "link"]
 
-DISTRIBUTED_ROWS = 32       # a queue with more rows than this has a synchronous read, as block RAM needs
+DISTRIBUTED_ROWS = 32       # a queue with more rows has a synchronous read, as block RAM requires
 
 
 class Buffer(Component):
-    """A register stage of a stream that cuts ``valid``, ``payload`` and ``ready``.
-
-    Latency 1 cycle, throughput 1 item a cycle, capacity 2 items. ``i.ready`` and all of ``o`` come out of registers: no
-    combinational path crosses the buffer. Reset empties it; payload registers have no reset.
-    Area: two registers and one LUT per payload bit.
+    """Register stage of a stream that cuts ``valid``, ``payload`` and ``ready``.
 
     Parameters
     ----------
     shape : ShapeLike
         Payload of both streams.
     drops : bool
-        Whether there is ``drop``.
+        Whether the port ``drop`` exists.
 
     Members
     -------
     i : In(stream.Signature(shape))
+        Items.
     o : Out(stream.Signature(shape))
+        Items in order.
     drop : In(1)
-        The item that came last, in the cycle before, is not wanted; none comes in this cycle. ``o.valid`` depends on it.
+        Discards the item that ``i`` transferred in the previous cycle; ``i.valid`` must be low.
+
+    *Latency*: 1 cycle.
+
+    *Throughput*: one item a cycle; capacity two items.
+
+    *Back-pressure*: ``i.ready`` and all of ``o`` are registered. With ``drops`` ``o.valid`` depends combinationally on ``drop``.
+
+    *Reset*: empties the buffer; payload registers have no reset.
+
+    *Area*: two registers and one LUT per payload bit.
     """
 
     def __init__(self, shape, drops=False):
@@ -47,7 +55,7 @@ class Buffer(Component):
         payload = Signal(self.shape, reset_less=True)
         spare = Signal(self.shape, reset_less=True)
         wanted, spare_wanted = valid, spare_valid
-        if self._drops:     # it is the spare one where there is one
+        if self._drops:     # the dropped item is the spare one, if valid
             wanted, spare_wanted = valid & (spare_valid | ~self.drop), spare_valid & ~self.drop
         m.d.comb += [self.i.ready.eq(~spare_valid), self.o.valid.eq(wanted), self.o.payload.eq(payload)]
 
@@ -68,36 +76,45 @@ class Buffer(Component):
 
 
 class Queue(Component):
-    """A first-in first-out queue of streams.
+    """First-in first-out queue of a stream.
 
-    Throughput 1 item a cycle, capacity exactly ``depth`` items: ``i.ready`` is ``level != depth``. All of ``o`` comes out of
-    registers, unless ``registered`` is false; ``i.ready`` depends on registers only. Reset empties the queue; stored items have no reset.
-
-    Latency from ``i`` to ``o`` of an empty queue, and storage: 1 cycle and registers for ``depth`` 2; 2 cycles and distributed
-    RAM of ``2**ceil_log2(depth - 1)`` rows while these are at most 32; else 3 cycles and a RAM with synchronous read of
-    ``2**ceil_log2(depth - 2)`` rows, which synthesis puts into block RAM when it is worth one. Not ``registered``: 1 cycle and distributed
-    RAM of ``2**ceil_log2(depth)`` rows, whose read stands between a register and ``o``; for a sink with a register of its own.
+    | ``depth`` | latency | storage |
+    |---|---|---|
+    | 2 | 1 cycle | registers |
+    | 3 and more | 2 cycles | distributed RAM of ``2**ceil_log2(depth - 1)`` rows, at most 32 |
+    | more | 3 cycles | RAM with synchronous read, ``2**ceil_log2(depth - 2)`` rows; block RAM where synthesis prefers it |
+    | not ``registered`` | 1 cycle | distributed RAM of ``2**ceil_log2(depth)`` rows; the read is between a register and ``o`` |
 
     Parameters
     ----------
     shape : ShapeLike
         Payload of both streams.
     depth : int
-        Capacity in items, at least 2; at most 32 if not ``registered``.
+        Capacity in items, at least 2; at most 32 without ``registered``.
     registered : bool
-        Whether ``o`` comes out of registers.
+        Whether ``o`` is registered. Without registers the reader should have a register of its own.
 
     Members
     -------
     i : In(stream.Signature(shape))
+        Items.
     o : Out(stream.Signature(shape))
+        Items in order.
     level : Out(range(depth + 1))
-        Items in the queue, the one at ``o`` included.
+        Items in the queue, the item at ``o`` included.
 
     Raises
     ------
     ValueError
-        When ``depth`` is not such an integer.
+        When ``depth`` is not an integer in its range.
+
+    *Latency*: 1 to 3 cycles through an empty queue, as the table says.
+
+    *Throughput*: one item a cycle; capacity exactly ``depth`` items.
+
+    *Back-pressure*: ``i.ready`` is ``level != depth`` and depends on registers only.
+
+    *Reset*: empties the queue; stored items have no reset.
     """
 
     def __init__(self, shape, depth, registered=True):
@@ -136,14 +153,14 @@ class Queue(Component):
         m.d.comb += self.level.eq(Mux(buffer.i.ready, buffer.o.valid, 2))
 
     def _elaborate_memory(self, m):
-        # The registers behind the memory hold one item each; the count below covers the items in the memory only.
+        # The registers behind the memory hold one item each; ``stored`` counts the items in the memory only.
         stages = self.latency - 1
         limit = self.depth - stages
         rows = 1 << ceil_log2(limit)
         m.submodules.storage = storage = Memory(shape=self.shape, depth=rows, init=[])
         write = storage.write_port()
         read = storage.read_port(domain="comb" if stages < 2 else "sync")
-        stored, full, some = Signal(range(limit + 1)), Signal(), Signal()   # the last two follow from it, known ahead
+        stored, full, some = Signal(range(limit + 1)), Signal(), Signal()   # ``full`` and ``some`` are registered comparisons of ``stored``
         put = Signal()
         take = Signal()
         m.d.comb += [
@@ -172,7 +189,7 @@ class Queue(Component):
             with m.If(free):
                 m.d.sync += valid.eq(some)
         else:
-            fetched = Signal()      # the memory's own output register holds an item
+            fetched = Signal()      # the output register of the memory holds an item
             m.d.comb += [
                 take.eq((free | ~fetched) & some),
                 read.en.eq(free | ~fetched),
@@ -185,13 +202,13 @@ class Queue(Component):
 
 
 def link(m, source, sink):
-    """Connect the stream ``source`` to the stream ``sink`` in module ``m``, whatever side of a component they are on.
+    """Connect the stream ``source`` to the stream ``sink`` in module ``m``, on either side of a component.
 
     Raises
     ------
     TypeError
-        When the payload shapes differ (layouts must be equal field by field, not just as wide), when ``source`` cannot be
-        held back but ``sink`` needs to, or when ``source`` may pause but ``sink`` cannot wait.
+        When the payload shapes differ; layouts must be equal field by field. Also when ``source`` is always ready but ``sink`` is not,
+        or ``sink`` is always valid but ``source`` is not.
     """
     shapes = [_comparable(port.payload.shape()) for port in (source, sink)]
     if shapes[0] != shapes[1]:
@@ -208,7 +225,7 @@ def link(m, source, sink):
 
 
 def _comparable(shape):
-    """The layout behind a data class, the shape behind a number; an enumeration stands for itself."""
+    """The layout of a data class, the shape of a number; an enumeration is returned unchanged."""
     if isinstance(shape, Shape) or not hasattr(shape, "as_shape"):
         return Shape.cast(shape)
     try:

@@ -1,1 +1,1 @@
-"""The engine for recurrent networks."""
+"""Recurrent engine: LSTM, GRU, plain recurrent and dense layers on the PE array."""

@@ -1,4 +1,4 @@
-"""Sigmoid, tanh, ReLU and the identity of signed 18-bit numbers."""
+"""Activation functions: sigmoid, tanh, ReLU and identity of signed 18-bit fixed-point numbers."""
 
 import math
 
@@ -13,7 +13,7 @@ from .layouts import ACTIVATION_FRACTION, SUM_FRACTION, Function
 __all__ = ["ACTIVATION_LATENCY", "INTERVALS", "Activation", "interval_layout", "interval_table"]
 
 ACTIVATION_LATENCY = 3      # cycles from an argument to its function
-INTERVALS = 256             # of the table, each 2^-5 of the argument of tanh
+INTERVALS = 256             # rows of the table, each 2^-5 of the argument of tanh
 PART_BITS = SUM_FRACTION + 1 - 5
 ONE = 1 << ACTIVATION_FRACTION
 
@@ -21,28 +21,46 @@ interval_layout = data.StructLayout({"base": ACTIVATION_FRACTION + 1, "slope": 1
 
 
 def interval_table():
-    """Value at the beginning of every interval of tanh, and what the interval adds."""
+    """Rows of the interpolation table of tanh: ``base``, the value at the start of an interval, and ``slope``, the increment over the
+    interval; both in units of 2^-16.
+    """
     base = [round(ONE * math.tanh(index / 32)) for index in range(INTERVALS + 1)]
     return [{"base": begin, "slope": end - begin} for begin, end in zip(base, base[1:])]
 
 
 class Activation(Component):
-    """``function`` of ``argument``, exactly as docs/units/rnn.md says [S3.5].
+    """Activation unit: sigmoid, tanh, ReLU or identity of a signed 18-bit number by table and linear interpolation [S3.5].
 
-    The result stands ``ACTIVATION_LATENCY`` cycles after the argument; one a cycle, nothing is held. It is combinational behind a
-    register and an adder, the argument goes through an absolute value into the address of the table. No reset.
-
-    Area: one block RAM, one multiplier.
+    The argument has 13 fraction bits for sigmoid and tanh. Sigmoid uses the table of tanh with half the argument. docs/units/rnn.md
+    defines the result bit by bit.
 
     Members
     -------
     argument : In(signed(18))
+        Argument.
     limited : In(1)
-        The argument is beyond 18 bits: it counts as the greatest, or smallest, number of its sign.
-    find, interpolate, finish : In(Function)
-        The function, in the cycle of the argument, two and three cycles later.
+        The argument exceeds 18 bits and counts as the largest magnitude of its sign.
+    find : In(Function)
+        Function, in the cycle of the argument: selects the address of the table.
+    interpolate : In(Function)
+        The same function, two cycles after the argument.
+    finish : In(Function)
+        The same function, three cycles after the argument.
     result : Out(signed(18))
-        16 fraction bits for sigmoid and tanh, else those of the argument.
+        Function value with 16 fraction bits for sigmoid and tanh, else those of the argument.
+
+    *Latency*: ``ACTIVATION_LATENCY`` (3) cycles from ``argument`` to ``result``. ``result`` is combinational from ``finish``, a
+    register and one adder. The table address is combinational from ``argument``, ``limited`` and ``find``.
+
+    *Throughput*: one argument a cycle.
+
+    *Back-pressure*: none; the pipeline never stalls.
+
+    *Reset*: no register has a reset.
+
+    *Area*: one block RAM of ``INTERVALS`` rows, one multiplier.
+
+    *Source*: [S3.5].
     """
 
     def __init__(self):
@@ -57,7 +75,7 @@ class Activation(Component):
         read = intervals.read_port()
         v, negative = self.argument, self.argument[-1]
 
-        # The place in the table. What is not looked up has neither part nor sign: its value replaces the base.
+        # Position in the table. An argument that is not looked up has part 0 and sign 0; its value replaces the base.
         size, place, looked_up = Signal(18), Signal(17), Signal()
         tanh = self.find == Function.TANH
         m.d.comb += [
@@ -83,7 +101,7 @@ class Activation(Component):
         interval = Signal(interval_layout, reset_less=True)
         base, product, turned = Signal(signed(19), reset_less=True), Signal(PART_BITS + 11, reset_less=True), Signal(reset_less=True)
         sign, halved = later["minus"], self.interpolate == Function.SIGMOID
-        origin = Cat(halved ^ sign, halved & sign, Const(0, ACTIVATION_FRACTION - 2), halved)      # 2^16 + 1 for sigmoid, and 1 for a sign
+        origin = Cat(halved ^ sign, halved & sign, Const(0, ACTIVATION_FRACTION - 2), halved)      # 2^16 + 1 for sigmoid; 1 for a sign
         signed_base = (Cat(interval.base, 0) ^ sign.replicate(18)).as_signed() + origin
         m.d.sync += [
             interval.eq(read.data),

@@ -1,4 +1,4 @@
-"""Jobs on their way from the lanes to the tail."""
+"""Activation queue: jobs between the matrix-vector passes and the activation pipeline."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
@@ -12,18 +12,39 @@ __all__ = ["ActivationQueue"]
 
 
 class ActivationQueue(Component):
-    """Holds each job until the sums of its first block can be read, ``delay`` cycles after ``launch``, and then until the tail takes it.
+    """Activation queue: offers each job of the tail when the sums of its first row block can be read.
 
-    Jobs come (``coming``) when their sweeps are chosen, and are launched in the same order, later. Room for two jobs of each context,
-    which never has more. ``o`` offers a job no earlier than ``delay`` cycles after its ``launch``, at least three. Reset empties it.
+    The queue has room for ``2 * rnn_contexts + 1`` jobs. A context has at most two jobs in the queue, so the queue is never full.
+
+    Parameters
+    ----------
+    cfg : Config
+    delay : int
+        Cycles from ``launch`` until the job may be offered, at least 3.
 
     Members
     -------
-    coming, job : In(1), In(tail_job_layout(cfg))
+    coming : In(1)
+        ``job`` enters the queue; its matrix-vector pass was granted.
+    job : In(tail_job_layout(cfg))
+        Payload of ``coming``.
     launch : In(1)
+        The matrix-vector pass of the oldest job without ``launch`` has ended. Jobs launch in the order of ``coming``, each in a later
+        cycle than its ``coming``.
     o : Out(stream.Signature(tail_job_layout(cfg)))
+        Jobs for the tail, in order.
     busy : Out(1)
-        There are jobs.
+        The queue holds at least one job.
+
+    *Latency*: ``delay`` cycles from ``launch`` to ``o.valid`` where no earlier job waits.
+
+    *Throughput*: one job a cycle.
+
+    *Back-pressure*: ``coming`` and ``launch`` are never refused. ``o.valid`` and ``o.payload`` depend on registers only.
+
+    *Reset*: empties the queue.
+
+    *Errors*: ``UsageError`` for a ``delay`` below 3.
     """
 
     def __init__(self, cfg, delay):
@@ -39,7 +60,7 @@ class ActivationQueue(Component):
         limit = 2 * self.cfg.rnn_contexts + 1
         m.submodules.queue = queue = Queue(tail_job_layout(self.cfg), limit)
         ages = Signal(self.delay - 1)
-        ready = Signal(range(limit + 1))        # jobs that are old enough
+        ready = Signal(range(limit + 1))        # launched jobs whose delay has elapsed
         taken = Signal()
         m.d.comb += [
             queue.i.valid.eq(self.coming), queue.i.payload.eq(self.job),

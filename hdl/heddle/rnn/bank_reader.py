@@ -1,4 +1,4 @@
-"""Reads words of shared memory for the tables and the vector memory."""
+"""Bank reader: sequential reads of shared memory, one word of 16 bytes a cycle."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -9,18 +9,22 @@ from ..lib.onehot import select_one_hot
 
 __all__ = ["WORD_BITS", "BankReader"]
 
-WORD_BITS = 16      # of the number of a word of 16 bytes in shared memory
+WORD_BITS = 16      # bits of the number of a word of 16 bytes in shared memory
 
 
 class BankChoice(Component):
-    """The word of one bank, zero without a bank; combinational. Most of what the engine's loader takes, hence a part that is counted apart.
+    """Bank multiplexer: the word of one bank, or zero; combinational.
+
+    The multiplexer is the largest part of the image loader. A component of its own makes area reports count it separately.
 
     Members
     -------
     bank : In(BANKS)
-        One hot.
+        Selected bank, one hot, or 0.
     i : In(128).array(BANKS)
+        Words of the banks.
     o : Out(128)
+        Selected word; 0 where ``bank`` is 0.
     """
 
     def __init__(self):
@@ -33,36 +37,58 @@ class BankChoice(Component):
 
 
 class BankReader(Component):
-    """Reads ``words`` words of shared memory, a word a cycle: from ``first`` on, or, with ``on``, behind the last one read.
+    """Bank reader: reads ``words`` consecutive words of 16 bytes of shared memory and numbers them with consecutive places.
 
-    ``begin`` only while not ``busy``, that is when all words of the transfer before have left; words stand at ``data`` three cycles
-    later, with places that count up from ``place``. There is one register for them: no word is asked for that could find the
-    one before it still there, in a cycle with ``hold``. A word that lies outside of shared memory is not
-    read; it ends the transfer with ``outside``, its number at ``word``. Banks that are not granted cost cycles. Reset ends a transfer.
+    One register holds a word until it leaves. A word is requested only if that register is free in the cycle of its data.
 
     Parameters
     ----------
     cfg : Config
-    count, places : int
-        Bits of the number of words, and of a place.
+    count : int
+        Bits of the number of words.
+    places : int
+        Bits of a place.
 
     Members
     -------
     begin : In(1)
-    first, on, words : In(16), In(1), In(count)
-        Zero words are none.
+        Starts a transfer; allowed only while not ``busy``.
+    first : In(16)
+        Number of the first word, with ``begin``.
+    on : In(1)
+        With ``begin``: continue behind the last word that was read, ignore ``first``.
+    words : In(count)
+        Number of words, with ``begin``; 0 is an empty transfer.
     place : In(places)
+        Place of the first word, with ``begin``.
     hold : In(1)
-        Words stay where they are in the next cycle.
+        The word at ``data`` does not leave in the next cycle.
     bank : Out(BankReadPort(cfg))
-    valid, data, at, last : Out(1), Out(128), Out(places), Out(1)
-        A word, its place, and whether it is the last of its transfer.
+        Read port of shared memory, at most one bank requested a cycle.
+    valid : Out(1)
+        ``data`` holds a word.
+    data : Out(128)
+        The word.
+    at : Out(places)
+        Place of the word.
+    last : Out(1)
+        The word is the last of its transfer.
     taken : Out(1)
-        It leaves in this cycle.
-    outside, word : Out(1), Out(16)
-        ``word`` is the number of the word behind the last one that was read.
+        The word leaves in this cycle.
+    outside : Out(1)
+        High for one cycle: the next word is beyond the end of shared memory. The transfer ends without that word.
+    word : Out(16)
+        Number of the word behind the last granted one; with ``outside`` and until the next transfer the number of the word outside.
     busy : Out(1)
-        Words are left.
+        A transfer is in progress: words are not granted yet, in flight or at ``data``.
+
+    *Latency*: 3 cycles from ``begin`` to ``valid`` of the first word where its bank grants at once; 2 cycles from a grant to ``valid``.
+
+    *Throughput*: one word a cycle; a cycle without grant, or with a valid word that ``hold`` retains, costs a cycle.
+
+    *Back-pressure*: ``bank.request`` depends combinationally on ``hold``. ``hold`` acts one cycle later on ``taken``.
+
+    *Reset*: ends the transfer; ``data`` has no reset.
     """
 
     def __init__(self, cfg, count, places):
@@ -85,7 +111,7 @@ class BankReader(Component):
             bank.eq(1 << word[:3]),
             self.outside.eq(more & (word[self.cfg.shared_address_bits - 4:] != 0)),
             self.taken.eq(self.valid & ~held),
-            # What comes in the next cycle has to find the register free then.
+            # A word requested in this cycle arrives in the register two cycles later, which must be free then.
             asks.eq(more & ~self.outside & ~(self.hold & (coming | (self.valid & held)))),
             self.bank.request.eq(bank & asks.replicate(BANKS)), granted.eq((self.bank.grant & self.bank.request).any()),
             self.busy.eq(more | coming | self.valid), self.last.eq(~more & ~coming), self.data.eq(kept),

@@ -1,4 +1,4 @@
-"""Reads the vectors column by column."""
+"""Column reader: the vector of a matrix-vector pass, one column group at a time."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
@@ -16,38 +16,62 @@ __all__ = ["ColumnReader", "column_layout"]
 
 
 def column_layout(cfg):
-    """A column group: ``dot / cat`` elements, zeros behind them, and the factor word of its first block."""
+    """Column group: ``dot / cat`` signed elements, zero-padded to ``dot``, and the factor word of row block 0; ``first`` marks the
+    first column of a pass.
+    """
     elements = data.ArrayLayout(signed(cfg.engine_element_bits), cfg.dot)
     return data.StructLayout({"elements": elements, "weight": cfg.factor_address_bits, "first": 1})
 
 
 class ColumnReader(Component):
-    """Reads the columns of a sweep, groups of ``dot / cat`` elements, each when its elements are there [S3.1].
+    """Column reader: reads the vector of a matrix-vector pass from vector memory in groups of ``dot / cat`` elements [S3.1].
 
-    A column is at ``o`` a cycle after it is read, straight from the memory; the next is read in the cycle that accepts it. With ``skip`` a
-    column of zeros is not handed on, unless it is the first of sums that begin, and takes one cycle; the last one waits until the lanes
-    could take it, as its sweep ends with it. Columns of zeros that follow in the same word are left out with a column that is read
-    (``ZeroLookAhead``), once all elements of the vector are there. With ``cfg.rnn_differences`` columns may be differences
-    (``DeltaThreshold``), of which none is left out unread in the first step.
+    A column is read when its elements are written: the job that writes the vector has finished, or is the oldest job and has written
+    them.
 
-    ``i`` is ready in the cycle in which the last column is accepted, and before the first sweep; columns of the next sweep are read from
-    the cycle after. Reset forgets everything.
+    With ``skip`` a column of zeros is not offered at ``o``, except the first column of a pass that defines its sums (``begins``). A
+    skipped column takes one cycle; the last one waits for ``o.ready``, because the pass ends with that column. Once the whole vector is
+    written, ``ZeroLookAhead`` skips following zero columns of the same word together with a read.
+
+    With ``cfg.rnn_differences`` a pass with ``difference`` multiplies differences to the reference vector (``DeltaThreshold``). In the
+    first step of a task such a pass reads every column.
 
     Members
     -------
     i : In(stream.Signature(chosen_sweep_layout(cfg)))
+        Granted matrix-vector passes.
     sweep : Out(chosen_sweep_layout(cfg))
-        The sweep whose columns are at ``o``.
-    status, written
-        See ``Progress``.
-    column_read, column_word, column
-        See ``VectorMemory``.
+        The pass of the columns at ``o``; registered.
+    status : In(status_layout(cfg)).array(rnn_contexts)
+        State of each context, from ``DependencyScoreboard``.
+    written : In(written_bits(cfg))
+        Elements that the oldest job has written.
+    column_read : Out(1)
+        Read enable of vector memory.
+    column_word : Out(log2(rnn_elements / vector_lanes))
+        Word of vector memory to read.
+    column : In(16).array(vector_lanes)
+        The word that was read last, one cycle after ``column_read`` and until the next read.
     o : Out(stream.Signature(column_layout(cfg)))
+        Columns in order.
     ended : Out(1)
-        The sweep ends: its last column is accepted, or skipped.
+        The pass ends in this cycle: its last column is accepted or skipped.
     busy : Out(1)
-    event_skipped : Out
-        Columns of zeros that are left out.
+        A pass is in progress.
+    event_skipped : Out(range(most_in_a_cycle("rnn_skipped") + 1))
+        Number of zero columns that are skipped in this cycle, 0 to 4.
+
+    *Latency*: 2 cycles from the transfer at ``i`` to ``o.valid`` of the first column; 1 cycle from ``column_read`` to ``o.valid``.
+
+    *Throughput*: one column a cycle; one cycle without column between two passes.
+
+    *Back-pressure*: ``i.ready`` is high without a pass and in the cycle of ``ended``. ``i.ready``, ``ended`` and ``column_read`` depend
+    combinationally on ``o.ready``, ``column_read`` also on ``status`` and ``written``. ``o.payload`` depends combinationally on ``column``;
+    with ``skip`` so do ``o.valid`` and ``column_read``.
+
+    *Reset*: discards the pass.
+
+    *Source*: [S3.1].
     """
 
     def __init__(self, cfg):
@@ -70,10 +94,10 @@ class ColumnReader(Component):
         m = Module()
         cfg, sweep = self.cfg, self.sweep
         bits = exact_log2(cfg.vector_lanes)
-        active, reading, waiting = Signal(), Signal(), Signal()     # a sweep; it has columns to read; one stands at the memory
+        active, reading, waiting = Signal(), Signal(), Signal()     # pass in progress; columns left to read; column read
         element = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
         ends = Signal(exact_log2(cfg.dot) + 13, reset_less=True)    # elements up to the end of the next column
-        left = Signal(COLUMNS_BITS, reset_less=True)                # columns behind it
+        left = Signal(COLUMNS_BITS, reset_less=True)                # columns behind the next one
         weight = Signal(cfg.factor_address_bits, reset_less=True)
         fresh = Signal(reset_less=True)
         place = Signal(bits, reset_less=True)
@@ -111,7 +135,7 @@ class ColumnReader(Component):
         with m.If(read):
             m.d.sync += [
                 waiting.eq(1), place.eq(element[:bits]), kept.first.eq(fresh), kept.last.eq(left == 0), kept.weight.eq(weight),
-                element.eq(element + ahead.stride), ends.eq(ends + (Const(cfg.dot) >> sweep.cat)),  # not needed where columns are left out
+                element.eq(element + ahead.stride), ends.eq(ends + (Const(cfg.dot) >> sweep.cat)),  # unused once columns are skipped
                 weight.eq(weight + ((sweep.blocks + 1) << ahead.shift)), left.eq(left - (1 << ahead.shift)),
                 fresh.eq(0), reading.eq(left != 0),
             ]
@@ -124,11 +148,13 @@ class ColumnReader(Component):
         return m
 
     def _written(self, m, ends, finished, there):
-        """Whether the job that makes the sweep's vector has written all elements, or the first ``ends``; only the oldest of all writes."""
+        """Whether the job that writes the vector has written all elements (``finished``) or the first ``ends`` elements (``there``).
+        Only the oldest job of all contexts writes.
+        """
         status, under_way = Signal(status_layout(self.cfg)), Signal(COUNT_BITS)
         m.d.comb += [
             status.eq(any_of(Mux(self.sweep.context == number, of_context.as_value(), 0) for number, of_context in enumerate(self.status))),
-            under_way.eq(status.finished - self.sweep.job),         # 0: it is the next of its context to finish; 1, 2: it has finished
+            under_way.eq(status.finished - self.sweep.job),         # 0: the context's next job to finish; 1, 2: finished
         ]
         m.d.comb += [
             finished.eq(~self.sweep.waits | (under_way == 1) | (under_way == 2)),
@@ -136,11 +162,11 @@ class ColumnReader(Component):
         ]
 
     def _first_differences(self):
-        """All elements of the sweep are sent, those that are zero too."""
+        """Whether the pass sends every element to the reference vector, zeros included: the first step with ``difference``."""
         return (self.sweep.fresh & self.sweep.difference) if self.cfg.rnn_differences else 0
 
     def _differences(self, m, values, read, stride, place, moves, accepted):
-        """The elements of the word, in sweeps of differences those."""
+        """The elements of the word; in passes with ``difference`` the thresholded differences."""
         cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
         m.submodules.differences = differences = DeltaThreshold(cfg)
         sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)

@@ -1,4 +1,4 @@
-"""Which context goes next."""
+"""Context arbiter: selects the context whose matrix-vector pass is granted next."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -7,29 +7,45 @@ __all__ = ["ContextArbiter"]
 
 
 class ContextArbiter(Component):
-    """Chooses a context: coarse-grained, fair from step to step [S3.6].
+    """Context arbiter: coarse-grained round-robin grant with the step as its unit [S3.6].
 
-    The context whose turn it is goes on as long as it is ``ready``; when it is not, or after its step (``ends``), the next ready one in
-    circular order has its turn. A context that is ready all the time is thus chosen before each other one ends a second step. With none
-    ready, the one ``expected`` to be ready next is chosen if it ``waits``, once nothing is under way (``eager``): its columns then wait for
-    single elements.
+    The context at the round-robin pointer is granted as long as it is ``ready``. Otherwise, or after the last pass of its step
+    (``ends``), the grant moves to the next ready context in circular order. A context that is always ready is therefore granted before
+    any other context ends a second step.
 
-    Combinational from inputs and a register; reset gives context 0 its turn.
+    Without a ready context, the ``expected`` context is granted if it ``waits`` and ``eager`` is high. The columns of this pass then wait
+    for single elements.
+
+    Parameters
+    ----------
+    contexts : int
+        Number of contexts.
 
     Members
     -------
-    ready, waits : In(contexts)
-        Contexts whose next sweep may begin now; whose next sweep may begin as soon as elements are there.
+    ready : In(contexts)
+        Contexts whose next pass may begin in this cycle.
+    waits : In(contexts)
+        Contexts whose next pass may begin when its first elements are written.
     expected : In(contexts)
-        One hot or zero.
+        The context that becomes ready next, one hot, or 0.
     eager : In(1)
+        No pass is in progress or granted.
     take : In(1)
-        The choice counts in this cycle.
+        The requester uses ``choice`` in this cycle.
     ends : In(contexts)
-        Contexts whose next sweep is the last of its step.
+        Contexts whose next pass is the last of its step.
     valid : Out(1)
+        A context is granted.
     choice : Out(contexts)
-        One hot.
+        The granted context, one hot; 0 without ``valid``.
+
+    *Latency*: ``valid`` and ``choice`` are combinational from ``ready``, ``waits``, ``expected``, ``eager`` and the round-robin
+    pointer. The pointer moves in the cycle after ``take`` and ``valid``.
+
+    *Reset*: the round-robin pointer is at context 0.
+
+    *Source*: [S3.6].
     """
 
     def __init__(self, contexts):
@@ -42,7 +58,7 @@ class ContextArbiter(Component):
     def elaborate(self, platform):
         m = Module()
         count = self.contexts
-        turn = Signal(count, init=1)            # one hot: first in the circle
+        turn = Signal(count, init=1)            # round-robin pointer, one hot
         choice = self.choice
         after = Cat(choice[-1], choice[:-1]) if count > 1 else choice
         first = _first_from(m, "ready", self.ready, turn)
@@ -58,7 +74,7 @@ class ContextArbiter(Component):
 
 
 def _first_from(m, name, wanted, start):
-    """The first bit that is set, from the one-hot ``start`` on in a circle, as one hot."""
+    """The first set bit of ``wanted`` at or behind the one-hot ``start`` in circular order, one hot."""
     count = len(wanted)
     twice = Signal(2 * count, name=f"{name}_twice")
     lowest = Signal(2 * count, name=f"{name}_lowest")

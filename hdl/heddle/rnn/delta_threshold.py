@@ -1,4 +1,4 @@
-"""Differences of the elements of a vector to what was multiplied of them before."""
+"""Delta threshold: differences of a vector to its reference vector, small ones suppressed."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib.memory import Memory
@@ -11,8 +11,10 @@ __all__ = ["DeltaThreshold", "choose_group"]
 
 
 def choose_group(cfg, word, place, cat):
-    """The ``dot / cat`` elements of a word of vector memory from ``place`` on, zeros behind them; ``cat`` is a logarithm. An element that
-    only large groups have stands in few places."""
+    """The ``dot / cat`` elements of a word of vector memory from element ``place`` on, zero-padded to ``dot``; ``cat`` is a logarithm.
+
+    Multiplexers are as narrow as possible: an element that only large groups have occurs at few places.
+    """
     chosen = []
     for index in range(cfg.dot):
         shift = next(cat for cat in (2, 1, 0) if index < cfg.dot >> cat)
@@ -23,23 +25,39 @@ def choose_group(cfg, word, place, cat):
 
 
 class DeltaThreshold(Component):
-    """Keeps what was sent of each element, and makes the differences to it: those beyond ``held`` are sent, others are zero.
+    """Delta threshold: replaces vector elements by differences to the reference vector; differences of magnitude ``held`` or less
+    become zero.
 
-    A memory like that of the vectors: word ``word`` is read in a cycle with ``read``; ``o`` are the differences of that word from the
-    cycle after it on (combinational from ``i``), and a cycle with ``take`` keeps what is sent of the group at ``place``. Reads of later
-    cycles see it. With ``fresh`` nothing was sent before. Nothing is reset.
+    The reference vector holds, for each element, the value that the sums contain. Each emitted difference is added to the reference
+    vector. The memory of the reference vector has the size and the words of vector memory.
 
     Members
     -------
-    read, word : In(1), In
-    place, cat : In
-        Of the group, see ``choose_group``.
-    fresh, take : In(1)
+    read : In(1)
+        Reads word ``word`` of the reference vector.
+    word : In(log2(rnn_elements / vector_lanes))
+        Word to read.
+    place : In(log2(vector_lanes))
+        First element of the column group in the word, in the cycles after ``read``.
+    cat : In(2)
+        log2 of the CAT taps; a column group has ``dot >> cat`` elements.
+    fresh : In(1)
+        The reference vector counts as zero.
+    take : In(1)
+        Adds the differences of the column group at ``place`` to the reference vector.
     held : In(16)
-        Unsigned.
+        Delta threshold, unsigned.
     i : In(signed(16)).array(vector_lanes)
+        Elements of the word.
     o : Out(signed(17)).array(vector_lanes)
-        Exact: the difference of any two elements.
+        Exact difference of element and reference, or 0.
+
+    *Latency*: 1 cycle from ``read`` to valid ``o``, which then holds until the next ``read``. ``o`` is combinational from ``i``,
+    ``fresh`` and ``held``. Reads in cycles after ``take`` see the update.
+
+    *Throughput*: one word read and one group written a cycle.
+
+    *Reset*: none; ``fresh`` defines the initial value.
     """
 
     def __init__(self, cfg):
@@ -60,7 +78,7 @@ class DeltaThreshold(Component):
         for lane, (value, sent) in enumerate(zip(self.i, self.o)):
             m.submodules[f"sent_{lane}"] = memory = Memory(
                 shape=16, depth=cfg.rnn_elements // cfg.vector_lanes, init=[], attrs={"no_rw_check": 1})
-            read, write = memory.read_port(domain="comb"), memory.write_port()     # read into registers: see ProductFile
+            read, write = memory.read_port(domain="comb"), memory.write_port()     # combinational read, then registers
             output, before = Signal(16, name=f"output_{lane}", reset_less=True), Signal(signed(16), name=f"before_{lane}")
             with m.If(self.read):
                 m.d.sync += output.eq(read.data)
@@ -72,8 +90,8 @@ class DeltaThreshold(Component):
         return m
 
     def _beyond(self, m, lane, difference):
-        """The difference of 17 bits, or zero if it is not beyond ``held``."""
-        # |difference| - held - 1, the magnitude of a negative one by its complement and a carry
+        """The difference in 17 bits, or zero where its magnitude is at most ``held``."""
+        # |difference| - held - 1; the magnitude of a negative difference is its complement plus a carry.
         beyond = Signal(signed(18), name=f"beyond_{lane}")
         sign = difference[-1]
         magnitude = Cat(difference[:-1] ^ sign.replicate(16), 0).as_signed()

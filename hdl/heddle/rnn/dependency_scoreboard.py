@@ -1,4 +1,4 @@
-"""How far the jobs and the inputs of each context are."""
+"""Dependency scoreboard: progress of the tail jobs and of the input rows of each context."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data
@@ -12,12 +12,12 @@ __all__ = ["DependencyScoreboard", "status_layout", "written_bits"]
 
 
 def status_layout(cfg):
-    """Of one context, for whoever decides whether its next sweep or column may begin."""
+    """State of one context for the decision whether its next matrix-vector pass or column may begin."""
     return data.StructLayout({
-        "launched": COUNT_BITS,         # jobs, modulo 4
-        "finished": COUNT_BITS,
-        "oldest": 1,                    # of all jobs under way the oldest, the one that is written, is of this context
-        "rows": COUNT_BITS,             # rows of input that are loaded and not taken
+        "launched": COUNT_BITS,         # jobs granted, modulo 4
+        "finished": COUNT_BITS,         # jobs finished, modulo 4
+        "oldest": 1,                    # the oldest job in flight, the one that writes, belongs to this context
+        "rows": COUNT_BITS,             # input rows that are loaded and not taken
     })
 
 
@@ -27,32 +27,46 @@ def written_bits(cfg):
 
 
 class DependencyScoreboard(Component):
-    """Counts the jobs of the tail and the rows of input of each context, and which elements are written.
+    """Dependency scoreboard: counts tail jobs and input rows of each context, and the elements that the oldest job has written.
 
-    Events count in the cycle after them, all in the same cycle if need be, also of one context. Reset, and ``clear``, begin anew.
+    Each event port has a companion ``<event>_context : In(context_bits(cfg))``, the number of its context. All events may occur in one
+    cycle, also for one context. Counters of jobs and rows count modulo 4: a context has at most two of either in flight.
 
     Members
     -------
     status : Out(status_layout(cfg)).array(rnn_contexts)
+        State of each context.
     clear : In(1)
-    launch, launch_context, launch_pairs
-        A job is on its way to the tail, one of pairs of element groups.
-    wrote, wrote_context, finished
-        An element group, or a pair of them, is written; it was the job's last.
-    loaded, loaded_context
+        Resets all counters in the next cycle.
+    launch : In(1)
+        The matrix-vector pass of a job was granted: the job is in flight.
+    launch_pairs : In(1)
+        With ``launch``: the job processes pairs of element groups.
+    wrote : In(1)
+        The oldest job has written an element group, or a pair of element groups.
+    finished : In(1)
+        With ``wrote``: the group is the last of the job.
+    reserved : In(1)
+        A row of input is about to be loaded; a buffer of the context is occupied.
+    loaded : In(1)
         A row of input is in vector memory.
-    reserved, reserved_context
-        It is on its way there.
-    taken, taken_context
-        A sweep that is the last to read its row was chosen.
-    released, released_context
-        It has read it: the row may be overwritten.
-    started, started_context
-        A task begins: it has no rows yet.
+    taken : In(1)
+        The last pass that reads the oldest row was granted.
+    released : In(1)
+        The last pass that reads the oldest row has ended: the buffer is free.
+    started : In(1)
+        A task begins in the context: its row counters are reset.
     free : Out(rnn_contexts)
-        There is room for a row.
+        Contexts with a free row buffer, of two.
     written : Out(written_bits(cfg))
-        Elements that the oldest job has written: jobs write and finish in order.
+        Elements that the oldest job of all contexts has written. Jobs write and finish in the order of ``launch``.
+
+    *Latency*: an event is visible in the outputs in the next cycle. All outputs depend on registers only; ``written`` and
+    ``status.oldest`` read a memory of the order of jobs.
+
+    *Throughput*: one event of each kind a cycle.
+
+    *Reset*: all counters are 0; the memory of the order of jobs has no reset.
     """
 
     EVENTS = ("launch", "wrote", "reserved", "loaded", "taken", "released", "started")
@@ -75,7 +89,7 @@ class DependencyScoreboard(Component):
         for number, status in enumerate(self.status):
             event = {name: Signal(name=f"{name}_{number}") for name in self.EVENTS}
             m.d.comb += [signal.eq(getattr(self, name) & (getattr(self, f"{name}_context") == number)) for name, signal in event.items()]
-            kept = Signal(COUNT_BITS, name=f"kept_{number}")        # places of rows that are in use
+            kept = Signal(COUNT_BITS, name=f"kept_{number}")        # row buffers in use
             done = event["wrote"] & self.finished
             m.d.sync += [
                 status.launched.eq(status.launched + event["launch"]),
@@ -93,7 +107,7 @@ class DependencyScoreboard(Component):
         return m
 
     def _order(self, m):
-        """Contexts of the jobs under way, oldest first, and how far the oldest is."""
+        """Queue of the contexts of all jobs in flight, oldest first, and the progress of the oldest job."""
         jobs = 2 * self.cfg.rnn_contexts
         job = data.StructLayout({"context": context_bits(self.cfg), "pairs": 1})
         m.submodules.order = order = Memory(shape=job, depth=jobs, init=[], attrs=DISTRIBUTED)

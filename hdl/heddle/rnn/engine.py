@@ -1,4 +1,4 @@
-"""The engine for recurrent networks."""
+"""Recurrent engine: executes images of recurrent layers on the PE array."""
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
@@ -24,35 +24,65 @@ __all__ = ["RecurrentEngine"]
 
 
 class RecurrentEngine(Component):
-    """Runs LSTM, GRU, plain recurrent and dense layers on the lanes of a core, several tasks in turn [S3.1-S3.6]: docs/units/rnn.md.
+    """Recurrent engine: runs LSTM, GRU, plain recurrent and dense layers on the PE array of a core, several tasks interleaved
+    [S3.1-S3.6].
 
-    ``start`` begins the image at ``address`` of shared memory; ``busy`` is high from the cycle after until all tasks are done and their
-    outputs are written. The lanes, and the reads of their registers by threads, belong to the engine meanwhile.
-
-    A step of the lanes a cycle as long as a context has one to make. Errors end the run: OUT_OF_RANGE (something of the image, or an
-    output, lies outside of shared memory: its address), RECURRENT_IMAGE (a count of the header is wrong,
-    or the vectors of all contexts or the sums with several taps are too many: the header's address). ``stop`` ends it too. Reset likewise.
+    An image in shared memory holds matrix-vector passes, tail operations and tasks. While ``busy`` the PEs and the register reads of
+    threads belong to the engine. docs/units/rnn.md describes records, arithmetic and timing.
 
     Members
     -------
-    start, address : In(1), In(32)
-        While not ``busy``.
+    start : In(1)
+        Starts an image; allowed only while not ``busy``.
+    address : In(32)
+        With ``start``: byte address of the image in shared memory, a multiple of 16.
     stop : In(1)
+        Ends the run; granted passes and their jobs complete.
     busy : Out(1)
-    bank_read, bank_write
-        Ports of shared memory.
-    step, word, take
-        For the lanes: see ``LaneArray``.
-    read, read_register, read_group, read_tap, read_data
-        Registers of the lanes: see ``Tail``.
+        An image runs. The end of ``busy`` means that all tasks are done and all outputs are in shared memory.
+    bank_read : Out(BankReadPort(cfg))
+        Read port of shared memory.
+    bank_write : Out(BankWritePort(cfg))
+        Write port of shared memory.
+    step : Out(engine_step_layout(cfg))
+        Step of the PEs.
+    word : Out(signed(engine_element_bits)).array(dot)
+        Elements of the column group, one cycle after the first step of the column.
+    take : Out(1)
+        ``word`` holds a new column group.
+    read : Out(1)
+        Reads the sums of a lane group.
+    read_register : Out(8)
+        Product register, or accumulator of a CAT tap.
+    read_group : Out(range(thread_groups))
+        Lane group.
+    read_tap : Out(2)
+        CAT tap.
+    read_data : In(32).array(tail_lanes)
+        Sums, ``cfg.register_read_latency`` cycles after ``read``.
     error : Out(recurrent_error_layout)
-        In the first cycle that is not ``busy`` any more.
+        Error of the run; ``error.failed`` is high for one cycle, the first cycle without ``busy``.
     event_rnn_steps : Out(1)
-        A step entered the lanes.
+        A step enters the PEs in this cycle.
     event_rnn_waits : Out(1)
-        None did, although tasks were under way.
-    event_rnn_skipped : Out
-        Columns of zeros that were left out.
+        ``busy`` without a step in this cycle.
+    event_rnn_skipped : Out(range(most_in_a_cycle("rnn_skipped") + 1))
+        Number of zero columns that are skipped in this cycle.
+
+    *Latency*: ``busy`` rises one cycle after ``start``.
+
+    *Throughput*: one step of the PEs a cycle while a context is ready.
+
+    *Back-pressure*: PEs and register reads never stall; banks of shared memory may withhold grants.
+
+    *Reset*: no image runs. The tables, vector memory and reference vectors have no reset.
+
+    *Errors*: an error ends the run after all granted passes and jobs complete. OUT_OF_RANGE, with the byte address: a part of the
+    image, a state, an input row or an output is outside of shared memory. OUT_OF_RANGE is also the error of a misaligned image.
+    RECURRENT_IMAGE, with the address of the image: a count of its header is 0 or exceeds the engine. The same holds for the vectors of
+    all contexts and for tap registers.
+
+    *Source*: [S3.1-S3.6].
     """
 
     def __init__(self, cfg):
@@ -107,7 +137,7 @@ class RecurrentEngine(Component):
                 ("sweeps", sweep_layout, loader.sweep_write, scheduler.sweep_address, scheduler.sweep),
                 ("operations", operation_layout, loader.operation_write, tail.operation_address, tail.operation)):
             kept = stored(layout)
-            # In distributed RAM a table of 32 records would take as many LUTs as the scheduler.
+            # A table of 32 records in distributed RAM would take as many LUTs as the scheduler.
             m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[],
                                                  attrs={"no_rw_check": 1, "ram_style": "block"})
             read, write = memory.read_port(domain="comb"), memory.write_port()
@@ -146,7 +176,7 @@ class RecurrentEngine(Component):
         ]
 
     def _run(self, m, loader, scheduler, columns, blocks, jobs, tail, writer, progress):
-        """The end of a run: by itself, or, after an error or ``stop``, when what is under way is through."""
+        """End of a run: all tasks are done, or after an error or ``stop`` all granted work is complete."""
         halted, failed, ended, fault, quiet = (Signal(name=name) for name in ("halted", "failed", "ended", "fault", "quiet"))
         m.d.comb += [
             quiet.eq(~(scheduler.o.valid | columns.busy | blocks.step.step | jobs.busy | tail.busy | writer.i.valid)),

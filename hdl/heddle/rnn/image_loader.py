@@ -1,4 +1,4 @@
-"""Brings an image, its tasks and their inputs from shared memory to the engine."""
+"""Image loader: tables, tasks, initial states and input rows of an image, from shared memory to the recurrent engine."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream
@@ -29,16 +29,16 @@ COUNT = 11          # bits of the number of words of a transfer
 
 
 class Fault(enum.Enum, shape=2):
-    """What is wrong."""
+    """Fault of an image."""
 
     NONE = 0
-    RANGE = 1           # a word of the image, of a state or of a row lies outside of shared memory: its address
-    ADDRESS = 2         # the image does
-    HEADER = 3          # a count of the header is zero or larger than the engine, or the vectors of all contexts or sums are
+    RANGE = 1           # a word of the image, of a state or of a row is outside of shared memory
+    ADDRESS = 2         # the address of the image is outside of shared memory or misaligned
+    HEADER = 3          # a count of the header is zero or exceeds the engine, or the vectors or tap registers do
 
 
 class Sink(enum.Enum, shape=3):
-    """Where the words of a transfer go."""
+    """Destination of the words of a transfer."""
 
     HEADER = 0
     SWEEPS = 1
@@ -49,14 +49,14 @@ class Sink(enum.Enum, shape=3):
 
 
 class Phase(enum.Enum, shape=4):
-    """What is done next; in all but SERVE when the transfer before is over."""
+    """Next action of the loader; in all phases but SERVE the loader waits for the end of the previous transfer."""
 
     HEADER = 0
     CHECK = 1
     SWEEPS = 2
     OPERATIONS = 3
     TASK = 4
-    BEHIND = 5          # the next task lies behind what was read
+    BEHIND = 5          # registers the address of the next task, behind the last word
     SERVE = 6           # decides between ROW, TASK and STATE
     ROW = 7
     STATE = 8
@@ -64,48 +64,91 @@ class Phase(enum.Enum, shape=4):
 
 
 def input_layout(cfg):
-    """Of the rows of input of a task: from row to row, words of each, places of even and of odd steps."""
+    """Input rows of a task: ``pitch`` from row to row and ``words`` of a row in units of 16 bytes; places of the rows of ``even`` and
+    ``odd`` steps.
+    """
     place = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
     return data.StructLayout({"pitch": 12, "words": COUNT, "even": place, "odd": place})
 
 
-# The next row of a task; ``left`` 0 is 65,536.
+# Next input row of a task: word of shared memory, outstanding rows (0: 65,536), parity of the step.
 row_layout = data.StructLayout({"word": WORD_BITS, "left": 16, "odd": 1})
 
 
 class ImageLoader(Component):
-    """Executes an image as far as data are concerned: tables, tasks in order, the state of each, its rows of input ahead [S3.6].
+    """Image loader: reads the header and the tables of an image, hands out its tasks in order and loads states and input rows ahead
+    [S3.6].
 
-    Tasks are given to the contexts as these become free, in the order of the image, each at the earliest ``task.start`` cycles after
-    ``begin``. A row of input is read as soon as one of the two places of its context is free. One transfer at a time, contexts in turn.
+    A place counts ``LOADED_ELEMENTS`` (8) elements of vector memory; all places are absolute.
+
+    A task is handed to a context that runs none, in the order of the image, at the earliest ``task.start`` cycles after ``begin``. The
+    initial state of the task is loaded before. An input row is loaded when one of the two row buffers of its context is free.
+
+    The loader executes one transfer at a time. A round-robin pointer visits the contexts, one a cycle. At each context the order of
+    checks is: an input row to load, then the next task record to read, then a task to hand out.
 
     Members
     -------
-    begin, address : In(1), In(32)
-        Start; the image lies at this address of shared memory, a multiple of 16.
+    begin : In(1)
+        Starts an image; allowed after reset and after ``stop``.
+    address : In(32)
+        With ``begin``: byte address of the image in shared memory, a multiple of 16.
     stop : In(1)
-        Forget everything.
+        Discards the image and the fault. A transfer in progress ends by itself.
     bank : Out(BankReadPort(cfg))
+        Read port of shared memory.
     header : Out(header_layout)
-    sweep_write, operation_write, table_address, table_data
-        Writes of the tables.
-    loaded_valid, loaded_place, loaded
-        See ``VectorMemory``.
+        Header of the image; registered.
+    sweep_write : Out(1)
+        Write enable of the table of matrix-vector passes.
+    operation_write : Out(1)
+        Write enable of the table of tail operations.
+    table_address : Out(log2(rnn_records))
+        Record to write in either table.
+    table_data : Out(128)
+        Data of the record.
+    loaded_valid : Out(1)
+        ``loaded`` is a word for vector memory.
+    loaded_place : Out(log2(rnn_elements) - 3)
+        Place of the word.
+    loaded : Out(128)
+        8 elements of 16 bits.
     loaded_wait : In(1)
-        It takes no word in the next cycle.
-    running, free : In(rnn_contexts)
-        Contexts with a task; with room for a row.
+        Vector memory takes no word in the next cycle.
+    running : In(rnn_contexts)
+        Contexts that run a task.
+    free : In(rnn_contexts)
+        Contexts with a free row buffer.
     o_task : Out(stream.Signature(task_start_layout(cfg)))
+        Tasks that begin, after their state is loaded.
     has_input : Out(rnn_contexts)
-        The task of the context has rows of input.
-    reserved, reserved_context
-        A place of a context will be used for a row.
-    loaded_row, row_context
-        A row of a context was loaded.
+        Contexts whose task has input rows; registered.
+    reserved : Out(1)
+        A row buffer is about to be loaded.
+    reserved_context : Out(context_bits(cfg))
+        Context of that row buffer.
+    loaded_row : Out(1)
+        The last word of an input row is written to vector memory in this cycle.
+    row_context : Out(context_bits(cfg))
+        Context of that row.
     over : Out(1)
-        All tasks were handed out, and no context runs.
-    fault, fault_value : Out(Fault), Out(20)
-        Until ``stop``; nothing is loaded any more. The value is that of RANGE.
+        All tasks are handed out and no context runs.
+    fault : Out(Fault)
+        Fault of the image, registered until ``stop``; a fault ends all loading.
+    fault_value : Out(20)
+        Byte address of a RANGE fault.
+
+    *Latency*: 3 cycles from the begin of a transfer to its first word, then one word a cycle where the banks grant at once.
+
+    *Back-pressure*: ``loaded_wait`` acts on the next cycle. ``o_task.valid`` depends on registers only; ``bank.request`` depends
+    combinationally on ``loaded_wait``.
+
+    *Reset*: idle without an image or a fault.
+
+    *Errors*: RANGE: a word of the image, a state or a row is outside of shared memory. ADDRESS: ``address`` is not a multiple of 16 or
+    is outside. HEADER: ``sweeps`` or ``contexts`` is 0, or a count exceeds the engine.
+
+    *Source*: [S3.6].
     """
 
     def __init__(self, cfg):
@@ -129,14 +172,14 @@ class ImageLoader(Component):
         m.submodules.transfer = self._transfer = transfer = BankReader(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
         connect(m, flipped(self.bank), transfer.bank)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
-        self._late = Signal()           # the task may begin
+        self._late = Signal()           # the start time of the task has passed
         self._phase, self._sink, active = Signal(Phase), Signal(Sink), Signal()
-        self._next = Signal(WORD_BITS, reset_less=True)         # task record
-        self._more, self._have = Signal(), Signal()             # there are more tasks; one is read
+        self._next = Signal(WORD_BITS, reset_less=True)         # word of the next task record
+        self._more, self._have = Signal(), Signal()             # more tasks follow; a task is read and not handed out
         cycles = Signal(len(self._task.start) + 1)
-        self._context, self._served = Signal(context_bits(cfg)), Signal(context_bits(cfg))      # whose turn it is; of the transfer
-        self._elements, self._registers = Signal(self._places), Signal(PRODUCT_BITS)            # of the former, its parts
-        self._pending = Signal(cfg.rnn_contexts)                        # rows are left to load
+        self._context, self._served = Signal(context_bits(cfg)), Signal(context_bits(cfg))      # round-robin pointer; of the transfer
+        self._elements, self._registers = Signal(self._places), Signal(PRODUCT_BITS)            # bases of the former
+        self._pending = Signal(cfg.rnn_contexts)                        # contexts with outstanding rows
         for name, layout in (("input", input_layout(cfg)), ("row", row_layout)):
             memory = m.submodules[f"{name}s"] = Memory(shape=layout, depth=1 << context_bits(cfg), init=[], attrs=DISTRIBUTED)
             read, write = memory.read_port(domain="comb"), memory.write_port()
@@ -170,7 +213,7 @@ class ImageLoader(Component):
         return m
 
     def _words(self, m):
-        """Where each word goes that comes."""
+        """Routes each word to its sink."""
         word, sink = self._transfer, self._sink
         m.d.comb += [
             self.table_address.eq(word.at), self.table_data.eq(word.data), self.loaded.eq(word.data), self.loaded_place.eq(word.at),
@@ -180,13 +223,15 @@ class ImageLoader(Component):
         ]
         with m.If(word.valid & (sink == Sink.HEADER)):
             m.d.sync += self.header.eq(word.data)
-        with m.If(word.valid & (sink == Sink.TASK)):        # both records of it, one after the other
+        with m.If(word.valid & (sink == Sink.TASK)):        # both records of a task in order
             m.d.sync += self._memory.eq(word.data)
             with m.If(~word.last):
                 m.d.sync += self._task.eq(word.data)
 
     def _sources(self, m):
-        """What a transfer would read. Not zero in other cycles: that would cost as much as a choice."""
+        """Address and length of the next transfer. The values are not zero in other cycles, because a gate would cost as much as a
+        multiplexer.
+        """
         transfer, task, phase, entry = self._transfer, self._task, self._phase, self._input
         m.d.comb += [
             transfer.on.eq((phase == Phase.SWEEPS) | (phase == Phase.OPERATIONS)), transfer.first.eq(self._next),
@@ -209,7 +254,7 @@ class ImageLoader(Component):
                 ]
 
     def _sequence(self, m):
-        """The next thing to do, in a cycle in which no transfer is under way."""
+        """The next action, in a cycle without a transfer."""
         phase = self._phase
 
         def read(sink, after):
@@ -254,7 +299,7 @@ class ImageLoader(Component):
             m.d.sync += self.fault.eq(Fault.HEADER)
 
     def _serve(self, m):
-        """One context: a row of input, or a task, or nothing."""
+        """One cycle at the round-robin pointer: an input row, a task record, a task to hand out, or the next context."""
         context, count = self._context, self.cfg.rnn_contexts
         free = ~self.running.bit_select(context, 1) & (context < self.header.contexts)
         m.d.sync += [
@@ -271,7 +316,7 @@ class ImageLoader(Component):
             m.d.sync += context.eq(Mux(context == count - 1, 0, context + 1))
 
     def _start(self, m):
-        """Where the task and its rows lie, for the scheduler and for later; the next row, which follows the one before."""
+        """Absolute positions of the task and its rows, for the scheduler and the memories; in phase ROW the state of the next row."""
         task, memory, new, row = self._task, self._memory, self._input_write.data, self._row_write.data
         o, place = self.o_task.payload, self.o_task.payload.place
         words, wide = task.input_bytes[BYTE_SHIFT:], self.cfg.vector_lanes // LOADED_ELEMENTS

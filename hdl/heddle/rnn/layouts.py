@@ -1,7 +1,7 @@
-"""Records of the engine for recurrent networks: what a program places in shared memory, and what its parts hand to each other.
+"""Record layouts of the recurrent engine: the image in shared memory and the payloads between its units.
 
-All records are 128 bits, one word of a bank of shared memory. They follow each other in an *image*: a header, ``sweeps`` sweep
-records, ``operations`` tail operation records, pairs of task records (docs/units/rnn.md) [S3.1-S3.6].
+Every record of an image has 128 bits, the word of a bank of shared memory. An *image* is a header, ``sweeps`` records of matrix-vector
+passes, ``operations`` records of tail operations, then pairs of task records. All are contiguous (docs/units/rnn.md) [S3.1-S3.6].
 """
 
 from amaranth.hdl import Mux
@@ -20,15 +20,15 @@ __all__ = [
 ]
 
 RECORD_BITS = 128
-DISTRIBUTED = {"ram_style": "distributed"}      # of memories of a row for each context: registers and multiplexers cost more
+DISTRIBUTED = {"ram_style": "distributed"}      # for memories with a row for each context: registers and multiplexers would cost more
 SUM_FRACTION = 13           # fraction bits of a de-quantised sum, signed 18 bits
-ACTIVATION_FRACTION = 16    # of sigmoid and tanh, signed 18 bits
-CELL_FRACTION = 11          # of the cell state of an LSTM as it is stored, signed 16 bits
+ACTIVATION_FRACTION = 16    # fraction bits of sigmoid and tanh, signed 18 bits
+CELL_FRACTION = 11          # fraction bits of the stored cell state of an LSTM, signed 16 bits
 MAX_BLOCKS = 128
 MAX_STEPS = 1 << 16
-COLUMNS_BITS = 12           # columns of a sweep, minus one
-ELEMENT_BITS = 13           # position of an element in a context's part of vector memory
-COUNT_BITS = 2              # of counts of jobs and of rows, modulo 4: no context has more than two of either under way
+COLUMNS_BITS = 12           # bits of the columns of a matrix-vector pass, minus one
+ELEMENT_BITS = 13           # bits of the position of an element in a context's part of vector memory
+COUNT_BITS = 2              # bits of counters of jobs and of rows, modulo 4: a context has at most two of either in flight
 PRODUCT_BITS = (PRODUCT_REGISTERS - 1).bit_length()
 
 
@@ -40,28 +40,29 @@ def _padded(fields):
 
 
 def stored(layout):
-    """A record without its unused bits, as a table keeps it."""
+    """Layout of a record without its unused bits, as the tables of the engine store the record."""
     return data.StructLayout({name: member for name, member in layout.members.items() if name != "unused"})
 
 
 class Start(enum.Enum, shape=2):
-    """What the first column of a sweep does to its product registers."""
+    """Initial value of the product registers in the first column of a matrix-vector pass."""
 
-    CONTINUE = 0        # adds to them
-    BIAS = 1            # replaces them: bias registers plus column
-    ZERO = 2            # replaces them: the column alone
-    PERSIST = 3         # replaces them: in the first step of a task like BIAS, then the sums of the step before plus column
+    CONTINUE = 0        # the product registers: the pass accumulates
+    BIAS = 1            # the bias registers
+    ZERO = 2            # zero
+    PERSIST = 3         # in the first step of a task like BIAS, then the sums of the previous step
 
 
 class Wait(enum.Enum, shape=2):
-    """What the elements of a sweep's vector come from."""
+    """Producer of the vector that a matrix-vector pass reads."""
 
-    NONE = 0            # they are there
-    INPUT = 1           # a row of the input
-    LAST = 2            # the youngest job of the tail of this context, element by element
-    BEFORE = 3          # the job before that
+    NONE = 0            # none: the vector is already written
+    INPUT = 1           # the image loader: a row of the input
+    LAST = 2            # the youngest tail job of this context, element by element
+    BEFORE = 3          # the second youngest tail job of this context, element by element
 
 
+# Activation function.
 class Function(enum.Enum, shape=2):
     LINEAR = 0
     SIGMOID = 1
@@ -70,206 +71,211 @@ class Function(enum.Enum, shape=2):
 
 
 class Pre(enum.Enum, shape=2):
-    """What is added to a de-quantised sum."""
+    """Term that is added to a de-quantised sum."""
 
     NONE = 0
-    PEEPHOLE = 1        # operand x state
-    KEEP = 2            # nothing; the sum is kept
-    GATED = 3           # kept gate x kept sum
+    PEEPHOLE = 1        # operand * state
+    KEEP = 2            # none; the sum is stored for GATED
+    GATED = 3           # stored gate * stored sum
 
 
 class Cell(enum.Enum, shape=3):
-    """What becomes of an activation."""
+    """Cell function: the result that an operation of the tail computes from its activation."""
 
-    ACTIVATION = 0      # itself
-    PRODUCT = 1         # kept activation x activation
-    STATE = 2           # activation x state + result of the operation before
-    GATE = 3            # activation x state
-    BLEND = 4           # activation + kept activation x (state - activation)
-    OUTPUT = 5          # activation x second function of the last STATE, or of the state that was read
+    ACTIVATION = 0      # activation
+    PRODUCT = 1         # stored activation * activation
+    STATE = 2           # activation * state + result of the previous operation
+    GATE = 3            # activation * state
+    BLEND = 4           # activation + stored activation * (state - activation)
+    OUTPUT = 5          # activation * second function of the last STATE, or of the state that was read
 
 
 header_layout = _padded({
-    "sweeps": 8,                # records, at least 1
-    "operations": 8,            # records
-    "elements": ELEMENT_BITS + 1,   # of vector memory for each context, a multiple of the memory's width
-    "registers": PRODUCT_BITS,  # product registers for each context; context n adds n times as many
-    "parity": PRODUCT_BITS,     # odd steps use accumulators so many registers further
-    "contexts": 4,              # contexts that take tasks, 1 to ``rnn_contexts``
-    "tap_registers": PRODUCT_BITS + 1,  # numbers of accumulators with ``cat`` above 0 differ modulo this power of two; 0 without such
+    "sweeps": 8,                # records of matrix-vector passes, at least 1
+    "operations": 8,            # records of tail operations
+    "elements": ELEMENT_BITS + 1,   # vector memory of each context in elements, a multiple of ``vector_lanes``
+    "registers": PRODUCT_BITS,  # product registers of each context; context n adds n times this number
+    "parity": PRODUCT_BITS,     # offset in registers of the accumulators of odd steps
+    "contexts": 4,              # contexts that accept tasks, 1 to ``rnn_contexts``
+    "tap_registers": PRODUCT_BITS + 1,  # accumulators with ``cat`` above 0 differ modulo this power of two; 0: none
 })
 
-# A task is two records, one behind the other.
+# A task is two records: this one, then one of ``task_memory_layout``.
 task_layout = _padded({
-    "sweep": 8,                 # first of the records of a step
+    "sweep": 8,                 # first record of a step
     "steps": 16,                # 0 is 65,536
-    "start": 24,                # cycles after the start of the run before which the task does not begin
-    "input_bytes": 15,          # of a row of input, a multiple of 16; 0: none
-    "input_element": ELEMENT_BITS,      # where rows of even steps go; odd steps: right behind that, at the next full word of the memory
-    "state_bytes": 15,          # loaded once before the first step, a multiple of 16; 0: nothing
+    "start": 24,                # earliest start of the task, in cycles after the start of the run
+    "input_bytes": 15,          # bytes of a row of input, a multiple of 16; 0: no input
+    "input_element": ELEMENT_BITS,      # row of even steps; the row of odd steps follows at the next full word
+    "state_bytes": 15,          # bytes loaded once before the first step, a multiple of 16; 0: none
     "state_element": ELEMENT_BITS,
-    "last": 1,                  # of the image
+    "last": 1,                  # last task of the image
 })
 task_memory_layout = _padded({
-    "input_address": 20,        # shared memory, multiples of 16
-    "input_pitch": 16,          # bytes from a row to that of the next step, signed, a multiple of 16
+    "input_address": 20,        # byte addresses of shared memory, multiples of 16
+    "input_pitch": 16,          # bytes from a row to the row of the next step, signed, a multiple of 16
     "state_address": 20,
     "output_address": 20,
-    "output_pitch": 16,         # signed
+    "output_pitch": 16,         # bytes, signed
 })
 
 sweep_layout = _padded({
-    "element": ELEMENT_BITS,    # first element of the vector in the context's part of vector memory, a multiple of its width
+    "element": ELEMENT_BITS,    # first element of the vector in the context's part of vector memory, a multiple of ``vector_lanes``
     "columns": COLUMNS_BITS,    # groups of dot / cat elements, minus one
     "weight": 13,               # first factor word; column after column, block after block
-    "blocks": 7,                # rows / (threads x cat), minus one
-    "product": PRODUCT_BITS,    # accumulator of block 0
-    "bias": PRODUCT_BITS,       # register of block 0 with which BIAS begins, the same for all contexts
-    "cat": 2,                   # log2 of the dot products of a lane: 1, 2 or 4
+    "blocks": 7,                # row blocks: rows / (threads * cat), minus one
+    "product": PRODUCT_BITS,    # accumulator of row block 0
+    "bias": PRODUCT_BITS,       # bias register of row block 0, the same for all contexts
+    "cat": 2,                   # log2 of the dot products of a PE (CAT taps): 1, 2 or 4
     "start": Start,
     "wait": Wait,
-    "parity": 1,                # odd steps use the other accumulators
-    "input": 1,                 # the vector is the input: odd steps read the other row
-    "release": 1,               # the last sweep that reads the input of this step
-    "skip": 1,                  # columns whose elements are all zero take no step of the lanes
-    "last": 1,                  # of the step
-    "launch": 1,                # a job of the tail begins when this sweep has ended
-    "operation": 8,             # its first record
-    "operations": 4,            # records for each group of elements, minus one
-    "groups": 10,               # groups of ``tail_lanes`` elements, or pairs of such groups, minus one
-    "pairs": 1,                 # operations follow each other for each pair of groups
-    "settled": 1,               # the job reads what the one before it of this context wrote
+    "parity": 1,                # odd steps use the accumulators at offset ``parity`` of the header
+    "input": 1,                 # the vector is the input: odd steps read the row of odd steps
+    "release": 1,               # last pass that reads the input row of this step
+    "skip": 1,                  # columns whose elements are all zero take no step of the PEs
+    "last": 1,                  # last pass of the step
+    "launch": 1,                # the end of this pass starts a tail job
+    "operation": 8,             # first record of the job
+    "operations": 4,            # records for each element group, minus one
+    "groups": 10,               # element groups of ``tail_lanes`` elements, or pairs of element groups, minus one
+    "pairs": 1,                 # the operations are issued once for each pair of element groups
+    "settled": 1,               # the job reads elements that the previous job of this context wrote
     # With ``rnn_differences``:
-    "difference": 1,            # columns are differences to what was sent before,
-    "sent": ELEMENT_BITS,       # which is kept from this element of the context on, a multiple of the memory's width
-    "held": 16,                 # differences up to this magnitude are zero, and not sent
+    "difference": 1,            # delta threshold: columns are differences to the reference vector
+    "sent": ELEMENT_BITS,       # first element of the reference vector in its memory, a multiple of ``vector_lanes``
+    "held": 16,                 # delta threshold, unsigned: differences of at most this magnitude become zero
 })
 
 operation_layout = _padded({
-    "idle": 1,                  # no sum: only the operand is read
-    "second_group": 1,          # keeps and uses the kept values of the second group of a pair
+    "idle": 1,                  # no sum: the operation only reads its operand
+    "second_group": 1,          # stores and reads the values of the second element group of a pair
     "product": PRODUCT_BITS,    # accumulator of the first row group
     "parity": 1,
-    "cat": 2,                   # log2, as in the sweeps that made the sums
+    "cat": 2,                   # log2, as in the passes that computed the sums
     "first": 3,                 # row group of element group 0
-    "stride": 3,                # row groups from an element group to the next
-    "shift": 5,                 # sums are rounded to units of 2^shift,
-    "multiplier": 16,           # then times this / 2^16
+    "stride": 3,                # row groups from one element group to the next
+    "shift": 5,                 # sums are divided by 2^shift and rounded,
+    "multiplier": 16,           # then multiplied by multiplier / 2^16
     "function": Function,
-    "shift_activation": 3,      # right shift of the activation
+    "shift_activation": 3,      # right shift of the activation, rounded
     "pre": Pre,
     "cell": Cell,
-    "second": Function,         # OUTPUT: of the cell state
+    "second": Function,         # function of the cell state, for OUTPUT
     "shift_second": 3,
     "read": 1,                  # the operand is a group of elements from ``operand`` on
     "operand": ELEMENT_BITS,
     "load_state": 1,            # the operand becomes the state,
-    "wide_state": 1,            # times 4: a cell state
-    "keep_activation": 1,       # for PRODUCT and BLEND
-    "keep_gate": 1,             # for GATED
-    "write": 1,                 # the result goes to vector memory,
-    "wide_result": 1,           # divided by 4: a cell state
+    "wide_state": 1,            # times 4, as a cell state
+    "keep_activation": 1,       # stores the activation for PRODUCT and BLEND
+    "keep_gate": 1,             # stores the gate for GATED
+    "write": 1,                 # the result is written to vector memory,
+    "wide_result": 1,           # divided by 4, as a cell state
     "destination": ELEMENT_BITS,
-    "output": 1,                # and to shared memory,
-    "output_byte": 16,          # so many bytes behind the start of the row of the step
+    "output": 1,                # the result is written to shared memory,
+    "output_byte": 16,          # byte offset from the start of the row of the step
 })
 
 
 def context_bits(cfg):
-    """Bits of the number of a context, at least one."""
+    """Bits of a context number, at least one."""
     return max(1, exact_log2(cfg.rnn_contexts))
 
 
 def of_context(cfg, context, size):
-    """Where the part of a context begins: ``context`` times ``size``, a value."""
-    return sum(Mux(context[bit], size << bit, 0) for bit in range(exact_log2(cfg.rnn_contexts)))     # no multiplier
+    """Base of a context's part of a memory: the value ``context * size``, as shifts and additions without a multiplier."""
+    return sum(Mux(context[bit], size << bit, 0) for bit in range(exact_log2(cfg.rnn_contexts)))
 
 
 def engine_step_layout(cfg):
-    """What the engine asks of the lanes in a cycle; the elements of the column go with it (see ``LaneArray``)."""
+    """Request of the recurrent engine to the PE array for one cycle; the elements of the column are on ports of their own
+    (``PEArray``).
+    """
     return data.StructLayout({
         "step": 1,
-        "product": PRODUCT_BITS,    # accumulator; of taps other than the first: modulo ``rnn_tap_registers``
-        "source": PRODUCT_BITS,     # register that is added to: the same one, or the bias
-        "zero": 1,                  # nothing is added to: the register is replaced
+        "product": PRODUCT_BITS,    # accumulator; of CAT taps 1 to 3 modulo ``rnn_tap_registers``
+        "source": PRODUCT_BITS,     # addend register: the accumulator, or the bias
+        "zero": 1,                  # the addend is zero
         "factor_word": cfg.factor_address_bits,
-        "cat": 2,                   # log2 of the dot products of a lane
+        "cat": 2,                   # log2 of the dot products of a PE
     })
 
 
 def tail_job_layout(cfg):
-    """The sums of one step of one context, for the tail; positions are those of the whole memory."""
+    """Job of the activation pipeline: the sums of one step of one context; all positions are absolute."""
     return data.StructLayout({
         "context": context_bits(cfg),
         "operation": exact_log2(cfg.rnn_records),   # first record
         "operations": 4,                            # of each element group, minus one
-        "groups": 10,                               # element groups or pairs of them, minus one
+        "groups": 10,                               # element groups or pairs of element groups, minus one
         "pairs": 1,
-        "settled": 1,                               # begins when all that the one before it of its context wrote can be read
+        "settled": 1,                               # begins when all elements that the previous job of its context wrote can be read
         "elements": exact_log2(cfg.rnn_elements),   # first element of the context in vector memory
         "registers": PRODUCT_BITS,                  # first product register of the context
-        "parity_registers": PRODUCT_BITS,           # and for operations with ``parity`` in this step: the same one in even ones
+        "parity_registers": PRODUCT_BITS,           # first product register of operations with ``parity``; equal in even steps
         "row": 20,                                  # address of the output row of this step, in bytes
     })
 
 
 def tail_output_layout(cfg):
-    """Results for shared memory: ``tail_lanes`` elements of 16 bits in order; the byte address is a multiple of their size or of 16."""
+    """Results for shared memory: ``tail_lanes`` elements of 16 bits in order. The byte address is a multiple of the smaller of 16 and
+    ``2 * tail_lanes``.
+    """
     return data.StructLayout({"address": 20, "elements": data.ArrayLayout(16, cfg.tail_lanes)})
 
 
 def chosen_sweep_layout(cfg):
-    """A sweep whose turn it is, with positions of the whole memory and of the whole register file."""
+    """Granted matrix-vector pass, with absolute positions in vector memory and product register file."""
     return data.StructLayout({
         "context": context_bits(cfg),
-        "job": COUNT_BITS,          # that writes the vector, modulo 4; with ``waits``
+        "job": COUNT_BITS,          # number of the job that writes the vector, modulo 4; valid with ``waits``
         "waits": 1,
         "element": exact_log2(cfg.rnn_elements),
         "columns": COLUMNS_BITS,
         "weight": cfg.factor_address_bits,
         "blocks": 7,
         "product": PRODUCT_BITS,
-        "source": PRODUCT_BITS,     # of block 0, in the first column
-        "zero": 1,                  # likewise
+        "source": PRODUCT_BITS,     # addend register of row block 0, in the first column
+        "zero": 1,                  # the addend is zero, in the first column
         "cat": 2,
         "skip": 1,
         "release": 1,
         "launch": 1,
-        "begins": 1,                # its first column does not only add
+        "begins": 1,                # its first column defines the sums: ``start`` is not CONTINUE
         **({"fresh": 1, "difference": 1, "sent": exact_log2(cfg.rnn_elements), "held": 16} if cfg.rnn_differences else {}),
     })
 
 
 def context_layout(cfg):
-    """What the scheduler keeps of a task from sweep to sweep."""
+    """State of a task that the scheduler updates with every granted matrix-vector pass."""
     return data.StructLayout({
-        "next": exact_log2(cfg.rnn_records),        # sweep record
-        "odd": 1,                                   # this step
-        **({"fresh": 1} if cfg.rnn_differences else {}),        # the first step
+        "next": exact_log2(cfg.rnn_records),        # record of the next matrix-vector pass
+        "odd": 1,                                   # the step is odd
+        **({"fresh": 1} if cfg.rnn_differences else {}),        # the step is the first of the task
     })
 
 
 def step_count_layout(cfg):
-    """And from step to step."""
+    """State of a task that the scheduler updates with every step."""
     return data.StructLayout({
-        "left": 16,                 # steps, with this one; 0: 65,536
-        "row": 20,                  # of output, of this step
+        "left": 16,                 # outstanding steps, this one included; 0: 65,536
+        "row": 20,                  # address of the output row of this step, in bytes
     })
 
 
 def context_place_layout(cfg):
-    """Where its task is; made once, when the task begins."""
+    """Absolute positions of a task, computed once when the task begins."""
     elements = exact_log2(cfg.rnn_elements)
     return data.StructLayout({
-        "first": exact_log2(cfg.rnn_records),       # sweep records of a step begin here
-        "pitch": 16,                                # of output rows
-        "elements": elements,                       # first element of the context,
-        "odd_input": elements,                      # for inputs of odd steps: their rows lie further by the same distance
-        "registers": PRODUCT_BITS,                  # first product register,
-        "odd_registers": PRODUCT_BITS,              # of accumulators that alternate, in odd steps
+        "first": exact_log2(cfg.rnn_records),       # first record of a step
+        "pitch": 16,                                # pitch of output rows in bytes, signed
+        "elements": elements,                       # first element of the context
+        "odd_input": elements,                      # the same for inputs of odd steps, advanced by the distance of the two rows
+        "registers": PRODUCT_BITS,                  # first product register
+        "odd_registers": PRODUCT_BITS,              # first product register of accumulators with ``parity``, in odd steps
     })
 
 
+# Start of a task in a context: initial state and absolute positions.
 def task_start_layout(cfg):
     return data.StructLayout({"context": context_bits(cfg), "task": context_layout(cfg), "count": step_count_layout(cfg),
                               "place": context_place_layout(cfg)})

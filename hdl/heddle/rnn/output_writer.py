@@ -1,4 +1,4 @@
-"""Writes results of the tail to shared memory."""
+"""Output writer: results of the activation pipeline to shared memory."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
@@ -12,20 +12,34 @@ __all__ = ["OutputWriter"]
 
 
 class OutputWriter(Component):
-    """Writes ``tail_lanes`` elements at a time to one bank of shared memory, or to two neighbours where they are more than a bank's word.
+    """Output writer: writes items of ``tail_lanes`` elements of 16 bits to one bank of shared memory, or to two neighbouring banks.
 
-    An item is taken when its banks have granted it. What would lie outside of shared memory is dropped and reported at ``fault``, with its
-    address, until ``stop``. Reset forgets the item at hand.
-
-    Throughput: one item a cycle where the banks grant. With ``cfg.shared_writes`` 1 the second bank is asked for after the grant of the
-    first, so that an item of two banks takes two cycles.
+    An item of 16 lanes has 32 bytes and occupies two banks; the second may be bank 0 of the next row. An item is accepted when all its
+    banks have granted.
 
     Members
     -------
     i : In(stream.Signature(tail_output_layout(cfg)))
+        Items with their byte addresses.
     bank : Out(BankWritePort(cfg))
+        Write port of shared memory.
     stop : In(1)
-    fault, fault_value : Out(1), Out(32)
+        Clears ``fault``.
+    fault : Out(1)
+        An item was outside of shared memory; registered until ``stop``.
+    fault_value : Out(32)
+        Byte address of the first such item.
+
+    *Latency*: 0 cycles; ``bank.request`` is combinational from ``i``.
+
+    *Throughput*: one item a cycle where the banks grant. With ``cfg.shared_writes`` 1 an item of two banks requests one bank after the
+    other and takes two cycles.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``bank.grant`` and on the address at ``i``, not on ``i.valid``.
+
+    *Reset*: forgets which banks of the current item were granted, and clears ``fault``.
+
+    *Errors*: an item that ends beyond shared memory is accepted and dropped; ``fault`` reports it in the next cycle.
     """
 
     def __init__(self, cfg):
@@ -42,7 +56,7 @@ class OutputWriter(Component):
         one_bus = cfg.shared_writes == 1 and count > BANK_BYTES
         address, elements = self.i.payload.address, Cat(self.i.payload.elements)
         bank, row = address[4:7], address[7:7 + cfg.row_bits]
-        first, second = Signal(BANKS), Signal(BANKS)        # one hot; the second may be none
+        first, second = Signal(BANKS), Signal(BANKS)        # one hot; ``second`` may be 0
         written, rest, asked, outside = Signal(BANKS), Signal(BANKS), Signal(BANKS), Signal()
         end = Signal(len(address) + 1)
         word = elements[:128] if count >= BANK_BYTES else elements.replicate(BANK_BYTES // count)

@@ -1,4 +1,4 @@
-"""Gives each column to the lanes, a step for each block of rows."""
+"""Row sequencer: one step of the PEs for each row block of a column."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream
@@ -11,20 +11,31 @@ __all__ = ["RowSequencer"]
 
 
 class RowSequencer(Component):
-    """Multiplies a column with all blocks of rows: a step of the lanes a cycle [S3.1, S3.2].
-
-    The first step is in the cycle after its column is accepted; ``take`` and ``word`` are a cycle behind it. The next column is accepted
-    in the cycle of the last step, so that steps follow each other without a gap. Reset forgets the column at hand.
+    """Row sequencer: multiplies a column by all row blocks of its pass, one step of the PEs a cycle [S3.1, S3.2].
 
     Members
     -------
     i : In(stream.Signature(column_layout(cfg)))
+        Columns in order.
     sweep : In(chosen_sweep_layout(cfg))
-        What the column at ``i`` belongs to.
+        Matrix-vector pass of the column at ``i``.
     step : Out(engine_step_layout(cfg))
+        Step of the PEs; registered. ``step.step`` marks a valid step.
     word : Out(signed(engine_element_bits)).array(dot)
-        Element x of the column group.
+        Elements of the column group; registered.
     take : Out(1)
+        ``word`` holds a new column.
+
+    *Latency*: 1 cycle from the transfer at ``i`` to the first ``step``; ``word`` and ``take`` follow one cycle after the first step.
+
+    *Throughput*: one step a cycle, ``sweep.blocks + 1`` steps a column, without a gap between columns.
+
+    *Back-pressure*: ``i.ready`` is high without a step and in the last step of a column; it depends on registers only. The PEs never
+    stall a step.
+
+    *Reset*: discards the column.
+
+    *Source*: [S3.1, S3.2].
     """
 
     def __init__(self, cfg):
@@ -40,7 +51,7 @@ class RowSequencer(Component):
     def elaborate(self, platform):
         m = Module()
         sweep, column, step = self.sweep, self.i.payload, self.step
-        left = Signal(7, reset_less=True)           # steps of the column behind this one
+        left = Signal(7, reset_less=True)           # outstanding steps of the column after this one
         elements = Signal(column_layout(self.cfg).members["elements"], reset_less=True)
         m.d.comb += self.i.ready.eq(~step.step | (left == 0))
         with m.If(self.i.ready):
@@ -57,6 +68,6 @@ class RowSequencer(Component):
                 step.factor_word.eq(column.weight), step.cat.eq(sweep.cat),
                 elements.eq(column.elements),
             ]
-        with m.If(fresh):       # a cycle behind the step
+        with m.If(fresh):       # one cycle after the first step
             m.d.sync += [value.eq(element) for value, element in zip(self.word, elements)]
         return m

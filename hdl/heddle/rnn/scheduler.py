@@ -1,4 +1,4 @@
-"""The contexts: which sweep each has next, and which goes to the lanes."""
+"""Scheduler: the next matrix-vector pass of each context, and the grant of one of them to the PEs."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -30,36 +30,59 @@ __all__ = ["Scheduler"]
 
 
 class Scheduler(Component):
-    """Hands out the sweeps of the contexts, one after the other [S3.6].
+    """Scheduler: holds the state of the tasks of all contexts and grants their matrix-vector passes one after the other [S3.6].
 
-    The next sweep of each context is read from the table ahead, so that choosing takes no time: a sweep is at ``o`` two cycles after its
-    context is ready, and the same context can be chosen every five cycles. Which one: see ``ContextArbiter``. Positions are made
-    absolute here. Reset, and ``clear``, forget all contexts.
+    The record of the next pass of each context is prefetched from the table. ``ContextArbiter`` selects the context. Granted passes
+    have absolute positions in vector memory and product register file.
+
+    A context is ready when its record is prefetched and the producer of its vector (``Wait``) has written the first column group. A
+    pass that defines sums or launches a job also needs fewer than two unfinished jobs of its context.
 
     Members
     -------
     header : In(header_layout)
-        Of the image; constant while contexts run.
+        Header of the image; constant while contexts run.
     clear : In(1)
+        Discards all tasks.
     i_task : In(stream.Signature(task_start_layout(cfg)))
-        A context that does not run begins a task.
-    sweep_address, sweep
-        Table of sweep records; synchronous read.
+        A task begins in a context that does not run.
+    sweep_address : Out(log2(rnn_records))
+        Address of the table of matrix-vector passes.
+    sweep : In(stored(sweep_layout))
+        Record at ``sweep_address`` of the previous cycle.
     status : In(status_layout(cfg)).array(rnn_contexts)
-        See ``Progress``.
+        State of each context, from ``DependencyScoreboard``.
     begun : In(1)
-        The oldest job has written a column group.
+        The oldest job has written a column group (``dot`` elements).
     has_input : In(rnn_contexts)
-        The task has rows of input, which are waited for.
+        Contexts whose task has input rows; without them a pass does not wait for INPUT.
     drained : In(1)
-        No sweep is between ``o`` and the lanes.
-    launch, taken, event_context
-        A job of context ``event_context`` will be launched; its row of input is taken. See ``Progress``.
+        The column reader has no pass in progress.
+    launch : Out(1)
+        The granted pass launches a job of the tail.
     job : Out(tail_job_layout(cfg))
-        With ``launch``.
+        The job, with ``launch``.
+    taken : Out(1)
+        The granted pass is the last one that reads its input row.
+    event_context : Out(context_bits(cfg))
+        Context of ``launch`` and ``taken``.
     o : Out(stream.Signature(chosen_sweep_layout(cfg)))
+        Granted passes; registered.
     running : Out(rnn_contexts)
-        Has a task whose jobs are not all finished.
+        Contexts with a task that has passes or unfinished jobs.
+
+    *Latency*: 2 cycles from the cycle in which a context is ready to ``o.valid``; ``launch``, ``job`` and ``taken`` are valid one cycle
+    before ``o``. 5 cycles from the transfer at ``i_task`` to ``o.valid``. ``running`` rises in the cycle after the transfer, and
+    falls when the last pass is granted and all jobs are finished; without jobs in the last pass also not before ``drained``.
+
+    *Throughput*: one pass every 2 cycles; one pass of the same context every 4 cycles.
+
+    *Back-pressure*: ``i_task.ready`` depends on a register. A pass is granted only if ``o`` is empty or accepted, combinationally from
+    ``o.ready``.
+
+    *Reset*: no context runs; tables of tasks have no reset.
+
+    *Source*: [S3.6].
     """
 
     def __init__(self, cfg):
@@ -89,7 +112,7 @@ class Scheduler(Component):
         self._number = context_bits(self.cfg)
         self._kinds = [Signal(data.StructLayout({"wait": Wait, "limited": 1, "last": 1}), name=f"kind_{index}")
                        for index in range(contexts)]
-        self._known = [Signal(name=f"known_{index}") for index in range(contexts)]      # its next sweep is read
+        self._known = [Signal(name=f"known_{index}") for index in range(contexts)]      # the record of its next pass is prefetched
         self._chosen, self._context = Signal(), Signal(self._number)
         self._choose(m)
         self._fetch(m, *self._advance(m))
@@ -127,7 +150,7 @@ class Scheduler(Component):
                 m.d.sync += [self._context.eq(index), self._known[index].eq(0)]
 
     def _advance(self, m):
-        """Turns the chosen context's sweep into one with absolute positions, and its record into that of its next sweep."""
+        """Converts the record of the granted pass to absolute positions and advances the state of its task."""
         cfg, context, chosen, task = self.cfg, self._context, self._chosen, self.i_task
         start, last, step_end = Signal(), Signal(), Signal()
         written = Mux(chosen, context, task.payload.context)
@@ -170,12 +193,12 @@ class Scheduler(Component):
         return next_sweep, fetch, fetch_context
 
     def _position(self, m, sweep, record, place):
-        """The chosen sweep, in the whole memory and register file."""
+        """The granted pass with absolute positions in vector memory and product register file."""
         cfg, context, o = self.cfg, self._context, self.o.payload
         status = Array(self.status)[context]
         product = Signal(PRODUCT_BITS)
         m.d.comb += product.eq(sweep.product + Mux(sweep.parity & record.odd, place.odd_registers, place.registers))
-        biased, before = sweep.start == Start.BIAS, product     # sums begin with biases, or with those of this parity
+        biased, before = sweep.start == Start.BIAS, product     # initial sums: the biases, or the accumulators
         if cfg.rnn_differences:
             biased = biased | ((sweep.start == Start.PERSIST) & record.fresh)
             odd = (sweep.start == Start.PERSIST) ^ record.odd
@@ -199,7 +222,7 @@ class Scheduler(Component):
                 ]
 
     def _fetch(self, m, next_sweep, fetch, fetch_context):
-        """Reads the next sweep of a context whose record was written in the cycle before, and keeps it."""
+        """Prefetches the record of a context whose state was written in the previous cycle."""
         came, came_context = Signal(), Signal(self._number)
         m.d.comb += [
             self.sweep_address.eq(next_sweep),
@@ -216,7 +239,9 @@ class Scheduler(Component):
                 m.d.sync += known.eq(0)
 
     def _end(self, m, start, spent, launched):
-        """A context is free when its last sweep was chosen and its jobs are finished; without jobs, when its sweeps are with the lanes."""
+        """A context is free when its last pass was granted and its jobs are finished; without a job in that pass, when the column
+        reader is idle.
+        """
         for index, (running, status) in enumerate(zip(self.running, self.status)):
             over, jobs = Signal(name=f"over_{index}"), Signal(name=f"jobs_{index}")
             with m.If(spent & (self._context == index)):

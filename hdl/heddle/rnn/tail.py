@@ -1,4 +1,4 @@
-"""The part of the engine for recurrent networks that turns sums into hidden states."""
+"""Activation pipeline (tail): sums to activations, cell states and hidden states."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream
@@ -15,14 +15,14 @@ from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_contr
 
 __all__ = ["GATED_DISTANCE", "ISSUE_LATENCY", "KEEP_DISTANCE", "SETTLED", "TAIL_LATENCY", "Tail"]
 
-TAIL_LATENCY = LANE_LATENCY         # cycles from the one in which ``read_data`` stands to that of ``write``
-GATED_DISTANCE = GATE_CYCLE - 1     # slots, idle ones or others, between an operation with ``keep_gate`` and one with GATED
-KEEP_DISTANCE = SUM_CYCLE - 1       # and between one with KEEP and one with GATED
-# Cycles from the last slot of a job until one of the same context may begin: its operands are read behind the last write.
+TAIL_LATENCY = LANE_LATENCY         # cycles from ``read_data`` to ``write``
+GATED_DISTANCE = GATE_CYCLE - 1     # least number of slots between ``keep_gate`` and GATED
+KEEP_DISTANCE = SUM_CYCLE - 1       # least number of slots between KEEP and GATED
+# Cycles from the last slot of a job to the first slot of a ``settled`` job of the context, whose operand reads follow the last write.
 SETTLED = TAIL_LATENCY + 2
 SLOT = ISSUE_LATENCY - 1            # cycle of ``slot`` after a slot begins
 LANE_FLAGS = ("step", "load_state", "keep_sum", "keep_activation", "keep_gate", "new_cell")
-CELLS = {                           # what the lanes do for which members of ``Cell``
+CELLS = {                           # control bit of the lanes: the cell functions that set it
     "times_kept": (Cell.PRODUCT, Cell.BLEND),
     "times_state": (Cell.STATE, Cell.GATE),
     "blend": (Cell.BLEND,),
@@ -30,45 +30,76 @@ CELLS = {                           # what the lanes do for which members of ``C
     "add_result": (Cell.STATE,),
     "output": (Cell.OUTPUT,),
 }
-DECODE_CYCLE = 5                    # after the sum, the one before the first of these
-UNDECIDED = SLOT                    # slots of which it is not known yet whether they have an output
+DECODE_CYCLE = 5                    # cycle after the sum in which the cell function is decoded, before the first control bit of ``CELLS``
+UNDECIDED = SLOT                    # slots in flight that do not yet count in ``credits``
 
 
 class Tail(Component):
-    """Sums to activations, cell and hidden states, for the jobs of all contexts [S3.5]: see docs/units/rnn.md.
+    """Activation pipeline: ``tail_lanes`` lanes that convert sums to activations, cell states and hidden states, for the jobs of all
+    contexts [S3.5].
 
-    Throughput one operation a cycle, of ``tail_lanes`` elements each; jobs follow each other without a gap, but a job with ``settled``
-    begins ``SETTLED`` cycles after the last slot of the one before it of its context, when everything that one wrote can be read.
-    A job must not read what it writes itself.
+    A *slot* is one operation on one element group of ``tail_lanes`` elements. docs/units/rnn.md defines the arithmetic bit by bit. Sums
+    have 32 bits, operands and results 16 bits, signed.
 
-    Latency: ``read`` stands ``ISSUE_LATENCY`` cycles after a slot begins (the first one in the cycle in which the job comes to the
-    front of ``i``), ``write`` another ``cfg.register_read_latency + TAIL_LATENCY`` cycles later, ``wrote`` one cycle after that.
-    Reads and writes are never refused. Slots wait while results could find no room in the queue of ``o_output``, wherever they are.
-    Reset forgets everything that is under way.
-
-    Area: see docs/units/rnn.md.
+    A job must not read elements that an earlier slot of the same job writes. Between two slots of a pair of operations the distance in
+    slots is at least ``GATED_DISTANCE`` (``keep_gate`` to GATED) or ``KEEP_DISTANCE`` (KEEP to GATED).
 
     Members
     -------
     i : In(stream.Signature(tail_job_layout(cfg)))
-        Jobs; taken with their last slot.
-    operation_address, operation
-        Table of the operations: data one cycle after the address.
-    read, read_register, read_group, read_tap : Out
-        Read of the sums of a lane group; ``read_data`` : In(32).array(tail_lanes) stand ``cfg.register_read_latency`` cycles later.
-    operand_group : Out
-        Group of ``tail_lanes`` elements of vector memory; ``operand`` : In(16).array(tail_lanes) stand one cycle later.
-    write, write_group, write_data : Out
-        A result for vector memory, registered.
+        Jobs; a job is accepted with its last slot.
+    operation_address : Out(log2(rnn_records))
+        Address of the table of operations.
+    operation : In(operation_layout)
+        Record at ``operation_address`` of the previous cycle.
+    read : Out(1)
+        Reads the sums of a lane group; always granted.
+    read_register : Out(8)
+        Product register, or accumulator of a CAT tap.
+    read_group : Out(range(thread_groups))
+        Lane group.
+    read_tap : Out(2)
+        CAT tap.
+    read_data : In(32).array(tail_lanes)
+        Sums, ``cfg.register_read_latency`` cycles after ``read``.
+    operand_group : Out(log2(rnn_elements / tail_lanes))
+        Element group of vector memory to read.
+    operand : In(16).array(tail_lanes)
+        Elements of ``operand_group`` of the previous cycle.
+    write : Out(1)
+        Writes a result to vector memory; registered, never refused.
     write_next : Out(1)
-        There is one in the next cycle.
+        ``write`` of the next cycle.
+    write_group : Out(log2(rnn_elements / tail_lanes))
+        Element group to write.
+    write_data : Out(16).array(tail_lanes)
+        Results.
     o_output : Out(stream.Signature(tail_output_layout(cfg)))
         Results for shared memory.
-    wrote, wrote_context, finished : Out
-        The last operation of an element group, or of a pair of groups, was written in the cycle before; with ``finished`` that was the
-        job's last one.
+    wrote : Out(1)
+        In the previous cycle the last operation of an element group, or of a pair of groups, was written.
+    wrote_context : Out(context_bits(cfg))
+        Context of that group.
+    finished : Out(1)
+        With ``wrote``: the group was the last of its job.
     busy : Out(1)
-        A job waits, a slot is under way, or a result has not left.
+        A job is pending, a slot is in flight, or a result has not left.
+
+    *Latency*: ``read`` is valid ``ISSUE_LATENCY`` (3) cycles after a slot begins; the first slot of a job begins with ``i.valid`` at
+    the earliest. ``write`` follows ``cfg.register_read_latency + TAIL_LATENCY`` (13) cycles after ``read``, ``wrote`` one cycle later,
+    ``o_output.valid`` two cycles after ``write``.
+
+    *Throughput*: one slot a cycle, without a gap between jobs. A job with ``settled`` begins at the earliest ``SETTLED`` (15) cycles
+    after the last slot of the previous job of its context.
+
+    *Back-pressure*: slots do not begin while results in flight could exceed the queue of ``o_output`` (``output_depth`` items). A slot
+    that has begun never stalls. ``i.ready`` depends combinationally on ``i.valid`` and ``i.payload``, not on ``o_output.ready``.
+
+    *Reset*: discards all jobs, slots and results.
+
+    *Area*: docs/units/rnn.md.
+
+    *Source*: [S3.5].
     """
 
     def __init__(self, cfg):
@@ -98,12 +129,12 @@ class Tail(Component):
 
     @property
     def output_depth(self):
-        """Results that the queue holds: so many that one can leave in every cycle."""
+        """Depth of the output queue: enough for one result every cycle."""
         return self.cfg.register_read_latency + TAIL_LATENCY + 8
 
     @property
     def _sum_cycle(self):
-        """Cycles from ``slot`` to its sums."""
+        """Cycles from ``slot`` of ``TailIssue`` to the sums at ``read_data``."""
         return ISSUE_LATENCY - SLOT + self.cfg.register_read_latency
 
     def elaborate(self, platform):
@@ -127,7 +158,7 @@ class Tail(Component):
         return m
 
     def _compute(self, m, slot, elements):
-        """The lanes with their operands and results."""
+        """The lanes, with their operands and results."""
         m.submodules.operand_delay = delay = Delay(vector_group_bits(self.cfg), self._sum_cycle - 1)
         m.d.comb += [delay.i.eq(slot.operand_group), self.operand_group.eq(delay.o)]
         control = self._control(m, slot)
@@ -143,7 +174,7 @@ class Tail(Component):
             ]
 
     def _control(self, m, slot):
-        """What the lanes are told: each field in its cycle."""
+        """Control bits of the lanes, each field delayed to its own cycle."""
         operation = slot.operation
         values = {"gated": operation.pre == Pre.GATED, "peephole": operation.pre == Pre.PEEPHOLE}
         resets = {name: getattr(slot.flags, name) for name in LANE_FLAGS}
@@ -152,9 +183,9 @@ class Tail(Component):
         for field, _ in tail_control_layout:
             name, cycle = field.rsplit("_", 1)
             since = self._sum_cycle + int(cycle)
-            if name == "beyond":    # of the shift of the cycle before
+            if name == "beyond":    # from the shift of the previous cycle
                 stages[name] = since, Stages(m, self._beyond(m, stages["shift"][1][since - 1]), name)
-            elif name not in stages and name in CELLS:    # the code is narrower than what it means
+            elif name not in stages and name in CELLS:    # delay the code, which is narrower than the decoded bits
                 early = self._sum_cycle + DECODE_CYCLE
                 means = Cat(cell[early] == member for member in CELLS[name]).any()
                 stages[name] = early, Stages(m, means, name)
@@ -166,13 +197,15 @@ class Tail(Component):
         return control
 
     def _beyond(self, m, shift):
-        """See ``tail_control_layout``: registered, for all lanes."""
+        """Overflow mask of the sum for a shift: bit n is set where bit 17 + n of the sum is at bit 17 or above after it. Registered
+        once for all lanes.
+        """
         beyond = Signal(14, reset_less=True)
         m.d.sync += beyond.eq(Cat(shift <= index for index in range(14)))
         return beyond
 
     def _place(self, m, slot, results):
-        """Where results go."""
+        """Destinations of results."""
         cycles = self._sum_cycle + TAIL_LATENCY
         write = Stages(m, slot.flags.write, "write", reset=True)
         m.submodules.address_delay = delay = Delay(
@@ -187,7 +220,7 @@ class Tail(Component):
         ]
 
     def _follow(self, m, issue):
-        """Progress of the slots, for the scheduler and for jobs of the same context; whether any is under way."""
+        """Progress of the slots, for the scoreboard and for later jobs of the same context; returns whether a slot is in flight."""
         slot, end = issue.slot, self._sum_cycle + TAIL_LATENCY + 1
         ends, contexts = Stages(m, Value.cast(slot.ends), "ends", reset=True), Stages(m, slot.context, "context")
         at = [data.View(end_layout, ends[cycle]) for cycle in range(end + 1)]

@@ -1,4 +1,4 @@
-"""Slots of the tail: which operation on which sums and operands, cycle after cycle."""
+"""Issue stage of the activation pipeline: one slot (operation and element group) a cycle."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -10,13 +10,13 @@ from .layouts import COUNT_BITS, Cell, Pre, context_bits, operation_layout, tail
 
 __all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout", "vector_group_bits"]
 
-ISSUE_LATENCY = 3           # cycles from the one in which a slot begins to that of ``read``
+ISSUE_LATENCY = 3           # cycles from the begin of a slot to ``read``
 FLAGS = ("step", "load_state", "keep_sum", "keep_activation", "keep_gate", "new_cell", "write", "output")
 
 end_layout = data.StructLayout({
-    "valid": 1,             # a slot
-    "group_end": 1,         # the last operation of an element group,
-    "job_end": 1,           # of the last one of the job
+    "valid": 1,             # a slot is valid
+    "group_end": 1,         # last operation of an element group or pair of groups
+    "job_end": 1,           # last operation of the job
 })
 
 
@@ -26,7 +26,7 @@ def vector_group_bits(cfg):
 
 
 def slot_layout(cfg):
-    """An operation on an element group. ``ends`` and ``flags`` are zero where nothing is to be done, the rest is then undefined."""
+    """Slot: one operation on one element group. Without a slot ``ends`` and ``flags`` are zero and the other fields are undefined."""
     return data.StructLayout({
         "ends": end_layout,
         "flags": data.StructLayout(dict.fromkeys(FLAGS, 1)),
@@ -39,28 +39,47 @@ def slot_layout(cfg):
 
 
 class TailIssue(Component):
-    """Takes jobs in order and makes a slot a cycle of them: for each element group, or pair of such groups, for each operation. At most
-    three jobs of a context are not settled.
+    """Issue stage of the activation pipeline: expands jobs in order into slots, one a cycle.
 
-    Jobs follow each other without a gap, but one with ``settled`` begins when the one before it of the same context is settled.
-    Slots are not held back once they have begun. Reset forgets everything.
+    The loop nest of a job is: for each element group, or pair of groups, for each operation record. A context has at most three
+    unsettled jobs.
 
     Members
     -------
     i : In(stream.Signature(tail_job_layout(cfg)))
-        Taken with the last slot.
+        Jobs; a job is accepted with its last slot.
     free : In(1)
-        A slot may begin.
-    settled, settled_context : In
-        The job of this context is so far that another may follow in the next cycle.
-    operation_address, operation
-        Table of the operations: data one cycle after the address.
+        A slot may begin in this cycle.
+    settled : In(1)
+        A job of ``settled_context`` is settled: a job with ``settled`` of this context may begin in the next cycle.
+    settled_context : In(context_bits(cfg))
+        Context of ``settled``.
+    operation_address : Out(log2(rnn_records))
+        Address of the table of operations; combinational from ``i.payload``.
+    operation : In(operation_layout)
+        Record at ``operation_address`` of the previous cycle.
     slot : Out(slot_layout(cfg))
-        Registered, two cycles after a slot begins.
-    read, read_register, read_group, read_tap : Out
-        Registered, ``ISSUE_LATENCY`` cycles after a slot begins: which sums it wants.
+        The slot; registered.
+    read : Out(1)
+        The slot reads sums; registered.
+    read_register : Out(8)
+        Product register, or accumulator of a CAT tap.
+    read_group : Out(range(thread_groups))
+        Lane group.
+    read_tap : Out(2)
+        CAT tap.
     active : Out(1)
-        A job waits or a slot is younger than ``slot``.
+        A job is pending, or a slot has begun and is not yet at ``slot``.
+
+    *Latency*: 2 cycles from the begin of a slot to ``slot``, ``ISSUE_LATENCY`` (3) cycles to ``read``. The first slot of a job begins
+    in the first cycle with ``i.valid`` and ``free``.
+
+    *Throughput*: one slot a cycle, without a gap between jobs. A job with ``settled`` begins only when all earlier jobs of its context
+    are settled.
+
+    *Back-pressure*: ``i.ready`` depends combinationally on ``i.valid``, ``i.payload`` and ``free``. A slot that has begun never stalls.
+
+    *Reset*: discards all slots.
     """
 
     def __init__(self, cfg):
@@ -99,12 +118,12 @@ class TailIssue(Component):
         return m
 
     def _begin(self, m, ends, begun):
-        """Walk the job: ``ends`` and what is known of a slot before its operation stands."""
+        """Steps through the job: ``ends``, and the fields of a slot that do not depend on its operation record."""
         cfg, job = self.cfg, self.i.payload
         index, group = Signal(job.operations.shape()), Signal(job.groups.shape())
         running, go, group_end, job_end = Signal(), Signal(), Signal(), Signal()
-        unsettled = [Signal(COUNT_BITS, name=f"unsettled_{index}") for index in range(cfg.rnn_contexts)]       # jobs
-        elements = Signal(16)                   # before this group
+        unsettled = [Signal(COUNT_BITS, name=f"unsettled_{index}") for index in range(cfg.rnn_contexts)]       # jobs in flight
+        elements = Signal(16)                   # elements before this group
         m.d.comb += [
             elements.eq((group * cfg.tail_lanes) << job.pairs),
             self.operation_address.eq(job.operation + index),
@@ -133,7 +152,7 @@ class TailIssue(Component):
                 m.d.sync += [index.eq(0), group.eq(Mux(job_end, 0, group + 1))]
 
     def _operate(self, m, ends, begun):
-        """The slot, when its operation stands."""
+        """The slot, in the cycle of its operation record."""
         operation, slot = self.operation, self.slot
         lane_bits = exact_log2(self.cfg.tail_lanes)
         works = Signal()
@@ -152,10 +171,10 @@ class TailIssue(Component):
         ]
 
     def _locate(self, m, begun):
-        """Row group, product register of the first one, and ``cat``, beside ``slot``."""
+        """Row group, base product register and ``cat`` of the slot, registered with ``slot``."""
         operation = self.operation
         position, base, cat = (Signal(bits, name=name, reset_less=True) for name, bits in (("position", 13), ("base", 8), ("cat", 2)))
-        low = Signal(12)        # stride x group, without its highest bit: no multiplier
+        low = Signal(12)        # stride * group without the top bit of stride, by shifts and additions
         with m.Switch(operation.stride[:2]):
             for stride, multiple in enumerate((0, begun.group, begun.group << 1, begun.group_3)):
                 with m.Case(stride):

@@ -1,4 +1,4 @@
-"""Arithmetic of one lane of the tail: a sum to a result."""
+"""Lane of the activation pipeline: one sum to one result."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data
@@ -13,18 +13,18 @@ from .layouts import DISTRIBUTED, Function
 
 __all__ = ["GATE_CYCLE", "LANE_LATENCY", "SUM_CYCLE", "TailLane", "tail_control_layout"]
 
-LANE_LATENCY = 13           # cycles from a sum to its result
-SUM_CYCLE, GATE_CYCLE = 2, 5    # in which a sum and a gate are kept: one of a later operation's cycle 1 finds them
+LANE_LATENCY = 13           # cycles from ``sum`` to ``result``
+SUM_CYCLE, GATE_CYCLE = 2, 5    # cycles that write stored sum and gate; cycle 1 of a later operation reads both
 
-# What an operation asks of the lanes; the number is the cycle after that of its sum in which it is looked at.
+# Control of the lanes by an operation; the suffix is the cycle after the sum in which the field is used.
 tail_control_layout = data.StructLayout({
     "shift_0": 5,
-    "beyond_0": 14,             # a one for each bit from 17 on, but for the sign, that the shift leaves above the lowest 18
+    "beyond_0": 14,             # mask of sum bits 17 to 30 that are at bit 17 or above after the shift
     "load_state_0": 1,
     "wide_state_0": 1,
     "multiplier_1": 16,
-    "gated_1": 1,               # gate x kept sum, else operand x state
-    "second_group_1": 1,        # which of two gates and kept sums
+    "gated_1": 1,               # gate * stored sum, else operand * state
+    "second_group_1": 1,        # group of the pair: selects gate and stored sum
     "gated_2": 1,
     "peephole_2": 1,
     "keep_sum_2": 1,
@@ -42,9 +42,9 @@ tail_control_layout = data.StructLayout({
     "blend_6": 1,
     "add_activation_7": 1,
     "add_result_7": 1,
-    "step_7": 1,                # not idle
+    "step_7": 1,                # the operation is not idle
     "load_state_7": 1,
-    "new_cell_7": 1,            # STATE
+    "new_cell_7": 1,            # cell function STATE
     "second_7": Function,
     "second_9": Function,
     "second_10": Function,
@@ -55,21 +55,36 @@ tail_control_layout = data.StructLayout({
 
 
 class TailLane(Component):
-    """One sum a cycle to one result, ``LANE_LATENCY`` cycles later, exactly as docs/units/rnn.md says [S3.5].
+    """Lane of the activation pipeline: de-quantises a sum, applies peephole or gate, activation function and cell function [S3.5].
 
-    Nothing is held. What operations keep for those that follow has no reset; in cycles without an operation the
-    bits of ``control`` that load them must be zero (``load_state``, ``keep``, ``step``, ``new_cell``).
-
-    Area: six multipliers of 18 x 18 bit or less, two block RAMs.
+    docs/units/rnn.md defines the arithmetic bit by bit. Operations of one element pass values to later operations of the same element:
+    state, gate, stored sum, stored activation and last result. Gate, stored sum and stored activation exist once for each group of a
+    pair.
 
     Members
     -------
     control : In(tail_control_layout)
+        Control bits. Field ``<name>_<n>`` belongs to the sum of n cycles before. In cycles without an operation the load bits
+        (``load_state``, ``keep_*``, ``step``, ``new_cell``) must be 0.
     sum : In(32)
+        Signed sum.
     operand : In(signed(16))
-        In the cycle of the sum.
+        Operand of vector memory, in the cycle of ``sum``.
     result : Out(signed(16))
-        Registered.
+        Result; registered.
+
+    *Latency*: ``LANE_LATENCY`` (13) cycles from ``sum`` to ``result``. A later operation reads the stored sum in its cycle 1, written
+    in cycle ``SUM_CYCLE`` (2), and the gate written in cycle ``GATE_CYCLE`` (5).
+
+    *Throughput*: one sum a cycle.
+
+    *Back-pressure*: none; the lane never stalls.
+
+    *Reset*: none; stored values are undefined until an operation writes them.
+
+    *Area*: six multipliers of at most 18 x 18 bits, two block RAMs.
+
+    *Source*: [S3.5].
     """
 
     def __init__(self):
@@ -92,7 +107,9 @@ class TailLane(Component):
         return m
 
     def _kept(self, m, name, second_group):
-        """What operations keep for those that follow, for each group of a pair: the memory, and what it has of a group."""
+        """Memory of a value that operations store for later operations, one row for each group of a pair; returns the memory and its
+        read data.
+        """
         m.submodules[name] = memory = Memory(shape=signed(18), depth=2, init=[], attrs=DISTRIBUTED)
         read = memory.read_port(domain="comb")
         m.d.comb += read.addr.eq(second_group)
@@ -103,7 +120,7 @@ class TailLane(Component):
         m.d.comb += [write.en.eq(enable), write.addr.eq(second_group), write.data.eq(value)]
 
     def _state(self, m):
-        """The state in the cycle after the sum."""
+        """The state, in the cycle after the sum."""
         control = self.control
         state = Signal(signed(18), reset_less=True)
         with m.If(control.load_state_0):
@@ -111,9 +128,9 @@ class TailLane(Component):
         return state
 
     def _shift(self, m):
-        """The sum, rounded and saturated to 18 bits; in cycle 0. Whether it is too large is seen before it is shifted."""
+        """The sum, shifted right with rounding and saturated to 18 bits; in cycle 0. Overflow is detected before the shift."""
         value, sign = self.sum.as_signed(), self.sum[-1]
-        kept = Cat(0, value).as_signed()        # and the last bit that is shifted out
+        kept = Cat(0, value).as_signed()        # with the last bit that is shifted out, for rounding
         for level in reversed(range(5)):
             after = Signal(signed(min(len(kept), 18 + (1 << level))), name=f"shifted_{level}")
             m.d.comb += after.eq(Mux(self.control.shift_0[level], kept >> (1 << level), kept))
@@ -126,7 +143,7 @@ class TailLane(Component):
         return Mux(over, Cat((~sign).replicate(17), sign), total[:18])
 
     def _sum(self, m, state):
-        """v, and v as an argument; both in cycle 2."""
+        """The de-quantised sum v, and v as argument of the activation function; both in cycle 2."""
         control = self.control
         scaled = self._shift(m)
         scaled_1, operand_1 = Signal(signed(18), reset_less=True), Signal(signed(16), reset_less=True)
@@ -152,7 +169,7 @@ class TailLane(Component):
         return limited, Cat(total[:17], total[-1]).as_signed(), over
 
     def _cell(self, m, function, state):
-        """r and the cell state in the cycle of the next operation."""
+        """Result r of the cell function and cell state, one cycle before the next operation reads them."""
         control = self.control
         m.submodules.state_delay = delay = Delay(signed(18), 5)
         function_6, activation_6 = (Signal(signed(18), name=name, reset_less=True) for name in ("function_6", "activation_6"))
@@ -186,7 +203,7 @@ class TailLane(Component):
         return result, argument
 
     def _output(self, m, result, cell):
-        """The second function of ``cell`` (cycle 7) times ``result`` (cycle 8), and the choice of what leaves."""
+        """Second function of ``cell`` (cycle 7) times ``result`` (cycle 8), and selection of the result of the lane."""
         control = self.control
         m.submodules.second = second = Activation()
         m.submodules.result_delay = delay = Delay(signed(18), 3)

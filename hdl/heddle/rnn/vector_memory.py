@@ -1,4 +1,4 @@
-"""The vectors of all contexts: inputs, hidden vectors, states."""
+"""Vector memory: inputs, hidden vectors and cell states of all contexts."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.memory import Memory
@@ -13,25 +13,44 @@ LOADED_ELEMENTS = BANK_BYTES // 2       # elements of a word of shared memory
 
 
 class VectorMemory(Component):
-    """``rnn_elements`` elements of 16 bits in words of ``vector_lanes``: two are read and one group is written a cycle.
+    """Vector memory: ``rnn_elements`` elements of 16 bits in words of ``vector_lanes``, with two read ports and one shared write port.
 
-    ``column`` is word ``column_word`` one cycle later, and stays until the next cycle with ``column_read``;
-    ``operand`` the ``tail_lanes`` elements of group ``operand_group`` likewise. The tail
-    writes a group whenever it likes; the loader writes ``LOADED_ELEMENTS`` elements in a cycle
-    in which the tail does not. A write is seen by reads of later cycles; what is read in the cycle that writes it is
-    not defined. Nothing is reset.
-
-    It is made of memories as wide as the smaller of both writes, so that reading one group while its neighbour is written is no conflict.
+    The memory consists of parts as wide as the narrower of both writes. Reading one group while another group of the same word is
+    written is therefore no conflict.
 
     Members
     -------
-    column_read, column_word : In(1), In
+    column_read : In(1)
+        Reads a word for the column reader.
+    column_word : In(log2(rnn_elements / vector_lanes))
+        Word to read.
     column : Out(16).array(vector_lanes)
-    operand_group : In
+        The word; holds until the next ``column_read``.
+    operand_group : In(log2(rnn_elements / tail_lanes))
+        Group of ``tail_lanes`` elements that the tail reads, every cycle.
     operand : Out(16).array(tail_lanes)
-    write, write_group, write_data : In(1), In, In(16).array(tail_lanes)
-    loaded_valid, loaded_place, loaded : In(1), In, In(128)
-        ``loaded_place`` counts ``LOADED_ELEMENTS`` elements.
+        The group.
+    write : In(1)
+        The tail writes a group.
+    write_group : In(log2(rnn_elements / tail_lanes))
+        Group to write.
+    write_data : In(16).array(tail_lanes)
+        Elements of the group.
+    loaded_valid : In(1)
+        The image loader writes ``LOADED_ELEMENTS`` (8) elements, in a cycle without ``write`` only.
+    loaded_place : In(log2(rnn_elements / 8))
+        Position, in units of 8 elements.
+    loaded : In(128)
+        The elements.
+
+    *Latency*: 1 cycle from ``column_read`` to ``column`` and from ``operand_group`` to ``operand``. Reads of later cycles see a write;
+    a read in the cycle of the write is undefined.
+
+    *Throughput*: one word, one group and one write a cycle.
+
+    *Back-pressure*: none. ``write`` has priority; the loader must retain its word in a cycle with ``write``.
+
+    *Reset*: none.
     """
 
     def __init__(self, cfg):
@@ -72,7 +91,7 @@ class VectorMemory(Component):
         for number in range(lanes // width):
             m.submodules[f"part_{number}"] = memory = Memory(
                 shape=16 * width, depth=cfg.rnn_elements // lanes, init=[], attrs={"no_rw_check": 1})
-            # Combinational reads into registers: see ProductFile.
+            # Combinational reads into registers, as in the product register file.
             outputs = []
             for name, address in (("column", self.column_word), ("operand", operand_word)):
                 read = memory.read_port(domain="comb")

@@ -1,4 +1,4 @@
-"""Finds columns of zeros behind the next one."""
+"""Zero look-ahead: zero columns behind the next column of a vector."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -8,29 +8,42 @@ from .layouts import COLUMNS_BITS
 
 __all__ = ["ZeroLookAhead"]
 
-_AHEAD = 3                  # columns that are looked at
+_AHEAD = 3                  # columns that are examined
 
 
 class ZeroLookAhead(Component):
-    """One or three columns of zeros that follow the next column in its word of vector memory, but for the last column of the sweep.
+    """Zero look-ahead: counts zero columns that directly follow the next column in its word of vector memory, 0, 1 or 3.
 
-    The zeros of a word count from two cycles after it was read, if it was ``final``: they stand in a register, so that memory, comparison
-    and address are not one path. Reset, and ``begin``, forget them.
+    The last column of a pass is never counted. A word counts only if it was ``final`` when read. The zero flags of a word are
+    registered, so that memory, comparison and address are separate paths.
 
     Members
     -------
     begin : In(1)
-        A sweep begins in the next cycle.
+        A pass begins in the next cycle.
     enable : In(1)
-        Constant while the sweep lasts.
+        The pass skips zero columns; constant during a pass.
     zero : In(vector_lanes)
-        Elements of the word that was read last are zero; from the cycle after ``read``.
-    read, final : In(1)
-        The next column is read; the elements of its word will not change.
-    place, cat, left : In
-        Of the next column: its first element in its word, see ``choose_group``, and the columns behind it.
-    shift, stride : Out
-        The column after it that is read is 2 ** ``shift`` columns further, and ``stride`` elements.
+        Zero flags of the elements of the word that was read last; valid from the cycle after ``read``.
+    read : In(1)
+        The next column is read in this cycle.
+    final : In(1)
+        With ``read``: all elements of the vector are written.
+    place : In(log2(vector_lanes))
+        First element of the next column in its word.
+    cat : In(2)
+        log2 of the CAT taps; a column has ``dot >> cat`` elements.
+    left : In(COLUMNS_BITS)
+        Columns behind the next column.
+    shift : Out(range(3))
+        The read after the next column is ``2 ** shift`` columns further.
+    stride : Out(range(4 * dot + 1))
+        The same distance in elements.
+
+    *Latency*: zero flags of a word count from 2 cycles after its first ``read``. ``shift`` and ``stride`` are combinational from
+    ``place``, ``cat`` and ``left``.
+
+    *Reset*: no zero columns are known, as after ``begin``.
     """
 
     def __init__(self, cfg):
@@ -46,14 +59,14 @@ class ZeroLookAhead(Component):
         cfg = self.cfg
         groups = [cfg.dot >> cat for cat in range(3)]
         zeros, behind = Signal(cfg.vector_lanes, reset_less=True), Signal(_AHEAD)
-        read_whole, same, known = Signal(), Signal(), Signal()      # of the word read last: it was final; it has the next column too
+        read_whole, same, known = Signal(), Signal(), Signal()      # the word read last: it was final; has the next column
         m.d.sync += zeros.eq(Array(self._columns(group) for group in groups)[self.cat])
         column = Array(self.place[exact_log2(group):] for group in groups)[self.cat]
         m.d.comb += [
             behind.eq(Mux(known, zeros >> 1 >> column, 0)),
             self.shift.eq(Mux(behind.all() & self.left[2:].any(), 2, behind[0] & self.left[1:].any())),
         ]
-        after = Signal(len(self.place) + 1)                         # place of the column after it, or in the next word
+        after = Signal(len(self.place) + 1)                         # place of the following read; the top bit says: in the next word
         m.d.comb += [self.stride.eq((Const(cfg.dot) >> self.cat) << self.shift), after.eq(self.place + self.stride)]
         with m.If(self.read):
             m.d.sync += [read_whole.eq(self.final), same.eq(~after[-1])]
@@ -63,5 +76,5 @@ class ZeroLookAhead(Component):
         return m
 
     def _columns(self, group):
-        """Which columns of some elements are zero."""
+        """Zero flags of columns of ``group`` elements."""
         return Cat(self.zero[first:first + group].all() for first in range(0, len(self.zero), group))

@@ -1,1 +1,1 @@
-"""What executes a program: the Verilated hardware, or the functional simulator."""
+"""Backends that execute a program: the Verilated hardware, or the functional simulator."""

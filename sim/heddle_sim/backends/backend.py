@@ -1,4 +1,4 @@
-"""What executes a program: the simulated hardware, or the functional simulator."""
+"""Backends that execute a program: the simulated hardware, or the functional simulator."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MARGIN_CYCLES = 1000  # from the end of the hardware's own limits to the interru
 
 @dataclass(frozen=True)
 class Outcome:
-    """End of a run: ``error`` is None or (code, pc, operand, core, dimension); ``cycles`` is None where there is no clock."""
+    """Result of a run: ``error`` is None or (code, pc, operand, core, dimension); ``cycles`` is None for a backend without clock."""
 
     error: tuple[ErrorCode, int, int, int, int] | None
     cycles: int | None = None
@@ -40,7 +40,9 @@ class Outcome:
 
 
 class VerilatorBackend:
-    """The hardware, driven over AXI4-Lite as a host would; ``verilog``: another design with the same ports."""
+    """Hardware backend: drives the Verilated device over AXI4-Lite as a host does. ``verilog`` replaces the design by another one with
+    the same ports.
+    """
 
     def __init__(self, cfg: Config, memory: np.ndarray, settings: MemorySettings, progress: Progress, verilog: str | None = None) -> None:
         self.simulation = RtlSimulation(cfg, memory, settings, verilog=verilog, progress=progress)
@@ -65,7 +67,7 @@ class VerilatorBackend:
         self._loaded = list(words)
 
     def run(self, program: Program, uniform: Mapping[int, int], timeout_cycles: int, wait_timeout_cycles: int = 0) -> Outcome:
-        """Load, start and wait; afterwards the device is ready for the next run, also when this one hung."""
+        """Load the program, start it and wait for the interrupt. After a run that hung the device is reset and ready for the next run."""
         self._load(program.words)
         pairs = [(UNIFORM_WINDOW + 4 * number, value) for number, value in sorted(uniform.items())]
         pairs += [
@@ -109,10 +111,10 @@ class VerilatorBackend:
 
 
 class GoldenBackend:
-    """The functional simulator: results and errors, no clock. The time limit counts instructions of a core; waits take no time.
+    """Functional backend: results and errors without a clock. The time limit counts instructions of a core; waits take no time.
 
-    The cores run one after the other, each until it ends or waits at a barrier for multicast copies of others: the same as all at once
-    for programs in which no core reads what another one writes without waiting for it. An error that stops a core stops all.
+    The cores run one after the other, each until it ends or waits at a barrier for multicast copies. The results equal those of
+    concurrent cores if no core reads, without a wait, data that another core writes. An error that stops a core stops all.
     """
 
     def __init__(self, cfg: Config, memory: np.ndarray) -> None:
@@ -137,7 +139,9 @@ class GoldenBackend:
         return Outcome(error, counters=dict(counters))
 
     def _results(self, program: Program, uniform: Mapping[int, int], limit: int) -> Iterator[tuple[int, RunResult]]:
-        """(core, result) as the programs end. When all that are left wait, the first of them is told so."""
+        """(core, result) in the order in which programs end. If all remaining cores wait, the first one continues as if alone and ends
+        with an error.
+        """
         for simulator in self.simulators:
             simulator.begin(program, uniform=uniform, instruction_limit=limit)
         waiting, stuck = dict(enumerate(self.simulators)), False

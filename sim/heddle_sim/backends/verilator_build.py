@@ -1,4 +1,4 @@
-"""Builds the simulated device: hardware to Verilog to C++ to a shared library, each kept until its sources change."""
+"""Build of the simulated device: hardware to Verilog to C++ to a shared library, cached until the sources change."""
 
 import importlib.metadata
 import json
@@ -55,7 +55,7 @@ LINKER_FLAGS = ["-shared", "-Wl,-Bsymbolic", "-lpthread"]
 
 
 def source_key(cfg: Config) -> str:
-    """Changes whenever the Verilog of ``cfg`` could: a hash of the hardware's sources, the parameters, the tools."""
+    """Cache key of the Verilog of ``cfg``: a hash of the hardware sources, the parameters and the tool versions."""
     root = Path(heddle.__file__).parent
     sources = [part for path in sorted(root.rglob("*.py")) for part in (path.relative_to(root), path.read_bytes())]
     versions = [importlib.metadata.version(tool) for tool in ("amaranth", "pyosys")]
@@ -63,7 +63,7 @@ def source_key(cfg: Config) -> str:
 
 
 def device_verilog(cfg: Config, progress: Progress | None = None) -> str:
-    """Verilog of the whole device of ``cfg`` (module ``heddle``); kept until a source file of the hardware changes."""
+    """Verilog of the complete device of ``cfg`` (module ``heddle``); cached until a source file of the hardware changes."""
 
     def build(directory: Path) -> None:
         from heddle.emit import emit_verilog
@@ -81,7 +81,7 @@ def device_verilog(cfg: Config, progress: Progress | None = None) -> str:
 def device_library(verilog: str, cfg: Config, progress: Progress | None = None) -> Path:
     """Path of the shared library of the harness with the design ``verilog`` (module ``heddle``, ports of the device).
 
-    Built once for each content, by one process at a time.
+    The library is built once for each content, by one process at a time.
     """
     sources = [path.read_bytes() for path in sorted(CPP.iterdir()) if path.is_file()]
     key = content_key(
@@ -165,7 +165,7 @@ def _build(verilog: str, cfg: Config, directory: Path, library: Path, progress: 
 
 
 def _once(source: Path) -> bool:
-    """What Verilator keeps apart because it runs once."""
+    """Whether a source has the code that Verilator separates because it runs once."""
     return source.stem.endswith("__Slow")
 
 
@@ -174,7 +174,7 @@ def _includes(root: Path) -> list[str]:
 
 
 def _runtime_object(source: Path, flags: list[str], progress: Progress) -> Path:
-    """Object of one of Verilator's own files: the same for every design, so it is compiled once."""
+    """Object of a runtime file of Verilator, compiled once for all designs."""
     key = content_key(source.read_bytes(), flags, _compiler_version(), importlib.metadata.version("verilator"))
     name = f"{source.stem}.o"
 
@@ -187,7 +187,7 @@ def _runtime_object(source: Path, flags: list[str], progress: Progress) -> Path:
 
 
 def _runtime_sources(root: Path, generated: Path) -> list[Path]:
-    """Verilator's own files that the generated classes need, as its makefile lists them."""
+    """Runtime files of Verilator that the generated classes need, as its makefile lists them."""
     text = (generated / "Vheddle_classes.mk").read_text().replace("\\\n", " ")
     names = []
     for group in re.findall(r"^VM_GLOBAL_(?:FAST|SLOW) \+=(.*)$", text, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""The Verilated device, raw: memory, registers and clock cycles through the C++ harness."""
+"""Verilated device: memory, registers and clock cycles through the C++ harness."""
 
 import ctypes
 from pathlib import Path
@@ -21,7 +21,7 @@ RESPONSES = {0: "OKAY", 1: "EXOKAY", 2: "SLVERR", 3: "DECERR", -1: "no answer"}
 
 
 class SimulationError(HeddleError, RuntimeError):
-    """The simulated hardware broke a rule of its interface (AXI protocol, unanswered register access)."""
+    """The simulated hardware violated a rule of its interface (AXI protocol, unanswered register access)."""
 
 
 class _Settings(ctypes.Structure):
@@ -42,29 +42,28 @@ class _Settings(ctypes.Structure):
 
 
 class MemorySettings:
-    """Behaviour of the simulated global memory.
+    """Timing and errors of the simulated global memory.
 
     Parameters
     ----------
     latency : int
-        Cycles from an accepted read address to its first beat, and from the last beat of a write to its response;
-        from 1.
+        Cycles from an accepted read address to its first beat, and from the last beat of a write to its response; from 1.
     bandwidth : float
         Beats per cycle in each direction of each AXI port, above 0 to 1.
     jitter : int
-        Up to so many cycles are added to the latency of every burst, at random.
+        Largest number of random extra cycles of latency of a burst.
     stall : float
-        Share of cycles, from 0 to below 1, in which each channel is held back at random.
+        Share of cycles, from 0 to below 1, in which each channel stalls at random.
     outstanding : int
-        Bursts that the memory holds in each direction of each port (from 1).
+        Outstanding bursts that the memory accepts in each direction of each port (from 1).
     reorder : bool
-        Answers of different IDs may overtake each other (noticeable with jitter); answers of one ID stay in order.
+        Answers of different IDs may overtake each other (visible with jitter); answers of one ID are in order.
     interleave : bool
-        Beats of read bursts of different IDs are mixed.
+        Beats of read bursts of different IDs are interleaved.
     error_range : tuple of (int, int), optional
         Base and size in bytes of a range that is answered with SLVERR. Beyond the memory the answer is DECERR.
     seed : int
-        Seed of everything random.
+        Seed of all random choices.
     """
 
     def __init__(
@@ -152,23 +151,23 @@ def _load(path: Path) -> ctypes.CDLL:
 
 
 class RtlSimulation:
-    """One simulated device: the hardware of ``cfg`` compiled by Verilator, with ``memory`` as its global memory.
+    """Simulated device: the hardware of ``cfg`` compiled by Verilator, with ``memory`` as its global memory.
+
+    Each AXI port of a core has the whole latency and bandwidth of the settings. The constructor resets the device; ``close`` frees it.
 
     Parameters
     ----------
     cfg : Config
         Configuration of the hardware.
     memory : numpy.ndarray
-        One-dimensional, contiguous, ``uint8``: the global memory from address 0. It is shared, not copied: what is
-        written to it between runs is seen by the hardware and the other way round.
+        Global memory from address 0: one-dimensional, contiguous, ``uint8``. The array is shared, not copied: writes of host and
+        hardware between runs are visible to both.
     settings : MemorySettings, optional
-        Behaviour of the memory.
+        Timing and errors of the memory.
     verilog : str, optional
         Verilog of another design with the same ports and the module name ``heddle``.
     progress : Progress, optional
-        Told about the stages of the build, which is done once and kept.
-
-    Each core's AXI port has the whole latency and bandwidth of the settings. The device is reset when it is made. ``close`` frees it.
+        Receives the stages of the build. The build is done once and cached.
     """
 
     _handle = None      # until it is made
@@ -192,12 +191,12 @@ class RtlSimulation:
         self.reset()
 
     def configure(self, settings: MemorySettings) -> None:
-        """Change the behaviour of the memory, from the next cycle on."""
+        """Change the settings of the memory, from the next cycle on."""
         self.settings = settings
         self._library.heddle_configure(self._handle, ctypes.byref(settings.as_structure()))
 
     def reset(self, cycles: int = RESET_CYCLES) -> None:
-        """Reset the hardware; the memory keeps its contents and forgets bursts under way."""
+        """Reset the hardware for ``cycles`` cycles; the memory retains its contents and drops outstanding bursts."""
         self._library.heddle_reset(self._handle, cycles)
 
     def write(self, address: int, value: int) -> None:
@@ -216,12 +215,12 @@ class RtlSimulation:
         return value.value
 
     def run(self, cycles: int) -> None:
-        """Let ``cycles`` clock cycles pass."""
+        """Simulate ``cycles`` clock cycles."""
         self._library.heddle_run(self._handle, cycles)
         self._check_protocol()
 
     def run_until_interrupt(self, max_cycles: int) -> bool:
-        """Run until the interrupt is up; False when it stayed down for ``max_cycles`` cycles."""
+        """Simulate until the interrupt is high; returns False if it is still low after ``max_cycles`` cycles."""
         while max_cycles > 0:
             part = min(max_cycles, INTERRUPT_SLICE)
             if self._library.heddle_run_until_interrupt(self._handle, part):
@@ -233,16 +232,16 @@ class RtlSimulation:
 
     @property
     def cycles(self) -> int:
-        """Clock cycles simulated so far."""
+        """Simulated clock cycles."""
         return self._library.heddle_cycles(self._handle)
 
     def trace_pins(self) -> int:
-        """A hash of all pins of the device in all cycles since the first call: equal only where they were, cycle for cycle."""
+        """Hash of all pins of the device in all cycles since the first call; equal hashes mean equal pins in every cycle."""
         return self._library.heddle_trace_pins(self._handle)
 
     @property
     def traffic(self) -> dict[str, int]:
-        """Bursts and beats that the memory served so far: ``read_bursts read_beats write_bursts write_beats``."""
+        """Bursts and beats that the memory has served: ``read_bursts read_beats write_bursts write_beats``."""
         counts = (ctypes.c_uint64 * 4)()
         self._library.heddle_traffic(self._handle, ctypes.byref(counts))
         return dict(zip(("read_bursts", "read_beats", "write_bursts", "write_beats"), counts, strict=True))

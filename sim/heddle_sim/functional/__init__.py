@@ -1,1 +1,1 @@
-"""The functional simulator: whole programs on numpy arrays, one instruction at a time, without time."""
+"""Functional simulator: whole programs on numpy arrays, one instruction at a time, without timing."""

@@ -1,4 +1,4 @@
-"""Copies and barriers of the functional simulator."""
+"""Copy and barrier instructions of the functional simulator."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WORD = 0xFFFFFFFF
 
 
 class BarrierOpen(Exception):
-    """A core waits for copies that another core may make."""
+    """A core waits at a barrier for copies that another core may execute."""
 
 
 class CopyInstructions:
-    """The instructions of copies and barriers, executed completely one after the other."""
+    """Copy and barrier instructions; each is executed completely before the next instruction."""
 
     cfg: Config
     state: ThreadState
@@ -74,7 +74,7 @@ class CopyInstructions:
         self._copy(operation, self._receivers(instruction))
 
     def _copy_rows(self, instruction: SimpleNamespace) -> None:
-        """Addresses of rows are exact, pitches have a sign. Each row counts at the limit of instructions."""
+        """Addresses of rows are exact, pitches are signed. Each row counts towards the instruction limit."""
         destination, destination_pitch = (int(value) for value in self.uniform[instruction.dst:instruction.dst + 2])
         source, source_pitch = (int(value) for value in self.uniform[instruction.a:instruction.a + 2])
         destination_pitch, source_pitch = signed(destination_pitch), signed(source_pitch)
@@ -101,7 +101,7 @@ class CopyInstructions:
                 receiver.pending[operation.barrier] -= size
 
     def _receivers(self, instruction: SimpleNamespace) -> list[CopyInstructions]:
-        """The cores to whose shared memories a copy goes."""
+        """Cores whose shared memories a copy writes."""
         if instruction.mask is None:
             return [self]
         mask = int(self.uniform[instruction.mask])
@@ -111,7 +111,7 @@ class CopyInstructions:
         return self._named(mask)
 
     def _named(self, mask: int) -> list[CopyInstructions]:
-        """The cores of a mask."""
+        """Cores of a mask."""
         return [peer for number, peer in enumerate(self.peers) if mask >> number & 1]
 
     def _copy_tensor(self, instruction: SimpleNamespace) -> None:
@@ -132,7 +132,7 @@ class CopyInstructions:
         self._arrive(operation, size, receivers)
 
     def _prefetch_block(self, instruction: SimpleNamespace) -> None:
-        """There is no cache, but there are errors."""
+        """The model has no cache; only errors have an effect."""
         operation = instruction.operation
         operation.source, operation.blocks = int(self.uniform[instruction.a]), self._b(instruction)
         if self.cfg.prefetches and (error := self._execute_copy(operation, self.state)):

@@ -1,4 +1,4 @@
-"""Decoded instructions of the functional simulator: fields as attributes, checks made once for each word."""
+"""Decoder of the functional simulator: instruction fields as attributes, each word decoded and checked once."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -40,12 +40,17 @@ _TOP = ("guard", "guard_negate", "b_source", "dst", "a", "b", "c", "imm")
 
 
 class Decoder:
-    """Turns instruction words into namespaces, each word once.
+    """Decoder: converts instruction words to namespaces and caches each result.
 
-    A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode``, its ``name``, ``violation``
-    (the first failed check at issue that needs no state, or ``None``), ``issues`` (whatever the uniform predicates are)
-    and ``operation`` with the fields of the unit's operation layout of ``heddle.interfaces.layouts``; those that depend on the state
-    of the machine are filled in before each execution.
+    A namespace has the fields of the instruction (``guard``, ``dst``, ``imm`` …), ``opcode`` and its ``name``. ``violation`` is the
+    first failed check at issue that needs no state, or ``None``. ``issues`` flags instructions that execute regardless of uniform
+    predicates. ``operation`` has the fields of the unit's operation layout of ``heddle.interfaces.layouts``; state-dependent fields are
+    set before each execution.
+
+    Parameters
+    ----------
+    cfg : Config
+        Configuration of the checks.
     """
 
     def __init__(self, cfg: Config) -> None:
@@ -53,7 +58,7 @@ class Decoder:
         self._known: dict[int, SimpleNamespace] = {}
 
     def decode(self, word: int) -> SimpleNamespace:
-        """The namespace of ``word``; the same object each time."""
+        """Namespace of ``word``; the same object for equal words."""
         decoded = self._known.get(word)
         if decoded is None:
             decoded = self._known[word] = self._decode(word)
@@ -133,7 +138,7 @@ class Decoder:
             format=modifier("copy.format"), barrier=modifier("copy.barrier"), has_barrier=modifier("copy.has_barrier"), pc=0)
 
     def _tensor(self, modifier: Callable[[str], int], prefetch: bool = False) -> SimpleNamespace:
-        """A request of ``tensor_operation_layout`` with the address of its descriptor; coordinates and offsets are tuples."""
+        """Request of ``tensor_operation_layout`` with the address of its descriptor; coordinates and offsets are tuples."""
         return SimpleNamespace(
             mask=0, address=0, coordinates=(), offsets=(), shared_address=0, mode=TensorMode(modifier("copy.mode")),
             rank_minus_one=modifier("copy.rank_minus_one"), prefetch=int(prefetch),

@@ -1,4 +1,4 @@
-"""Golden model of the front end: the operations that a program hands to the units."""
+"""Golden model of the front end: the operations that a program issues to the units."""
 
 from __future__ import annotations
 
@@ -18,15 +18,25 @@ __all__ = ["FrontModel"]
 
 
 class FrontModel(FunctionalSimulator):
-    """Runs control and uniform instructions and records the operations of the others instead of executing them.
+    """Front end: executes control and uniform instructions and records the operations of the units without execution.
 
-    Thread predicates and the lane mask stay as they are set in ``state``; ``barrier.wait`` never fails. After ``run``,
-    ``thread``, ``matrix``, ``copy`` and ``tensor`` hold the operations of each unit in order: namespaces with the fields of its
-    operation layout; ``invalidated`` the addresses of ``invalidate_descriptor``; ``expected`` the barriers and bytes of
-    ``barrier.expect``; ``images`` the addresses of ``rnn``; ``waits`` for each instruction the units that it
-    waits for, a mask (0: it is no ``wait``, or its guard is false; None: it waits for groups), and
-    ``groups`` for each instruction None, "commit", or (pending, unread):
-    one of the two numbers of groups must be at most that of ``wait_group``, and the other is None.
+    Thread predicates and lane mask are constant, as set in ``state``; ``barrier.wait`` never fails.
+
+    Attributes
+    ----------
+    thread, matrix, copy, tensor : list of SimpleNamespace
+        Operations of each unit in order, with the fields of its operation layout.
+    invalidated : list of int
+        Addresses of ``invalidate_descriptor``.
+    expected : list of (int, int)
+        Barrier and bytes of each ``barrier.expect``.
+    images : list of int
+        Addresses of ``rnn``.
+    waits : list of int or None
+        For each instruction the mask of units that it waits for. 0: no ``wait``, or a false guard. None: a wait for groups.
+    groups : list
+        For each instruction None, "commit", or (pending, unread). One of the two is the limit of ``wait_group`` for that number of
+        groups; the other is None.
     """
 
     def __init__(self, cfg: Config) -> None:
@@ -35,7 +45,7 @@ class FrontModel(FunctionalSimulator):
         self.clear()
 
     def clear(self) -> None:
-        """Forget what was recorded."""
+        """Clears all records."""
         self.thread: list[SimpleNamespace] = []
         self.matrix: list[SimpleNamespace] = []
         self.copy: list[SimpleNamespace] = []

@@ -1,4 +1,4 @@
-"""Functions and comparisons of uniform instructions on single numbers, for which arrays would be slow."""
+"""Functions and comparisons of uniform instructions on single integers, which are faster than arrays."""
 
 import operator
 
@@ -10,7 +10,7 @@ _WORD = 0xFFFFFFFF
 
 
 def signed(value: int) -> int:
-    """The signed number of a 32-bit word."""
+    """Signed value of a 32-bit word."""
     return value - (1 << 32) if value >> 31 else value
 
 

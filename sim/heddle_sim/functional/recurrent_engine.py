@@ -1,4 +1,4 @@
-"""The instruction of the functional simulator that runs the engine for recurrent networks."""
+"""Recurrent instruction of the functional simulator: runs the model of the recurrent engine."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -13,11 +13,11 @@ from .run_result import ProgramStop
 
 __all__ = ["COUNTS", "RecurrentInstruction"]
 
-COUNTS = ("rnn_skipped", "rnn_elements", "rnn_multiplied")      # columns left out; elements of vectors; those of them that were not zero
+COUNTS = ("rnn_skipped", "rnn_elements", "rnn_multiplied")      # skipped columns; vector elements; nonzero vector elements
 
 
 class RecurrentInstruction:
-    """Part of ``FunctionalSimulator``: the engine works on the thread registers and on shared memory; what else it keeps is ``engine``."""
+    """Mixin of ``FunctionalSimulator``: the engine uses thread registers and shared memory; its other state is ``engine``."""
 
     cfg: Config
     state: ThreadState

@@ -1,4 +1,4 @@
-"""How a run of the functional simulator ended."""
+"""Result of a run of the functional simulator."""
 
 from dataclasses import dataclass, field
 
@@ -20,20 +20,20 @@ class ProgramStop(Exception):
 
 @dataclass(frozen=True)
 class RunResult:
-    """How a run ended.
+    """Result of a run.
 
     Attributes
     ----------
     error : ErrorCode
-        ``NONE``, the error that stopped the program, or ``PRODUCT_RANGE`` of a program that ended by itself.
+        ``NONE``, the error that stopped the program, or ``PRODUCT_RANGE`` of a program that ended with ``halt``.
     pc, operand, dimension : int
         Program counter, operand and dimension of the error.
     instructions : int
-        Instructions executed, those with a false guard included.
+        Executed instructions, those with a false guard included.
     counts : dict of str to int
-        Instructions by opcode name, ``matrix_steps`` (of the lanes) and ``copied_bytes``.
+        Instructions by opcode name, ``matrix_steps`` (of the PEs) and ``copied_bytes``.
     program : Program
-        What ran; gives messages their source line.
+        The program; provides source lines for messages.
     """
 
     error: ErrorCode
@@ -46,11 +46,11 @@ class RunResult:
 
     @property
     def ok(self) -> bool:
-        """The program ended by ``halt`` without any error."""
+        """Whether the program ended by ``halt`` without any error."""
         return self.error is ErrorCode.NONE
 
     def message(self) -> str:
-        """One line that says what went wrong and where."""
+        """One line with the error and its place in the program."""
         text = error_message(self.error, self.operand, self.dimension)
         if self.ok:
             return text

@@ -1,4 +1,4 @@
-"""Functional simulator: runs whole programs on numpy arrays, one instruction at a time, without time."""
+"""Functional simulator: executes whole programs on numpy arrays, one instruction at a time, without timing."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -29,15 +29,16 @@ _HALT = -1          # in place of the next program counter
 
 
 class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
-    """One core and its global memory.
+    """Functional simulator of one core and its global memory.
 
-    Follows ``docs/architecture.md`` and the checks of ``docs/isa.md``: instructions execute one after the other and
-    completely, copies included. Registers, uniform registers, segments, shared memory and the instruction memory keep
-    their values between runs; predicates, lane mask and barriers are reset at the start of each.
+    The model follows ``docs/architecture.md`` and the checks of ``docs/isa.md``. Instructions execute one after the other and
+    completely, copies included. Registers, uniform registers, segments, shared memory and instruction memory persist between runs.
+    Predicates, lane mask and barriers are reset at the start of each run.
 
     Parameters
     ----------
     cfg : Config
+        Configuration.
     memory : uint8 array
         Global memory, byte 0 at address 0; programs change it in place. Accesses beyond its end are AXI errors.
     core : int
@@ -48,16 +49,19 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     state : ThreadState
         ``registers`` (uint32 [threads, cfg.registers]), ``predicates``, ``lane_mask``, ``shared`` (uint8), ``memory``.
     uniform : uint32 [64]
+        Uniform registers.
     uniform_predicates : bool [7]
+        Uniform predicates.
     segments : list of (base, Space, element_shift)
+        Segment table.
     pending : int64 [16]
-        Bytes that each barrier still waits for.
+        Pending bytes of each barrier.
     instructions : list of int
-        The instruction memory.
+        Instruction memory.
     peers : list of FunctionalSimulator
-        All cores of the device, by number; multicast copies write to their shared memories. By itself a core has none but itself.
+        All cores of the device, by number; multicast copies write to their shared memories. A single core has only itself as peer.
     executed : int
-        Instructions executed so far.
+        Executed instructions.
     """
 
     def __init__(self, cfg: Config, memory: np.ndarray | None = None, core: int = 0) -> None:
@@ -88,8 +92,9 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     # -- running ----------------------------------------------------------------------------
 
     def load(self, program: Program | Iterable[int], address: int = 0) -> None:
-        """Write a program (``Program`` or words) into the instruction memory from ``address``; it ends there: what the memory holds
-        behind it is void."""
+        """Write a program (``Program`` or words) into the instruction memory from ``address``; its end is the end of the program.
+        Instructions behind the end are void.
+        """
         program = program if isinstance(program, Program) else Program(program)
         if address < 0 or address + len(program) > self.cfg.instruction_words:
             raise UsageError(f"program must fit {self.cfg.instruction_words} instructions, "
@@ -105,12 +110,14 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         Parameters
         ----------
         program : Program or words, optional
-            Loaded at instruction 0 first; without it the instruction memory is run as it is.
+            Program to load at instruction 0 first; without it the instruction memory runs unchanged.
+        entry : int
+            Number of the first instruction.
         uniform : dict of int to int, optional
             Uniform registers to set first.
         instruction_limit : int
-            TIMEOUT (operand: the limit; program counter: the next instruction) when so many instructions were executed, where
-            ``copy_rows`` is one for each row; 0: no limit.
+            Limit of executed instructions, where ``copy_rows`` counts once for each row; 0: none. At the limit the error is TIMEOUT
+            with the limit as operand and the next instruction as program counter.
 
         Returns
         -------
@@ -121,7 +128,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
 
     def begin(self, program: Program | Iterable[int] | None = None, entry: int = 0, uniform: Mapping[int, int] | None = None,
               instruction_limit: int = 100_000_000) -> None:
-        """Like ``run``, without executing anything: that is left to ``advance``."""
+        """Prepare a run with the parameters of ``run`` without execution; ``advance`` executes."""
         if program is not None:
             self.load(program)
         if not 0 <= entry < self.cfg.instruction_words:
@@ -139,9 +146,9 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         self.executed, self._rows, self._next, self._limit = 0, 0, entry, instruction_limit
 
     def advance(self, alone: bool = True) -> RunResult | None:
-        """Go on until the program ends; or until it waits at a barrier, for copies of another core, unless it is ``alone``.
+        """Execute until the program ends; without ``alone`` also until it waits at a barrier for copies of another core.
 
-        Returns ``RunResult``, or None where it waits.
+        Returns ``RunResult``, or None where the core waits.
         """
         pc, self._alone = self._next, alone
         try:
@@ -205,7 +212,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         pass
 
     def _wait(self, instruction: SimpleNamespace) -> None:
-        """Everything before has finished already."""
+        """No effect: all earlier instructions are complete."""
 
     _commit_group = _wait_group = _wait
 
@@ -215,7 +222,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
     # -- uniform instructions ---------------------------------------------------------------
 
     def _special(self, special: Special) -> int:
-        """Special registers that are the same for all threads; there is no time, so %cycle is 0."""
+        """Special registers with one value for all threads; without timing %cycle is 0."""
         return {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
                 Special.CORES: self.cfg.cores, Special.CYCLE: 0}[special]
 
@@ -241,7 +248,7 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
         return multiply(self.state, operation)
 
     def _address(self, instruction: SimpleNamespace, operation: SimpleNamespace) -> tuple[int, Space]:
-        """Base address with the scaled immediate, and element size, of the segment in field b."""
+        """Base address with the scaled immediate, and space, of the segment in field b; sets the element size of the operation."""
         base, space, shift = self.segments[instruction.b]
         operation.element_shift = shift
         return (base + (instruction.imm << shift)) & _WORD, space
@@ -277,4 +284,4 @@ class FunctionalSimulator(CopyInstructions, RecurrentInstruction):
             self._product_error = self._product_error or (code, self._pc, operand)
 
     def _invalidate_descriptor(self, instruction: SimpleNamespace) -> None:
-        """Descriptors are read each time."""
+        """No effect: descriptors are read each time."""

@@ -1,4 +1,4 @@
-"""Tensor copies of the functional simulator: descriptors in global memory, checks as hardware makes them, the golden models."""
+"""Tensor copies of the functional simulator: descriptors in global memory, checks of the hardware, golden models."""
 
 from __future__ import annotations
 
@@ -23,9 +23,11 @@ __all__ = ["copy_tensor"]
 def copy_tensor(state: ThreadState, operation: SimpleNamespace) -> tuple[int, tuple[ErrorCode, int, int] | None]:
     """Execute one ``copy_tensor`` (fields of a tensor operation as attributes) on a ``ThreadState``.
 
-    The descriptor is read from memory each time: unlike hardware, nothing remembers an old one. Returns the bytes that a barrier is told
-    and the first error, (code, operand, dimension) or ``None``. Of a box that reaches beyond the end of memory nothing is moved, and its
-    error has the address of the first beat that does not exist; hardware moves the other beats and names the burst.
+    Returns the bytes that arrive at a barrier, and the first error as (code, operand, dimension) or ``None``.
+
+    The descriptor is read from memory each time; unlike the hardware the model has no descriptor cache. A box that reaches beyond the
+    end of memory is not copied at all. The error of such a box has the address of the first missing beat; the hardware copies the other
+    beats and reports the burst.
     """
     address, limit = operation.address, len(state.memory)
     legal = address % DESCRIPTOR_ALIGNMENT == 0 and address + DESCRIPTOR_BYTES <= 1 << state.cfg.axi_address_bits

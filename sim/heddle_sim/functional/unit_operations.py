@@ -1,4 +1,4 @@
-"""Matrix and copy operations of the functional simulator: the golden models, with a fast way for whole operations."""
+"""Matrix and copy operations of the functional simulator: golden models, with a fast path for whole operations."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ __all__ = ["copy_block", "multiply"]
 def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple[ErrorCode, int]], int]:
     """Execute one ``mm`` (fields of ``matrix_operation_layout`` as attributes) on a ``ThreadState``.
 
-    ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of
-    steps. Steps before an address error, in loop order, have been executed.
+    ``columns`` and ``lanes`` are bool [threads]. Returns the list of (code, operand) of its errors and the number of steps. Steps
+    before an address error, in loop order, are executed.
     """
     cfg = state.cfg
     slices = operation.k_length + 1
@@ -60,7 +60,9 @@ def multiply(state: ThreadState, operation: SimpleNamespace) -> tuple[list[tuple
 
 def _accumulate(state: ThreadState, operation: SimpleNamespace, b: np.ndarray, columns: np.ndarray, position: np.ndarray,
                 numbers: np.ndarray) -> int:
-    """Multiply by A, add to the products; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice, dot]."""
+    """Multiply by A and add to the product registers; returns the number of steps. ``b`` is uint8 [columns, slices, words of a slice,
+    dot].
+    """
     cfg, ka, slices = state.cfg, operation.ka + 1, operation.k_length + 1
     passes = cfg.passes(1 + operation.int16)
     words = operation.factor_word * cfg.numbers_per_word + FIRST_FACTOR_REGISTER
@@ -86,7 +88,7 @@ def _accumulate(state: ThreadState, operation: SimpleNamespace, b: np.ndarray, c
 
 
 def _columns(operation: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Fetched columns with their position in the group and the step that takes them."""
+    """Fetched columns, each with its position in the group and its step."""
     columns = np.flatnonzero(operation.columns)
     ka = operation.ka + 1
     length = -(-len(operation.columns) // ka)
@@ -96,7 +98,7 @@ def _columns(operation: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.nda
 
 
 def _total(state: ThreadState, operation: SimpleNamespace, a: np.ndarray, b: np.ndarray, numbers: np.ndarray) -> None:
-    """Dot products of all lanes together, for thread 0."""
+    """Dot products of all PEs together, for thread 0."""
     if operation.lanes[0]:
         product = _product(b.reshape(len(b), -1), a.transpose(1, 0, 2).reshape(1, -1), operation, swap=True)[:, 0]
         before = 0 if operation.zero else state.registers[0, numbers]
@@ -106,7 +108,8 @@ def _total(state: ThreadState, operation: SimpleNamespace, a: np.ndarray, b: np.
 def _product(a: np.ndarray, b: np.ndarray, operation: SimpleNamespace, swap: bool = False) -> np.ndarray:
     """A x B modulo 2^32, of rows of bytes along k; with ``swap`` the first operand is B.
 
-    Exact in double precision: at most 2^13 bytes give sums below 2^44. 16 words of 8-bit integers stay below 2^24.
+    Exact in double precision: at most 2^13 bytes give sums below 2^44. Sums of 16 words of 8-bit integers are below 2^24, exact in
+    single precision.
     """
     signs = (operation.a_signed, operation.b_signed)
     kind = np.float64 if operation.int16 or swap else np.float32

@@ -1,4 +1,4 @@
-"""Golden model of reads by threads: how many cycles the banks of shared memory take."""
+"""Golden model of bank conflicts: cycles that reads of threads take in the banks of shared memory."""
 
 import numpy as np
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
@@ -13,9 +13,9 @@ def banks_of(addresses: ArrayLike) -> np.ndarray:
 
 
 def gather_cycles(addresses: ArrayLike, slots: int) -> int:
-    """Cycles in which threads ask for banks, thread t for the 16-byte word at ``addresses[t]``.
+    """Cycles in which threads request banks; thread t reads the 16-byte word at byte address ``addresses[t]``.
 
-    ``slots`` neighbouring threads ask at a time. In a cycle a bank gives one word, to all of them that want it.
+    ``slots`` neighbouring threads request together. In a cycle a bank reads one word, for all threads that request this word.
     """
     words = np.asarray(addresses) // BANK_BYTES
     cycles = 0

@@ -1,4 +1,4 @@
-"""Golden model of the TMAU: one operation at a time on byte arrays."""
+"""Golden model of the TMAU: block copies on byte arrays, one operation at a time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ _WORD = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class CopyOperation:
-    """The fields of ``copy_operation_layout``, for tests; any object with these attributes will do.
+    """Operation of the TMAU: the fields of ``copy_operation_layout``, for tests; any object with these attributes is accepted.
 
-    ``destination`` and ``source`` are exact: rows of a matrix may lie outside 32 bits.
+    ``destination`` and ``source`` are exact byte addresses; rows of a matrix may be outside 32 bits.
     """
 
     destination_space: Space
@@ -54,14 +54,14 @@ class CopyOperation:
 
 @dataclass(frozen=True)
 class CopyResult:
-    """What an operation does besides moving bytes.
+    """Reports of an operation.
 
     Attributes
     ----------
     errors : list of (ErrorCode, int, int)
         Code, program counter and operand of each report, in ascending order of the addresses.
     arrived : int
-        Bytes that the barrier of the operation is told, 0 without a barrier.
+        Bytes that arrive at the barrier of the operation, 0 without a barrier.
     bursts : int
         Requests to global memory.
     """
@@ -72,9 +72,10 @@ class CopyResult:
 
 
 def check_copy(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tuple[ErrorCode, int] | None:
-    """The first rule that ``operation`` breaks as (code, operand), or ``None`` [docs/units/tmau.md].
+    """The first rule that ``operation`` violates as (code, operand), or ``None`` [docs/units/tmau.md].
 
-    Works on plain integers: nothing wraps. Addresses may lie outside 32 bits, on both sides; operands are their low 32 bits.
+    Integers are exact and never wrap. Addresses may be outside 32 bits on both sides; operands are their low 32 bits. The order is:
+    unsupported features, alignment, range; shared memory before global memory.
     """
     prefetch = cfg.prefetches and _number(operation.kind) == CopyKind.PREFETCH_BLOCK.value
     if not prefetch and (problem := _unsupported(cfg, operation)):
@@ -95,7 +96,7 @@ def check_copy(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tuple
 
 
 def _unsupported(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tuple[ErrorCode, int] | None:
-    """What the hardware lacks, or a reduction that does not exist."""
+    """Missing feature of the configuration, or undefined reduction, as (code, operand); else ``None``."""
     within, reduction = operation.source_space == operation.destination_space, _number(operation.reduction)
     if _number(operation.kind) != CopyKind.COPY_BLOCK.value:
         return ErrorCode.UNSUPPORTED, _number(operation.kind)
@@ -116,14 +117,17 @@ def _unsupported(cfg: Config, operation: CopyOperation | SimpleNamespace) -> tup
 
 
 def swizzled(address: np.ndarray, swizzle: Swizzle = Swizzle.B128) -> np.ndarray:
-    """Where the byte of a shared address (integer or array) lies: 1, 2 or 3 bits from bit 4 on (32B, 64B, 128B) XOR those from 7 on."""
+    """Swizzled byte address of shared memory (integer or array): 1, 2 or 3 bits from bit 4 on (32B, 64B, 128B) XOR as many bits from
+    bit 7 on.
+    """
     return address ^ (address >> 7 & (1 << swizzle.value) - 1) << 4
 
 
 def burst_ranges(cfg: Config, address: int, size: int) -> list[tuple[int, int]]:
-    """The bursts that cover ``size`` bytes from ``address``: a list of (first byte, end), in bytes that belong to the copy.
+    """Bursts that cover ``size`` bytes from byte address ``address``: a list of (first byte, end) of the copied bytes.
 
-    They end at multiples of ``MAX_BURST_BYTES``; on the bus each begins at the multiple of ``cfg.axi_bytes`` below its first byte.
+    Bursts end at multiples of ``MAX_BURST_BYTES``. On the bus each burst begins at the multiple of ``cfg.axi_bytes`` below its first
+    byte.
     """
     ranges = []
     end = address + size
@@ -136,10 +140,10 @@ def burst_ranges(cfg: Config, address: int, size: int) -> list[tuple[int, int]]:
 
 def copy_block(cfg: Config, operation: CopyOperation | SimpleNamespace, shared: np.ndarray, memory: np.ndarray,
                fails: Callable[[int], bool] = lambda address: False) -> CopyResult:
-    """Execute one operation on ``shared`` and ``memory`` (uint8 arrays, changed in place).
+    """Execute one operation on ``shared`` and ``memory`` (uint8 arrays, changed in place); returns ``CopyResult``.
 
-    ``fails(address)`` says whether memory answers the beat that begins at ``address`` with an error; such a beat changes nothing.
-    A prefetch changes nothing.
+    ``fails(address)`` is whether memory answers the beat at ``address`` with an error; such a beat changes nothing. A prefetch changes
+    nothing.
     """
     problem = check_copy(cfg, operation)
     if problem:
@@ -177,8 +181,10 @@ def copy_block(cfg: Config, operation: CopyOperation | SimpleNamespace, shared: 
 
 def _copy_within(cfg: Config, operation: CopyOperation | SimpleNamespace, shared: np.ndarray, memory: np.ndarray,
                  fails: Callable[[int], bool]) -> CopyResult:
-    """Parts of at most 512 bytes that cross no multiple of 512, neither in source nor in destination, one after the other. One that cannot
-    be read is not written."""
+    """Copy within one memory. In global memory parts of at most 512 bytes are copied one after the other.
+
+    No part crosses a multiple of 512 in source or destination. A part that cannot be read is not written.
+    """
     size = operation.blocks * BANK_BYTES
     arrived = size if operation.has_barrier else 0
     source, destination, end = operation.source, operation.destination, operation.source + size
@@ -207,7 +213,7 @@ def _copy_within(cfg: Config, operation: CopyOperation | SimpleNamespace, shared
 
 
 def _write(operation: CopyOperation | SimpleNamespace, target: np.ndarray, values: np.ndarray) -> None:
-    """``target`` (a view) becomes ``values``, or what its elements and those of ``values`` are reduced to."""
+    """Writes ``values`` to ``target`` (a view), or the reduction of ``target`` and ``values``."""
     if operation.reduction == Reduction.NONE:
         target[:] = values
     else:
@@ -220,6 +226,6 @@ def _number(field: int | Enum) -> int:
 
 
 def _sides(operation: CopyOperation | SimpleNamespace) -> list[tuple[int, Space]]:
-    """(address, space) in the order of the checks: shared memory, global memory; within a memory destination, source."""
+    """(address, space) in the order of the checks: shared memory, global memory; within one memory destination, source."""
     ends = [(operation.destination, operation.destination_space), (operation.source, operation.source_space)]
     return ends if operation.destination_space in (Space.SHARED, operation.source_space) else ends[::-1]

@@ -9,10 +9,25 @@ __all__ = ["convolution"]
 
 def convolution(x: np.ndarray, w: np.ndarray, padding: Sequence[tuple[int, int]], stride: Sequence[int],
                 dilation: Sequence[int]) -> np.ndarray:
-    """y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c], modulo 2**32.
+    """Convolution of integers modulo 2**32.
 
-    ``x`` (N, [D, [H,]] W, C), ``w`` (K, [T, [R,]] S, C), integers; ``padding`` pairs (begin, end), ``stride`` and ``dilation`` integers,
-    one for each spatial axis, outermost first. Returns int32 (N, …, K).
+    y[n, p…, k] = sum over filter positions r… and channels c of x[n, p·stride + r·dilation - padding…, c] · w[k, r…, c].
+
+    Parameters
+    ----------
+    x : integer array (N, [D, [H,]] W, C)
+        Input.
+    w : integer array (K, [T, [R,]] S, C)
+        Filters.
+    padding : sequence of (int, int)
+        Zeros at begin and end of each spatial axis, outermost first.
+    stride, dilation : sequence of int
+        One for each spatial axis, outermost first.
+
+    Returns
+    -------
+    int32 array (N, …, K)
+        Sums.
     """
     spatial = x.ndim - 2
     padded = np.pad(x.astype(np.int64), ((0, 0), *padding, (0, 0)))

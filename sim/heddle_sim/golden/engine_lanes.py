@@ -1,4 +1,4 @@
-"""Golden model of the lanes under the engine for recurrent networks: sums of sweeps, in taps."""
+"""Golden model of the PEs under the recurrent engine: sums of matrix-vector passes in CAT taps."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,9 +12,9 @@ __all__ = ["EngineStep", "Sums", "row_place", "sweep_steps"]
 
 @dataclass(frozen=True)
 class EngineStep:
-    """A step of the lanes: register ``product`` of each tap becomes ``source`` (0 with ``zero``) plus the sum of that tap.
+    """Step of the PEs: register ``product`` of each CAT tap becomes ``source`` (0 with ``zero``) plus the sum of that tap.
 
-    ``cat`` is log2 of the dot products of a lane, as in ``engine_step_layout``.
+    ``cat`` is log2 of the dot products of a PE, as in ``engine_step_layout``.
     """
 
     product: int
@@ -25,13 +25,14 @@ class EngineStep:
 
 
 class Sums:
-    """The accumulators of all lanes: tap 0 in the product registers, the others in registers of their own.
+    """Accumulators of all PEs: tap 0 in the product register file, taps 1 to 3 in registers of their own.
 
     Parameters
     ----------
     products : int32 [threads, 256]
+        Product registers.
     factors : uint8 [threads, words, dot]
-        Weights: int8.
+        Factor registers; weights are int8.
     tap_registers : int
         Accumulators of each tap but the first (``rnn_tap_registers``).
     """
@@ -41,11 +42,11 @@ class Sums:
         self.taps = np.zeros((4, len(products), tap_registers), np.int32)       # 1 to 3 are used
 
     def registers(self, tap: int) -> np.ndarray:
-        """int32 [threads, registers] of a tap; a view."""
+        """Registers of a tap, int32 [threads, registers]; a view."""
         return self.taps[tap] if tap else self.products
 
     def step(self, step: EngineStep, elements: ArrayLike) -> None:
-        """One step with the ``dot / cat`` elements of a column group; sums are modulo 2^32."""
+        """Execute one step with the ``dot / cat`` elements of a column group; sums are modulo 2^32."""
         taps = 1 << step.cat
         weights = self.factors[:, step.factor_word].view(np.int8).astype(np.int64)
         for tap in range(taps):
@@ -58,9 +59,9 @@ class Sums:
 
 def sweep_steps(vector: ArrayLike, *, dot: int, cat: int, blocks: int, weight: int, product: int, bias: int = 0,
                 start: Start = Start.CONTINUE) -> Iterator[tuple[EngineStep, np.ndarray]]:
-    """The steps of a sweep with the elements of each, in order: column group after column group, block after block.
+    """Steps of a matrix-vector pass, each with its elements, in order: column group by column group, row block by row block.
 
-    ``cat`` is log2 as above, ``vector`` an integer array of whole column groups.
+    ``cat`` is log2 of the dot products of a PE; ``vector`` is an integer array of whole column groups.
     """
     width = dot >> cat
     for column, elements in enumerate(np.asarray(vector).reshape(-1, width)):
@@ -72,7 +73,7 @@ def sweep_steps(vector: ArrayLike, *, dot: int, cat: int, blocks: int, weight: i
 
 
 def row_place(row: int, *, threads: int, tail_lanes: int, cat: int) -> tuple[int, int, int]:
-    """Lane, tap and register (behind the first of the sweep) of row number ``row`` of a matrix."""
+    """Lane (PE), CAT tap and register offset of row number ``row`` of a matrix."""
     groups = threads // tail_lanes
     group, k = (row // tail_lanes) % groups, row // tail_lanes // groups
     return group * tail_lanes + row % tail_lanes, k % (1 << cat), k >> cat

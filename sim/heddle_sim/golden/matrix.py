@@ -1,4 +1,4 @@
-"""Golden model of the matrix unit: one ``mm`` on the registers of all lanes."""
+"""Golden model of the matrix unit: one ``mm`` on the registers of all PEs."""
 
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -15,9 +15,9 @@ _LANES = (1, 2, 4, 4)       # neighbouring lanes for a factor of 1 to 4; with th
 
 @dataclass(frozen=True)
 class MatrixOperation:
-    """The fields of ``matrix_operation_layout``, for tests; any object with these attributes will do.
+    """Operation of the matrix unit: the fields of ``matrix_operation_layout``, for tests; any object with these attributes is accepted.
 
-    ``columns`` and ``lanes`` are bool [threads]; ``k_length``, ``ka`` and ``kb`` are one less than what they count.
+    ``columns`` and ``lanes`` are bool [threads]; ``k_length``, ``ka`` and ``kb`` are counts minus one.
     """
 
     columns: np.ndarray
@@ -45,21 +45,22 @@ class MatrixOperation:
 
 @dataclass(frozen=True)
 class MatrixResult:
-    """What an operation does.
+    """Result of an operation.
 
     Attributes
     ----------
     products : int32 [threads, 256]
-        The product registers afterwards.
+        The product registers after the operation.
     errors : list of (ErrorCode, int, int)
         Code, program counter and operand of each report, in order.
     steps : list of dict of int to int
-        For each step that was executed, in order: position in the group to shared address of the word of B. With transpose
-        each step has one word; with ``lane_sum`` it is that of a lane.
+        For each executed step, in order: position in the group to shared address of the word of B. With transpose each step has one
+        word. With ``lane_sum`` the key is the PE of the word.
     unfinished : dict of int to int
-        The words of the step that an error ended, up to the one with the error.
+        Words of the step that an error ended, up to the word with the error.
     pieces : list of list of int
-        With transpose: the 16 bytes of every row that are fetched together, and serve all neighbouring columns in them.
+        With transpose: shared addresses of the 16-byte pieces that are fetched together, one for each row. Neighbouring columns in the
+        same pieces share the fetch.
     """
 
     products: np.ndarray
@@ -75,12 +76,12 @@ class MatrixResult:
 
 
 def group_lanes(operation: MatrixOperation | SimpleNamespace) -> tuple[int, int]:
-    """Neighbouring lanes per column position and per word of k: the two factors of a group's size [S0.5-S0.7]."""
+    """Neighbouring PEs per column position and per word of k: the two factors of the size of a group [S0.5-S0.7]."""
     return _LANES[operation.ka], _LANES[operation.kb]
 
 
 def column_of(operation: MatrixOperation | SimpleNamespace, a: int, index: int) -> int | None:
-    """The column that column position ``a`` multiplies in step ``index``, or ``None`` [S0.5]."""
+    """Column that column position ``a`` multiplies in step ``index``, or ``None`` [S0.5]."""
     threads, ka = len(operation.columns), operation.ka + 1
     length = -(-threads // ka)
     column = index * ka + a if operation.ka_interleaved else a * length + index
@@ -88,7 +89,7 @@ def column_of(operation: MatrixOperation | SimpleNamespace, a: int, index: int) 
 
 
 def matrix_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int]]:
-    """(index, slice) of every step in loop order [S0.4]; those take place that have a column to fetch [S0.9]. Not with transpose."""
+    """(index, slice) of every step in loop order [S0.4]. Steps without a column to fetch do not occur [S0.9]. Not for transpose."""
     def fetched(index: int) -> bool:
         columns = [column_of(operation, a, index) for a in range(operation.ka + 1)]
         return any(operation.columns[column] for column in columns if column is not None)
@@ -101,7 +102,9 @@ def matrix_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int
 
 
 def column_steps(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int, int]]:
-    """(column, slice, word of the slice) of every step with transpose: one column each, merges or not, slices outermost [S0.8]."""
+    """(column, slice, word of the slice) of every step with transpose: one column each, with or without merges, slices outermost
+    [S0.8].
+    """
     words = len(operation.columns) if operation.lane_sum else operation.kb + 1
     columns = [int(column) for column in np.flatnonzero(operation.columns)]
     return [(column, number, word) for number in range(operation.k_length + 1) for word in range(words) for column in columns]
@@ -115,10 +118,11 @@ def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, oper
     products : int32 [threads, 256]
         Product registers; not modified.
     factors : uint8 [threads, factor_words, dot]
-        Factor registers; offset registers are 32-bit little-endian parts of them.
+        Factor registers; offset registers are 32-bit little-endian parts of the factor registers.
     shared : uint8 [bytes]
         Shared memory.
     operation : MatrixOperation
+        Operation.
 
     Returns
     -------
@@ -159,7 +163,7 @@ def multiply(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, oper
 
 
 def _beyond(result: MatrixResult, operation: MatrixOperation | SimpleNamespace, register: int) -> bool:
-    """Whether a step does not take place because it has no product register; reported once."""
+    """Whether a step is omitted because its product register does not exist; reported once."""
     report = (ErrorCode.PRODUCT_RANGE, operation.pc, PRODUCT_REGISTERS)
     if register >= PRODUCT_REGISTERS and report not in result.errors:
         result.errors.append(report)
@@ -168,7 +172,7 @@ def _beyond(result: MatrixResult, operation: MatrixOperation | SimpleNamespace, 
 
 def _multiply_columns(result: MatrixResult, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace,
                       offsets: list[int]) -> None:
-    """All steps with transpose, up to the first error: the lanes whose word it is multiply, those of its sum receive."""
+    """All steps with transpose, up to the first error: the PEs at the position of the word multiply, those of its sum accumulate."""
     dot, lanes_b = factors.shape[2], group_lanes(operation)[1]
     places = {column_of(operation, a, index): (a, index)
               for a in range(operation.ka + 1) for index in range(len(operation.columns))}
@@ -190,13 +194,13 @@ def _multiply_columns(result: MatrixResult, factors: np.ndarray, shared: np.ndar
 
 
 def _parts(operation: MatrixOperation | SimpleNamespace) -> list[tuple[int, int, int]]:
-    """(index, slice, quad) of all steps; a sum over all lanes takes a step for every four of them."""
+    """(index, slice, quad) of all steps; a sum over all PEs takes a step for every four of them."""
     quads = range(len(operation.columns) // 4 if operation.lane_sum else 1)
     return [(index, number, quad) for index, number in matrix_steps(operation) for quad in quads]
 
 
 def _words(operation: MatrixOperation | SimpleNamespace, offsets: list[int], index: int, number: int, dot: int) -> dict[int, int]:
-    """Address of the word of every position that has one: columns first, then along k."""
+    """Address of the word of every occupied position: columns first, then along k."""
     ka, kb = operation.ka + 1, operation.kb + 1
     words = {}
     for a in range(ka):
@@ -216,7 +220,9 @@ def _rows(operation: MatrixOperation | SimpleNamespace, dot: int) -> int:
 
 def _fetch_piece(result: MatrixResult, operation: MatrixOperation | SimpleNamespace, address: int, dot: int,
                  size: int) -> tuple[ErrorCode, int] | None:
-    """Fetch the pieces of a column of transposed B unless the column before had the same [S0.8]; or (code, operand) of an error."""
+    """Record the pieces of a column of transposed B unless the previous column had the same pieces [S0.8]. Returns (code, operand) of
+    an error, or ``None``.
+    """
     pitch, last = operation.pitch, address + (_rows(operation, dot) - 1) * operation.pitch
     if pitch % BANK_BYTES:
         return ErrorCode.MISALIGNED, pitch
@@ -242,7 +248,7 @@ def _column_bytes(shared: np.ndarray, operation: MatrixOperation | SimpleNamespa
 
 def _step(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int,
           number: int, words: dict[int, int], zero: int) -> None:
-    """All lanes at once: dot products, sums over the lanes along k, accumulation. ``words``: address of the word of a position."""
+    """One step of all PEs: dot products, sums over the PEs along k, accumulation. ``words``: shared address of the word of a position."""
     threads, _, dot = factors.shape
     lanes_a, lanes_b = group_lanes(operation)
     size = lanes_a * lanes_b
@@ -265,7 +271,7 @@ def _step(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operati
 
 def _total(products: np.ndarray, factors: np.ndarray, shared: np.ndarray, operation: MatrixOperation | SimpleNamespace, register: int,
            number: int, words: dict[int, int], zero: int) -> None:
-    """Some lanes' part of a dot product of all lanes, for lane 0. ``words``: address of the word of a lane."""
+    """Contribution of some PEs to a dot product of all PEs, accumulated in PE 0. ``words``: shared address of the word of a PE."""
     total = 0 if zero else int(products[0, register])
     for lane, address in words.items():
         if operation.lanes[lane]:

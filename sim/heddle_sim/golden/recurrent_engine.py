@@ -1,7 +1,7 @@
-"""Golden model of the engine for recurrent networks: executes an image in shared memory (docs/units/rnn.md) [S3.1-S3.7].
+"""Golden model of the recurrent engine: executes an image in shared memory (docs/units/rnn.md) [S3.1-S3.7].
 
-Tasks are independent, and what is waited for changes no result; so the model runs one task after the other, and in each step one sweep
-after the other, with a job at once when it is launched.
+Tasks are independent, and waiting changes no result. The model therefore runs one task after the other, and in each step one
+matrix-vector pass after the other. A job is executed when its pass ends.
 """
 
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ _WORD = 1 << 32
 
 
 class EngineFault(ValueError):
-    """An image that the engine does not run, or not to its end: ``code`` and ``operand`` as the engine reports them."""
+    """Error of an image: ``code`` and ``operand`` as the engine reports both."""
 
     def __init__(self, code: ErrorCode, operand: int, message: str) -> None:
         super().__init__(message)
@@ -46,26 +46,28 @@ def _in_memory(shared: np.ndarray, address: int, nbytes: int, what: str) -> None
 
 @dataclass
 class EngineState:
-    """What the engine works on beside shared memory; all of it keeps its values between runs.
+    """State of the engine beside shared memory; all values persist between runs.
 
     Attributes
     ----------
     factors : int8 [threads, factor_words, dot]
         Factor registers.
     products : int64 [threads, 256]
-        Product registers as signed 32-bit values: sums of the first tap.
+        Product registers as signed 32-bit values: sums of CAT tap 0.
     taps : int64 [3, threads, rnn_tap_registers]
-        Sums of the others.
+        Sums of CAT taps 1 to 3.
     vector : int64 [rnn_elements]
         Vector memory, signed 16-bit values.
     sent : int64 [rnn_elements]
-        What was multiplied of vectors whose differences are, signed 16-bit values.
+        Reference vectors of the delta threshold, signed 16-bit values.
+    matrices : dict
+        Cache of weight matrices by number of the matrix-vector pass.
     skipped : int
-        Columns of zeros that were left out.
+        Zero columns that were skipped.
     multiplied, elements : int
-        Elements of vectors that were multiplied and not zero, and all of them.
+        Nonzero vector elements, and all vector elements, of the passes.
     zeros : list or None
-        Where it is a list, which columns of each sweep have elements of zero only, sweep after sweep: bool [columns].
+        If a list, the model appends the zero flags of the columns of each pass: bool [columns].
     """
 
     factors: np.ndarray
@@ -80,13 +82,13 @@ class EngineState:
     zeros: list[np.ndarray] | None = None
 
     def registers(self, tap: int) -> tuple[np.ndarray, int]:
-        """Registers of a tap, int64 [threads, size], and ``size``."""
+        """Registers of a CAT tap, int64 [threads, size], and ``size``."""
         registers = self.taps[tap - 1] if tap else self.products
         return registers, registers.shape[1]
 
     @classmethod
     def for_config(cls, cfg: Config, factors: np.ndarray | None = None, seed: int | None = None) -> Self:
-        """Of zeros, or with a seed of random values in all but ``factors``: nothing may depend on them."""
+        """State of zeros; with a seed random values in all but ``factors``, because no result may depend on initial values."""
         shapes = ((cfg.threads, PRODUCT_REGISTERS), (3, cfg.threads, cfg.rnn_tap_registers), (cfg.rnn_elements,), (cfg.rnn_elements,))
         factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.int8) if factors is None else factors
         if seed is None:
@@ -107,7 +109,7 @@ class Fields:
 
 @dataclass(frozen=True)
 class Image:
-    """The records of an image: ``header``, ``tasks`` (pairs), ``sweeps`` and ``operations``, each an object with its fields."""
+    """Records of an image: ``header``, ``tasks`` (pairs), ``sweeps`` and ``operations``, each an object with its fields."""
 
     header: Fields
     tasks: list[tuple[Fields, Fields]]
@@ -116,7 +118,7 @@ class Image:
 
 
 def field_values(layout: data.StructLayout, row: np.ndarray) -> Fields:
-    """The fields of a record of 16 bytes, as an object of integers and enum members."""
+    """Fields of a record of 16 bytes, as an object of integers and enum members."""
     bits = int.from_bytes(bytes(row), "little")
     record = layout.from_bits(bits)
     fields = Fields()
@@ -127,7 +129,7 @@ def field_values(layout: data.StructLayout, row: np.ndarray) -> Fields:
 
 
 def read_image(cfg: Config, shared: np.ndarray, address: int) -> Image:
-    """``Image`` at a shared address, a multiple of 16. Raises ``EngineFault``."""
+    """``Image`` at a shared byte address, a multiple of 16. Raises ``EngineFault``."""
     if address % ROW_BYTES:
         raise EngineFault(ErrorCode.OUT_OF_RANGE, address, f"address of an image must be a multiple of {ROW_BYTES}, not {address:#x}")
 
@@ -213,7 +215,7 @@ class _Context:
             registers[:, targets % size] = _wrap32(before + sums[:, :, tap])
 
     def _differences(self, sweep: Fields, vector: np.ndarray, fresh: bool) -> np.ndarray:
-        """Differences to what was sent, 17 bits; small ones are zero."""
+        """Differences to the reference vector, 17 bits; differences of at most the threshold are zero."""
         first = self.element_base + sweep.sent
         sent = self.state.sent[first:first + len(vector)]
         if fresh:
@@ -224,7 +226,7 @@ class _Context:
         return difference
 
     def _matrix(self, number: int, sweep: Fields) -> np.ndarray:
-        """Weights of a sweep, rows (lane, block, tap), columns as the vector; float64, in which all sums are exact."""
+        """Weights of a matrix-vector pass, rows (lane, block, tap), columns as the vector; float64, in which all sums are exact."""
         if number not in self.state.matrices:
             cfg, cat = self.cfg, 1 << sweep.cat
             blocks, columns = sweep.blocks + 1, sweep.columns + 1
@@ -234,7 +236,7 @@ class _Context:
         return self.state.matrices[number]
 
     def _job(self, sweep: Fields, odd: int, row: int) -> None:
-        """The tail: all groups of elements at once, since kept values and states belong to one element."""
+        """The tail on all element groups at once: stored values and states belong to one element."""
         lanes, groups, pairs = self.cfg.tail_lanes, sweep.groups + 1, sweep.pairs
         operations = self.image.operations[sweep.operation:sweep.operation + sweep.operations + 1]
         elements = (np.arange(groups)[:, None] * (lanes << pairs) + np.arange(lanes)).reshape(-1)       # of the job, in each operation
@@ -262,19 +264,23 @@ class _Context:
 
 
 def engine_run(cfg: Config, state: EngineState, shared: np.ndarray, address: int) -> None:
-    """One run of the engine, from the instruction to the end of its last task.
+    """Run the engine on one image, from the instruction to the end of its last task.
 
     Parameters
     ----------
     cfg : Config
+        Configuration.
     state : EngineState
-        Changed in place; its ``factors`` must not have changed since the last run unless ``matrices`` was cleared.
+        Changed in place.
     shared : uint8 array
         Shared memory; outputs are written to it.
     address : int
-        Of the image, a multiple of 16.
+        Byte address of the image, a multiple of 16.
 
-    A run of biases is over before the next one begins. Raises ``EngineFault`` for what the engine reports as an error.
+    Raises
+    ------
+    EngineFault
+        For errors that the engine reports.
     """
     image = read_image(cfg, shared, address)
     state.matrices.clear()

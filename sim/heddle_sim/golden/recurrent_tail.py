@@ -1,6 +1,6 @@
-"""Golden model of the tail of the engine for recurrent networks: sums to activations, states and results (docs/units/rnn.md).
+"""Golden model of the activation pipeline of the recurrent engine: sums to activations, states and results (docs/units/rnn.md).
 
-Everything is integer and works on all elements of an operation at once: arrays of one element each, or of any shape that broadcasts.
+All arithmetic is integer, on all elements of an operation at once: arrays with one entry per element, or of any shape that broadcasts.
 """
 
 import math
@@ -21,7 +21,7 @@ _BASE = np.array([round(_ONE * math.tanh(index / 32)) for index in range(257)], 
 
 
 def saturate(value: ArrayLike, bits: int) -> np.ndarray:
-    """``value`` limited to signed numbers of ``bits`` bits."""
+    """Saturation: ``value`` limited to signed numbers of ``bits`` bits."""
     return np.clip(value, -1 << bits - 1, (1 << bits - 1) - 1)
 
 
@@ -34,8 +34,8 @@ def round_shift(value: ArrayLike, shift: int) -> np.ndarray:
 def activation(function: Function, v: ArrayLike) -> np.ndarray:
     """Linear, sigmoid, tanh or ReLU of signed 18-bit numbers with 13 fraction bits [S3.5].
 
-    The result is int64; it has 16 fraction bits for sigmoid and tanh, else 13. It is monotonic. Maximum error over all arguments,
-    in units of 2^-16: see ``docs/units/rnn.md``.
+    The result is int64, monotonic, with 16 fraction bits for sigmoid and tanh, else 13. ``docs/units/rnn.md`` states the maximum error
+    over all arguments, in units of 2^-16.
     """
     v = np.asarray(v, np.int64)
     function = Function(function)
@@ -51,14 +51,14 @@ def activation(function: Function, v: ArrayLike) -> np.ndarray:
 
 
 def dequantise(sums: ArrayLike, shift: int, multiplier: int) -> np.ndarray:
-    """z: signed 32-bit sums in units with 13 fraction bits, 18 bits wide."""
+    """De-quantised sum z: 18 bits with 13 fraction bits, from signed 32-bit sums."""
     return round_shift(saturate(round_shift(_signed32(sums), shift), 18) * int(multiplier), 16)
 
 
 def sum_position(cfg: Config, operation: Any, group: int, registers: int = 0, parity: int = 0) -> tuple[int, int, int]:
-    """Where the sums of element group ``group`` lie: (lane group, tap, product register).
+    """Position of the sums of element group ``group``: (lane group, CAT tap, product register).
 
-    ``registers`` and ``parity`` are those of the job.
+    ``registers`` and ``parity`` are the register offsets of the job.
     """
     row_group = int(operation.first) + group * int(operation.stride)
     index, cat = row_group // cfg.thread_groups, int(operation.cat)
@@ -67,7 +67,7 @@ def sum_position(cfg: Config, operation: Any, group: int, registers: int = 0, pa
 
 
 def tail(operations: Sequence[Any], sums: Sequence[ArrayLike | None], operands: Sequence[ArrayLike | None]) -> list[np.ndarray | None]:
-    """What the operations of a job make of the sums of its elements.
+    """Results of the operations of a job for the sums of its elements.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def tail(operations: Sequence[Any], sums: Sequence[ArrayLike | None], operands: 
     Raises
     ------
     ValueError
-        When an operation uses a value that no operation before it has set.
+        When an operation reads a value that no earlier operation has set.
     """
     values = _Values()
     return [values.step(operation, operand, total) for operation, operand, total in zip(operations, operands, sums, strict=True)]
@@ -97,12 +97,12 @@ def _signed32(sums: ArrayLike) -> np.ndarray:
 
 
 def _kept(name: str, operation: Any) -> str:
-    """The name of a kept value, one for each group of a pair."""
+    """Name of a stored value, one for each group of a pair."""
     return f"{name} of the second group" if operation.second_group else name
 
 
 class _Values:
-    """What operations hand to those that follow, for the same elements."""
+    """Values that operations store for later operations on the same elements."""
 
     def __init__(self) -> None:
         self.known: dict[str, np.ndarray] = {}

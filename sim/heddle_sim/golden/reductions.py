@@ -1,4 +1,4 @@
-"""Golden model of the reductions of stores: old and new elements to what is written [S1.9]."""
+"""Golden model of reductions: old and new elements to the written elements [S1.9]."""
 
 import ml_dtypes
 import numpy as np
@@ -14,11 +14,11 @@ _FLOATS = {_F.F16: np.float16, _F.BF16: ml_dtypes.bfloat16, _F.F32: np.float32, 
 
 
 def reduce_elements(reduction: Reduction, format: TensorFormat, old: np.ndarray, new: np.ndarray) -> np.ndarray:
-    """Bytes of ``old`` combined with ``new``, uint8 arrays of whole elements.
+    """Reduction of ``old`` and ``new``, uint8 arrays of whole elements; returns the bytes to write.
 
-    Integers wrap; ``inc`` and ``dec`` count within 0 to ``new``. Floating-point sums are rounded to nearest even; those of 32 bits take
-    and give zero for subnormal numbers. ``min`` and ``max`` give the other operand for a NaN and order -0 before +0. NaN results have
-    the bits of ``NAN_BITS`` (our choice).
+    Integers wrap; ``inc`` and ``dec`` count within 0 to ``new``. Floating-point sums round to nearest even. 32-bit floats flush
+    subnormal operands and results to zero. ``min`` and ``max`` return the other operand for a NaN and order -0 before +0. NaN results
+    have the bits of ``NAN_BITS`` (our choice).
     """
     bits = np.dtype(f"<u{FORMAT_BYTES[format]}")
     a, b = np.ascontiguousarray(old).view(bits), np.ascontiguousarray(new).view(bits)
@@ -53,7 +53,7 @@ def _integers(reduction: Reduction, a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _flushed(bits: np.ndarray) -> np.ndarray:
-    """32-bit floating-point numbers with zero of the same sign for subnormal ones."""
+    """32-bit floating-point numbers with subnormal numbers flushed to zero of the same sign."""
     return np.where(bits >> 23 & 0xFF, bits, bits & 0x8000_0000).astype(np.uint32)
 
 

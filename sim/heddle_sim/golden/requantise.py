@@ -1,4 +1,4 @@
-"""From 32-bit sums to 8-bit values: what a requantisation does, and its golden model."""
+"""Requantisation of 32-bit sums to 8-bit values: parameters and golden model."""
 
 from dataclasses import dataclass
 
@@ -16,18 +16,18 @@ MAX_SHIFT = 62
 
 @dataclass(frozen=True)
 class Requantise:
-    """``clamp(round(sum * multiplier / 2**shift) + zero_point, minimum, maximum)``, exactly; halves are rounded up.
+    """Requantisation: ``clamp(round(sum * multiplier / 2**shift) + zero_point, minimum, maximum)``, exact; halves are rounded up.
 
     Parameters
     ----------
     multiplier : int or integer array (N,)
-        From 1 to 2**31 - 1; an array has one for each column.
+        From 1 to 2**31 - 1; an array has one multiplier for each column.
     shift : int
         0 to 62, the same for all columns.
     zero_point : int
         A value of ``dtype``.
     minimum, maximum : int, optional
-        Bounds of the result, values of ``dtype``; its limits where absent.
+        Bounds of the result, values of ``dtype``; the limits of ``dtype`` where absent.
     relu : bool
         Values below the zero point become the zero point.
     dtype : type
@@ -74,7 +74,7 @@ class Requantise:
 
     @property
     def per_column(self) -> bool:
-        """The multiplier is an array."""
+        """Whether the multiplier is an array."""
         return np.ndim(self.multiplier) == 1
 
     @property
@@ -86,7 +86,7 @@ class Requantise:
         return max(minimum, int(self.zero_point)) if self.relu else minimum, maximum
 
     def apply(self, sums: ArrayLike) -> np.ndarray:
-        """Golden model: the result for an int32 array, whose last axis is that of the columns."""
+        """Golden model: the result for an int32 array whose last axis is the column axis."""
         rounding = 1 << int(self.shift) >> 1        # the product takes 62 bits and a sign
         scaled = (np.asarray(sums).astype(np.int64) * np.asarray(self.multiplier, np.int64) + rounding) >> int(self.shift)
         return np.clip(scaled + int(self.zero_point), *self.bounds).astype(self.dtype)

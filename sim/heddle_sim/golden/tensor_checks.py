@@ -1,4 +1,4 @@
-"""Golden model of the checks of tensor copies: every rule of ``heddle.isa.tensor_rules`` that a descriptor or a request breaks."""
+"""Golden model of the checks of tensor copies: every rule of ``heddle.isa.tensor_rules`` that a descriptor or a request violates."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ MAX_BYTES = (1 << 20) - 1
 
 @dataclass(frozen=True)
 class Violation:
-    """A broken rule: which, in which dimension (0 is the innermost; ``None`` where the rule has none), the value, and what helps to
-    understand it."""
+    """Violated rule: error code, value, dimension (0 is the innermost; ``None`` for rules without dimension) and an explanatory note."""
 
     error: ErrorCode
     value: int | Enum
@@ -45,11 +44,11 @@ class Violation:
     note: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        """In the words of the hardware."""
+        """Message in the words of the hardware."""
         return self._text("" if self.dimension is None else f" of dimension {self.dimension}")
 
     def text(self, rank: int | None = None) -> str:
-        """The same with the note, and for a tensor of ``rank`` dimensions the axis of numpy that the dimension is."""
+        """Message with the note; for a tensor of ``rank`` dimensions also the numpy axis of the dimension."""
         place = "" if self.dimension is None else f" of dimension {self.dimension}"
         if self.dimension is not None and rank is not None:
             place += f" (axis {rank - 1 - self.dimension})"
@@ -62,7 +61,7 @@ class Violation:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorRequest:
-    """What an instruction adds to a descriptor; dimension 0 first."""
+    """Request of a tensor copy: the fields that an instruction adds to a descriptor; tuples begin with dimension 0."""
 
     coordinates: tuple[int, ...]
     shared_address: int = 0
@@ -79,15 +78,18 @@ def _order(violation: Violation) -> tuple[int, int]:
 
 
 def first_violation(fields: TensorFields, request: TensorRequest, shared_bytes: int, address_bits: int) -> Violation | None:
-    """The violation that hardware reports, or ``None``: the first in the order of the table and of the dimensions. No barrier counts
-    the bytes of a prefetch."""
+    """Violation that the hardware reports, or ``None``: the first in the order of table and dimensions. TENSOR_BYTES does not apply to
+    a prefetch, which has no barrier.
+    """
     return next((violation for violation in all_violations(fields, request, shared_bytes, address_bits)
                  if violation.error != ErrorCode.TENSOR_BYTES or not request.prefetch), None)
 
 
 def all_violations(fields: TensorFields, request: TensorRequest, shared_bytes: int, address_bits: int = 64) -> list[Violation]:
-    """All rules that a request and its descriptor break, in the order of the table, dimensions ascending; after a wrong rank or code only
-    those that do not depend on it."""
+    """All rules that a request and its descriptor violate, in the order of the table, dimensions ascending.
+
+    After a wrong rank or code only rules that do not depend on rank or code are checked.
+    """
     found = descriptor_violations(fields, address_bits)
     if any(_codes(fields)):
         found += _descriptor_address(request, address_bits)
@@ -97,7 +99,9 @@ def all_violations(fields: TensorFields, request: TensorRequest, shared_bytes: i
 
 
 def unsupported_value(cfg: Config, fields: TensorFields, request: TensorRequest) -> int | None:
-    """Of a request that breaks no rule: the value of the field that wants what the configuration lacks (UNSUPPORTED), or ``None``."""
+    """Value of the field that requires a feature which the configuration lacks (UNSUPPORTED), or ``None``; for requests without
+    violation.
+    """
     if request.reduction != Reduction.NONE and not (cfg.reductions and (cfg.reduction_floats or fields.format not in FLOAT_FORMATS)):
         return request.reduction.value
     if not (request.store or request.prefetch or cfg.tensor_floats) and fields.format in CONVERTED_FORMATS:
@@ -110,8 +114,11 @@ def unsupported_value(cfg: Config, fields: TensorFields, request: TensorRequest)
 
 
 def understood(cfg: Config, fields: TensorFields) -> TensorFields:
-    """``fields`` as the configuration sees them: without im2col or interleave their codes are not those of any; of other things that it
-    lacks there are none."""
+    """``fields`` as the configuration decodes the descriptor.
+
+    Without im2col or interleave, codes of these features are plain numbers, thus invalid. Other missing features (strides, NaN fill,
+    swizzle) are absent from the result.
+    """
     changes: dict[str, Any] = {}
     if not cfg.tensor_im2col and fields.mode == TensorMode.IM2COL:
         changes["mode"] = TensorMode.IM2COL.value
@@ -127,8 +134,10 @@ def understood(cfg: Config, fields: TensorFields) -> TensorFields:
 
 
 def descriptor_violations(fields: TensorFields, address_bits: int = 64) -> list[Violation]:
-    """All rules that ``fields`` break, in the order of the table, dimensions ascending; after a wrong rank or code only those that do
-    not depend on it."""
+    """All rules that ``fields`` violate, in the order of the table, dimensions ascending.
+
+    After a wrong rank or code only rules that do not depend on rank or code are checked.
+    """
     found = sorted(_codes(fields), key=_order)
     if found:
         return found
@@ -175,7 +184,9 @@ def _place(fields: TensorFields, address_bits: int) -> Iterator[Violation]:
 
 
 def _extent(fields: TensorFields, address_bits: int) -> Iterator[Violation]:
-    """The lowest dimension whose last element, at the last one of all lower dimensions, ends behind the address space [our choice]."""
+    """The lowest dimension whose last element, at the last position of all lower dimensions, ends beyond the address space [our
+    choice].
+    """
     end, limit = fields.address + fields.unit_bytes, 1 << address_bits
     if not 0 <= fields.address < limit or min(fields.sizes) < 1 or min((0, *fields.strides)) < 0:
         return          # rules of their own
@@ -222,7 +233,7 @@ def _im2col(fields: TensorFields) -> Iterator[Violation]:
 
 
 def request_violations(fields: TensorFields, request: TensorRequest, shared_bytes: int, address_bits: int = 64) -> list[Violation]:
-    """All rules that ``request`` breaks for a descriptor that breaks none, in the order of the table, dimensions ascending."""
+    """All rules that ``request`` violates for a descriptor without violation, in the order of the table, dimensions ascending."""
     found = _descriptor_address(request, address_bits)
     if request.mode != fields.mode:
         found.append(Violation(ErrorCode.TENSOR_REQUEST_MODE, request.mode))

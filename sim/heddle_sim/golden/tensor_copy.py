@@ -23,8 +23,11 @@ _SHORT = {TensorFormat.TF32, TensorFormat.TF32_FTZ}
 
 
 def converted(format: TensorFormat, elements: np.ndarray) -> np.ndarray:
-    """Bytes of elements as a load leaves them: TF32 rounds to 10 bits behind the point, to nearest even; FTZ makes subnormal
-    numbers zero of their sign; all others stay as they are. Infinities and NaNs stay [the arithmetic is our choice]."""
+    """Bytes of elements after the conversion of a load.
+
+    TF32 rounds to 10 fraction bits, to nearest even. FTZ flushes subnormal numbers to zero of the same sign. Other formats, infinities
+    and NaNs are unchanged [the arithmetic is our choice].
+    """
     if format not in _FLUSH | _SHORT:
         return elements
     bits = np.ascontiguousarray(elements).view("<u4")
@@ -38,7 +41,9 @@ def converted(format: TensorFormat, elements: np.ndarray) -> np.ndarray:
 
 def _places(fields: TensorFields, coordinates: tuple[int, ...], offsets: tuple[int, ...],
             shared_address: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Addresses of all bytes of a box, (elements, bytes): in global memory, in shared memory; and which elements are inside."""
+    """Byte addresses of a box, int arrays (elements, bytes), in global memory and in shared memory; and a mask of the elements inside
+    the tensor.
+    """
     walk = traverse(fields, coordinates, offsets)
     byte = np.arange(fields.unit_bytes)
     from_global = fields.address + walk.offsets[:, None] + byte
@@ -48,7 +53,7 @@ def _places(fields: TensorFields, coordinates: tuple[int, ...], offsets: tuple[i
 
 def load_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, coordinates: tuple[int, ...], shared_address: int,
                 offsets: tuple[int, ...] = ()) -> int:
-    """Moves a box from ``memory`` to ``shared`` (uint8 arrays, changed in place); returns the bytes that the barrier is told."""
+    """Load: copies a box from ``memory`` to ``shared`` (uint8 arrays, changed in place); returns the bytes that arrive at the barrier."""
     source, target, inside = _places(fields, coordinates, offsets, shared_address)
     values = np.empty(source.shape, np.uint8)
     values[inside] = converted(fields.format, memory[source[inside]].reshape(-1)).reshape(-1, fields.unit_bytes)
@@ -59,8 +64,10 @@ def load_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, co
 
 def load_array(array: np.ndarray, tensor: TensorMap, coords: Sequence[int], offsets: Sequence[int] | None = None,
                shared_address: int = 0) -> np.ndarray:
-    """The box of a ``TensorMap`` at ``coords`` of an array, tuples in numpy's order: its bytes (uint8) as they lie in shared memory
-    from ``shared_address`` on. Without interleave."""
+    """Box of a ``TensorMap`` at ``coords`` of an array, tuples in numpy's order; without interleave.
+
+    Returns the bytes (uint8) of the box as in shared memory from ``shared_address`` on.
+    """
     fields = tensor.fields
     memory = np.zeros(fields.address + fields.tensor_bytes, np.uint8)
     placed = np.ndarray(array.shape, array.dtype, memory, fields.address, (*reversed(fields.strides), array.itemsize))
@@ -71,7 +78,7 @@ def load_array(array: np.ndarray, tensor: TensorMap, coords: Sequence[int], offs
 
 
 def _filler(fields: TensorFields) -> np.ndarray:
-    """Bytes of an element (a slice) outside the tensor."""
+    """Bytes of an element (with interleave a slice) outside the tensor."""
     if fields.fill == Fill.ZERO:
         return np.zeros(fields.unit_bytes, np.uint8)
     nbytes = FORMAT_BYTES[fields.format]
@@ -81,8 +88,10 @@ def _filler(fields: TensorFields) -> np.ndarray:
 
 def store_tensor(memory: np.ndarray, shared: np.ndarray, fields: TensorFields, coordinates: tuple[int, ...], shared_address: int,
                  reduction: Reduction = Reduction.NONE) -> None:
-    """Moves a box from ``shared`` to ``memory`` (changed in place), only what is inside the tensor, combined with what is there where
-    a reduction is given. Elements that lie at one address are stored one after the other."""
+    """Store: copies a box from ``shared`` to ``memory`` (changed in place), only elements inside the tensor.
+
+    With a reduction the elements are combined with ``memory``. Elements at the same address are stored one after the other.
+    """
     target, source, inside = _places(fields, coordinates, (0,) * (fields.rank - 2), shared_address)
     target, values = target[inside], shared[source[inside]]
     if reduction == Reduction.NONE:

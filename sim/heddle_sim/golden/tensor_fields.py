@@ -1,4 +1,4 @@
-"""The values of a tensor descriptor as plain Python, in the descriptor's own order: dimension 0 is the innermost."""
+"""Fields of a tensor descriptor as plain Python, in the order of the descriptor: dimension 0 is the innermost."""
 
 import builtins
 from collections.abc import Sequence
@@ -29,11 +29,11 @@ LARGE_TENSOR = 128 << 10
 
 @dataclass(frozen=True, kw_only=True)
 class TensorFields:
-    """What a descriptor says, unchecked; fields that a mode does not use keep their defaults.
+    """Fields of a tensor descriptor, unchecked; fields that a mode does not use have their defaults.
 
-    Dimension 0 has the channels (with interleave: slices of channels); in im2col mode the spatial dimensions W, H, D follow, then the
-    images. ``strides`` are those in bytes of all dimensions but one: dimension 0 without interleave, whose elements are
-    neighbours, and dimension 1 with it, whose slices are neighbours [S1.2, S1.7].
+    Dimension 0 is the channels (with interleave: slices of channels). In im2col mode the spatial dimensions W, H, D follow, then the
+    images. ``strides`` are in bytes, of all dimensions but one. The excluded one is 0 without interleave, whose elements are neighbours,
+    and 1 with interleave, whose slices are neighbours [S1.2, S1.7].
     """
 
     mode: TensorMode = TensorMode.TILE
@@ -58,24 +58,24 @@ class TensorFields:
 
     @property
     def unit_bytes(self) -> int:
-        """Bytes of what dimension 0 counts: an element or a slice."""
+        """Bytes of a unit of dimension 0: an element or a slice."""
         return INTERLEAVE_BYTES.get(self.interleave) or FORMAT_BYTES[self.format]
 
     @property
     def byte_strides(self) -> tuple[int, ...]:
-        """Bytes from one to the next in every dimension."""
+        """Strides of all dimensions in bytes."""
         if self.interleave == Interleave.NONE:
             return (self.unit_bytes, *self.strides)
         return (*(self.strides[:1] or (0,)), self.unit_bytes, *self.strides[1:])[:self.rank]
 
     @property
     def steps(self) -> tuple[int, ...]:
-        """Elements from one to the next that is moved, in every dimension; without interleave 1 in dimension 0."""
+        """Traversal stride in elements of every dimension; without interleave 1 in dimension 0."""
         return self.element_strides if self.interleave != Interleave.NONE else (1, *self.element_strides[1:])
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """Elements that are moved of each dimension of a tiled box."""
+        """Copied elements of each dimension of a tiled box."""
         return tuple(-(-box // max(step, 1)) for box, step in zip(self.box, self.steps))     # less than 1 breaks a rule
 
     @property
@@ -89,7 +89,7 @@ class TensorFields:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the box in shared memory, which a barrier is told, whether they are inside the tensor or not."""
+        """Bytes of the box in shared memory, which arrive at the barrier; elements outside the tensor are included."""
         return self.rows * self.row_bytes
 
     @property
@@ -98,7 +98,7 @@ class TensorFields:
         return self.unit_bytes + sum((size - 1) * stride for size, stride in zip(self.sizes, self.byte_strides))
 
     def encode(self) -> builtins.bytes:
-        """The 128 bytes of the descriptor. Values that a field cannot hold are cut to its bits."""
+        """The 128 bytes of the descriptor. Values are truncated to the bits of their field."""
         def padded(values: Sequence[int], count: int) -> list[int]:
             return [*values, *[0] * (count - len(values))]
 
@@ -136,7 +136,7 @@ class TensorFields:
 
     @classmethod
     def decode(cls, descriptor: builtins.bytes) -> Self:
-        """The fields of 128 bytes. Codes that no enumeration has stay numbers; dimensions above the fifth have one element."""
+        """The fields of 128 bytes. Undefined codes remain numbers; dimensions above the fifth have one element."""
         def bits(name: str, index: int = 0, count: int = 1, signed: bool = False) -> int:
             field = descriptor_layout[name]
             width = field.width // count

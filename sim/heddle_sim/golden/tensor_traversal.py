@@ -1,4 +1,4 @@
-"""Golden model of the address generator: which element of a tensor goes to which place of the box."""
+"""Golden model of the address generator: position in the tensor of each element of a box."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ __all__ = ["Traversal", "swizzled_addresses", "traverse"]
 
 @dataclass(frozen=True)
 class Traversal:
-    """Elements (with interleave: slices) of a box, one after the other as they lie in shared memory.
+    """Elements (with interleave: slices) of a box in the order of shared memory.
 
     Attributes
     ----------
     positions : int64 array (elements, rank)
-        Place in the tensor, dimension 0 first; outside it where ``inside`` is false.
+        Position in the tensor, dimension 0 first; outside of the tensor where ``inside`` is false.
     offsets : int64 array (elements,)
-        Bytes from the tensor's address, 0 outside the tensor.
+        Bytes from the address of the tensor, 0 outside the tensor.
     inside : bool array (elements,)
+        Elements inside the tensor.
     """
 
     positions: np.ndarray
@@ -35,9 +36,9 @@ class Traversal:
 
 
 def traverse(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int, ...] = ()) -> Traversal:
-    """The elements that a request at ``coordinates`` moves, with the im2col ``offsets`` of the spatial dimensions [S1.5, S1.6].
+    """Elements of a request at ``coordinates``, with the im2col ``offsets`` of the spatial dimensions [S1.5, S1.6].
 
-    A box is dense in shared memory, dimension 0 first: what traversal strides skip leaves no holes.
+    A box is dense in shared memory, dimension 0 first: traversal strides leave no holes.
     """
     if fields.mode == TensorMode.TILE:
         positions = _tile(fields, coordinates)
@@ -55,7 +56,9 @@ def _tile(fields: TensorFields, coordinates: Sequence[int]) -> np.ndarray:
 
 
 def _pixels(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int, ...]) -> np.ndarray:
-    """Column of pixels: the pixel box is walked row by row from the coordinates on, into the next images; the offsets move all of it."""
+    """Column of pixels: traverses the pixel box row by row from the coordinates on, into the next images; the offsets shift the whole
+    column.
+    """
     spatial = fields.rank - 2
     pixel, image = list(coordinates[1:1 + spatial]), coordinates[-1]
     end = [size + upper for size, upper in zip(fields.sizes[1:], fields.upper_corner)]
@@ -75,6 +78,6 @@ def _pixels(fields: TensorFields, coordinates: Sequence[int], offsets: tuple[int
 
 
 def swizzled_addresses(addresses: np.ndarray, swizzle: Swizzle) -> np.ndarray:
-    """Where bytes of shared memory lie: 1, 2 or 3 address bits from 4 on are XORed with as many from 7 on [S1.8]."""
+    """Swizzled byte addresses of shared memory: 1, 2 or 3 address bits from bit 4 on XOR as many bits from bit 7 on [S1.8]."""
     mask = (1 << swizzle.value) - 1
     return addresses ^ ((addresses >> 7 & mask) << 4)

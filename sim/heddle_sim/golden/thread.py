@@ -17,16 +17,20 @@ __all__ = ["ThreadState", "ThreadError", "alu", "compare", "execute", "narrow", 
 
 @dataclass
 class ThreadState:
-    """What thread instructions read and write.
+    """State that thread instructions read and write.
 
     Attributes
     ----------
     cfg : Config
+        Configuration.
     registers : uint32 [threads, cfg.registers]
-        Product registers, then the factor file by register number.
+        Product registers, then the factor registers by register number.
     predicates : bool [7, threads]
+        Thread predicates.
     lane_mask : bool [threads]
+        Rows that take part in ``mm``.
     shared : uint8 [cfg.shared_bytes]
+        Shared memory.
     memory : uint8 [bytes]
         Global memory; an access beyond its end (below ``2**axi_address_bits``) is answered with an error.
     """
@@ -51,14 +55,14 @@ class ThreadState:
         )
 
     def start(self) -> None:
-        """What the start of a run changes: no predicate is true, every lane takes part."""
+        """Start of a run: all predicates become false, and every row takes part."""
         self.predicates[:] = False
         self.lane_mask[:] = True
 
 
 @dataclass(frozen=True)
 class ThreadError:
-    """One report of the unit: code, program counter and operand (a byte address)."""
+    """Error report of the thread unit: code, program counter and operand (a byte address)."""
 
     code: ErrorCode
     pc: int
@@ -66,9 +70,9 @@ class ThreadError:
 
 
 def alu(function: AluFunction, a: ArrayLike, b: ArrayLike, unsigned: bool = False, select: ArrayLike = True) -> np.ndarray:      # type: ignore[return]    # of all but those
-    """``function`` of the uint32 arrays a and b, element by element, as uint32; NARROW and SCALE are ``narrow``.
+    """ALU: ``function`` of the uint32 arrays a and b, element by element, as uint32; NARROW and SCALE are in ``narrow``.
 
-    ``unsigned`` counts for MULH, ``select`` (bool array) for SEL.
+    ``unsigned`` applies to MULH, ``select`` (bool array) to SEL.
     """
     a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
     signed_a, signed_b = a.view(np.int32), b.view(np.int32)
@@ -107,9 +111,10 @@ def alu(function: AluFunction, a: ArrayLike, b: ArrayLike, unsigned: bool = Fals
 
 
 def narrow(unsigned: bool, values: ArrayLike, shift: int) -> np.ndarray:
-    """The uint32 array ``values`` [threads, 4], shifted right with rounding (halves up) and saturated, as bytes of one word each.
+    """NARROW: the uint32 array ``values`` [threads, 4], shifted right with rounding (halves up) and saturated, as four bytes of one
+    word.
 
-    ``shift`` (uint32) counts modulo 32; ``unsigned`` chooses uint8 instead of int8.
+    ``shift`` (uint32) counts modulo 32; ``unsigned`` selects uint8 instead of int8.
     """
     shift = int(shift) & 31
     wide = np.asarray(values, np.uint32).view(np.int32).astype(np.int64)
@@ -119,7 +124,7 @@ def narrow(unsigned: bool, values: ArrayLike, shift: int) -> np.ndarray:
 
 
 def compare(function: CompareFunction, unsigned: bool, a: ArrayLike, b: ArrayLike) -> np.ndarray:
-    """The comparison of the uint32 arrays a and b, element by element, as bool; signed unless ``unsigned``."""
+    """Comparison of the uint32 arrays a and b, element by element, as bool; signed unless ``unsigned``."""
     a, b = np.asarray(a, np.uint32), np.asarray(b, np.uint32)
     if not unsigned:
         a, b = a.view(np.int32), b.view(np.int32)
@@ -131,7 +136,7 @@ def compare(function: CompareFunction, unsigned: bool, a: ArrayLike, b: ArrayLik
 
 
 def active_threads(state: ThreadState, guard: int, negate: int) -> np.ndarray:
-    """bool [threads]: where the guard predicate holds."""
+    """bool [threads]: threads whose guard predicate holds."""
     value = np.ones(state.cfg.threads, bool) if guard == GUARD_ALWAYS else state.predicates[guard]
     return value ^ bool(negate)
 
@@ -139,11 +144,11 @@ def active_threads(state: ThreadState, guard: int, negate: int) -> np.ndarray:
 def execute(state: ThreadState, operation: SimpleNamespace) -> list[ThreadError]:
     """Execute one operation (fields of ``thread_operation_layout`` as attributes) on ``state``; returns its errors.
 
-    ``access`` V4 of kind ALU: four registers (NARROW and SCALE always have it).
+    ``access`` V4 of kind ALU selects four registers; NARROW and SCALE always have V4.
 
-    An operation with an error changes no register. A store with an address error has written the groups of
-    ``thread_slots`` threads before the first group with an error. Of several errors of an operation the one of the lowest thread
-    is reported, except for writes that memory answers with an error: each is reported.
+    An operation with an error changes no register. A store with an address error has written the groups of ``thread_slots`` threads
+    before the first group with an error. Of several errors of an operation only that of the lowest thread is reported. Writes that
+    memory answers with an error are all reported.
     """
     active = active_threads(state, operation.guard, operation.guard_negate)
     kind = ThreadKind(operation.kind)
@@ -237,7 +242,7 @@ def _load(state: ThreadState, register: int, memory: np.ndarray, threads: np.nda
 
 
 def _store(state: ThreadState, register: int, memory: np.ndarray, threads: np.ndarray, addresses: np.ndarray, size: int) -> None:
-    """In thread order: of two threads that store to one byte the higher one remains."""
+    """Stores in thread order: of two threads that store to one byte the higher one wins."""
     words = np.ascontiguousarray(state.registers[threads, register:register + max(1, size // 4)].astype("<u4"))
     raw = words.view(np.uint8)[:, :size]
     for thread in range(len(threads)):
