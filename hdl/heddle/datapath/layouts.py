@@ -42,9 +42,9 @@ def step_layout(cfg):
 
 # Source that a PE adds the dot product to; all zero without a step.
 accumulate_layout = data.StructLayout({
-    "read": 1,                      # the product register that was read
-    "forward_one": 1,               # the sum of the cycle before
-    "forward_two": 1,               # the sum of the cycle before that
+    "read": 1,                      # product register that was read
+    "forward_one": 1,               # sum of the cycle before
+    "forward_two": 1,               # sum of two cycles before
 })
 
 # Accesses of ``mm`` and of the thread unit to the product register file.
@@ -71,9 +71,9 @@ def capture_layout(cfg):
     """Destinations of the values that the register files deliver in this cycle."""
     return data.StructLayout({
         "product": 1,                               # the product register goes to the thread unit
-        "factor": 1,                                # the factor part goes to the thread unit
-        "offset": 1,                                # the factor part is the next offset
-        "parts": cfg.numbers_per_word,              # the factor part, one hot
+        "factor": 1,                                # part of a factor word goes to the thread unit
+        "offset": 1,                                # part of a factor word becomes the next offset
+        "parts": cfg.numbers_per_word,              # 32-bit part of the factor word, one-hot
     })
 
 

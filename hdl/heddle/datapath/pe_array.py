@@ -32,7 +32,7 @@ def engine_members(cfg):
 
 
 class PEArray(Component):
-    """PE array: ``threads`` PEs, one step of ``mm`` a cycle, and the thread unit's access to their registers [S0.1-S0.7].
+    """PE array: ``threads`` PEs, one step of ``mm`` a cycle, and the thread unit's access to their registers.
 
     Words and controls come from registers that exist once. Each PE is an instance of one module, so its copies of them are not merged with
     those of other PEs. Sums over PEs continue with the roots of their trees (``CrossLaneTree``).

@@ -184,7 +184,7 @@ class PipelineControl(Component):
         ])
 
     def _or_active(self, value):
-        """All ones while the engine owns the lanes."""
+        """All ones while the engine owns the PEs."""
         return value | self.engine_active.replicate(len(value)) if self.cfg.rnn else value
 
     def _engine(self, m, delayed, read, product, zero):

@@ -41,14 +41,14 @@ _DECODED = {
     "control": alu_control_layout,      # of the uniform ALU
     "a_value": 32,              # uniform register a; zero for moves and special registers
     "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
-    "destination": 32,          # of a copy: uniform register dst
+    "destination": 32,          # destination address of a copy: uniform register dst
     "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
     "source_pitch": 32,
     "rows": 32,                 # 1 for copy_block
     "segment": segment_layout,
     "token": token_layout,
     "code": ErrorCode,          # the error of the failed check, else the error that issue may raise
-    "field": FailedField,       # of ``word``: the operand of that error
+    "field": FailedField,       # field of ``word`` that is the operand of the error
 }
 
 

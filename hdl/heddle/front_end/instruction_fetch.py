@@ -83,7 +83,7 @@ class InstructionFetch(Component):
         next_pc = Signal(bits + 1)              # the top bit marks a number past the memory
         read_pc = Signal(bits + 1)
         program_end = Signal(bits + 1)          # so that the comparison lies between two registers
-        past_end = Signal(reset_less=True)      # of ``read_pc``
+        past_end = Signal(reset_less=True)      # ``read_pc`` is behind the program
         read_valid = Signal()
         m.d.sync += program_end.eq(self.program_end)
         advance_output, advance_read = Signal(), Signal()
