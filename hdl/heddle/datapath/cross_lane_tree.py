@@ -19,7 +19,7 @@ def group_sum_bits(width):
 class CrossLaneTree(Component):
     """Reduction tree across PEs: adds the roots of pairs or of quads of neighbouring PEs, modulo 2^32 [S0.6, S0.7].
 
-    It has ``3 * threads / 4`` adders, and one register for each of the two levels.
+    Area: ``3 * threads / 4`` adders, and one register for each of the two levels.
 
     Parameters
     ----------

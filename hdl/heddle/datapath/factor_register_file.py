@@ -10,7 +10,7 @@ __all__ = ["FactorRegisterFile"]
 class FactorRegisterFile(Component):
     """Factor register file of a PE: ``factor_words`` words of ``dot`` bytes, with a read port A and a read-or-write port B.
 
-    It is one true-dual-port memory for each 32-bit part; both accesses of port B share an address, so that no copy is needed.
+    There is one true-dual-port memory for each 32-bit part; both accesses of port B share an address, so that no copy is needed.
 
     Parameters
     ----------

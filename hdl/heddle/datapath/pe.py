@@ -29,7 +29,7 @@ class PE(Component):
     path of its own, for cycles in which no sum is written.
 
     With ``rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D. From there ``taps`` controls the last two
-    levels of the tree. Its sum does not wait for sums over PEs.
+    levels of the tree. The sum of such a step does not wait for sums over PEs.
 
     Parameters
     ----------

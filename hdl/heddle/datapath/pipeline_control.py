@@ -19,8 +19,8 @@ class PipelineControl(Component):
     therefore forwarded when they belong to the same register. With ``thread_overlap`` a sum that the next cycle replaces is not written, so
     that the thread unit may write.
 
-    A step of the engine for recurrent networks is active in all PEs with signed weights. It enters the pipeline ``GROUP_LEVELS`` (2) cycles
-    ahead, because it has no sums over PEs. It may read another register than it writes; its sums are always written.
+    A step of the engine for recurrent networks is active in all PEs with signed weights. Such a step enters the pipeline ``GROUP_LEVELS``
+    (2) cycles ahead, because it has no sums over PEs. The step may read another register than it writes; its sums are always written.
 
     Parameters
     ----------

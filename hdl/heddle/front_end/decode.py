@@ -102,17 +102,17 @@ class Decode(Component):
     write : In(1)
         Uniform register ``write_index`` is written in this cycle; ``i`` is not taken if it reads the register now.
     write_index : In(6)
-        Number of this register. It is compared with the fields a and b, and with ``dst`` of a copy of a tensor of rank 1 to one core.
+        Number of this register, compared with the fields a and b, and for a unicast tensor copy of rank 1 with ``dst``.
     program_end : In(program_counter_bits + 1)
         Number of the first instruction behind the program. A branch target exists below it.
     a_index, b_index, c_index : Out(6)
         Numbers of the uniform registers to read; ``c_index`` only with ``tensors``.
     a, b, c : In(32)
-        These registers, in the same cycle; ``c`` only with ``tensors``.
+        The registers of these numbers, in the same cycle; ``c`` only with ``tensors``.
     segment_index : Out(4)
         Number of the segment to read.
     segment : In(segment_layout)
-        This segment, in the same cycle.
+        Segment ``segment_index``, in the same cycle.
     core : In(core_bits)
         Number of the core.
     start : In(1)

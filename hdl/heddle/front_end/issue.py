@@ -367,9 +367,9 @@ class Issue(Component):
             m.d.comb += self.waiting_thread.eq(1)
 
     def _copy(self, m, instruction, word):
-        """Copies of blocks and rows. Their guards are uniform and their registers were read at decode, so they need no scoreboard.
+        """Copies of blocks and rows, whose guards are uniform and whose registers were read at decode: no scoreboard is needed.
 
-        They do not pass a pending operation: a program may conclude from an issued store that earlier reads of memory are over.
+        Copies do not pass a pending operation: a program may conclude from an issued store that earlier reads of memory are over.
         """
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
         offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)

@@ -46,16 +46,16 @@ class IssueQueue(Component):
     event_token_stalls : Out(1)
         The pending operation has a hazard or no scoreboard entry.
     event_queue_stalls : Out(1)
-        It has no hazard and its unit does not take it.
+        The pending operation has no hazard and its unit does not take it.
     waiting_thread : Out(1)
-        It waits for a hazard, or for the thread unit.
+        The pending operation has a hazard, or waits for the thread unit.
 
     *Latency*: one cycle from ``i`` to ``o_thread.valid`` or ``o_matrix.valid``. At least two cycles with a hazard, or directly behind an
     operation of the other unit.
 
     *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
 
-    *Back-pressure*: ``i.ready`` does not depend on ``i``. It is combinational from ``o_thread.ready`` and ``o_matrix.ready``, with
+    *Back-pressure*: ``i.ready`` does not depend on ``i``; the signal is combinational from ``o_thread.ready`` and ``o_matrix.ready``, with
     ``far_registers`` from registers only. Both ``valid`` and all fields of ``payload`` come from registers, except ``columns``
     (combinational from ``predicates``) and ``lanes`` (from ``lane_mask``).
 

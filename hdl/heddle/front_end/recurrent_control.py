@@ -21,7 +21,7 @@ class RecurrentControl(Component):
     execute : In(1)
         The instruction is at issue and legal, and a program runs.
     guarded : In(1)
-        Its uniform guard holds.
+        The uniform guard of the instruction holds.
     quiet : In(1)
         No thread or matrix operation is pending or in flight.
     busy : In(1)

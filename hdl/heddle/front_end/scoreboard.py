@@ -117,7 +117,7 @@ class Scoreboard(Component):
     for_matrix : In(1)
         Its unit: matrix unit, else thread unit.
     writes_predicate : In(1)
-        It writes predicates or the lane mask.
+        The operation writes predicates or the lane mask.
     open : Out(1)
         An operation may come: none is pending, or it is dispatched in this cycle.
     waiting : Out(1)
@@ -139,9 +139,9 @@ class Scoreboard(Component):
         With ``issue_ahead``: such operations are still in flight, so the matrix unit must not begin a step.
 
     *Latency*: hazards are found in the cycle of ``take`` and in each cycle in which the operation is pending, and are registered. ``free``
-    comes one cycle after ``take`` at the earliest. It takes at least two cycles if an operation of the other unit is pending at ``take``.
-    The same holds if the own unit has fewer than two free entries. An operation in flight is a hazard from the cycle after ``add`` to the
-    cycle of ``done``.
+    comes one cycle after ``take`` at the earliest. The latency is at least two cycles if an operation of the other unit is pending at
+    ``take``. The same holds if the own unit has fewer than two free entries. An operation in flight is a hazard from the cycle after
+    ``add`` to the cycle of ``done``.
 
     *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
 

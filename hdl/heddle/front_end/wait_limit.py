@@ -18,7 +18,7 @@ class QuietCounter(Component):
     reached : Out(1)
         ``quiet`` was high in each of the last 8 cycles, so no copy of this core can still arrive.
 
-    *Latency*: ``reached`` comes from a register: it is high from the cycle after the eighth quiet cycle to the first cycle without
+    *Latency*: ``reached`` comes from a register. The signal is high from the cycle after the eighth quiet cycle to the first cycle without
     ``quiet``.
 
     *Reset*: ``reached`` is low and the count is zero.

@@ -18,7 +18,7 @@ def spread(values, wide):
 class BroadcastNetwork(Component):
     """Broadcast network: repeats the words of the first fetch slots, so that PE t finds its word in slot t mod ``fetch_slots`` [S0.5-S0.7].
 
-    It has ``log2(fetch_slots)`` levels with ``fetch_slots - 1`` two-input multiplexers for each bit, common to all PEs; wires with one
+    Area: ``log2(fetch_slots)`` levels with ``fetch_slots - 1`` two-input multiplexers for each bit, common to all PEs; wires with one
     slot.
 
     Parameters

@@ -45,8 +45,8 @@ def walked_layout(cfg):
         "first": 1,                                 # first step of the operation
         "base": 32,
         "element_shift": 3,
-        "product": 8,                               # of step 0
-        "factor_word": cfg.factor_address_bits,     # of slice 0
+        "product": 8,                               # product register of step 0
+        "factor_word": cfg.factor_address_bits,     # factor word of slice 0
         "modes": len(COLUMN_MODES),
         "ka": 2,
         "kb": 2,

@@ -36,7 +36,7 @@ class MergeSplit(Component):
     offset_load : Out(1)
         The next offsets come into use: the first group of an operation leaves ``i`` in this cycle.
     offset_wait : Out(1)
-        They will with the step at ``i``, but not in this cycle.
+        The next offsets will come into use with the step at ``i``, but not in this cycle.
     o_valid : Out(1)
         ``o`` has a group.
     o : Out(group_layout(cfg))

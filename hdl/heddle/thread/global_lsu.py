@@ -32,8 +32,8 @@ class GlobalLsu(Component):
     valid : In(1)
         A thread of a load, or a 32-bit word of a store.
     ready : Out(1)
-        It is taken, when ``valid`` is high too. With ``late_address_checks`` it is taken with ``valid`` alone; the cycle before must have
-        had ``ready`` and no taking.
+        The thread or word is taken, when ``valid`` is high too. With ``late_address_checks`` it is taken with ``valid`` alone; the cycle
+        before must have had ``ready`` and no taking.
     address : In(32)
         Naturally aligned byte address of the thread.
     group, slot : In(range(thread_groups)), In(range(slots))

@@ -36,13 +36,13 @@ class Lsu(Component):
     operation : In(thread_operation_layout)
         Operation in the SIMD lanes.
     start : In(1)
-        It enters the SIMD lanes in the next cycle.
+        ``operation`` enters the SIMD lanes in the next cycle.
     leave : In(1)
-        It leaves them in this cycle.
+        ``operation`` leaves the SIMD lanes in this cycle.
     valid : In(1)
         A micro-operation of a load or store is in the SIMD lanes.
     step : In(slot_step_layout(cfg))
-        This micro-operation.
+        The micro-operation in the SIMD lanes.
     address, data : In(32).array(slots)
         Byte address and store data of each lane.
     hold : In(1)
@@ -76,7 +76,7 @@ class Lsu(Component):
     occupied : Out(1)
         Groups have not been requested, or loads from global memory are in flight.
     requesting, storing, in_flight : Out(1)
-        Requests to shared memory are at the ports; they are stores; requests or load data are in flight.
+        Requests to shared memory are at the ports; stores are; requests or load data are in flight.
     arrived_slots, arrived_group : Out(slots), Out(range(thread_groups))
         Lanes whose load data are valid in this cycle, and their group.
     place : Out(placement_layout).array(slots)

@@ -34,13 +34,13 @@ class MicroOps(Component):
     group : Out(range(thread_groups))
         Group of the present micro-operation.
     slot : Out(range(slots))
-        Its thread in the group with ``serial``, else 0.
+        Thread of the present micro-operation in the group with ``serial``, else 0.
     word : Out(2)
-        Its word.
+        Word of the present micro-operation.
     last_word : Out(1)
-        Its word is the last of the thread or group.
+        ``word`` is the last of the thread or group.
     last : Out(1)
-        It is the last of the operation.
+        The present micro-operation is the last of the operation.
     done : Out(1)
         No micro-operation is left.
 

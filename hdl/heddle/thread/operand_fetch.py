@@ -20,8 +20,8 @@ class OperandFetch(Component):
     """Operand fetch: queues ``thread_queue`` operations in front of the SIMD lanes, and reads their registers.
 
     Without ``thread_overlap`` the registers of an operation are read from the cycle after it entered the SIMD lanes. With
-    ``thread_overlap`` the oldest pending operation is in a register. Its registers are read as soon as those of its predecessor are, so the
-    SIMD lanes find operands without a gap. Reads wait for registers that earlier operations have not written yet.
+    ``thread_overlap`` the oldest pending operation is in a register. The registers of this operation are read as soon as those of its
+    predecessor are, so the SIMD lanes find operands without a gap. Reads wait for registers that earlier operations have not written yet.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class OperandFetch(Component):
     def _read_ahead(self, m, queue, reader):
         """Registers of the pending operation are read before it enters the SIMD lanes.
 
-        ``operation`` remains for its reads after it has entered them. Its successor comes when both are over.
+        ``operation`` remains for its reads after it has entered the SIMD lanes. The next operation replaces it when both are over.
         """
         operation = Signal(thread_operation_layout, name="operation_ahead", reset_less=True)
         kind = Signal(walk_kind_layout, name="kind_ahead", reset_less=True)
@@ -204,7 +204,7 @@ class OperandCollector(Component):
 
     *Throughput*: one register of one group a cycle.
 
-    *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. It is combinational from ``writing``,
+    *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. ``read`` is combinational from ``writing``,
     ``destination``, ``ahead`` and ``factor_write``, not from ``read_grant``. ``over`` is combinational from ``read_grant``.
 
     *Reset*: the queue is empty and nothing is to be read.

@@ -52,7 +52,7 @@ class OperandSequencer(Component):
     start : In(1)
         The first register or micro-operation is present in the next cycle.
     none : In(1)
-        With ``start``: there is none, ``done`` is high in the next cycle.
+        With ``start``: the operation has no micro-operation, ``done`` is high in the next cycle.
     advance : In(1)
         The present register is left. A micro-operation without registers takes one ``advance`` too.
     cancel : In(1)
@@ -60,7 +60,7 @@ class OperandSequencer(Component):
     group, slot, word : Out(range(thread_groups)), Out(range(slots)), Out(2)
         The present micro-operation: its group, its thread in the group when threads are served one at a time, and its word.
     last_word : Out(1)
-        Its word is the last of the thread or group.
+        ``word`` is the last of the thread or group.
     needed : Out(1)
         A register is to be read now.
     second : Out(1)
@@ -70,7 +70,7 @@ class OperandSequencer(Component):
     final : Out(1)
         The micro-operation has no further register.
     last : Out(1)
-        Neither has the operation.
+        The operation has no further register or micro-operation.
     done : Out(1)
         The operation has been left.
 

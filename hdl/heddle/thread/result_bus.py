@@ -69,8 +69,8 @@ class ResultBus(Component):
 
     *Throughput*: one group of ``slot_multipliers`` products a cycle.
 
-    *Back-pressure*: ``ready`` is low while a micro-operation of products has lanes without a grant. It is combinational from ``valid`` and
-    ``function``.
+    *Back-pressure*: ``ready`` is low while a micro-operation of products has lanes without a grant. The signal is combinational from
+    ``valid`` and ``function``.
 
     *Reset*: no result is in flight.
     """
@@ -214,7 +214,7 @@ class ResultRouting(Component):
     computed : In(1)
         All lanes have an ALU result; with ``registered_alu`` it is valid in the next cycle.
     group, words : In(range(thread_groups)), In(4)
-        Its group and the 32-bit words that take it.
+        Group of this result and the 32-bit words that take it.
     late_slots, late_group, late_words : In(slots), In(range(thread_groups)), In(4)
         Lanes with a late result in this cycle, their group, and the words that take it.
     arrived_slots, arrived_group : In(slots), In(range(thread_groups))
@@ -285,7 +285,7 @@ class ResultHazards(Component):
     function, unsigned, amount : In(AluFunction), In(1), In(5)
         Of the operation in the SIMD lanes; the function is MOV unless its kind is ALU.
     leave, buffer : In(1)
-        It goes to write-back in this cycle; half of the result buffers for its results.
+        This operation goes to write-back in this cycle; half of the result buffers for its results.
     pending : In(1)
         Results of the operation in write-back are in flight.
     requesting : In(1)

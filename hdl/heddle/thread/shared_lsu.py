@@ -18,7 +18,7 @@ placement_layout = data.StructLayout({"bank": BANKS, "offset": 4})      # bank: 
 class SharedLsu(Component):
     """Shared-memory LSU: coalesces the accesses of a group of threads and arbitrates them onto the 8 banks of 16 bytes [S0.17].
 
-    In each cycle every bank selects its lowest waiting thread. A load also serves all waiting threads with the same 16-byte word. So a
+    In each cycle every bank selects its lowest waiting thread. A load also serves all waiting threads with the same 16-byte word. A
     group takes one cycle without conflicts. A load else takes as many cycles as different words of one bank, a store as many as threads of
     one bank. With ``shared_writes`` 1 a store takes one cycle for each thread.
 
@@ -32,7 +32,7 @@ class SharedLsu(Component):
     valid : In(1)
         A group comes.
     ready : Out(1)
-        It is taken, when ``valid`` is high too.
+        The group is taken, when ``valid`` is high too.
     drop : In(1)
         With ``late_address_checks``: the group taken in the cycle before is void; none comes in this cycle.
     hold : In(1)
@@ -64,7 +64,7 @@ class SharedLsu(Component):
     requesting : Out(1)
         Requests are at the ports.
     storing : Out(1)
-        They are stores.
+        These requests are stores.
     in_flight : Out(1)
         Requests or load data are in flight.
     event_conflicts : Out(1)

@@ -69,9 +69,9 @@ class SlotOperands(Component):
     narrow_take : In(1)
         The narrowing unit takes ``shifted`` of the ALU.
     narrow_show : In(1)
-        Its packed word is the result.
+        The packed word of the narrowing unit is the result.
     narrow_unsigned : In(1)
-        It saturates to unsigned bytes.
+        The narrowing unit saturates to unsigned bytes.
     a, b : Out(32)
         Operands for the shared multipliers.
     address : Out(32)
