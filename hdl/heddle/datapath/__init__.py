@@ -1,1 +1,1 @@
-"""Arithmetic parts shared by the core and its engines: lanes with their register files, and the reduction tree."""
+"""Datapath of a core: processing elements (PEs) with their register files, reduction trees and the control common to all PEs."""

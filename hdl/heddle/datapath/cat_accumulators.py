@@ -1,4 +1,4 @@
-"""The accumulators of one tap of a lane."""
+"""Accumulators of one CAT tap of a PE."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
@@ -11,28 +11,35 @@ __all__ = ["CatAccumulators"]
 
 
 class CatAccumulators(Component):
-    """``rnn_tap_registers`` registers of 32 bits in distributed RAM: read, added to and written in one cycle [S3.4].
+    """Accumulators of a CAT tap: ``rnn_tap_registers`` registers of 32 bits in distributed RAM, updated in one cycle [S3.4].
 
-    Register n is row n mod 16 of bank n div 16; banks come one hot. Both reads are independent of each other. A write is seen by reads
-    of later cycles, so that nothing has to be forwarded. Every port works every cycle. Registers keep their values over a reset.
+    Register n is row n mod 16 of bank n div 16; banks are selected one-hot and joined by OR. Selections decoded once for all PEs are much
+    smaller than multiplexers in each PE.
 
-    Banks are joined by OR: where many lanes have many of them, controls that are decoded once for all lanes are much smaller than
-    multiplexers.
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    source_row : In(4)
-    source_bank : In(tap_banks(cfg))
+    source_row, source_bank : In(4), In(tap_banks(cfg))
+        Register that is added to.
     source : Out(32)
-        Combinational; zero without a bank.
-    row : In(4)
-    bank : In(tap_banks(cfg))
+        This register in the same cycle; zero without a bank.
+    row, bank : In(4), In(tap_banks(cfg))
+        Register that is read through the register port.
     data : Out(32)
-        A cycle later, zero without a bank.
-    product_row : In(4)
-    product_bank : In(tap_banks(cfg))
+        This register one cycle later; zero without a bank.
+    product_row, product_bank : In(4), In(tap_banks(cfg))
+        Register that is written; none without a bank.
     total : In(32)
-        What is written, if there is a bank.
+        Its new value.
+
+    *Latency*: ``source`` is combinational, ``data`` takes one cycle. A write is seen by reads of later cycles, so nothing is forwarded.
+
+    *Throughput*: both reads, of independent registers, and a write in every cycle.
+
+    *Reset*: none; registers hold their values.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""The adder tree of one lane with a configurable tail: its last levels add, or accumulate sums of their own."""
+"""CAT tree of one PE: reduction tree whose last two levels add, or accumulate sums of their own."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -21,9 +21,9 @@ def tap_sum_bits(cfg):
 
 
 class CatTree(Component):
-    """Adds the ``dot`` products of a lane like ``LaneTree``, or makes 1, 2 or 4 sums of them, each accumulated apart [S3.4].
+    """CAT tree of a PE: adds ``dot`` products to one root, or to 1, 2 or 4 sums that accumulate apart [S3.4].
 
-    Product i belongs to quarter i mod 4. Quarters are added with ``log2(dot) - 2`` levels each; three adders remain:
+    Product i belongs to quarter i mod 4. A quarter has ``log2(dot) - 2`` levels; three adders remain, ``dot - 1`` adders in every mode:
 
     ========= =================== =================== =====================
     adder     CAT-1, ``mm``       CAT-2               CAT-4
@@ -33,15 +33,8 @@ class CatTree(Component):
     root      even + odd          odd + register      quarter 1 + register
     ========= =================== =================== =====================
 
-    so tap 0, which the lane accumulates, is the root, the even sum or quarter 0. Registers are those of tap 2, 3 and 1
-    (``CatAccumulators``); a sum is written in the cycle in which it is formed. There are ``dot - 1`` adders in every mode.
-
-    With D = log2(dot) and products in cycle 3, ``taps`` goes with cycle 1 + D (``late_…``, ``split`` and ``sum``: with the next one),
-    ``root`` and ``sum`` stand in cycle 3 + D; registers of tap 2 and 3 are written in cycle 1 + D, of tap 1 in cycle 2 + D. ``sum`` is
-    zero without ``taps.sum``. ``root`` is for ``mm``, modulo 2^sum_bits. Throughput one set of products a cycle; nothing is
-    held back; no register is reset.
-
-    Reads: ``tap_data`` is the register of ``row`` and ``bank``, a cycle later, zero without a bank.
+    Tap 0, which the PE accumulates in its product register, is the root, the even sum or quarter 0. The registers of the adders even, odd
+    and root are those of tap 2, 3 and 1 (``CatAccumulators``).
 
     Parameters
     ----------
@@ -50,15 +43,29 @@ class CatTree(Component):
     Members
     -------
     i : In(signed(product_bits(cfg))).array(dot)
+        Products.
     odd_high : In(1)
-        With ``two_passes`` only; see ``LaneTree``.
+        With ``two_passes``: the sum of odd products counts 2^16 times, log2(``dot``) - 2 cycles after the products.
     taps : In(tap_layout(cfg))
+        Mode and accumulators of the last two levels.
     root : Out(signed(sum_bits))
+        Sum of all products modulo 2^``sum_bits``, for ``mm``.
     sum : Out(signed(tap_sum_bits(cfg)))
+        Tap 0; zero without ``taps.sum``.
     row : In(4)
+        Row of an accumulator to read.
     bank : In(tap_read_bits(cfg))
-        Of tap 1, then 2, then 3: one hot over all of them.
+        Its bank, one-hot over the banks of tap 1, then 2, then 3.
     tap_data : Out(32)
+        This accumulator; zero without a bank.
+
+    *Latency*: with D = log2(``dot``) and the products in cycle 3, ``taps`` belongs to cycle 1 + D. Its fields ``late_…``, ``split`` and
+    ``sum`` belong to cycle 2 + D. ``root`` and ``sum`` are valid in cycle 3 + D. Accumulators of tap 2 and 3 are written in cycle 1 + D, of
+    tap 1 in cycle 2 + D. ``tap_data`` takes one cycle.
+
+    *Throughput*: one set of products and one read a cycle, no back-pressure.
+
+    *Reset*: none.
     """
 
     def __init__(self, cfg):
@@ -92,7 +99,7 @@ class CatTree(Component):
         return tree.root
 
     def _first_level(self, m, quarters, files):
-        """Even and odd sum, registered. What a mode does not use is held at zero, so that an OR selects."""
+        """Even and odd sum, registered. A term that the mode does not use is zero, so that an OR selects."""
         taps, quarter_bits = self.taps, tap_sum_bits(self.cfg) - 2
         totals = []
         for number, name in enumerate(("even", "odd")):

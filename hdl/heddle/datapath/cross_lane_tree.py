@@ -1,4 +1,4 @@
-"""Sums over neighbouring lanes: the levels of the reduction tree above the lanes' roots."""
+"""Reduction tree across PEs: its levels above the roots of the PEs."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -12,39 +12,46 @@ GROUP_LEVELS = 2        # pairs, then quads
 
 
 def group_sum_bits(width):
-    """Bits of the sum of four roots of ``width`` bits; never more than the 32 of a product register."""
+    """Bits of the sum of four roots of ``width`` bits, at most the 32 of a product register."""
     return min(width + GROUP_LEVELS, 32)
 
 
 class CrossLaneTree(Component):
-    """Adds the roots of pairs or of quads of neighbouring lanes [S0.6, S0.7].
+    """Reduction tree across PEs: adds the roots of pairs or of quads of neighbouring PEs, modulo 2^32 [S0.6, S0.7].
 
-    ``o[j]`` is the sum of lanes 2j and 2j + 1 (``pairs``), or of the four lanes from ``4 * (j // 2)`` on (``quads``),
-    or zero; exact, modulo 2^32. With ``scaled`` it counts 2^8 times. Latency 2 cycles in both modes, one register a level;
-    ``pairs``, ``quads`` and ``scaled`` belong to the cycle between. Throughput one set of roots a cycle, nothing is held back,
-    no register is reset. ``3 * threads / 4`` adders.
+    Area: ``3 * threads / 4`` adders, and one register for each of the two levels.
 
     Parameters
     ----------
     threads : int
-        Lanes: 2, which have no quads, or a multiple of 4.
+        PEs: 2, which have no quads, or a multiple of 4.
     width : int
         Bits of a root, at most 32.
     scales : bool
-        ``scaled`` exists.
+        Whether there is ``scaled``.
 
     Members
     -------
     i : In(signed(width)).array(threads)
+        Roots of the PEs.
     pairs, quads : In(1)
-        At most one of them.
+        Sums over pairs, over quads; at most one of them. Without both all sums are zero.
     scaled : In(1)
-        With ``scales`` only.
+        With ``scales``: sums count 2^8 times.
     total : In(1)
-        In the cycle between: ``first`` is the sum over all quads, of which only one may differ from zero.
+        With ``quads``: ``first`` is the sum over all quads, at most one of which is not zero.
     o : Out(signed(group_sum_bits(width))).array(threads // 2)
+        ``o[j]``: sum of PEs 2j and 2j + 1, or of the four PEs from ``4 * (j // 2)`` on.
     first : Out(signed(group_sum_bits(width)))
-        For lane 0: like ``o[0]``, or the sum over all lanes.
+        For PE 0: ``o[0]``, or the sum over all PEs.
+
+    *Latency*: two cycles from ``i`` to ``o`` and ``first``. The controls belong to the cycle between.
+
+    *Throughput*: one set of roots a cycle, no back-pressure.
+
+    *Reset*: none.
+
+    *Errors*: UsageError when ``threads`` is neither 2 nor a multiple of 4.
     """
 
     def __init__(self, threads, width, scales=False):
@@ -81,7 +88,7 @@ class CrossLaneTree(Component):
         plain = ~self.scaled if self.scales else 1
         kept = registers("pair_kept", pairs, pair_bits, self.pairs & plain)
         totals = registers("quad", quads, quad_bits, self.quads & plain)
-        # For lane 0 once more, in a register of their own: it is on the other side of the chip.
+        # For PE 0 in further registers, because it may be far from the PEs of the other quads.
         others = [any_of(quads[1:])] if len(quads) > 1 else []
         rest = registers("rest", others, quad_bits, self.quads & self.total & plain)
         if self.scales:         # a register for each weight: all but one are zero

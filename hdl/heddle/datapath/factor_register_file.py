@@ -1,4 +1,4 @@
-"""The factor registers of one lane."""
+"""Factor register file of one PE."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
@@ -8,14 +8,9 @@ __all__ = ["FactorRegisterFile"]
 
 
 class FactorRegisterFile(Component):
-    """``factor_words`` words of ``dot`` bytes behind two ports; port A reads, port B reads or writes.
+    """Factor register file of a PE: ``factor_words`` words of ``dot`` bytes, with a read port A and a read-or-write port B.
 
-    Port A: ``data_a`` is word ``address_a`` one cycle later. Port B: ``data_b`` is word ``address_b`` one cycle after a
-    cycle with ``read_b``, and ``write_b`` writes the 32-bit parts it marks; a cycle with both gives no defined
-    ``data_b``. Port A reading a word in the cycle that writes it gives no defined value. Both ports work every cycle.
-    Registers keep their values over a reset.
-
-    It is one true-dual-port memory per 32-bit part (port B has one address), never a copy.
+    There is one true-dual-port memory for each 32-bit part; both accesses of port B share an address, so that no copy is needed.
 
     Parameters
     ----------
@@ -23,11 +18,27 @@ class FactorRegisterFile(Component):
 
     Members
     -------
-    address_a, address_b : In(factor_address_bits)
-    data_a, data_b : Out(32).array(dot / 4)
+    address_a : In(factor_address_bits)
+        Word that port A reads.
+    data_a : Out(32).array(dot / 4)
+        Word that port A read in the cycle before.
+    address_b : In(factor_address_bits)
+        Word of port B.
     read_b : In(1)
+        Port B reads.
+    data_b : Out(32).array(dot / 4)
+        Word of the last ``read_b``, from the next cycle on.
     write_b : In(dot / 4)
+        32-bit parts that port B writes.
     write_data : In(32).array(dot / 4)
+        Their new values.
+
+    *Latency*: one cycle for a read. Undefined are ``data_b`` after a cycle with ``read_b`` and ``write_b``, and ``data_a`` of a word that
+    is written in the cycle of the read.
+
+    *Throughput*: both ports in every cycle.
+
+    *Reset*: none; registers hold their values.
     """
 
     def __init__(self, cfg):
@@ -46,7 +57,7 @@ class FactorRegisterFile(Component):
     def elaborate(self, platform):
         m = Module()
         for part in range(self.cfg.numbers_per_word):
-            # Combinational reads into registers: see ProductFile.
+            # Combinational reads into registers, which Yosys merges: see ProductRegisterFile.
             m.submodules[f"part_{part}"] = memory = Memory(
                 shape=32, depth=self.cfg.factor_words, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
             read_a = memory.read_port(domain="comb")

@@ -1,4 +1,4 @@
-"""Control words between the parts of the datapath; each exists once and is broadcast to all lanes."""
+"""Control words of the datapath; each exists once and is broadcast to all PEs."""
 
 from amaranth.lib import data
 
@@ -7,86 +7,86 @@ from .product_register_file import PRODUCT_ADDRESS_BITS
 __all__ = ["accumulate_layout", "capture_layout", "factor_access_layout", "product_access_layout", "step_layout", "tap_banks", "tap_layout",
            "tap_read_bits"]
 
-TAP_ROW_BITS = 4            # of an accumulator of a tap in its bank: what a cell of distributed RAM holds
+TAP_ROW_BITS = 4            # row bits of a tap accumulator in its bank: the depth of a cell of distributed RAM
 TAPS = 4
 
 
 def tap_banks(cfg):
-    """Banks of the accumulators of a tap."""
+    """Banks of 16 accumulators of one CAT tap."""
     return cfg.rnn_tap_registers >> TAP_ROW_BITS
 
 
 def tap_read_bits(cfg):
-    """A bank of one of the taps 1 to 3, one hot."""
+    """Width of a one-hot selection of a bank of the CAT taps 1 to 3."""
     return (TAPS - 1) * tap_banks(cfg)
 
 
 def step_layout(cfg):
-    """What the lanes need to know of one cycle of ``mm``; ``step`` and ``last`` are zero in a cycle without."""
+    """Control word of one step of ``mm``: a factor word of every PE times a word of B. Without a step ``step`` and ``last`` are zero."""
     return data.StructLayout({
-        "step": 1,                                  # a word is multiplied and accumulated
-        "last": 1,                                  # the operation ends in this cycle, with or without a step
+        "step": 1,                                  # factor word and word of B are multiplied and accumulated
+        "last": 1,                                  # end of the operation, with or without a step
         "product": 8,
         "factor_word": cfg.factor_address_bits,
-        "zero": 1,                                  # replace the product register
-        "lanes": cfg.threads,                       # multiply
-        "receivers": cfg.threads,                   # have the sum added to their product register
-        "pairs": 1,                                 # the sum is one over pairs of lanes
-        "quads": 1,                                 # or over quads; with neither, each lane has its own
-        "total": 1,                                 # the sums over quads are added for lane 0; one of them is not zero
+        "zero": 1,                                  # the sum replaces the product register
+        "lanes": cfg.threads,                       # PEs that multiply
+        "receivers": cfg.threads,                   # PEs that add the sum to their product register
+        "pairs": 1,                                 # the sum is over pairs of PEs
+        "quads": 1,                                 # the sum is over quads of PEs; with neither, each PE has its own
+        "total": 1,                                 # the sums over quads are added for PE 0; at most one of them is not zero
         "a_signed": 1,
-        "int16": 1,                                 # elements of 16 bits; in two passes, where there are two,
-        "swapped": 1,                               # of which this is the second: the bytes of each element of B are swapped
+        "int16": 1,                                 # elements of 16 bits
+        "swapped": 1,                               # second of two passes: the bytes of each element of B are swapped
     })
 
 
-# What a lane adds the dot product to; all zero when there is no step.
+# Source that a PE adds the dot product to; all zero without a step.
 accumulate_layout = data.StructLayout({
-    "read": 1,                      # the product register that was read
-    "forward_one": 1,               # the sum of the cycle before
-    "forward_two": 1,               # the sum of the cycle before that
+    "read": 1,                      # product register that was read
+    "forward_one": 1,               # sum of the cycle before
+    "forward_two": 1,               # sum of two cycles before
 })
 
-# Registers of the product file, and who writes.
+# Accesses of ``mm`` and of the thread unit to the product register file.
 product_access_layout = data.StructLayout({
     "matrix_register": PRODUCT_ADDRESS_BITS,
     "thread_register": PRODUCT_ADDRESS_BITS,
     "write_register": PRODUCT_ADDRESS_BITS,
     "matrix_write": 1,
-    "thread_next": 1,               # the thread unit writes in the next cycle, in which mm does not
-    "thread_write": 1,              # in the lanes that it selects
+    "thread_next": 1,               # the thread unit writes in the next cycle, and ``mm`` does not
+    "thread_write": 1,              # the thread unit writes, in the PEs that it selects
 })
 
 
 def factor_access_layout(cfg):
-    """Port B of the factor file."""
+    """Port B of the factor register file."""
     return data.StructLayout({
         "word": cfg.factor_address_bits,
         "read": 1,
-        "write": cfg.numbers_per_word,              # 32-bit parts, of the lanes that the thread unit selects
+        "write": cfg.numbers_per_word,              # 32-bit parts, in the PEs that the thread unit selects
     })
 
 
 def capture_layout(cfg):
-    """Where the values that the register files give in this cycle go."""
+    """Destinations of the values that the register files deliver in this cycle."""
     return data.StructLayout({
         "product": 1,                               # the product register goes to the thread unit
-        "factor": 1,                                # the factor part goes to the thread unit
-        "offset": 1,                                # the factor part is the next offset
-        "parts": cfg.numbers_per_word,              # the factor part, one hot
+        "factor": 1,                                # part of a factor word goes to the thread unit
+        "offset": 1,                                # part of a factor word becomes the next offset
+        "parts": cfg.numbers_per_word,              # 32-bit part of the factor word, one-hot
     })
 
 
 def tap_layout(cfg):
-    """The upper levels of the tree of a lane in a cycle: the last but one works for one step, the last one for the step before.
+    """Control word of the last two levels of the CAT tree in one cycle. The last level is one step behind the last level but one.
 
-    All but rows is zero without a step of the engine for recurrent networks; banks are one hot.
+    All fields but the rows are zero without a step of the engine for recurrent networks; banks are one-hot.
     """
     banks = tap_banks(cfg)
     return data.StructLayout({
-        "quarters": 1,                  # CAT-4: the last level but one accumulates,
+        "quarters": 1,                  # CAT-4: the last level but one accumulates
         "source_row": TAP_ROW_BITS,
-        "source_bank": banks,           # from zero on without one
+        "source_bank": banks,           # no bank: the accumulation begins at zero
         "product_row": TAP_ROW_BITS,
         "product_bank": banks,
         "split": 1,                     # CAT-2 or CAT-4: the last level accumulates
@@ -94,5 +94,5 @@ def tap_layout(cfg):
         "late_source_bank": banks,
         "late_product_row": TAP_ROW_BITS,
         "late_product_bank": banks,
-        "sum": 1,                       # tap 0 goes to the product register
+        "sum": 1,                       # tap 0 is added to the product register
     })

@@ -1,4 +1,4 @@
-"""One thread's arithmetic and registers."""
+"""Processing element (PE): arithmetic and registers of one thread."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -15,43 +15,98 @@ __all__ = ["PE"]
 
 
 class PE(Component):
-    """Multiplies a factor word with a broadcast word and accumulates into a product register, once a cycle.
+    """Processing element: multiplies a factor word with a broadcast word of B and accumulates in a product register, one step a cycle.
 
-    With D = log2(dot), the cycles of a step are: 0 ``factor_address``; 1 ``a_signed`` and ``active``; 2 the operands
-    are multiplied; 3 to 2 + D the tree adds; 3 + D ``root`` and ``access.matrix_register``; 4 + D ``accumulate``, ``clear``
-    and ``own``; 5 + D ``group_sum`` and ``receive``, the sum is formed and ``access.matrix_write`` stores it.
-    ``word`` is taken in cycle 1, or before while other lanes still wait for theirs: it is kept until the next ``take``.
-    Accumulation wraps modulo 2^32. A lane that is not ``active`` multiplies by zero and thus keeps its products;
-    ``clear`` replaces the register instead of adding.
+    A PE that is not ``active`` multiplies by zero and so leaves its product register unchanged. Accumulation is modulo 2^32.
 
-    16-bit elements [S0.15] in two passes: A is the same in both, its even bytes without sign (``a_signed``); in the first
-    ``odd_high`` in cycle 1 + D gives products of high bytes their weight, in the second, with the bytes of each element of B
-    swapped, ``scaled`` in cycle 4 + D multiplies the sum by 2^8 (``group_sum`` comes with its weight). With ``wide_lanes``
-    in one pass: ``wide`` in cycle 1 lets even multipliers take whole elements, and odd ones nothing.
+    16-bit elements [S0.15] take two passes with the same word of A, whose even bytes have no sign. In the first pass ``odd_high`` gives the
+    products of high bytes their weight. In the second the bytes of each element of B are swapped, and ``scaled`` multiplies the sum by 2^8;
+    ``group_sum`` comes with its weight. With ``wide_lanes`` there is one pass: with ``wide`` even multipliers take whole elements and odd
+    multipliers take zero.
 
-    The lane's own dot product counts with ``own``; in a merged step [S0.6] ``group_sum``, made of the roots of
-    several lanes, counts in the lane that may ``receive`` it. ``group_sum`` must be zero when the step is not merged, and all of
-    them are zero when there is no step: then the value of the thread unit passes the adder on its way to the register. With
-    ``cfg.thread_overlap`` it has a way of its own, for cycles in which a sum is not written.
+    Merges [S0.6]: either the own dot product counts (``own``), or ``group_sum``, which comes from the roots of several PEs. Without a step
+    both are zero, so a value of the thread unit passes the adder on its path to the product register. With ``thread_overlap`` it has a
+    path of its own, for cycles in which no sum is written.
 
-    Reads of the thread unit: with ``read_lane`` and ``capture`` one cycle after the access, the register is at
-    ``thread_product`` or ``thread_factor`` in the cycle after that; both are zero in all other cycles, so that
-    the values of several lanes can be joined by OR. Its writes: the factor file takes ``returned`` at once; for a product
-    register the lane keeps the lowest word of it (``return_lane``) until ``access.thread_next``, and writes it in the cycle
-    after. For the fetch of B the lane keeps an offset and the offset of the next operation (``capture``, ``offset_load``).
-
-    With ``cfg.rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D, where ``taps`` says what the last two levels
-    of the tree do (``CatTree``). Its sum does not wait for sums of lanes: ``access.matrix_register`` is due in cycle 1 + D, ``accumulate``
-    in 2 + D, the sum is formed and stored in 3 + D. ``read_tap`` in the cycle of a read selects a bank of a tap, whose register is at
-    ``thread_tap`` when a product register would be at ``thread_product``.
-
-    Throughput one step and one access of port B a cycle; nothing is ever held back. Every control comes from outside,
-    one for all lanes; only ``take``, ``active``, ``clear``, ``receive``, ``read_lane``, ``write_lane`` and ``return_lane`` differ
-    from lane to lane. No register is reset.
+    With ``rnn`` a step of the engine for recurrent networks is the same up to cycle 1 + D. From there ``taps`` controls the last two
+    levels of the tree. The sum of such a step does not wait for sums over PEs.
 
     Parameters
     ----------
     cfg : Config
+
+    Members
+    -------
+    factor_address : In(factor_address_bits)
+        Word of the factor register file.
+    word : In(signed(element_bits)).array(dot)
+        Word of B.
+    take : In(1)
+        Takes ``word`` in cycle 1, or earlier while other PEs wait for theirs; the word is held up to the next ``take``.
+    a_signed : In(2)
+        Even bytes of the factor word are signed; odd bytes are.
+    odd_high, scaled : In(1)
+        With ``two_passes``: weights of 16-bit elements.
+    wide : In(1)
+        With ``wide_lanes``: elements of 16 bits.
+    active : In(1)
+        The PE takes part in the step.
+    root : Out(signed(sum_bits))
+        Dot product, for the sums over PEs.
+    own : In(1)
+        The own dot product counts.
+    group_sum : In(signed(group_sum_bits(sum_bits)))
+        Sum over PEs; zero unless the step is merged.
+    receive : In(1)
+        ``group_sum`` counts in this PE.
+    accumulate : In(accumulate_layout)
+        Source that is added to: product register, last sum or the sum before; none without a step.
+    clear : In(1)
+        Nothing is added to: the sum replaces the product register.
+    access : In(product_access_layout)
+        Accesses to the product register file.
+    factor_access : In(factor_access_layout(cfg))
+        Access to port B of the factor register file.
+    capture : In(capture_layout(cfg))
+        Destination of the values read in the cycle before.
+    read_lane : In(1)
+        The thread unit reads this PE; one cycle after the access.
+    write_lane : In(1)
+        The thread unit writes this PE.
+    returned : In(8 * dot)
+        Data from the thread unit; the factor register file takes them at once.
+    return_lane : In(1)
+        The lowest 32 bits of ``returned`` are registered for a product register.
+    offset_load : In(1)
+        The next offset becomes ``offset``.
+    thread_product, thread_factor : Out(32)
+        Product register, or 32-bit part of a factor word, that the thread unit reads; zero in all other cycles.
+    taps : In(tap_layout(cfg))
+        With ``rnn``: control of the CAT tree.
+    read_tap : In(tap_read_bits(cfg))
+        With ``rnn``: bank of a CAT tap that is read, in the cycle of the access.
+    thread_tap : Out(32)
+        With ``rnn``: its register, in the cycle in which a product register would be at ``thread_product``.
+    offset : Out(32)
+        Offset of this thread's column of B.
+
+    *Latency*: the cycles of a step, with D = log2(``dot``):
+
+    - 0: ``factor_address``
+    - 1: ``a_signed``, ``active``, ``wide``; the operands are registered
+    - 2: multiplication
+    - 3 to 2 + D: reduction tree, a register for each level; ``odd_high`` in cycle 1 + D
+    - 3 + D: ``root`` is valid; ``access.matrix_register``
+    - 4 + D: ``accumulate``, ``clear``, ``own``, ``scaled``
+    - 5 + D: ``group_sum``, ``receive``; addition; ``access.matrix_write``
+
+    A step of the engine has ``access.matrix_register`` in cycle 1 + D, ``accumulate`` in 2 + D, and addition and write in 3 + D. A read of
+    the thread unit is at its output two cycles after the access. A product register is written one cycle after ``access.thread_next``.
+
+    *Throughput*: one step and one access of port B a cycle, no back-pressure.
+
+    *Reset*: none; the control is outside and common to all PEs. Only ``take``, ``active``, ``clear``, ``receive``, ``read_lane``,
+    ``write_lane`` and ``return_lane`` differ between PEs.
     """
 
     def __init__(self, cfg):
@@ -126,7 +181,7 @@ class PE(Component):
             m.d.comb += tree.odd_high.eq(self.odd_high)
 
     def _dot_product(self, m):
-        """The lane's own sum, delayed like that of its group, or the group's; the other is zero, so that an OR selects."""
+        """The own dot product, delayed like the sums over PEs, or the sum over PEs. The other is zero, so that an OR selects."""
         own = self.root
         for level in range(1, GROUP_LEVELS + 1):
             before, own = own, Signal(signed(self.cfg.sum_bits), name=f"own_{level}", reset_less=True)
@@ -142,7 +197,7 @@ class PE(Component):
         return own | Cat(Const(0, 8), scaled) | Mux(self.receive, self.group_sum, 0)
 
     def _accumulate(self, m, products, dot_product):
-        """The new value of the product register. All but one of its sources are held at zero, so that an OR selects."""
+        """The new value of the product register. All but one of its sources are zero, so that an OR selects."""
         old, forward_one, forward_two, last, returned, written = (
             Signal(32, name=name, reset_less=True)
             for name in ("old", "forward_one", "forward_two", "last", "returned_word", "written"))

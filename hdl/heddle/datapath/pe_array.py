@@ -1,4 +1,4 @@
-"""All lanes of a core with their common control."""
+"""PE array: all PEs of a core with their common control."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -15,14 +15,14 @@ from .register_arbiter import RegisterArbiter
 
 __all__ = ["PEArray", "engine_members"]
 
-# Inputs of a lane: the same for all, one of each for each.
+# Inputs of a PE: common to all PEs, and its own.
 COMMON = ("own", "factor_address", "a_signed", "accumulate", "access", "factor_access", "capture")
 OWN = ("receive", "active", "clear", "write_lane", "return_lane")
-NEIGHBOURS = 8      # values of lanes that are joined on their way to the thread unit
+NEIGHBOURS = 8      # read values of PEs that are joined before a register, on the path to the thread unit
 
 
 def engine_members(cfg):
-    """What the engine for recurrent networks gives the lanes."""
+    """Ports of the PE array for the engine for recurrent networks."""
     return {
         "engine_active": In(1),
         "engine_step": In(engine_step_layout(cfg)),
@@ -32,30 +32,16 @@ def engine_members(cfg):
 
 
 class PEArray(Component):
-    """``threads`` lanes: one step of ``mm`` a cycle, and the thread unit's access to the same registers.
+    """PE array: ``threads`` PEs, one step of ``mm`` a cycle, and the thread unit's access to their registers.
 
-    ``step`` of a cycle goes with ``word`` of the next one; lane t takes ``word[t mod slots]`` when bit t mod
-    ``positions`` of ``take`` is set, in the cycle after ``step`` or before, and keeps it. The sum is in the product
-    file 6 + log2(dot) cycles after ``step``, and ``done`` marks that cycle for a step with ``last``. Steps are never
-    held back; the thread unit and the reads of offsets take what is left (see ``RegisterArbiter``). Reset drops what is
-    under way and keeps the registers.
+    Words and controls come from registers that exist once. Each PE is an instance of one module, so its copies of them are not merged with
+    those of other PEs. Sums over PEs continue with the roots of their trees (``CrossLaneTree``).
 
-    With ``cfg.far_registers`` all of this reaches the lanes a cycle later, and what the thread unit reads comes back two cycles later
-    (``cfg.register_read_latency``); ``offset_load`` goes to the lanes at once. Because steps, reads and writes are late alike, nothing
-    else changes.
-
-    The words and all controls come from registers that exist once; each lane is an instance of the same module, so that
-    its own copies stay its own. Sums over several lanes continue with the roots of the lanes' trees (``CrossLaneTree``).
-
-    With ``cfg.rnn`` the engine for recurrent networks has its own ``engine_step``, one a cycle while ``engine_active``. All lanes
-    multiply the signed bytes of their factor word with elements of 16 bits: with ``cat`` dot products a lane, multiplier i takes
-    ``engine_word[i div cat]``, and its product counts for tap i mod ``cat`` [S3.4]. ``engine_word`` is taken with ``engine_take``
-    in the cycle after the step, spread for that step's ``cat`` (also without ``step``), and kept for those that follow. Register
-    ``source`` (nothing with ``zero``) plus the sum goes to ``product``, of tap 0 in the product file, of the others in the tap files
-    under the same numbers modulo ``rnn_tap_registers``; steps may name any registers in any order. A read granted 4 + log2(dot) cycles
-    after ``engine_step`` sees the sums of all taps (of taps 2 and 3 two cycles before, of tap 1 one), and has them
-    ``cfg.register_read_latency`` cycles later. The lanes are the engine's from the first ``engine_step`` to the cycle after the last one;
-    no ``mm`` is under way then, one may step in the cycle after. Writes of the thread unit wait for a cycle in which no sum is written.
+    With ``rnn`` the engine for recurrent networks has steps of its own, with signed bytes of the factor word and elements of 16 bits. With
+    ``cat`` dot products a PE, multiplier i takes ``engine_word[i div cat]``, and its product counts for tap i mod ``cat`` [S3.4]. Register
+    ``source`` (nothing with ``zero``) plus the sum goes to ``product``. Tap 0 is in the product register file; the other taps have the same
+    numbers modulo ``rnn_tap_registers``. Steps may name any registers in any order. The engine owns the PEs from its first ``engine_step``
+    to the cycle after the last. No ``mm`` is in flight then; one may step in the cycle after.
 
     Parameters
     ----------
@@ -64,26 +50,48 @@ class PEArray(Component):
     Members
     -------
     step : In(step_layout(cfg))
+        Step of ``mm``.
     word : In(signed(element_bits)).array(fetch_slots, dot)
+        Words of B, one cycle after ``step``; PE t takes ``word[t mod fetch_slots]``.
     take : In(positions)
+        Bit t mod ``positions``: PE t takes its word, in the cycle after ``step`` or before, and holds it.
     engine_active : In(1)
-        With ``cfg.rnn``, as the next three: the engine owns the lanes.
+        With ``rnn``: the engine owns the PEs.
     engine_step : In(engine_step_layout(cfg))
+        With ``rnn``: step of the engine.
     engine_word : In(signed(engine_element_bits)).array(dot)
-        The first ``dot / cat`` count.
+        With ``rnn``: elements, of which the first ``dot / cat`` count, one cycle after ``engine_step``.
     engine_take : In(1)
+        With ``rnn``: takes ``engine_word``, for the ``cat`` of ``engine_step`` of the cycle before (also without ``step``), and holds the
+        elements.
     registers : In(RegisterPort(cfg))
+        Access of the thread unit.
     offset_read : In(1)
-        Read register ``256 + offset_number`` of all lanes into the next offset, when ``offset_grant`` is high.
+        Requests factor register ``offset_number`` of all PEs as the next offset.
     offset_number : In
+        Number of a factor register, counted from register 256.
     offset_grant : Out(1)
-        Combinational; the next offset is there two cycles later.
+        The request is granted; the next offset is there two cycles later.
     offset_load : In(1)
-        The next offset becomes ``offset``.
+        The next offset becomes ``offset``; not delayed by ``far_registers``.
     offset : Out(32).array(threads)
+        Offset of each thread's column of B.
     pause : Out(1)
-        The thread unit waits for a cycle without a step; ``mm`` leaves one out soon.
+        The thread unit waits for a cycle without a step; the fetch of B leaves a step out.
     done : Out(1)
+        The last sum of an operation is in the product register file: a read granted in this cycle sees it.
+
+    *Latency*: sums are in the product register file 6 + log2(``dot``) cycles after ``step``; ``done`` marks this cycle. After
+    ``engine_step`` it is 4 + log2(``dot``) for all taps, two less for taps 2 and 3, one less for tap 1. Reads have
+    ``register_read_latency``. With ``far_registers`` everything reaches the PEs one cycle later and read data come back two cycles later;
+    all relations above remain.
+
+    *Throughput*: one step a cycle.
+
+    *Back-pressure*: steps are never held. Reads of offsets and the thread unit use the cycles that they leave. A write to a product
+    register waits for a cycle in which no sum is written. ``offset_grant`` and ``read_grant`` are combinational from the requests.
+
+    *Reset*: no step is in flight; registers hold their values.
     """
 
     def __init__(self, cfg):
@@ -131,7 +139,7 @@ class PEArray(Component):
         cfg, port = self.cfg, self.registers
         slots = len(port.return_data)
         m.submodules.sums = sums = CrossLaneTree(cfg.threads, cfg.sum_bits, cfg.two_passes)
-        group = Signal(cfg.thread_groups)       # whose registers stand at the files, one hot
+        group = Signal(cfg.thread_groups)       # group whose registers the register files deliver, one-hot
         m.d.sync += group.eq(1 << port.read_group)
         at_lanes = self._at_lanes(m, control, arbiter, group)
         for name in ("pairs", "quads", "total", *["scaled"] * cfg.two_passes):
@@ -154,16 +162,16 @@ class PEArray(Component):
                 self.offset[thread].eq(lane.offset),
             ]
             values[thread % slots] += [lane.thread_product, lane.thread_factor, *([lane.thread_tap] if cfg.rnn else [])]
-        # Lanes that were not read give zeros.
+        # PEs that were not read deliver zeros.
         for slot, (read, of_slot) in enumerate(zip(port.read_data, values)):
-            if cfg.lane_registers:      # each of the registers is in the middle of its lanes
+            if cfg.lane_registers:      # one register for every ``NEIGHBOURS`` values, near their PEs
                 near = [Signal(32, name=f"read_{slot}_{first}", reset_less=True) for first in range(0, len(of_slot), NEIGHBOURS)]
                 m.d.sync += [kept.eq(any_of(of_slot[number * NEIGHBOURS:][:NEIGHBOURS])) for number, kept in enumerate(near)]
                 of_slot = near
             m.d.comb += read.eq(any_of(of_slot))
 
     def _at_lanes(self, m, control, arbiter, group):
-        """What goes to the lanes and their sums, by name: as it is, or a cycle later."""
+        """Inputs of the PEs and of the sums over PEs, by name; with far registers one cycle later."""
         cfg, port = self.cfg, self.registers
         values = {name: getattr(control, name) for name in (
             "pairs", "quads", "total", "own", "receive", "a_signed", "active", "accumulate", "clear",
@@ -189,7 +197,7 @@ class PEArray(Component):
         return values | lists
 
     def _words(self, m):
-        """The words, or in their place the elements of the engine, spread over the multipliers."""
+        """Words of B, or the elements of the engine spread over the multipliers."""
         cfg = self.cfg
         cat, spread = Signal(2, name="engine_cat", reset_less=True), []
         m.d.sync += cat.eq(self.engine_step.cat)

@@ -1,4 +1,4 @@
-"""The control pipeline of the lanes."""
+"""Control pipeline of the PEs."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -13,20 +13,14 @@ __all__ = ["PipelineControl"]
 
 
 class PipelineControl(Component):
-    """Follows each step through the lanes and says, once for all of them, what to do in which cycle.
+    """Control pipeline: follows each step through the PEs and drives, once for all of them, the controls of each cycle.
 
-    With D = log2(dot) and ``i`` in cycle 0, the outputs belong to these cycles of a step: ``a_signed``, ``wide`` and
-    ``active`` 1, ``odd_high`` 1 + D, ``read_register`` 3 + D, ``accumulate``, ``clear``, ``pairs``, ``quads``, ``total``, ``own``,
-    ``scaled`` and ``write_next`` 4 + D, ``receive``, ``write`` and ``write_register`` 5 + D, ``done`` 6 + D. All are registered. The
-    product file shows a sum three cycles after the cycle that reads the register, hence the sums of the two cycles before are forwarded
-    when they belong to the same register. With ``cfg.thread_overlap`` a sum that the next cycle replaces is not written, so that the thread
-    unit may write.
+    A sum is visible in the product register file three cycles after the cycle that reads the register. Sums of the two steps before are
+    therefore forwarded when they belong to the same register. With ``thread_overlap`` a sum that the next cycle replaces is not written, so
+    that the thread unit may write.
 
-    A step of the engine for recurrent networks is active in all lanes, with signed weights, and joins the others ``GROUP_LEVELS`` cycles
-    ahead: no sums over lanes are made of it. In cycles of its own: ``a_signed``, ``wide`` and ``active`` 1, ``read_register`` and ``taps``
-    1 + D, ``accumulate`` 2 + D, ``write`` 3 + D. It may read another register than it writes; its sums are always written.
-
-    One step a cycle, nothing held back. Reset drops what is under way.
+    A step of the engine for recurrent networks is active in all PEs with signed weights. Such a step enters the pipeline ``GROUP_LEVELS``
+    (2) cycles ahead, because it has no sums over PEs. The step may read another register than it writes; its sums are always written.
 
     Parameters
     ----------
@@ -35,31 +29,53 @@ class PipelineControl(Component):
     Members
     -------
     i : In(step_layout(cfg))
+        Step of ``mm``, in cycle 0.
     engine_active : In(1)
-        With ``cfg.rnn``: high in each cycle 0 and 1 of a step of the engine, with no step of ``mm`` under way.
+        With ``rnn``: high in each cycle 0 and 1 of a step of the engine; no step of ``mm`` is in flight.
     engine_step : In(engine_step_layout(cfg))
+        With ``rnn``: step of the engine, in cycle 0.
     a_signed : Out(2)
-        Of even and of odd bytes.
-    wide, odd_high, scaled : Out(1)
-        For elements of 16 bits, where the lanes have them: see ``Lane``.
+        Even bytes of the factor word are signed; odd bytes are.
+    wide : Out(1)
+        With ``wide_lanes``: elements of 16 bits.
+    odd_high, scaled : Out(1)
+        With ``two_passes``: products of odd bytes count 2^16 times; the sum counts 2^8 times.
     active : Out(threads)
-        Lanes that take part.
+        PEs that take part.
     read_register, write_register : Out(8)
-    write, write_next : Out(1)
-        The sum is written in this cycle, in the next one.
+        Product register that is read; that is written.
     accumulate : Out(accumulate_layout)
+        Source that the sum is added to.
     clear : Out(threads)
-        Lanes that replace the register.
+        PEs that replace the register.
     pairs, quads, own : Out(1)
-        The step adds over pairs or quads of lanes, or counts each lane's own sum; all zero without a step.
+        The step adds over pairs or quads of PEs, or each PE counts its own sum; all zero without a step.
     total : Out(1)
-        The sums over quads are for lane 0 together.
-    taps : Out(tap_layout(cfg))
-        With ``cfg.rnn``.
+        The sums over quads are added for PE 0.
     receive : Out(threads)
-        Lanes that such a sum is for.
+        PEs that receive a sum over PEs.
+    write_next, write : Out(1)
+        The sum is written in the next cycle; in this one.
+    taps : Out(tap_layout(cfg))
+        With ``rnn``: control of the CAT trees.
     done : Out(1)
-        The last accumulation of an operation is written: reads granted in this cycle see it.
+        The last accumulation of an operation is written: a read granted in this cycle sees it.
+
+    *Latency*: all outputs come from registers. Their cycles, with D = log2(``dot``) and ``i`` in cycle 0:
+
+    - 1: ``a_signed``, ``wide``, ``active``
+    - 1 + D: ``odd_high``
+    - 3 + D: ``read_register``
+    - 4 + D: ``accumulate``, ``clear``, ``pairs``, ``quads``, ``total``, ``own``, ``scaled``, ``write_next``
+    - 5 + D: ``receive``, ``write``, ``write_register``
+    - 6 + D: ``done``
+
+    A step of the engine: ``a_signed``, ``wide`` and ``active`` 1, ``read_register`` and ``taps`` 1 + D, ``accumulate`` 2 + D, ``write``
+    3 + D.
+
+    *Throughput*: one step a cycle, no back-pressure.
+
+    *Reset*: no step is in flight.
     """
 
     def __init__(self, cfg):
@@ -87,10 +103,12 @@ class PipelineControl(Component):
 
     def elaborate(self, platform):
         m = Module()
-        read = 1 + exact_log2(self.cfg.dot) + GROUP_LEVELS      # the cycle that reads the product register
+        read = 1 + exact_log2(self.cfg.dot) + GROUP_LEVELS      # cycle in which the product register is read
 
         def delayed(value, cycles, name, engine=None, **options):
-            """``value`` of cycle 0 in each of the cycles 0 to ``cycles``; ``engine`` adds what joins it."""
+            """``value`` of cycle 0 in each of the cycles 0 to ``cycles``; ``engine`` merges the steps of the engine in cycle
+            ``GROUP_LEVELS``.
+            """
             stages = [value]
             for cycle in range(1, cycles + 1):
                 stage = Signal(value.shape(), name=f"{name}_{cycle}", **options)
@@ -135,12 +153,12 @@ class PipelineControl(Component):
         return m
 
     def _accumulate(self, m, read, step, source, product, engine):
-        """Assignments: where the number that is added to comes from, and whether the sum is written."""
+        """Assignments: source that the sum is added to, and whether the sum is written."""
         forward_one = Signal()
         forward_two = Signal()
         read_counts = Signal()
         repeats = [Signal(name=f"repeats_{distance}") for distance in (1, 2)]
-        # With thread_overlap compared a cycle before, because ``write_next`` follows from it.
+        # With thread_overlap compared a cycle earlier, because ``write_next`` depends on it.
         overlap = self.cfg.thread_overlap
         domain, at = (m.d.sync, read - 1) if overlap else (m.d.comb, read)
         for distance, repeat in enumerate(repeats, 1):
@@ -151,9 +169,9 @@ class PipelineControl(Component):
             read_counts.eq(step[read] & ~(repeats[0] | repeats[1])),
         ]
         written = step[read + 2]
-        # A step of the engine that adds to the last sum does not always replace it.
+        # A step of the engine that reads the register of the last sum may write another one.
         replaced = repeats[0] & ~engine[read] if self.cfg.rnn else repeats[0]
-        if overlap:                     # unless the sum is replaced in the cycle after
+        if overlap:                     # not written when the next cycle replaces the sum
             written = Signal(name="written")
             m.d.sync += written.eq(self.write_next)
         return ([
@@ -166,11 +184,12 @@ class PipelineControl(Component):
         ])
 
     def _or_active(self, value):
-        """All ones while the engine owns the lanes."""
+        """All ones while the engine owns the PEs."""
         return value | self.engine_active.replicate(len(value)) if self.cfg.rnn else value
 
     def _engine(self, m, delayed, read, product, zero):
-        """What only steps of the engine have. Returns the register that is added to and the step, by stages of the other steps."""
+        """Fields of steps of the engine only. Returns the register that is added to and the step, indexed by the cycles of steps of ``mm``.
+        """
         step = self.engine_step
         none = [None] * GROUP_LEVELS
 
@@ -183,7 +202,7 @@ class PipelineControl(Component):
         split = joined(step.step & step.cat.any(), read + 1, "split")
 
         def bank(name, register, condition):
-            """The bank of a register of the taps, one hot, a cycle later."""
+            """Bank of a register of the taps, one-hot, one cycle later."""
             one_hot = Signal(tap_banks(self.cfg), name=f"{name}_bank")
             m.d.sync += one_hot.eq(Mux(condition, 1 << register[TAP_ROW_BITS:] % tap_banks(self.cfg), 0))
             m.d.comb += self.taps[f"{name}_bank"].eq(one_hot)
@@ -196,7 +215,7 @@ class PipelineControl(Component):
         return source, engine
 
     def _elements(self, m, delayed, read):
-        """Signs and weights. The low byte of an element has no sign, but where a multiplier takes both bytes."""
+        """Signs and weights. The low byte of an element has no sign, unless a multiplier takes both bytes."""
         a_signed, int16 = self._or_active(self.i.a_signed), self.i.int16
         if self.cfg.rnn:
             int16 = int16 & ~self.engine_active

@@ -1,4 +1,4 @@
-"""The product registers of one lane."""
+"""Product register file of one PE."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
@@ -12,20 +12,27 @@ PRODUCT_ADDRESS_BITS = (PRODUCT_REGISTERS - 1).bit_length()
 
 
 class ProductRegisterFile(Component):
-    """256 registers of 32 bits in two equal memories: one is read by ``mm``, the other by the thread unit.
-
-    So both read a register every cycle and no bank has to be selected. ``matrix_data`` is register ``matrix_register`` one cycle
-    later; ``thread_data`` is register ``thread_register`` likewise. A write is seen by reads of later cycles; reading a
-    register in the cycle that writes it gives no defined value, so that a memory is one plain block RAM. Registers keep
-    their values over a reset.
+    """Product register file of a PE: 256 registers of 32 bits in two equal memories, one read by ``mm`` and one by the thread unit.
 
     Members
     -------
     matrix_register, thread_register : In(8)
+        Register that each side reads.
     matrix_data, thread_data : Out(32)
+        Register read in the cycle before.
     write_register : In(8)
+        Register that is written.
     write_data : In(32)
+        Its new value.
     write_enable : In(1)
+        The write takes place.
+
+    *Latency*: one cycle for a read. A write is seen by reads of later cycles. A read of the register in the cycle of its write
+    is undefined, so each memory is one plain block RAM.
+
+    *Throughput*: both reads and a write in every cycle.
+
+    *Reset*: none; registers hold their values.
     """
 
     def __init__(self):
@@ -42,8 +49,7 @@ class ProductRegisterFile(Component):
     def elaborate(self, platform):
         m = Module()
         for reader in ("matrix", "thread"):
-            # A combinational read into a register: Yosys merges the two and honours no_rw_check, which it does not
-            # for a read port that is synchronous from the start.
+            # Yosys merges a combinational read with the register behind it and honours no_rw_check, unlike for a synchronous read port.
             m.submodules[reader] = memory = Memory(
                 shape=32, depth=PRODUCT_REGISTERS, init=[], attrs={"ram_style": "block", "no_rw_check": 1})
             read = memory.read_port(domain="comb")

@@ -1,4 +1,4 @@
-"""The adder tree of one lane: products of bytes, with the weights that 16-bit elements need."""
+"""Reduction tree of one PE, with the weights of 16-bit elements."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -8,28 +8,24 @@ from ..lib.adder_tree import AdderTree
 
 __all__ = ["PRODUCT_BITS", "ReductionTree", "element_product_bits", "product_bits"]
 
-PRODUCT_BITS = 18       # of 9 x 9 bit, signed
+PRODUCT_BITS = 18       # signed product of 9 x 9 bits
 
 
 def element_product_bits(cfg):
-    """Bits of a product of a signed byte and an element of the engine for recurrent networks; the other factors give less."""
+    """Bits of a product of a signed byte and an element of the engine for recurrent networks; the products of ``mm`` have fewer."""
     return 8 + cfg.engine_element_bits
 
 
 def product_bits(cfg):
-    """Bits of a product; with ``wide_lanes`` those of even ones are modulo 2^32."""
+    """Bits of a product; with ``wide_lanes`` the products of even multipliers are modulo 2^32."""
     return 32 if cfg.wide_lanes else element_product_bits(cfg) if cfg.rnn else PRODUCT_BITS
 
 
 class ReductionTree(Component):
-    """Adds the ``dot`` products of a lane: exact, with ``mm16`` modulo 2^32.
+    """Reduction tree of a PE: adds ``dot`` products, exact, with ``mm16`` modulo 2^32 [S0.15].
 
-    With ``mm16`` even and odd products are added apart up to the last addition; the number of adders is the same. Where
-    16-bit elements take two passes, odd products count 2^16 times with ``odd_high``: those of the high bytes, in the pass
-    that multiplies low with low and high with high bytes.
-
-    Latency log2(dot) cycles, throughput one set of products a cycle; ``odd_high`` goes with the cycle log2(dot) - 2 after
-    the products. Nothing is held back, no register is reset.
+    With ``mm16`` even and odd products are added apart up to the last level; the number of adders, ``dot`` - 1, is the same. Where 16-bit
+    elements take two passes, ``odd_high`` gives odd products the weight 2^16 in the pass that multiplies bytes of equal weight.
 
     Parameters
     ----------
@@ -38,9 +34,17 @@ class ReductionTree(Component):
     Members
     -------
     i : In(signed(product_bits(cfg))).array(dot)
+        Products.
     odd_high : In(1)
-        With ``two_passes`` only.
+        With ``two_passes``: the sum of odd products counts 2^16 times.
     root : Out(signed(sum_bits))
+        Their sum; registered.
+
+    *Latency*: log2(``dot``) cycles. ``odd_high`` comes log2(``dot``) - 2 cycles after its products.
+
+    *Throughput*: one set of products a cycle, no back-pressure.
+
+    *Reset*: none.
     """
 
     def __init__(self, cfg):
@@ -70,7 +74,7 @@ class ReductionTree(Component):
         return tree.root
 
     def _odd(self, m, depth, values):
-        """The sum of the odd products with its weight. One of two registers is held at zero, so that an OR selects."""
+        """Sum of the odd products with its weight. One of two registers is zero, so that an OR selects."""
         if self.cfg.wide_lanes:
             return self._tree(m, "odd", PRODUCT_BITS, depth - 1, values)
         total = (self._tree(m, "odd_first", PRODUCT_BITS, depth - 2, values[::2])

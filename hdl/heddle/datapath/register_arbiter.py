@@ -1,4 +1,4 @@
-"""Shares the register files of the lanes between ``mm`` and the thread unit."""
+"""Arbiter of the register files of the PEs between ``mm`` and the thread unit."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
@@ -15,20 +15,16 @@ ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_r
 
 
 def AccessPort(cfg):
-    """The members of a ``RegisterPort`` that have to do with reads and writes of the register files."""
+    """The members of ``RegisterPort`` that access the register files."""
     members = RegisterPort(cfg).members
     return Signature({name: members[name] for name in (*ACCESS_MEMBERS, *["read_tap"] * cfg.rnn)})
 
 
 class RegisterArbiter(Component):
-    """Grants the accesses of a ``RegisterPort`` and turns them into the lanes' controls.
+    """Arbiter of the register files: grants the accesses of the thread unit and of offset reads, and drives the controls of the PEs.
 
-    Product registers: the thread unit reads whenever it likes and writes in a cycle in which ``mm`` does not; when it has to
-    wait (with ``cfg.thread_overlap`` for two cycles), ``pause`` asks once for such a cycle. Port B of the factor file: a write of the
-    thread unit, then the offsets of the next ``mm``, then a read of the thread unit. Grants are combinational from the port and
-    registered state of ``mm``; a write of a product register takes two cycles at least. ``capture`` is registered: it belongs to the
-    data, one cycle after the grant.
-    Reset forgets a capture.
+    Product registers: reads of the thread unit are always granted; a write is granted in a cycle in which ``mm`` does not write. Port B of
+    the factor register file, highest priority first: writes of the thread unit, reads of offsets, reads of the thread unit.
 
     Parameters
     ----------
@@ -37,20 +33,37 @@ class RegisterArbiter(Component):
     Members
     -------
     registers : In(AccessPort(cfg))
+        Accesses of the thread unit.
     read_register, write_register : In(8)
+        Product registers that ``mm`` reads and writes.
     write, write_next : In(1)
-        The accesses of ``mm``, and whether it writes in the next cycle.
+        ``mm`` writes in this cycle; in the next one.
     offset_read : In(1)
-    offset_number : In(offset register number - 256)
+        Requests a read of the offsets of the next ``mm``.
+    offset_number : In
+        Their factor register, counted from register 256.
     offset_grant : Out(1)
-        Combinational; the lanes hold the offsets two cycles later.
+        The request is granted; the PEs have the offsets two cycles later.
     access : Out(product_access_layout)
+        Accesses to the product register files.
     factor_access : Out(factor_access_layout(cfg))
+        Access to port B of the factor register files.
     capture : Out(capture_layout(cfg))
+        Destination of the values read in the cycle before; registered.
     read_tap : Out(tap_read_bits(cfg))
-        With ``cfg.rnn``: the register that is read is one of this bank of a tap, from bank 0 of tap 1 on, one hot.
+        With ``rnn``: bank of a CAT tap that is read, one-hot from bank 0 of tap 1 on.
     pause : Out(1)
-        Leave a cycle without a step soon.
+        A write to a product register waits: the fetch of B shall leave a step out; once for a write, registered.
+
+    *Latency*: grants of reads are combinational; the grant of a product write comes at least one cycle after its request. ``capture``
+    follows the grant by one cycle. ``pause`` comes one cycle after the first cycle of waiting, with ``thread_overlap`` one later.
+
+    *Throughput*: one access of each register file a cycle; a product write takes at least two cycles.
+
+    *Back-pressure*: ``read_grant`` and ``offset_grant`` are combinational from the requests at port B. ``write_grant`` comes from a
+    register.
+
+    *Reset*: no value is captured, no write is granted.
     """
 
     def __init__(self, cfg):
@@ -95,7 +108,7 @@ class RegisterArbiter(Component):
             access.write_register.eq(Mux(granted, port.write_register, self.write_register)),
             port.write_grant.eq(granted),
         ]
-        # Where mm leaves out writes by itself, it is asked for one a cycle later.
+        # With thread_overlap ``mm`` may skip a write by itself, so ``pause`` comes a cycle later.
         asks = ~asked
         if self.cfg.thread_overlap:
             waited = Signal(name="waited")

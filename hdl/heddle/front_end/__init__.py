@@ -1,1 +1,1 @@
-"""The front end of a core: fetch, decode, issue with register tokens, uniform registers."""
+"""Front end of a core: instruction fetch, decode, issue with a scoreboard of register groups, and uniform registers."""

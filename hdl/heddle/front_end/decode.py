@@ -1,4 +1,4 @@
-"""Decode: operands, addresses, register tokens and errors of one instruction."""
+"""Decode stage: reads the operands of an instruction, computes addresses and register groups, and makes the checks."""
 
 from amaranth import *
 from amaranth.lib import data, stream
@@ -22,7 +22,7 @@ THREAD_KINDS = {
     Opcode.THREAD_ALU: ThreadKind.ALU, Opcode.THREAD_COMPARE: ThreadKind.COMPARE, Opcode.LANE_MASK: ThreadKind.LANE_MASK,
     Opcode.LOAD: ThreadKind.LOAD, Opcode.STORE: ThreadKind.STORE, Opcode.THREAD_SPECIAL: ThreadKind.TID,
 }
-MASK_CYCLE = MAX_RANK      # of a multicast, in which its mask is read
+MASK_CYCLE = MAX_RANK      # number of the decode cycle in which a multicast reads its mask
 _WAITS = (Opcode.WAIT, Opcode.BARRIER_WAIT, Opcode.COMMIT_GROUP, Opcode.WAIT_GROUP)
 _STAY = (*_WAITS, Opcode.RECURRENT)
 _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
@@ -30,30 +30,35 @@ _UNIFORM_WRITERS = (Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL, Opcode.SEGMENT)
 _DECODED = {
     "pc": PC_BITS,
     "word": instruction_layout,
-    # What the instruction is, so that issue need not look at the operation before it looks at tokens and queues.
+    # Class of the instruction, decoded before issue, so that no opcode is compared in front of the scoreboard and the queues.
     "for_thread": 1,
     "for_matrix": 1,
     "for_copy": 1,
-    "writes_uniform": 1,        # uniform registers or segments
-    "at_once": 1,               # takes one cycle in issue
+    "writes_uniform": 1,        # writes a uniform register or a segment
+    "at_once": 1,               # leaves issue in one cycle
     "target_exists": 1,         # ``imm`` is the number of an instruction of the program
     "legal": 1,                 # no check failed
-    "control": alu_control_layout,      # of the ALU for uniform registers
+    "control": alu_control_layout,      # of the uniform ALU
     "a_value": 32,              # uniform register a; zero for moves and special registers
     "b_value": 32,              # uniform register b, the immediate, the special register, or segment base + scaled immediate
-    "destination": 32,          # of a copy: uniform register dst
+    "destination": 32,          # destination address of a copy: uniform register dst
     "destination_pitch": 32,    # of copy_rows: uniform registers dst + 1, a + 1, b + 1; of copy_tensor: c, b + 2, b + 1
     "source_pitch": 32,
     "rows": 32,                 # 1 for copy_block
     "segment": segment_layout,
     "token": token_layout,
-    "code": ErrorCode,          # the check that failed, else the error that issue may find
-    "field": FailedField,       # of ``word``: the operand of that error
+    "code": ErrorCode,          # the error of the failed check, else the error that issue may raise
+    "field": FailedField,       # field of ``word`` that is the operand of the error
 }
 
 
 def decoded_layout(cfg):
-    """A decoded instruction; where there are tensors, with what a copy of one needs besides."""
+    """Decoded instruction; with ``tensors``, ``wait_timeout`` and ``multicast`` with further fields.
+
+    ``for_tensor``: a copy or prefetch of a tensor. ``invalidates``: the instruction invalidates a tensor descriptor. ``coordinates`` and
+    ``offsets`` are the members 3 and 4 of the coordinates, and 1 and 2 of the offsets. ``waits``: ``wait``, ``barrier.wait``,
+    ``commit_group`` or ``wait_group``. ``bad_mask``: ``mask`` is empty or names a core that does not exist.
+    """
     return data.StructLayout(_DECODED | ({
         "for_tensor": 1,
         "invalidates": 1,
@@ -71,31 +76,61 @@ def _one_of(opcode, members):
 
 
 def _granules(first, last):
-    """Mask of the token granules ``first`` to ``last``."""
+    """Mask of the register groups ``first`` to ``last``."""
     return Cat((first <= index) & (index <= last) for index in range(TOKEN_GRANULES))
 
 
 class Decode(Component):
-    """Turns a fetched word into a decoded instruction: one a cycle, ``copy_block`` in two, ``copy_rows`` in three, ``copy_tensor`` in as
-    many as it has dimensions, to several cores at least two and one more; registered output. With ``cfg.far_registers`` at most one every
-    other cycle: none is taken in the cycle in which the one before leaves, nor in the first one in which it is offered, in which
-    registers and checks are read.
+    """Decode stage: converts a fetched word into operands, addresses, register groups and the result of the checks.
+
+    A copy needs more uniform registers than the read ports deliver at once, so it reads two of them a cycle.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i, o : streams of ``fetched_layout`` and ``decoded_layout``
-    hold
-        Take nothing: the instruction that executes now writes uniform registers or segments.
-    write, write_index
-        Uniform register that is written in this cycle: an instruction that has its number in a field that is read at once is not taken.
-    flush
-        Drop what stands at ``o`` and what is taken in this cycle.
-    a_index, a, b_index, b, segment_index, segment
-        Combinational reads of ``UniformState``; with ``cfg.tensors`` also ``c_index`` and ``c``.
-    core, start
-        Number of the core; a run begins, and so does ``%cycle``.
-    program_end
-        As in ``Fetch``: targets of branches lie below.
+    i : In(stream.Signature(fetched_layout))
+        Fetched instructions.
+    o : Out(stream.Signature(decoded_layout(cfg)))
+        Decoded instructions, in the same order; registered.
+    hold : In(1)
+        The instruction at issue writes uniform registers or segments: ``i`` is not taken.
+    flush : In(1)
+        Drops ``o``, a copy that is being decoded, and what is taken in this cycle.
+    write : In(1)
+        Uniform register ``write_index`` is written in this cycle; ``i`` is not taken if it reads the register now.
+    write_index : In(6)
+        Number of this register, compared with the fields a and b, and for a unicast tensor copy of rank 1 with ``dst``.
+    program_end : In(program_counter_bits + 1)
+        Number of the first instruction behind the program. A branch target exists below it.
+    a_index, b_index, c_index : Out(6)
+        Numbers of the uniform registers to read; ``c_index`` only with ``tensors``.
+    a, b, c : In(32)
+        The registers of these numbers, in the same cycle; ``c`` only with ``tensors``.
+    segment_index : Out(4)
+        Number of the segment to read.
+    segment : In(segment_layout)
+        Segment ``segment_index``, in the same cycle.
+    core : In(core_bits)
+        Number of the core.
+    start : In(1)
+        A run begins: the counter ``%cycle`` is zero in the next cycle.
+
+    *Latency*: one cycle from taking ``i`` to ``o.valid``. ``copy_block`` and ``prefetch_block`` take two cycles, ``copy_rows`` three. A
+    copy or prefetch of a tensor takes as many cycles as its rank. A multicast takes at least two cycles, and one more for its mask.
+
+    *Throughput*: one instruction in these cycles. With ``far_registers`` at most one every other cycle. ``i`` is then not taken in its
+    first cycle, in which operands and checks are registered, nor in the cycle in which ``o`` is taken.
+
+    *Back-pressure*: ``i.ready`` is combinational from ``o.ready``, ``hold``, ``write``, ``write_index`` and ``i.payload``. With
+    ``far_registers`` it comes from registers only.
+
+    *Reset*: ``o`` is not valid.
+
+    *Errors*: the stage raises none. ``legal`` is low when a check failed or the word is behind the program; ``code`` and ``field`` name the
+    error. For a legal instruction they name the error that issue may raise.
     """
 
     def __init__(self, cfg):
@@ -112,23 +147,23 @@ class Decode(Component):
         m.submodules.checks = checks = InstructionChecks(self.cfg)
         fetched, decoded = self.i.payload, self.o.payload
         word = fetched.word
-        # Of a copy that has more uniform registers than are read at once: they come two at a time.
+        # Decode cycle of a copy, which reads two uniform registers in each.
         cycle = Signal(range(MASK_CYCLE + 1) if self.cfg.multicast else range(MAX_RANK) if self.cfg.tensors else 2)
         copies, many, tensor = self._single(word.opcode), word.opcode == Opcode.COPY_ROWS, self._of_tensor(word.opcode)
         alone = self._alone(word, tensor)
         goes_on = (copies | many | tensor) & ~alone
         take, load = Signal(), Signal()
-        self._at_mask = Signal()        # the next cycle is that of the mask
+        self._at_mask = Signal()        # the next cycle reads the mask
         m.d.comb += [
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
             self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
-            # The data registers load whatever stands there, taken or not: fewer terms behind ``o.ready``, which comes late. With far
-            # registers nothing but ``o.valid`` hangs on it.
+            # The data registers load the payload whether it is taken or not: this leaves fewer terms behind ``o.ready``, which comes late.
+# With far registers only ``o.valid`` depends on ``o.ready``.
             load.eq((cycle == 0) & (~self.o.valid | (0 if self.cfg.far_registers else self.o.ready))),
             self.i.ready.eq(load & self._known(m, word, alone)),
             take.eq(self.i.valid & self.i.ready),
         ]
-        # Outside the condition below: what is loaded does not depend on when.
+        # Outside the condition below, which is only for the enable of the registers.
         token = self._token(m, word)
         read = {"a": self.a, "b": self.b, "segment": self.segment, "code": checks.code, "field": checks.field}
         if self.cfg.far_registers:
@@ -175,41 +210,46 @@ class Decode(Component):
         return m
 
     def _known(self, m, word, alone):
-        """Whether what the instruction reads is known, so that it may be taken: nothing that it reads is written in this cycle. With far
-        registers that comes out of registers a cycle later, and so does what is read."""
+        """Whether ``i`` may be taken as far as its operands go: no register that it reads is written or about to be written.
+
+        With far registers the answer, like the operands, is registered.
+        """
         stale = Signal(name="stale")
         m.d.comb += stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index)
                                            | (alone & (word.dst[:6] == self.write_index))))
         if not self.cfg.far_registers:
             return ~self.hold & ~stale
-        # A uniform register is written a cycle behind its instruction, so that ``stale`` is known when ``hold`` no longer holds.
+        # A uniform register is written a cycle after its instruction executed: ``stale`` is valid in the cycle in which ``hold`` falls.
         known = Signal(name="known")
         m.d.sync += known.eq(self.i.valid & ~self.i.ready & ~self.hold & ~stale)
         return known
 
     def _before(self, m, name, value):
-        """What stood there a cycle before."""
+        """``value`` of the cycle before."""
         register = Signal(value.shape(), name=f"read_{name}", reset_less=True)
         m.d.sync += register.eq(value)
         return register
 
     def _single(self, opcode):
-        """A copy of one row of blocks, or a prefetch of one that has an effect."""
+        """Whether the opcode is a copy of one row of blocks, or such a prefetch where prefetches have an effect."""
         return _one_of(opcode, (Opcode.COPY_BLOCK, *[Opcode.PREFETCH_BLOCK] * self.cfg.prefetches))
 
     def _of_tensor(self, opcode):
         return _one_of(opcode, (Opcode.COPY_TENSOR, *[Opcode.PREFETCH_TENSOR] * self.cfg.prefetches)) if self.cfg.tensors else Const(0)
 
     def _alone(self, word, tensor):
-        """Whether a copy has all of its registers in its first cycle: that of a tensor of rank 1, to one core."""
+        """Whether a copy reads all its registers in its first cycle: a tensor of rank 1, to one core."""
         if not self.cfg.tensors:
             return Const(0)
         alone = tensor & (word.modifiers.copy.rank_minus_one == 0)
         return alone & ~word.modifiers.copy.multicast if self.cfg.multicast else alone
 
     def _operands(self, m, word, from_uniform, a, b, segment):
-        """Controls of the ALU and its operands, or what takes their place in other instructions; b is a uniform register for those of
-        ``from_uniform``. ``a``, ``b``, ``segment``: what was read."""
+        """Controls of the uniform ALU, and the values of a and b.
+
+        ``a``, ``b``, ``segment``: what was read. With ``from_uniform`` b is a uniform register whatever ``b_source`` says. A load, a store
+        and ``mm`` have their address in place of b.
+        """
         m.submodules.alu_decode = alu = AluDecode()
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
@@ -221,7 +261,7 @@ class Decode(Component):
             alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
-        # With transpose the uniform register with the number of the segment holds the distance of the rows of B.
+        # With transpose the uniform register with the number of the segment holds the pitch of the rows of B.
         a_value = Mux(word.opcode == Opcode.MATRIX, b, a) if self.cfg.transpose else a
         without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
         chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform), without_a)
@@ -231,7 +271,7 @@ class Decode(Component):
         return alu.control, Mux(chosen[4], 0, a_value), b_value
 
     def _special(self, m, word):
-        """The value of the special register; that of the threads' own number is not known here."""
+        """Value of the special register; ``%tid`` is added in the thread unit."""
         cycle, value = Signal(32), Signal(32)
         m.d.sync += cycle.eq(Mux(self.start, 0, cycle + 1))
         values = {Special.THREADS: self.cfg.threads, Special.DOT: self.cfg.dot, Special.CORE: self.core,
@@ -243,8 +283,10 @@ class Decode(Component):
         return value
 
     def _error(self, m, fetched, failed, failed_field):
-        """Code and field of the error of an instruction (``failed``, NONE for a legal one), or of the one that a legal instruction raises
-        in issue, if any."""
+        """Code and field of the error: of the failed check (``failed``), else of the error that a legal instruction may raise in issue.
+
+        Order: behind the program, failed check, TRAP, branch target, then BARRIER_UNDERRUN for every other instruction.
+        """
         code, field = Signal(ErrorCode), Signal(FailedField)
         word = fetched.word
         with m.If(fetched.past_end):
@@ -260,7 +302,7 @@ class Decode(Component):
         return code, field
 
     def _pairs(self, m, cycle, fetched, decoded):
-        """From the second cycle of a copy on: the uniform registers that are still missing. Their numbers are made a cycle before."""
+        """Second and later cycles of a copy: reads the remaining uniform registers, whose numbers are registered a cycle before."""
         word = decoded.word
         a_index, b_index = Signal(6, reset_less=True), Signal(6, reset_less=True)
         next_a, before_b, ends = word.dst + 1, word.a, self._single(word.opcode) | (cycle == 2)
@@ -286,7 +328,7 @@ class Decode(Component):
             m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b)]
 
     def _mask(self, m, cycle, decoded, next_a, ends):
-        """A multicast reads its mask in a cycle of its own at the end."""
+        """Reads the mask of a multicast in a last cycle of its own."""
         word, reads = decoded.word, cycle == MASK_CYCLE
         multicast = word.modifiers.copy.multicast & ((word.opcode == Opcode.COPY_BLOCK) | (word.opcode == Opcode.COPY_TENSOR))
         m.d.comb += self._at_mask.eq(multicast & ends & ~reads)
@@ -297,7 +339,10 @@ class Decode(Component):
         return Mux(self._at_mask, word.modifiers.copy.mask, next_a), Mux(multicast, reads, ends)
 
     def _token(self, m, word):
-        """Register granules that the instruction uses; see ``Tokens`` for what is left out."""
+        """Register groups that the instruction uses.
+
+        A factor register that a thread operation only reads is left out, because ``mm`` never writes factor registers.
+        """
         token = Signal(token_layout)
         matrix, store = word.opcode == Opcode.MATRIX, word.opcode == Opcode.STORE
         computes = (word.opcode == Opcode.THREAD_ALU) | (word.opcode == Opcode.THREAD_COMPARE)
@@ -311,7 +356,7 @@ class Decode(Component):
         for used, field in ((writes, word.dst), (reads_a, word.a), (reads_b, word.b), (store, word.c)):
             granule = field[4:8]
             product = product | Mux(used & (field < FIRST_FACTOR_REGISTER), _granules(granule, granule), 0)
-        steps = Signal(range(self.cfg.threads))         # product registers of a row of C in one lane, minus one
+        steps = Signal(range(self.cfg.threads))         # product registers of a row of C in one PE, minus one
         with m.Switch(word.modifiers.matrix.ka):
             for ka in range(1, 5):
                 with m.Case(ka - 1):

@@ -1,4 +1,4 @@
-"""The checks of an instruction at issue, in hardware, from the list in ``heddle.isa.issue_rules``."""
+"""Legality checks of an instruction, generated from the list in ``heddle.isa.issue_rules``."""
 
 from amaranth import *
 from amaranth.lib import enum
@@ -28,7 +28,7 @@ __all__ = ["FailedField", "InstructionChecks", "failed_operand"]
 
 
 class FailedField(enum.Enum, shape=4):
-    """The part of an instruction that is the operand of an error."""
+    """Field of an instruction that is the operand of its error."""
 
     opcode = 0
     b_source = 1
@@ -38,32 +38,42 @@ class FailedField(enum.Enum, shape=4):
     c = 5
     modifiers = 6
     imm = 7
-    pc = 8              # the number of the instruction, which does not exist
-    past_memory = 9     # that of the first one behind the memory
+    pc = 8              # number of an instruction that does not exist
+    past_memory = 9     # number of the first instruction behind the memory
 
 
 def failed_operand(cfg, pc, word, field):
-    """The 32-bit operand of an error: ``field``, a ``FailedField``, of the instruction ``word`` at ``pc``."""
+    """The 32-bit operand of an error: field ``field`` (a ``FailedField``) of instruction ``word`` at ``pc``; combinational."""
     values = {name: Value.cast(getattr(word, name)) for name in ("opcode", "b_source", "dst", "a", "b", "c", "imm")}
     values |= {"modifiers": word.modifiers.bits, "pc": pc, "past_memory": Const(cfg.instruction_words, 32)}
     return any_of(Mux(field == FailedField[name], value[:32], 0) for name, value in values.items())
 
 
 def _defined(value, enumeration, without=()):
-    """``value`` is one of the members of the enumeration."""
+    """Whether ``value`` is a member of the enumeration, those in ``without`` excepted."""
     return Cat(value == member for member in enumeration if member not in without).any()
 
 
 class InstructionChecks(Component):
-    """Finds the first check that an instruction fails; combinational.
+    """Checker of one instruction: finds the first check of ``CHECKS`` that fails.
+
+    Parameters
+    ----------
+    cfg : Config
+        Checks of absent features always fail.
 
     Members
     -------
-    word, segment_space
-        The instruction, and the space of the segment-table entry that its field b names.
-    code, field
-        ``ErrorCode.NONE``, or the error of the first failing check and the field that is its operand. The operand itself, a wide
-        selection, is only made where errors are reported (``failed_operand``).
+    word : In(instruction_layout)
+        The instruction.
+    segment_space : In(Space)
+        Space of the segment that field b names.
+    code : Out(ErrorCode)
+        Error of the first failing check, in the order of the list; NONE when all hold. An unknown opcode is ILLEGAL_INSTRUCTION.
+    field : Out(FailedField)
+        Field that is the operand of this error. The 32-bit operand is selected only where errors are reported (``failed_operand``).
+
+    *Latency*: combinational, no state.
     """
 
     def __init__(self, cfg):
@@ -194,7 +204,7 @@ class InstructionChecks(Component):
 
     def _rule_merges(self, field):
         fields = field.matrix
-        # Only groups of 16 lanes, from factors of three and four, can be too large.
+        # Only groups of 16 PEs, from factors of three and four, can be too large.
         fits = Const(1) if self.cfg.threads >= 16 else ~(fields.ka[1] & fields.kb[1])
         merged = Cat(fields.ka, fields.ka_interleaved, fields.kb, fields.kb_destination).any()
         return (fields.kb_destination <= fields.kb) & fits & ~(fields.lane_sum & merged)

@@ -1,4 +1,4 @@
-"""Instruction memory and fetch."""
+"""Instruction memory and instruction fetch stage."""
 
 from amaranth import *
 from amaranth.lib import data, stream
@@ -12,34 +12,48 @@ __all__ = ["InstructionFetch", "fetched_layout", "program_write_layout"]
 
 fetched_layout = data.StructLayout({
     "pc": PC_BITS,
-    "past_end": 1,              # the program has no such instruction; ``word`` is void
-    "past_memory": 1,           # nor has the memory: ``pc`` lacks a bit in the largest memory
+    "past_end": 1,              # ``pc`` is not below ``program_end``; ``word`` is void
+    "past_memory": 1,           # the number is ``instruction_words``; ``pc`` cannot hold it in the largest memory
     "word": instruction_layout,
 })
 
 
 def program_write_layout(cfg):
-    """One instruction for the instruction memory."""
+    """Write of one 128-bit instruction to number ``address`` of the instruction memory."""
     return data.StructLayout({"address": cfg.program_counter_bits, "word": 128})
 
 
 class InstructionFetch(Component):
-    """Instruction memory of ``cfg.instruction_words`` instructions and a fetcher that runs ahead by two.
+    """Instruction memory of ``instruction_words`` words of 128 bits, and prefetch of up to two instructions.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i_program : stream of ``program_write_layout``, always ready
-        Writes one instruction; meant for times when no program runs.
-    program_end
-        Number of the first instruction behind the program, 0 to ``cfg.instruction_words``: what the memory holds from there on is void
-        (``past_end``). Constant from a cycle before the first ``redirect`` of a run.
-    redirect, target
-        Continue at instruction ``target``: everything fetched before is dropped. The first instruction stands at
-        ``o`` three cycles later.
-    enable
-        Fetch; while low nothing is valid at ``o`` and everything fetched is dropped.
-    o : stream of ``fetched_layout``
-        Instructions in order, one a cycle; registered.
+    i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
+        Writes one instruction; only while no program runs.
+    program_end : In(program_counter_bits + 1)
+        Number of the first instruction behind the program, 0 to ``instruction_words``. Words from there on are reported as ``past_end``.
+        Constant from a cycle before the first ``redirect`` of a run.
+    redirect : In(1)
+        Drops everything fetched; fetch continues at ``target``.
+    target : In(program_counter_bits)
+        Number of an instruction; read in the cycle with ``redirect``.
+    enable : In(1)
+        Fetch runs. While low, everything fetched is dropped and ``o`` is not valid from the next cycle on.
+    o : Out(stream.Signature(fetched_layout))
+        Instructions in order of their numbers; registered.
+
+    *Latency*: three cycles from ``redirect`` to ``o.valid`` with instruction ``target``.
+
+    *Throughput*: one instruction a cycle.
+
+    *Back-pressure*: ``o.ready`` enables the two registers of the fetch stage; no output depends on it combinationally. The prefetch stops
+    behind the last word of the memory: every further item has ``past_end`` and ``past_memory``.
+
+    *Reset*: ``o`` is not valid; the memory has no reset.
     """
 
     def __init__(self, cfg):
@@ -56,7 +70,7 @@ class InstructionFetch(Component):
     def elaborate(self, platform):
         m = Module()
         bits = self.cfg.program_counter_bits
-        # Written while nothing is fetched. An asynchronous read with a register behind it: synthesis makes the register the block RAM's.
+        # Written only while no program runs. The register behind the asynchronous read becomes the output register of the block RAM.
         m.submodules.instructions = memory = Memory(shape=128, depth=self.cfg.instruction_words, init=[], attrs={"no_rw_check": 1})
         write, read = memory.write_port(), memory.read_port(domain="comb")
         read_word = Signal(128, reset_less=True)
@@ -66,10 +80,10 @@ class InstructionFetch(Component):
             write.data.eq(self.i_program.payload.word),
         ]
 
-        next_pc = Signal(bits + 1)              # the top bit says: past the memory
+        next_pc = Signal(bits + 1)              # the top bit marks a number past the memory
         read_pc = Signal(bits + 1)
-        program_end = Signal(bits + 1)          # beside the comparison, which ends at a register too
-        past_end = Signal(reset_less=True)      # of ``read_pc``
+        program_end = Signal(bits + 1)          # so that the comparison lies between two registers
+        past_end = Signal(reset_less=True)      # ``read_pc`` is behind the program
         read_valid = Signal()
         m.d.sync += program_end.eq(self.program_end)
         advance_output, advance_read = Signal(), Signal()

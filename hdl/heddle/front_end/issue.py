@@ -1,4 +1,4 @@
-"""Issue: executes control and uniform instructions and hands the others to their units, in order."""
+"""Issue stage: executes control and uniform instructions and dispatches the others to their units, in program order."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -21,42 +21,124 @@ __all__ = ["Issue", "issue_members"]
 
 
 class Issue(Component):
-    """One decoded instruction at a time, in program order.
+    """Issue stage: executes control and uniform instructions and dispatches thread, matrix and copy operations, in program order.
 
-    Control and uniform instructions take one cycle; operations of the thread and the matrix unit go to the gate (``gate.py``), which
-    holds one until its register tokens are free, copies to their unit; ``wait`` and its like stay until what they wait for has
-    happened, and a cycle more. With ``cfg.far_registers`` a ``barrier.wait`` takes two cycles more, a comparison of uniform registers one.
-    A failed check or trap is reported at ``o_error`` and ends the program. Instructions behind an operation at the gate, other than
-    operations, execute while it waits.
+    One decoded instruction is at issue at a time. A thread or matrix operation goes to ``IssueQueue``, which holds one operation until its
+    hazards are resolved. Control and uniform instructions behind a pending operation execute; operations and copies do not pass it.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i : stream of ``decoded_layout``
-    start, stop
-        Begin a run (predicates and tokens are cleared); end it: control instructions are dropped, the others go to their units.
-    redirect, target
-        A branch is taken.
-    flush
-        Instructions behind this one are void (a branch is taken, or the program has ended).
-    hold
-        The instruction writes uniform registers or segments: the next one must not read them yet.
-    active, ended
-        A program runs; it has ended by ``halt`` or by an error of its own.
-    pc
-        Number of the instruction at issue, a cycle later; between instructions that of the last one. Void before the first one of a run.
-    o_thread, o_matrix, o_copy, o_tensor
-        Operations for the units; copies of tensors only with ``cfg.tensors``.
-    opens, opens_barrier, barrier, barrier_complete, barrier_overrun, barrier_excess, barrier_passed
-        To and from ``Barriers``: ``opened``, ``index``, ``complete``, ``overrun``, ``excess``, ``passed``.
-    invalidate, invalidate_address
-        A descriptor of a tensor is to be forgotten, in this cycle.
-    wait_timeout
-        Cycles that an instruction may wait (with ``cfg.wait_timeout``), 0: any number. WAIT_TIMEOUT: operand is the barrier, the mask of
-        the units, the number of groups.
-    settled, peers_settled
-        With ``cfg.multicast``: no copy of this core will come, as its program has ended or waits at a barrier; nor of any other core.
-    rows_busy, commit, groups_pending, groups_unread
-        Rows of a copy are not yet with the TMAU; the groups of stores, see ``StoreGroups``.
+    i : In(stream.Signature(decoded_layout(cfg)))
+        Decoded instructions.
+    start : In(1)
+        Begins a run: clears uniform predicates and scoreboard. Wins over ``stop`` in the same cycle.
+    stop : In(1)
+        Ends a run. A pending operation and an offered copy are still dispatched; any other instruction is dropped.
+    redirect : Out(1)
+        The branch at issue is taken.
+    target : Out(program_counter_bits)
+        Number of the instruction behind a taken branch; valid with ``redirect``.
+    flush : Out(1)
+        Instructions behind the one at issue are void: a branch is taken, or the program has ended.
+    hold : Out(1)
+        The instruction at issue writes uniform registers or segments, so decode must not read them in this cycle.
+    active : Out(1)
+        A program runs.
+    ended : Out(1)
+        The program has ended, by ``halt``, by an error of its own or by ``stop``.
+    pc : Out(PC_BITS)
+        Number of the instruction at issue, one cycle later; between instructions the number of the last. Void before the first of a run.
+    o_error : Out(ErrorStream())
+        Error of the instruction at issue, which ends the program.
+    o_thread : Out(stream.Signature(thread_operation_layout))
+        Operations for the thread unit.
+    o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
+        Operations for the matrix unit.
+    o_copy : Out(stream.Signature(row_operation_layout))
+        Copies of blocks and of rows.
+    o_tensor : Out(stream.Signature(tensor_operation_layout()))
+        Copies of tensors; only with ``tensors``.
+    invalidate, invalidate_address : Out(1), Out(32)
+        With ``tensors``: the tensor descriptor at this address is to be invalidated, in this cycle.
+    predicates : In(threads).array(7)
+        Thread predicates, the guard of ``mm``: bit t of ``predicates[p]`` is predicate p of thread t.
+    lane_mask : In(threads)
+        Lane mask of the thread unit: rows of C that take part in ``mm``.
+    thread_done, matrix_done : In(1)
+        The oldest operation in flight of the unit has completed.
+    thread_busy, matrix_busy, copy_busy : In(1)
+        The unit has operations in flight; ``wait`` and ``barrier.wait`` read them.
+    writes_pending : In(1)
+        Stores of the thread unit to global memory are not acknowledged.
+    matrix_hold : Out(1)
+        With ``issue_ahead``: the matrix unit must not begin a step, as described for ``Scoreboard``.
+    tokens_empty : Out(1)
+        No thread or matrix operation is pending or in flight.
+    uniform_write, uniform_index, uniform_data : Out(1), Out(6), Out(32)
+        Write of a uniform register, one cycle after its instruction executed.
+    segment_write, segment_index, segment_data : Out(1), Out(4), Out(segment_layout)
+        Write of a segment, in the cycle in which its instruction executes.
+    expect, barrier, expect_bytes : Out(1), Out(4), Out(32)
+        ``expect``: barrier ``barrier`` shall expect ``expect_bytes`` more bytes. ``barrier`` is also the barrier of a ``barrier.wait``.
+    opens, opens_barrier : Out(1), Out(4)
+        A copy that reports to barrier ``opens_barrier`` is dispatched in this cycle; not for a multicast.
+    barrier_complete, barrier_overrun, barrier_excess : In(1)
+        State of ``barrier``: complete; more bytes arrived than expected; more bytes expected than a round allows. With
+        ``far_registers`` they answer the ``barrier`` of two cycles before.
+    barrier_passed : Out(1)
+        A ``barrier.wait`` leaves without an error: a round of ``barrier`` ends.
+    rows_busy : In(1)
+        With ``tensors``: rows of a copy are not yet at the TMAU.
+    commit : Out(1)
+        With ``tensors``: the stores since the last ``commit_group`` become a group.
+    groups_pending, groups_unread : In(range(9))
+        With ``tensors``: groups of stores that are not complete; that have not read all their data.
+    wait_timeout : In(32)
+        With ``wait_timeout``: cycles that an instruction may wait; 0 is no limit.
+    settled : Out(1)
+        With ``multicast``: no copy of this core can still come, because its program waits at a barrier or has ended.
+    peers_settled : In(1)
+        With ``multicast``: ``settled`` of every other core.
+    recurrent_start, recurrent_address : Out(1), Out(32)
+        With ``rnn``: starts the engine with the image at this address.
+    recurrent_busy : In(1)
+        With ``rnn``: the engine runs; valid from the cycle after ``recurrent_start``.
+    recurrent_error : In(recurrent_error_layout)
+        With ``rnn``: error of the run, one cycle after its end.
+    event_instructions : Out(1)
+        A legal instruction leaves issue.
+    event_token_stalls : Out(1)
+        The pending operation has a hazard or no scoreboard entry.
+    event_queue_stalls : Out(1)
+        The pending operation or the copy at issue waits for its unit.
+    event_barrier_stalls : Out(1)
+        A ``barrier.wait`` waits.
+    waiting_copy, waiting_thread : Out(1)
+        Issue or the issue queue waits for copies; for the thread unit.
+
+    *Latency*: control and uniform instructions execute in their first cycle at issue, copies are offered in theirs. An operation is valid
+    at ``o_thread`` or ``o_matrix`` one cycle after it leaves ``i``. A comparison of uniform registers writes its predicate in the next
+    cycle.
+
+    *Throughput*: one instruction a cycle. ``wait``, ``commit_group`` and ``wait_group`` take at least two cycles: the condition goes
+    through a register. ``barrier.wait`` takes at least two. With ``far_registers`` it takes at least four, and predicates are written a
+    cycle later.
+
+    *Back-pressure*: ``i.ready`` is combinational from ``i.payload``, ``o_copy.ready`` and ``o_tensor.ready``, not from ``i.valid``. Without
+    ``far_registers`` it also depends on ``o_thread.ready`` and ``o_matrix.ready``. ``o_copy.valid`` and ``o_tensor.valid`` are
+    combinational from ``i``.
+
+    *Reset*: no program runs, no operation is pending, uniform predicates are false.
+
+    *Errors*: combinational from ``i``, in the cycle in which the instruction would leave; nothing behind it executes. Codes:
+    failed checks of ``Decode``, TRAP, PROGRAM_COUNTER (operand: target), BARRIER_EXPECT, BARRIER_OVERRUN, BARRIER_UNDERRUN (operand:
+    barrier), MULTICAST_MASK (operand: mask), WAIT_TIMEOUT and those of the engine. A barrier cannot complete when no copy was
+    in flight for 8 cycles, with ``multicast`` in no core. The operand of WAIT_TIMEOUT is the barrier, the mask of units, or the number of
+    groups.
     """
 
     def __init__(self, cfg):
@@ -68,12 +150,12 @@ class Issue(Component):
         m.submodules.gate = self._gate = IssueQueue(self.cfg)
         m.submodules.alu = self._alu = AluDatapath(registered=True)
         self._uniform_predicates = Signal(UNIFORM_PREDICATES)
-        self._leave = Signal()              # the instruction leaves this stage
-        self._execute = Signal()            # it is a legal instruction of a running program
-        self._guarded = Signal()            # its uniform guard holds
-        self._guarded_before = Signal()     # it held a cycle before: enough for a copy of blocks, which is here before it is valid
-        self._passes = Signal()             # what a ``wait`` or ``barrier.wait`` waits for has happened a cycle before
-        self._fail = Signal()               # it raises an error
+        self._leave = Signal()              # the instruction leaves issue
+        self._execute = Signal()            # the instruction is valid and legal, and a program runs
+        self._guarded = Signal()            # its uniform guard holds now
+        self._guarded_before = Signal()     # its guard held a cycle before; the word of a copy of blocks comes before its valid
+        self._passes = Signal()             # the condition of a ``wait`` or ``barrier.wait`` held a cycle before
+        self._fail = Signal()               # the instruction raises an error
         instruction, word = self.i.payload, self.i.payload.word
 
         always = Cat(self._uniform_predicates, 1)
@@ -88,7 +170,7 @@ class Issue(Component):
             self.o_error.payload.operand.eq(failed_operand(self.cfg, instruction.pc, word, instruction.field)),
             self.event_instructions.eq(self._leave & self._execute),
         ]
-        # What stands here without being valid may leave: ``leave`` is on the longest paths.
+        # Not qualified by ``i.valid``, because ``leave`` is on the longest paths.
         m.d.comb += self._leave.eq(instruction.at_once | ~instruction.legal | ~self.active | self._passes
                                    | ((instruction.for_thread | instruction.for_matrix) & self._gate.i.ready)
                                    | (instruction.for_copy & (~self._guarded_before | (self.o_copy.ready & ~self._gate.waiting)))
@@ -124,7 +206,7 @@ class Issue(Component):
             self.flush.eq(self.redirect | self._fail | halted | ~self.active),
             self.tokens_empty.eq(self._gate.thread_empty & self._gate.matrix_empty),
         ]
-        # A copy that waits to be taken stays offered, as an operation at the gate does; anything else ends with the program.
+        # An offered copy stays offered, like a pending operation; anything else ends with the program.
         for_copies = self.i.payload.for_copy | self.i.payload.for_tensor if self.cfg.tensors else self.i.payload.for_copy
         offering = for_copies & self.i.valid
         with m.If(halted | self._fail | (self.stop & ~offering)):
@@ -135,8 +217,10 @@ class Issue(Component):
             m.d.sync += [self.active.eq(1), self.ended.eq(0), self._uniform_predicates.eq(0)]
 
     def _values(self, m, instruction, word):
-        """What control and uniform instructions write, not gated by their execution: the strobes beside it are. Uniform registers are
-        written a cycle later."""
+        """Data of the writes of control and uniform instructions, in every cycle; the strobes beside them are qualified.
+
+        The data of uniform registers come a cycle later.
+        """
         alu = self._alu
         m.d.sync += [self.uniform_index.eq(word.dst), self.uniform_write.eq(0)]
         m.d.comb += [
@@ -151,7 +235,7 @@ class Issue(Component):
         ]
 
     def _later(self, m, word):
-        """A cycle later: the predicate of a comparison; two cycles later: the state of a barrier."""
+        """With far registers: predicate of a comparison, a cycle later, and the cycle in which the state of a barrier is valid."""
         self._known, self._compared, result = Signal(name="known"), Signal(name="compared"), Signal(name="compare_result", reset_less=True)
         waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
         waited = Signal(name="waited")
@@ -178,7 +262,7 @@ class Issue(Component):
                     self._await(m, Mux(word.modifiers.wait.read, self.groups_unread, self.groups_pending) <= word.imm)
 
     def _await(self, m, happened):
-        """An instruction about groups of stores stays until ``happened``."""
+        """A ``commit_group`` or ``wait_group`` waits until ``happened``."""
         m.d.sync += self._passes.eq(~self._passes & (~self._guarded | happened))
         m.d.comb += self.waiting_copy.eq(~self._passes & self._guarded & ~happened)
 
@@ -195,9 +279,9 @@ class Issue(Component):
         m.d.sync += self._passes.eq(~self._passes & ~(self._guarded & (busy & units).any()))
 
     def _limit(self, m, instruction, word):
-        """A wait of more than ``wait_timeout`` cycles is an error."""
+        """Raises WAIT_TIMEOUT after more than ``wait_timeout`` cycles of a wait."""
         m.submodules.wait_limit = limit = WaitLimit()
-        # Cycles in which its barrier is looked up are none.
+        # The first cycles of a ``barrier.wait``, in which the state of its barrier is not valid yet, do not count.
         looks = (word.opcode == Opcode.BARRIER_WAIT) & ~self._known if self.cfg.far_registers else Const(0)
         waits = self._execute & instruction.waits & self._guarded & ~self._passes & ~looks
         m.d.comb += [limit.waits.eq(waits), limit.limit.eq(self.wait_timeout)]
@@ -236,11 +320,14 @@ class Issue(Component):
                         m.d.sync += self._uniform_predicates.bit_select(word.dst, 1).eq(self._alu.compare_result)
 
     def _settle(self, m, word):
-        """Whether no copy comes any more: while a ``barrier.wait`` waits; with multicast behind the program too, as other cores ask."""
+        """Whether no copy can still come: counted while a ``barrier.wait`` waits.
+
+        With multicast also after the end of the program, for the other cores.
+        """
         m.submodules.quiet_counter = self._quiet = quiet = QuietCounter()
         waits = self._execute & (word.opcode == Opcode.BARRIER_WAIT) & ~self._passes
         asks = waits
-        if self.cfg.multicast:          # a core that can go on may still send
+        if self.cfg.multicast:          # a core whose barrier is complete goes on and may send again
             asks = waits | ~self.active
             m.d.comb += self.settled.eq(quiet.reached & ~(waits & self.barrier_complete))
         m.d.comb += quiet.quiet.eq(asks & ~self.copy_busy)
@@ -253,7 +340,7 @@ class Issue(Component):
                 m.d.comb += self.expect.eq(self._guarded)
             with m.Case(Opcode.BARRIER_WAIT):
                 passes = ~self._guarded | self.barrier_complete | settled
-                if self.cfg.far_registers:      # in its first cycles it sees the barrier of an instruction before
+                if self.cfg.far_registers:      # in the first cycles the state is that of another barrier
                     passes = ~self._guarded | (self._known & (self.barrier_complete | settled))
                 m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barrier_complete)]
                 m.d.comb += [self._fail.eq(self._passes & never), self.barrier_passed.eq(self._passes & self._guarded & ~never)]
@@ -280,9 +367,9 @@ class Issue(Component):
             m.d.comb += self.waiting_thread.eq(1)
 
     def _copy(self, m, instruction, word):
-        """Copies have uniform guards and need no tokens: their registers were read at decode.
+        """Copies of blocks and rows, whose guards are uniform and whose registers were read at decode: no scoreboard is needed.
 
-        They stay behind operations at the gate: a program may know by the tokens of those that memory has been read.
+        Copies do not pass a pending operation: a program may conclude from an issued store that earlier reads of memory are over.
         """
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
         offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)
@@ -304,13 +391,16 @@ class Issue(Component):
         self._opens(m, self.o_copy, first, instruction.rows.any())
 
     def _opens(self, m, port, request, moves):
-        """The barrier of a copy that is handed over and moves something hears of it. Those to other cores tell the barriers of these."""
+        """Reports a dispatched copy that moves data to its barrier.
+
+        A multicast instead reports to the barriers of the cores that it goes to.
+        """
         alone = ~self.i.payload.multicast if self.cfg.multicast else 1
         with m.If(port.valid & port.ready & request.has_barrier & moves & alone):
             m.d.comb += self.opens.eq(1)
 
     def _refused(self, instruction):
-        """A multicast without a legal mask."""
+        """Whether the instruction is a multicast without a legal mask."""
         return instruction.multicast & instruction.bad_mask if self.cfg.multicast else Const(0)
 
     def _multicast(self, m, instruction, word):
@@ -329,7 +419,7 @@ class Issue(Component):
         return instruction.for_tensor & (~self._guarded | (self.o_tensor.ready & ~self._gate.waiting))
 
     def _tensor(self, m, instruction, word):
-        """Copies of tensors, like others; what they read of uniform registers lies in the members of a copy of rows and in further ones."""
+        """Copies of tensors. Their uniform registers are in the fields of a copy of rows and in ``coordinates`` and ``offsets``."""
         request, fields = self.o_tensor.payload.request, word.modifiers.copy
         offered = self._execute & instruction.for_tensor & self._guarded & ~self._gate.waiting & ~self._refused(instruction)
         m.d.comb += self.o_tensor.valid.eq(offered)
@@ -347,14 +437,14 @@ class Issue(Component):
             self.invalidate.eq(self._execute & instruction.invalidates & self._guarded),
             self.invalidate_address.eq(instruction.a_value),
         ]
-        if self.cfg.prefetches:     # of the modifiers it has only mode and rank
+        if self.cfg.prefetches:     # its only modifiers are mode and rank
             with m.If(word.opcode == Opcode.PREFETCH_TENSOR):
                 m.d.comb += [request.prefetch.eq(1), request.store.eq(0), request.reduction.eq(Reduction.NONE), request.has_barrier.eq(0)]
         self._opens(m, self.o_tensor, request, 1)
 
 
 def issue_members(cfg):
-    """Ports of ``Issue``; those that ``FrontEnd`` passes on keep their names."""
+    """Ports of ``Issue``, from which ``FrontEnd`` takes those that it has too."""
     tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32),
                "rows_busy": In(1), "commit": Out(1),
                "groups_pending": In(range(STORE_GROUPS + 1)), "groups_unread": In(range(STORE_GROUPS + 1))}

@@ -1,4 +1,4 @@
-"""The gate: where operations of the thread unit and of the matrix unit wait for their register tokens."""
+"""Issue queue: holds one thread or matrix operation until its hazards are resolved and its unit takes it."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -15,26 +15,51 @@ __all__ = ["IssueQueue"]
 
 
 class IssueQueue(Component):
-    """A place for one operation behind ``Issue``, which leaves it when its tokens are free and the queue of its unit takes it.
+    """Issue queue of one operation, for the thread unit and the matrix unit, with their scoreboard [S0.10].
 
-    Latency 1 cycle, throughput 1 operation a cycle; an operation that meets registers of the other unit, or follows one of the other unit
-    without a cycle between them, stays a cycle longer. Nothing of ``o_thread`` and ``o_matrix`` but ``columns`` and ``lanes`` passes logic
-    on its way from the registers of the gate.
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i : stream of ``decoded_layout``
-        Operations of the two units; ``ready`` does not depend on ``i``.
-    o_thread, o_matrix
-        Operations for the units.
-    predicates, lane_mask
-        Of the thread unit; an ``mm`` reads them when it leaves.
-    thread_done, matrix_done, clear, thread_empty, matrix_empty, matrix_hold
-        See ``Scoreboard``.
-    waiting
-        An operation is here.
-    event_token_stalls, event_queue_stalls, waiting_thread
-        The operation waits for its tokens, for a place in the queue, for the thread unit.
+    i : In(stream.Signature(decoded_layout(cfg)))
+        Operations of the two units; nothing else may be valid.
+    o_thread : Out(stream.Signature(thread_operation_layout))
+        Operations for the thread unit.
+    o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
+        Operations for the matrix unit.
+    predicates : In(threads).array(7)
+        Thread predicates; the guard of an ``mm`` is evaluated in the cycle in which it is dispatched.
+    lane_mask : In(threads)
+        Lane mask of the thread unit; ``mm`` reads it in the same cycle.
+    thread_done, matrix_done : In(1)
+        The oldest operation in flight of the unit has completed.
+    clear : In(1)
+        Empties the queue and the scoreboard.
+    thread_empty, matrix_empty : Out(1)
+        No operation of the unit is pending or in flight.
+    matrix_hold : Out(1)
+        With ``issue_ahead``: the matrix unit must not begin a step, because an ``mm`` was dispatched before loads of its factors are done.
+    waiting : Out(1)
+        An operation is pending.
+    event_token_stalls : Out(1)
+        The pending operation has a hazard or no scoreboard entry.
+    event_queue_stalls : Out(1)
+        The pending operation has no hazard and its unit does not take it.
+    waiting_thread : Out(1)
+        The pending operation has a hazard, or waits for the thread unit.
+
+    *Latency*: one cycle from ``i`` to ``o_thread.valid`` or ``o_matrix.valid``. At least two cycles with a hazard, or directly behind an
+    operation of the other unit.
+
+    *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
+
+    *Back-pressure*: ``i.ready`` does not depend on ``i``; the signal is combinational from ``o_thread.ready`` and ``o_matrix.ready``, with
+    ``far_registers`` from registers only. Both ``valid`` and all fields of ``payload`` come from registers, except ``columns``
+    (combinational from ``predicates``) and ``lanes`` (from ``lane_mask``).
+
+    *Reset*: the queue is empty; payloads have no reset.
     """
 
     def __init__(self, cfg):
@@ -75,7 +100,7 @@ class IssueQueue(Component):
             self.event_queue_stalls.eq(tokens.free & refused),
             self.waiting_thread.eq(self.event_token_stalls | (self.event_queue_stalls & for_thread)),
         ]
-        if self.cfg.issue_ahead:        # all but the offsets of B
+        if self.cfg.issue_ahead:        # all register groups but that of the offsets of B
             shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
             offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
             m.d.comb += [tokens.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
@@ -133,7 +158,7 @@ class IssueQueue(Component):
             ]
 
     def _columns(self, m, operation):
-        """The columns of an ``mm``: the threads whose guard holds."""
+        """Columns of an ``mm``: the threads whose guard holds."""
         guard = Signal(self.cfg.threads)
         with m.Switch(operation.guard):
             for index, predicate in enumerate(self.predicates):

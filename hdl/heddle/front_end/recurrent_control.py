@@ -1,4 +1,4 @@
-"""The instruction that runs the engine for recurrent networks."""
+"""Issue control of the instruction that runs the engine for recurrent networks."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
@@ -8,24 +8,33 @@ from ..isa.error_codes import ErrorCode
 
 __all__ = ["RecurrentControl", "recurrent_error_layout"]
 
-# How a run of the engine ended, in the cycle after. ``of_image``: the operand is the address of the image.
+# Error of a run of the engine, one cycle after its end. ``of_image``: the operand is the address of the image.
 recurrent_error_layout = data.StructLayout({"failed": 1, "of_image": 1, "code": ErrorCode, "operand": 20})
 
 
 class RecurrentControl(Component):
-    """Starts the engine when the lanes are at rest, and lets the instruction go when the engine has ended.
+    """Issue control of the ``recurrent`` instruction: starts the engine when the PEs are idle and holds the instruction until the engine
+    ends.
 
     Members
     -------
-    execute, guarded : In(1)
-        The instruction stands at issue; its guard holds.
+    execute : In(1)
+        The instruction is at issue and legal, and a program runs.
+    guarded : In(1)
+        The uniform guard of the instruction holds.
     quiet : In(1)
-        No thread or matrix instruction is under way.
+        No thread or matrix operation is pending or in flight.
     busy : In(1)
-        From the cycle after ``start``.
+        The engine runs; valid from the cycle after ``start``.
     start : Out(1)
+        Starts the engine; high for one cycle.
     ended : Out(1)
-        The instruction leaves in the next cycle.
+        The engine has ended, or the guard does not hold: the instruction leaves issue in the next cycle.
+
+    *Latency*: ``start`` is combinational from ``execute``, ``guarded`` and ``quiet``. ``ended`` is combinational from ``execute``,
+    ``guarded`` and ``busy``.
+
+    *Reset*: no run is in flight.
     """
 
     def __init__(self):
@@ -33,7 +42,7 @@ class RecurrentControl(Component):
 
     def elaborate(self, platform):
         m = Module()
-        started, left = Signal(), Signal()      # ``left``: it is gone already
+        started, left = Signal(), Signal()      # ``left``: ``ended`` was high a cycle before
         m.d.comb += [
             self.start.eq(self.execute & self.guarded & self.quiet & ~started & ~left),
             self.ended.eq(self.execute & ~left & (~self.guarded | (started & ~self.busy))),

@@ -1,4 +1,4 @@
-"""Register tokens: which granules of the register files instructions in flight hold [S0.10]."""
+"""Scoreboard of the register groups that operations in flight read or write [S0.10]."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -10,33 +10,34 @@ from ..lib.onehot import any_of
 __all__ = ["Scoreboard", "token_layout"]
 
 token_layout = data.StructLayout({
-    "product": TOKEN_GRANULES,      # granules of 16 product registers that the instruction uses
-    "factor": TOKEN_GRANULES,       # granules of factor_words / 16 factor words
+    "product": TOKEN_GRANULES,      # register groups of 16 product registers that the operation reads or writes
+    "factor": TOKEN_GRANULES,       # register groups of factor_words / 16 factor words
 })
 
 
 class _InFlight(Component):
-    """Tokens of the instructions of one unit, oldest first, up to ``depth`` groups.
+    """Scoreboard entries of one unit, in order of age: up to ``depth`` entries with a count of operations each.
 
-    An instruction with the product granules of the youngest group joins that group when ``merge`` is set: a group is released
-    when its last instruction is done.
+    With ``merge`` an operation with the product register groups of the youngest entry joins this entry. An entry is released when its last
+    operation is done.
 
-    Groups stay where they are and two one-hot pointers go round; a free group holds no granule, so that the union is an OR. With ``ahead``
-    none is added in the two cycles after one was, so that whether the youngest group takes another comes out of a register.
+    Entries do not move; two one-hot pointers select the oldest and the youngest. A free entry holds no register group, so the union is an
+    OR. With ``ahead`` no operation is added in the two cycles after another was. Whether the youngest entry can be joined is then
+    registered.
     """
 
     def __init__(self, depth, merge, ahead=False, count_bits=5):
         self._depth, self._merge, self._ahead, self._count_bits = depth, merge, ahead, count_bits
         super().__init__({
             "add": In(1), "token": In(token_layout), "flag": In(1), "done": In(1), "clear": In(1),
-            "held": Out(token_layout),      # union over all groups
-            "flags": Out(1),                # an instruction in flight was added with ``flag``
-            "full": Out(1),                 # ``token`` finds no place
-            "tight": Out(1),                # there are not two free places
+            "held": Out(token_layout),      # union over all entries
+            "flags": Out(1),                # an operation in flight was added with ``flag``
+            "full": Out(1),                 # no entry is free for ``token``
+            "tight": Out(1),                # fewer than two entries are free
             "empty": Out(1),
         } | ({
-            "product": Out(TOKEN_GRANULES),     # of the youngest group
-            "same": In(1),                      # ``token`` has these
+            "product": Out(TOKEN_GRANULES),     # of the youngest entry
+            "same": In(1),                      # ``token`` has these product register groups
         } if merge else {}))
 
     def elaborate(self, platform):
@@ -46,8 +47,8 @@ class _InFlight(Component):
         groups = [Signal(group, name=f"group_{index}") for index in range(depth)]
         used = Cat(entry.count != 0 for entry in groups)
         oldest, youngest = Signal(depth, init=2), Signal(depth, init=1)
-        following = Cat(youngest[-1], youngest[:-1])       # the place of the next group
-        joins = Signal()                                   # the new instruction joins the youngest group
+        following = Cat(youngest[-1], youngest[:-1])       # the next entry
+        joins = Signal()                                   # the new operation joins the youngest entry
         m.d.comb += [
             self.empty.eq(~used.any()),
             self.full.eq(used.all() & ~joins),
@@ -78,14 +79,14 @@ class _InFlight(Component):
                 ]
             with m.If(self.clear | released[index]):
                 m.d.sync += [entry.token.eq(0), entry.flag.eq(0)]
-            # A free group counts zero, so that opening it is counting up.
+            # A free entry counts zero, so that allocating it is counting up.
             with m.If(self.clear):
                 m.d.sync += entry.count.eq(0)
             with m.Elif((opens | grows) & ~shrinks):
                 m.d.sync += entry.count.eq(entry.count + 1)
             with m.Elif(shrinks & ~grows):
                 m.d.sync += entry.count.eq(entry.count - 1)
-        if self._merge and self._ahead:     # of the next cycle
+        if self._merge and self._ahead:     # in the next cycle
             m.d.sync += joinable.eq((used & youngest & ~released & (shrunk | ~full_count)).any() & ~self.clear)
         with m.If(released.any()):
             m.d.sync += oldest.eq(Cat(oldest[-1], oldest[:-1]))
@@ -95,37 +96,58 @@ class _InFlight(Component):
 
 
 class Scoreboard(Component):
-    """Says whether the registers of an instruction are free of the other unit's instructions in flight.
+    """Scoreboard of the register groups that operations in flight read or write, for hazards between the two units [S0.10].
 
-    Two units hold registers: the thread unit (index 0) and the matrix unit (index 1). Instructions of one unit never wait for each
-    other. An instruction waits while a granule it uses is held by the other unit; ``mm`` also waits while a thread
-    instruction that writes predicates or the lane mask is in flight.
+    An operation has a hazard while the other unit has an operation in flight with a common register group. ``mm`` also has a hazard while a
+    thread operation that writes predicates or the lane mask is in flight. Operations of one unit have no hazards among themselves.
 
-    An instruction is taken, waits until its registers are free, and is added. The answer comes out of a register: it is found in the
-    cycle in which the instruction is taken and in every cycle in which it waits. One that is taken when one of the other unit leaves,
-    or when its unit has less than two places, waits a cycle at least.
+    The thread unit has ``thread_queue`` + 2 entries of one operation. The matrix unit has 4 entries of up to 31 operations with
+    equal product register groups.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    take, token, for_matrix, writes_predicate
-        An instruction, and that it shall wait from the next cycle on; only while ``open``.
-    open
-        No instruction waits, or it issues in this cycle (depends on ``add``; with ``cfg.far_registers`` only in the next one).
-    waiting
-        An instruction waits.
-    free
-        It may issue (registered).
-    add
-        It issues in this cycle; only while ``free``.
-    thread_done, matrix_done
-        The oldest instruction of the unit has completed.
-    thread_empty, matrix_empty
-        No instruction of the unit waits or is in flight.
-    clear
-        Forget all instructions.
-    lanes_only, matrix_hold
-        With ``issue_ahead``: factor granules that the ``mm`` that is taken does not need before its first step; loads that are under way to
-        them do not keep it from an empty matrix unit, which must not begin a step with ``matrix_hold``.
+    take : In(1)
+        An operation comes and is pending from the next cycle on; only while ``open`` is high.
+    token : In(token_layout)
+        Its register groups.
+    for_matrix : In(1)
+        Its unit: matrix unit, else thread unit.
+    writes_predicate : In(1)
+        The operation writes predicates or the lane mask.
+    open : Out(1)
+        An operation may come: none is pending, or it is dispatched in this cycle.
+    waiting : Out(1)
+        An operation is pending.
+    free : Out(1)
+        The pending operation has no hazard and there is an entry for it; registered.
+    add : In(1)
+        The pending operation is dispatched in this cycle; only with ``free``.
+    thread_done, matrix_done : In(1)
+        The oldest operation in flight of the unit has completed.
+    thread_empty, matrix_empty : Out(1)
+        No operation of the unit is pending or in flight.
+    clear : In(1)
+        Removes all operations.
+    lanes_only : In(16)
+        With ``issue_ahead``: factor register groups that the ``mm`` at ``take`` does not read before its first step. Thread operations in
+        flight that write them are no hazard for an ``mm`` that finds the matrix unit empty.
+    matrix_hold : Out(1)
+        With ``issue_ahead``: such operations are still in flight, so the matrix unit must not begin a step.
+
+    *Latency*: hazards are found in the cycle of ``take`` and in each cycle in which the operation is pending, and are registered. ``free``
+    comes one cycle after ``take`` at the earliest. The latency is at least two cycles if an operation of the other unit is pending at
+    ``take``. The same holds if the own unit has fewer than two free entries. An operation in flight is a hazard from the cycle after
+    ``add`` to the cycle of ``done``.
+
+    *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
+
+    *Back-pressure*: ``open`` is combinational from ``add``; with ``far_registers`` it comes from a register.
+
+    *Reset*: no operation is pending or in flight.
     """
 
     def __init__(self, cfg):
@@ -141,7 +163,7 @@ class Scoreboard(Component):
         m = Module()
         m.submodules.thread = thread = _InFlight(self.cfg.thread_queue + 2, merge=False, count_bits=1)
         m.submodules.matrix = matrix = _InFlight(4, merge=True, ahead=self.cfg.far_registers)
-        # Of the instruction that waits.
+        # Of the pending operation.
         token = Signal(token_layout, reset_less=True)
         for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
         for unit, done, mine in ((thread, self.thread_done, ~for_matrix), (matrix, self.matrix_done, for_matrix)):
@@ -153,14 +175,14 @@ class Scoreboard(Component):
                 unit.clear.eq(self.clear),
             ]
 
-        if self.cfg.far_registers:      # none is added when one is taken, so that the youngest group stays the same until this one is
+        if self.cfg.far_registers:      # none is added in the cycle of ``take``: the youngest entry stays the same up to ``add``
             with m.If(self.open):
                 m.d.sync += matrix.same.eq(matrix.product == self.token.product)
         else:
             m.d.comb += matrix.same.eq(matrix.product == token.product)
 
         def refused(token, for_matrix, no_thread_place, no_matrix_place, excepted=0):
-            """The instruction meets what is held by the other unit, or its own has no place."""
+            """Whether the operation has a hazard with the other unit, or no entry is free in its own."""
             held = [Mux(for_matrix, thread.held.product, matrix.held.product),
                     Mux(for_matrix, thread.held.factor & ~excepted, matrix.held.factor)]
             meets = [(held[0] & token.product).any(), (held[1] & token.factor).any()]
@@ -176,7 +198,7 @@ class Scoreboard(Component):
             lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
             excepted = Mux(matrix.empty, lanes_only, 0)
             excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), self.lanes_only, 0)
-            awaited = Signal(TOKEN_GRANULES)        # of an mm that went ahead; nothing newer holds them, because it does
+            awaited = Signal(TOKEN_GRANULES)        # groups of an mm that was dispatched before loads to them; newer loads wait for it
             added = Mux(self.add & for_matrix, token.factor, 0)
             m.d.sync += awaited.eq(Mux(self.clear, 0, (awaited | added) & thread.held.factor))
             m.d.comb += self.matrix_hold.eq((awaited & thread.held.factor).any())

@@ -1,4 +1,4 @@
-"""Uniform registers, uniform predicates and the segment table."""
+"""Uniform registers and the segment table."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -14,16 +14,42 @@ segment_layout = data.StructLayout({"base": 32, "space": Space, "element_shift":
 
 
 class UniformState(Component):
-    """64 uniform registers of 32 bits and 16 segment-table entries.
-
-    Reads are combinational (distributed memory); writes take effect in the next cycle. One uniform register and one
-    segment are written a cycle. Registers and segments keep their values between runs; a segment that was never defined
-    is shared memory from address 0 with elements of 8 bits.
+    """Uniform register file of 64 words of 32 bits, and segment table of 16 entries, in distributed RAM.
 
     Parameters
     ----------
     cfg : Config
-        With ``cfg.tensors`` a third uniform register, ``c``, is read at once.
+        With ``tensors`` there is a third read port, ``c``.
+
+    Members
+    -------
+    a_index, b_index, c_index : In(range(64))
+        Numbers of the uniform registers to read; ``c_index`` only with ``tensors``.
+    a, b, c : Out(32)
+        The registers of these numbers; ``c`` only with ``tensors``.
+    write : In(1)
+        Writes uniform register ``write_index``.
+    write_index : In(range(64))
+        Number of the register.
+    write_data : In(32)
+        Its new value.
+    segment_index : In(range(16))
+        Number of the segment to read.
+    segment : Out(segment_layout)
+        The entry: base address in bytes, space, and log2 of the bytes of an element.
+    segment_write : In(1)
+        Writes entry ``segment_write_index``.
+    segment_write_index : In(range(16))
+        Number of the entry.
+    segment_write_data : In(segment_layout)
+        Its new value.
+
+    *Latency*: reads are combinational; a read sees the writes of earlier cycles.
+
+    *Throughput*: in every cycle each read port reads, and one register and one segment are written.
+
+    *Reset*: none; registers and segments hold their values between runs. Initial values are zero: a segment that was never written is
+    shared memory from address 0 with elements of 8 bits.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""The front end of a core: fetch, decode and issue around the uniform state."""
+"""Front end of a core: instruction fetch, decode, issue and uniform state in one component."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -12,7 +12,7 @@ from .uniform_state import UniformState
 
 __all__ = ["FrontEnd"]
 
-# Signals of ``Issue`` that are signals of the front end too.
+# Ports of ``Issue`` that are also ports of the front end.
 _ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
                  "writes_pending", "barrier_complete", "barrier_overrun", "barrier_excess")
 _ISSUE_OUTPUTS = ("active", "ended", "pc", "tokens_empty", "expect", "barrier", "expect_bytes", "opens", "opens_barrier",
@@ -21,22 +21,56 @@ _ISSUE_OUTPUTS = ("active", "ended", "pc", "tokens_empty", "expect", "barrier", 
 
 
 class FrontEnd(Component):
-    """Runs the program: up to one instruction a cycle, with ``cfg.far_registers`` one every other cycle, three cycles more after a taken
-    branch, one after an instruction that writes uniform registers or segments.
+    """Front end of a core: fetches, decodes and issues one instruction stream in program order [S0.1, S0.9, S0.10, S0.17].
+
+    Joins ``InstructionFetch``, ``Decode``, ``UniformState`` and ``Issue``. Every port without an entry here is the port of the same name
+    of ``Issue``; its docstring gives the meaning.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i_program, program_end, entry, start, stop
-        Program memory writes; first instruction behind the program, constant from two cycles before ``start``; first instruction of the
-        run; begin and end of a run (see ``Issue``).
-    core
-        Number of the core.
-    host_write, host_index, host_data
-        The host sets a uniform register while no program runs.
-    o_thread, o_matrix, o_copy, o_tensor, o_error
-        Operations for the units (``o_tensor`` with ``cfg.tensors``), and errors.
+    i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
+        Writes one 128-bit instruction to the instruction memory; only while no program runs.
+    program_end : In(program_counter_bits + 1)
+        Number of the first instruction behind the program, 0 to ``instruction_words``. Constant from two cycles before ``start``.
+    entry : In(program_counter_bits)
+        Number of the first instruction of a run; read in the cycle with ``start``.
+    core : In(core_bits)
+        Number of the core, the value of ``%core``.
+    start, stop : In(1)
+        Begin and end a run. ``start`` also clears the uniform predicates, the scoreboard and ``%cycle``.
+    host_write : In(1)
+        The host writes uniform register ``host_index``; only while no program runs.
+    host_index : In(6)
+        Number of the uniform register.
+    host_data : In(32)
+        Its new value.
+    predicates : In(threads).array(7)
+        Thread predicates: bit t of ``predicates[p]`` is predicate p of thread t.
+    o_thread : Out(stream.Signature(thread_operation_layout))
+        Operations for the thread unit.
+    o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
+        Operations for the matrix unit.
+    o_copy : Out(stream.Signature(row_operation_layout))
+        Copies of blocks and of rows for the TMAU.
+    o_tensor : Out(stream.Signature(tensor_operation_layout()))
+        Copies of tensors for the TMAU; only with ``tensors``.
+    o_error : Out(ErrorStream())
+        Errors of the program, at most one a run.
 
-    The other members are those of ``Issue``.
+    *Latency*: the first instruction of a run is at ``Issue`` four cycles after ``start``. The instruction behind a taken branch is there
+    four cycles after the branch was. With ``far_registers`` both take five cycles.
+
+    *Throughput*: one instruction a cycle; with ``far_registers`` one every other cycle. An instruction that writes uniform registers or
+    segments holds its successor for one cycle more, or for longer when the successor reads the uniform register.
+
+    *Back-pressure*: the ready of each output stream holds issue, as described for ``Issue``. ``i_program`` is always ready.
+
+    *Reset*: no program runs; the fetch, decode and issue stages are empty. Instruction memory, uniform registers and segments have no
+    reset.
     """
 
     def __init__(self, cfg):

@@ -1,22 +1,27 @@
-"""What an instruction that waits counts."""
+"""Counters of cycles in which an instruction waits."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 __all__ = ["QuietCounter", "WaitLimit"]
 
-QUIET_CYCLES = 8        # after which no copy is on its way between the units any more
+QUIET_CYCLES = 8        # longer than a copy is between two units, where no busy signal covers it
 
 
 class QuietCounter(Component):
-    """Says when ``quiet`` has been high for 8 cycles without a break: no copy will come any more.
-
-    Latency 1 cycle. Reset: not reached.
+    """Counter of consecutive cycles with ``quiet``, up to 8.
 
     Members
     -------
     quiet : In(1)
+        No copy is in flight in this cycle.
     reached : Out(1)
+        ``quiet`` was high in each of the last 8 cycles, so no copy of this core can still arrive.
+
+    *Latency*: ``reached`` comes from a register. The signal is high from the cycle after the eighth quiet cycle to the first cycle without
+    ``quiet``.
+
+    *Reset*: ``reached`` is low and the count is zero.
     """
 
     def __init__(self):
@@ -34,16 +39,20 @@ class QuietCounter(Component):
 
 
 class WaitLimit(Component):
-    """Says in which cycle ``waits`` has been high for ``limit`` cycles without a break and still is.
-
-    Latency none, out of registers but for ``waits``. Reset: none counted.
+    """Time-out of a wait: reports the cycle in which ``waits`` exceeds ``limit`` consecutive cycles.
 
     Members
     -------
     waits : In(1)
+        An instruction waits in this cycle.
     limit : In(32)
-        0: there is none.
+        Cycles that it may wait. 0 is no limit in practice: the 32-bit counter then needs 2^32 cycles.
     over : Out(1)
+        ``waits`` is high, and was high in each of the ``limit`` cycles before.
+
+    *Latency*: ``over`` is combinational from ``waits`` and a register. ``limit`` is sampled in the last cycle without ``waits``.
+
+    *Reset*: no cycle is counted. ``limit`` needs one cycle without ``waits`` to take effect.
     """
 
     def __init__(self):

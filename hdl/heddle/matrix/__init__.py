@@ -1,1 +1,1 @@
-"""The matrix unit: fetches columns of B, broadcasts them and lets the lanes multiply and accumulate."""
+"""Matrix unit: fetches columns of B from shared memory and broadcasts them to the PEs, which multiply and accumulate."""

@@ -1,4 +1,4 @@
-"""From a group of words to checked shared addresses."""
+"""Address generator (AGU) of the words of B, with address checks."""
 
 from contextlib import nullcontext
 
@@ -18,7 +18,7 @@ __all__ = ["AddressGenerator"]
 
 
 def _first(errors):
-    """The first error that holds: of (wrong, code, operand) each, (whether any does, its code, its operand)."""
+    """First error of a list of (wrong, code, operand): whether there is any, its code and its operand."""
     wrong, code, operand = errors[-1]
     for error, its_code, its_operand in reversed(errors[:-1]):
         wrong, code, operand = error | wrong, Mux(error, its_code, code), Mux(error, its_operand, operand)
@@ -26,19 +26,10 @@ def _first(errors):
 
 
 class AddressGenerator(Component):
-    """Computes the addresses of a group's words and checks them.
+    """Address generator (AGU): computes the shared-memory byte addresses of a group of words of B and checks them [S0.8, S0.11].
 
-    The address of column n and word w along k is ``base + (offset[n] << element_shift) + w * dot``, 32 bits wrapping.
-    With transposed B it is that of the column's element in the first row of the slice; the distance of the rows must be a
-    multiple of 16 bytes, and all rows of the slice must lie in shared memory.
-    Steps whose product register would lie beyond r255 do not take place; the first of them reports PRODUCT_RANGE with
-    operand 256. An address that is no multiple of ``dot`` reports MISALIGNED, one beyond shared memory OUT_OF_RANGE,
-    both with the address of the first such word of the step; nothing more of that operation is read, only its end is
-    passed on.
-
-    Latency 3 cycles in which ``advance`` is high, one group a cycle; outputs are registered and keep their values while
-    it is low (an error is reported once). With one slot ``o`` comes a cycle earlier, combinational: ``WordSchedule``
-    registers it. ``offset`` is used in the first of these cycles. Reset drops what is under way.
+    The address of word w along k of column n is ``base + (offset[n] << element_shift) + w * dot``, modulo 2^32. With transposed B it is the
+    address of the column's element in the first row of the slice.
 
     Parameters
     ----------
@@ -47,13 +38,35 @@ class AddressGenerator(Component):
     Members
     -------
     advance : In(1)
+        The stages move on.
     valid : In(1)
+        ``i`` has a group.
     i : In(group_layout(cfg))
+        Group of words.
     offset : In(32).array(threads)
+        Offset of each column; read in the cycle in which ``i`` is taken.
     o : Out(slots_layout(cfg))
+        The checked words.
     pending : Out(1)
-        Groups are on their way, registered ``o`` not included.
+        Groups are in flight, at ``i`` included, in a registered ``o`` not.
     o_error : Out(ErrorStream())
+        Errors; registered, valid for one cycle.
+
+    *Latency*: from ``i`` to ``o`` three cycles with ``advance``. With one fetch slot ``o`` is combinational behind the second of them, and
+    ``BankScheduler`` has the register. An error is reported three cycles after its group was at ``i``.
+
+    *Throughput*: one group a cycle.
+
+    *Back-pressure*: while ``advance`` is low all stages hold.
+
+    *Reset*: no group is in flight.
+
+    *Errors*: PRODUCT_RANGE (operand 256) when the product register of a step is above r255. Such steps do not execute; the first of an
+    operation is reported. MISALIGNED: the address is no multiple of ``dot``. OUT_OF_RANGE: the address, or the end of the column's words,
+    is above shared memory. The operand is the first such address of the step; where a column ends above shared memory it is the size of
+    shared memory. After both nothing of the operation is read, only its end is passed on. Transposed B, in this order: MISALIGNED for a
+    pitch that is no multiple of 16 bytes, then for an odd address of 16-bit elements. OUT_OF_RANGE for a pitch, an address, or a last row
+    of the slice above shared memory. The operand is this value.
     """
 
     def __init__(self, cfg):
@@ -114,8 +127,8 @@ class AddressGenerator(Component):
         return m
 
     def _check(self, m, valid, group):
-        """Stage 3: errors, and the words of what is in order."""
-        dropping = Signal()                 # the rest of this operation, after an error
+        """Third stage: errors, and the words without one."""
+        dropping = Signal()                 # the rest of the operation is dropped, after an error
         range_reported = Signal()
         live = Signal()
         ignored = Signal()
@@ -146,7 +159,7 @@ class AddressGenerator(Component):
             self._output(domain, output, group, correct, used, valid & group.last)
 
     def _wrong(self, m, group):
-        """Whether a word has an error; code and address of the first one. The words of a column follow each other."""
+        """Whether a word has an error; code and operand of the first one. The words of a column are contiguous."""
         cfg = self.cfg
         dot_bits = exact_log2(cfg.dot)
         wrong, codes, operands = [], [], []
@@ -161,7 +174,7 @@ class AddressGenerator(Component):
             if cfg.fetch_slots > 1:
                 end = address[dot_bits:cfg.shared_address_bits] + group.extra
                 m.d.comb += crossing.eq(end[cfg.shared_address_bits - dot_bits])
-            # A column that begins within shared memory leaves it at its end.
+            # A column that begins in shared memory may end above it.
             error = _first([(misaligned, ErrorCode.MISALIGNED, address), (outside, ErrorCode.OUT_OF_RANGE, address),
                             (crossing, ErrorCode.OUT_OF_RANGE, cfg.shared_bytes)])
             if column == 0 and cfg.transpose:
@@ -176,7 +189,7 @@ class AddressGenerator(Component):
         return Cat(wrong).any(), code, operand
 
     def _errors_of_rows(self, m, group):
-        """Errors of transposed B in the order in which they count: (wrong, code, operand)."""
+        """Errors of transposed B by priority: (wrong, code, operand)."""
         limit, address, pitch = self.cfg.shared_address_bits, group.address[0], group.pitch
         last = Signal(32)
         m.d.comb += last.eq(address[:limit] + group.to_last_row)
@@ -189,7 +202,7 @@ class AddressGenerator(Component):
         ]
 
     def _output(self, domain, output, group, correct, asked, last):
-        """``correct``: a step may follow; ``asked``: banks are asked for its words."""
+        """``correct``: a step may follow; ``asked``: its words are requested from the banks."""
         cfg = self.cfg
         domain += [output.step.eq(correct & group.complete), output.last.eq(last)]
         for slot in range(cfg.fetch_slots):
@@ -201,7 +214,7 @@ class AddressGenerator(Component):
                     address = group.address[column][exact_log2(cfg.dot):cfg.shared_address_bits]
                     used.append(group.lanes_b[mode] & group.used[column] & (word <= group.extra))
                     words.append((group.lanes_b[mode], address, word))
-            if slot == 0:       # the first word of the first column in every mode
+            if slot == 0:       # first word of the first column in every mode
                 address = words[0][1]
             else:
                 first = any_of(Mux(mode, address, 0) for mode, address, _ in words)

@@ -1,4 +1,4 @@
-"""The fetch of B: operations in, words and steps out."""
+"""Fetch of B: from operations to words and steps for the PEs."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import data, stream
@@ -27,17 +27,11 @@ __all__ = ["BFetch"]
 
 
 class BFetch(Component):
-    """Reads the words of B of one operation after the other and presents them to the lanes.
+    """Fetch of B: reads the words of B of one operation after the other from shared memory and broadcasts them to the PEs.
 
-    ``step`` goes to the lanes in the cycle in which the last of its words stands in the register behind its bank, ``word``
-    and ``take`` in the next. The lanes keep the words of a step until it is complete and take every step at once, so that no queue is
-    needed behind the banks; a queue of words has its place between ``word`` and the lanes when they come to hold words
-    back.
-
-    From an operation at ``i`` to its first step: 10 cycles, 13 with several slots, and the waits for the offsets and
-    the bank. One step a cycle without merges, also from operation to operation (see ``LoopSequencer``), and for merges as
-    many cycles as it takes to read the words of a step: ``fetch_slots`` a cycle and one row of every bank. A bank that
-    is not granted holds the walk. Reset forgets all operations.
+    Stages: loop sequencer, merge split, address generator, transpose fetch (with ``transpose``), bank scheduler, banks, selection of the
+    words, broadcast network. The PEs hold the words of a step until the step is complete, and take every step at once. So there is no
+    queue behind the banks.
 
     Parameters
     ----------
@@ -46,29 +40,52 @@ class BFetch(Component):
     Members
     -------
     i : In(stream.Signature(matrix_operation_layout(cfg)))
+        Operations.
     stop : In(1)
-    offset_read, offset_number, offset_grant, offset_load, offset
-        See ``LaneArray``.
+        Operations end early.
+    offset_read : Out(1)
+        Requests factor register ``offset_number`` of all PEs as their next offset.
+    offset_number : Out
+        Number of a factor register, counted from register 256.
+    offset_grant : In(1)
+        The request is granted.
+    offset_load : Out(1)
+        The next offset of the PEs becomes ``offset``.
+    offset : In(32).array(threads)
+        Offset of each column.
     pause : In(1)
-        No step will follow from this cycle: no bank is asked for, or with ``cfg.asks_in_pauses`` none is taken, and everything stays.
+        No step may follow from this cycle: no bank is requested, and all stages hold. With ``asks_in_pauses`` banks are requested and their
+        words are not taken.
     bank : Out(BankReadPort(cfg))
-        Never asks for more than one bank with one slot.
-    bank_ahead : Out(BANKS)
-        With ``cfg.banks_known_ahead``, combinational: the bank that is asked for in the next cycle (with ``cfg.issue_ahead`` unless that
-        is a pause).
+        Reads of shared memory; with one fetch slot never more than one bank.
+    bank_ahead : Out(8)
+        With ``banks_known_ahead``: banks that are requested in the next cycle; with ``issue_ahead`` unless that is a pause.
     step : Out(step_layout(cfg))
+        Step for the PEs, in the cycle in which the last of its words is in the register behind its bank.
     word : Out(signed(element_bits)).array(fetch_slots, dot)
-        Bytes of B, extended by their signedness; lane t looks at word t mod ``fetch_slots``. The bytes of 16-bit elements
-        are swapped in the second pass; with ``wide_lanes`` every other byte is the whole element instead.
+        Words of B, one cycle later: bytes extended by their signedness. PE t looks at word t mod ``fetch_slots``. In the second pass the
+        bytes of 16-bit elements are swapped; with ``wide_lanes`` every other byte is the whole element.
     take : Out(positions)
-        Lane t has its word when bit t mod ``positions`` is set.
+        Bit t mod ``positions``: the word of PE t is at ``word``.
     arrival : Out(1)
-        Words stand in the registers behind the banks in this cycle.
+        Words are in the registers behind the banks.
     pending : Out(1)
-        Steps may still come for operations that were taken, the one at ``step`` not counted.
+        Steps of accepted operations may still come, the one at ``step`` excepted.
     conflict : Out(1)
-        Combinational: words wait, for a bank that is not granted or that must be read once more for the same group.
+        Words wait for a bank that is not granted, or that is read again for the same group.
     o_error : Out(ErrorStream())
+        MISALIGNED, OUT_OF_RANGE and PRODUCT_RANGE of the address generator.
+
+    *Latency*: 10 cycles from ``i`` to the first ``step``, 13 with several fetch slots, plus the waits for the offsets and the banks.
+
+    *Throughput*: one step a cycle without merges, also across operations. A merged step takes one cycle for every ``fetch_slots`` words,
+    and more where a bank has several rows to read.
+
+    *Back-pressure*: a bank that is not granted, and ``pause``, hold all stages in front of the banks. ``bank.request`` is combinational
+    from ``pause``, except with ``asks_in_pauses``. ``i.ready`` comes from a register. ``conflict`` and ``bank_ahead`` are combinational
+    from the grants and ``pause``.
+
+    *Reset*: all operations are dropped.
     """
 
     def __init__(self, cfg):
@@ -144,7 +161,7 @@ class BFetch(Component):
         return m
 
     def _ask(self, m, request):
-        """Ask for the banks of a request until all were granted; returns those granted now, and whether any remains."""
+        """Requests the banks of a round until all are granted; returns those granted in this cycle, and whether any remains."""
         asked = Signal(BANKS)
         granted = Signal(BANKS)
         remaining = Signal()
@@ -162,10 +179,10 @@ class BFetch(Component):
         return granted, remaining
 
     def _read(self, m, request, granted, remaining, picker):
-        """Wait for the data of granted requests, select the words; returns whether any is on its way, and ends of operations."""
+        """Tracks granted requests up to their data and selects the words; returns whether data are in flight, and ends of operations."""
         waiting, ending = [], Const(0)
         stage = request
-        for cycle in range(1, SHARED_READ_LATENCY + 2):     # the words then stand in registers of the fetch
+        for cycle in range(1, SHARED_READ_LATENCY + 2):     # up to the registers behind the banks
             following = Signal(word_request_layout(self.cfg), name=f"request_{cycle}")
             m.d.sync += following.eq(stage)
             if cycle == 1:
@@ -213,19 +230,19 @@ class BFetch(Component):
         return Cat(waiting[:len(waiting) // 2]).any(), ending
 
     def _take(self, request):
-        """Lanes, modulo ``positions``, whose word arrives."""
+        """PEs, modulo ``positions``, whose word arrives."""
         slots = self.cfg.fetch_slots
         served = spread([slot.served for slot in request.slots], request.mask)
         takes = []
         for lane in range(self.cfg.positions):
-            # The group of words that arrives is the one that holds the lane's position.
+            # Only the group of words with the position of the PE counts.
             elsewhere = [request.mask[bit] & (request.place[bit] != (lane >> bit & 1))
                          for bit in range(exact_log2(slots), exact_log2(self.cfg.positions))]
             takes.append(served[lane % slots] & ~any_of(elsewhere) if elsewhere else served[lane % slots])
         return Cat(takes)
 
     def _join(self, m, request, banks):
-        """The word of the only slot: registers that are zero where it is not, joined by OR; ``request`` is two cycles ahead."""
+        """Word of the only fetch slot: registers that are zero for all other words, joined by OR; ``request`` is two cycles ahead."""
         words = []
         for number, bank in enumerate(banks):
             for chunk in range(BANK_BYTES // self.cfg.dot):
@@ -240,7 +257,8 @@ class BFetch(Component):
         return value
 
     def _select(self, m, slot, request, banks):
-        """The word of a slot, out of the banks' words; ``request`` is a cycle ahead: the selection starts at registers."""
+        """Word of a fetch slot, selected from the words of the banks; ``request`` is one cycle ahead, so the controls come from registers.
+        """
         chunks = BANK_BYTES // self.cfg.dot
         selected = [[Signal(name=f"select_{slot}_{bank}_{chunk}", reset_less=True) for chunk in range(chunks)]
                     for bank in range(BANKS)]
@@ -254,7 +272,7 @@ class BFetch(Component):
         return value
 
     def _select_line(self, m, slot, request, banks, picker):
-        """The same by way of all 16 bytes of a bank, for the picker; the word is what that picks, where it does."""
+        """The same by the 16 bytes of a bank, which the transpose buffer needs. The word is the buffer's where it has one."""
         selected = [Signal(name=f"select_{slot}_{bank}", reset_less=True) for bank in range(BANKS)]
         m.d.sync += [select.eq(request.bank[bank]) for bank, select in enumerate(selected)]
         line, value = Signal(8 * BANK_BYTES, name=f"line_{slot}"), Signal(8 * self.cfg.dot, name=f"value_{slot}")
@@ -267,14 +285,14 @@ class BFetch(Component):
         return value
 
     def _extend(self, m, slot, value, step, b_signed, word):
-        """The elements of the word."""
+        """Elements of the word, registered."""
         for index, element in enumerate(word):
             extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
             m.d.sync += extended.eq(self._element(step, b_signed, value, index))
             m.d.comb += element.eq(extended)
 
     def _element(self, step, b_signed, value, index):
-        """Byte ``index`` of a word as a signed number, or what takes its place with 16-bit elements."""
+        """Byte ``index`` of a word as a signed number, or its replacement with 16-bit elements."""
         byte, other, is_high = value.word_select(index, 8), value.word_select(index ^ 1, 8), index % 2
         if not self.cfg.mm16:
             return Cat(byte, b_signed & byte[7]).as_signed()

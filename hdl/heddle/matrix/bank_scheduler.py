@@ -1,4 +1,4 @@
-"""From words in slots to requests of banks that do not conflict."""
+"""Bank scheduler: conflict-free bank requests for the words of B."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -12,11 +12,10 @@ __all__ = ["BankScheduler"]
 
 
 class BankScheduler(Component):
-    """Orders the words of a group in rounds: in each round every bank reads at most one of its rows.
+    """Bank scheduler with conflict replay: requests the words of a group in rounds, in each of which a bank reads at most one row.
 
-    Words of the same 16 bytes are read once. In every bank the lowest slot that waits goes first. The step passes with
-    the last round. Latency 1 cycle with one slot, else 3 cycles and one more for each further round. ``o`` is
-    registered and keeps its value while ``o_ready`` is low. Reset drops what is under way.
+    Words in the same 16 bytes are read once. In every bank the lowest waiting fetch slot goes first; words with a conflict are replayed in
+    the next round. The step leaves with the last round.
 
     Parameters
     ----------
@@ -25,14 +24,26 @@ class BankScheduler(Component):
     Members
     -------
     i : In(slots_layout(cfg))
+        Checked words of a group.
     advance : Out(1)
-        Combinational: ``i`` is taken.
+        ``i`` is taken.
     o : Out(word_request_layout(cfg))
+        Bank requests of one round; registered.
     o_ready : In(1)
+        ``o`` is taken.
     pending : Out(1)
-        Words are on their way, ``i`` included, ``o`` not included; low with one slot.
-    bank_ahead : Out(BANKS)
-        Combinational: ``o.bank`` of the next cycle, with ``cfg.words_voided`` also that of a word that will not be asked for.
+        Words are in flight, at ``i`` included, at ``o`` not; low with one fetch slot.
+    bank_ahead : Out(8)
+        ``o.bank`` of the next cycle. With ``words_voided`` also the bank of a word with an address error, which is not requested.
+
+    *Latency*: from ``i`` to ``o`` one cycle with one fetch slot, else three cycles. Each further round adds one.
+
+    *Throughput*: one round a cycle.
+
+    *Back-pressure*: ``advance`` is combinational from ``o_ready``, and low while rounds remain. ``o`` holds while ``o_ready`` is low.
+    ``bank_ahead`` is combinational from ``o_ready`` and, with one fetch slot, from ``i``.
+
+    *Reset*: no group is in flight.
     """
 
     def __init__(self, cfg):
@@ -58,21 +69,21 @@ class BankScheduler(Component):
         return m
 
     def _banks(self, word):
-        """Bank number and the rest above it, of an address in units of ``dot`` bytes."""
+        """Bank and row of an address in units of ``dot`` bytes."""
         chunk_bits = exact_log2(BANK_BYTES // self.cfg.dot)
         return word[chunk_bits:][:exact_log2(BANKS)], word[chunk_bits + exact_log2(BANKS):]
 
     def _rounds(self, m, slots):
-        """Compare all words with each other, then take rounds.
+        """Compares all words of a group with each other, then selects rounds.
 
         Returns the group, its words of this round, and the first of each bank among them.
         """
         layout = slots_layout(self.cfg)
         compared = Signal(layout)
         ordered = Signal(layout)
-        waiting = Signal(slots)             # words that are not read yet, one for each place in memory
+        waiting = Signal(slots)             # words that are not read yet, one for each 16 bytes of memory
         leader = Signal(slots)              # the first of each bank among them
-        served = Signal(slots)              # all words that are read in this round
+        served = Signal(slots)              # words that are read in this round
         more = Signal()                     # rounds after this one
         m.d.comb += self.advance.eq(self.o_ready & ~more)
         same_bank, same_word, same = {}, {}, {}

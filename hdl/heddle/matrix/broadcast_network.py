@@ -1,4 +1,4 @@
-"""From the slots of the fetch to the lanes."""
+"""Broadcast network from the fetch slots to the PEs."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -8,7 +8,7 @@ __all__ = ["BroadcastNetwork", "spread"]
 
 
 def spread(values, wide):
-    """``values`` with the first ones repeated in all places: 2, 4 … of them when bits 0, 1 … of ``wide`` are set, else one."""
+    """``values`` with the first ones repeated in all places: 2, 4, … of them when bits 0, 1, … of ``wide`` are set, else one."""
     result = list(values[:1])
     for level in range(exact_log2(len(values))):
         result += [Mux(wide[level], own, copy) for own, copy in zip(values[len(result):], result)]
@@ -16,9 +16,9 @@ def spread(values, wide):
 
 
 class BroadcastNetwork(Component):
-    """Repeats the words of the first slots: lane t finds its word in slot t mod ``fetch_slots``; combinational [S0.5-S0.7].
+    """Broadcast network: repeats the words of the first fetch slots, so that PE t finds its word in slot t mod ``fetch_slots`` [S0.5-S0.7].
 
-    ``log2(fetch_slots)`` levels of ``fetch_slots - 1`` two-way multiplexers in all, common to all lanes; wires with one
+    Area: ``log2(fetch_slots)`` levels with ``fetch_slots - 1`` two-input multiplexers for each bit, common to all PEs; wires with one
     slot.
 
     Parameters
@@ -28,9 +28,13 @@ class BroadcastNetwork(Component):
     Members
     -------
     i : In(signed(element_bits)).array(fetch_slots, dot)
+        Word of each fetch slot.
     wide : In(log2(fetch_slots))
-        Bit l: a group has more than 2**l lanes. Absent with one slot.
+        Bit l: a merge group has more than 2**l PEs. Absent with one slot.
     o : Out(signed(element_bits)).array(fetch_slots, dot)
+        Words as the PEs see them.
+
+    *Latency*: combinational, no state.
     """
 
     def __init__(self, cfg):

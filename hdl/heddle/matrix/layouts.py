@@ -14,14 +14,14 @@ PIECE_BITS = exact_log2(BANK_BYTES)
 
 
 def _pitch(cfg, bits):
-    """What is passed on for transposed B; nothing without it."""
+    """Fields for transposed B; none without the parameter."""
     return {"transpose": 1, "pitch": bits} if cfg.transpose else {}
 
 
 def _passed_on(cfg):
-    """What every stage up to the checks needs of the operation."""
+    """Fields of the operation that every stage up to the address checks passes on."""
     return {
-        "last": 1,                                  # of the operation
+        "last": 1,                                  # end of the operation
         "zero": 1,
         "lanes": cfg.threads,
         "a_signed": 1,
@@ -34,41 +34,41 @@ def _passed_on(cfg):
 
 
 def walked_layout(cfg):
-    """One step of one k-slice, as walked."""
+    """One step of one k-slice, from the loop sequencer."""
     return data.StructLayout({
         **_passed_on(cfg),
-        "index": cfg.threads,                       # of the step, one hot: its product register minus ``product``
-        "fetched": POSITIONS_A,                     # columns of the step; without any it only carries ``last``
-        **({"single": 1} if cfg.fetch_slots == 1 else {}),  # the step has one word at most
+        "index": cfg.threads,                       # number of the step, one-hot: its product register minus ``product``
+        "fetched": POSITIONS_A,                     # columns of the step; a step without columns only carries ``last``
+        **({"single": 1} if cfg.fetch_slots == 1 else {}),  # the step has at most one word
         "slice": 4,
-        "word": cfg.word_index_bits,                # first word of the slice along k
-        "first": 1,                                 # of the operation
+        "word": cfg.word_index_bits,                # number of the first word of the slice along k
+        "first": 1,                                 # first step of the operation
         "base": 32,
         "element_shift": 3,
-        "product": 8,                               # of step 0
-        "factor_word": cfg.factor_address_bits,     # of slice 0
+        "product": 8,                               # product register of step 0
+        "factor_word": cfg.factor_address_bits,     # factor word of slice 0
         "modes": len(COLUMN_MODES),
         "ka": 2,
         "kb": 2,
         "kb_destination": 2,
         "lane_sum": 1,
-        "quad": cfg.thread_bits - 2,                # with lane_sum: four lanes at a time take part
-        **({"part": 2} if cfg.transpose else {}),   # transposed B: the word along k, of the four of a quad with lane_sum
+        "quad": cfg.thread_bits - 2,                # with lane_sum: number of the four PEs that take part
+        **({"part": 2} if cfg.transpose else {}),   # transposed B: word along k of the slice, with lane_sum of the quad
     })
 
 
 def merge_layout(cfg):
-    """How a step is spread over the lanes; lane t is position t mod ``positions`` here."""
+    """Distribution of a step over the PEs; PE t has position t mod ``positions``."""
     return data.StructLayout({
         "active": cfg.positions,                    # positions that have a word in this step
         "destination": 4,                           # positions, modulo 4, that receive sums
         **({"source": 4} if cfg.transpose else {}),  # transposed B: positions, modulo 4, that multiply
         "pairs": 1,
         "quads": 1,
-        "total": 1,                                 # the sum is one over all lanes,
-        "receive_total": 1,                         # which lane 0 receives
-        "place": 4,                                 # position of the first word of these
-        "mask": 4,                                  # lanes of a group, minus one
+        "total": 1,                                 # the sum is over all PEs
+        "receive_total": 1,                         # PE 0 receives the sum over all PEs
+        "place": 4,                                 # position of the first word of the group
+        "mask": 4,                                  # PEs of a merge group, minus one
     })
 
 
@@ -76,13 +76,13 @@ def group_layout(cfg):
     """Words of one step that are fetched together: up to four columns, the same words of each."""
     return data.StructLayout({
         **_passed_on(cfg),
-        "columns": data.ArrayLayout(cfg.threads, min(POSITIONS_A, cfg.fetch_slots)),    # one hot each
+        "columns": data.ArrayLayout(cfg.threads, min(POSITIONS_A, cfg.fetch_slots)),    # one-hot each
         "used": min(POSITIONS_A, cfg.fetch_slots),
         "word": cfg.word_index_bits,                # first word along k
         "extra": 2,                                 # words of each column, minus one
-        "lanes_b": 3,                               # 1, 2 or 4 lanes along k, one hot
-        "complete": 1,                              # the step has all its words with these
-        "number": cfg.thread_bits,                  # of the step
+        "lanes_b": 3,                               # 1, 2 or 4 PEs along k, one-hot
+        "complete": 1,                              # the step has all its words with this group
+        "number": cfg.thread_bits,                  # number of the step
         "slice": 4,
         "base": 32,
         "element_shift": 3,
@@ -93,30 +93,30 @@ def group_layout(cfg):
 
 
 def piece_layout(cfg):
-    """Rows of transposed B, 16 bytes of each, that are fetched together."""
+    """Pieces that are fetched together: 16 bytes of each of some rows of transposed B."""
     return data.StructLayout({
         "used": 1,                                  # the words are pieces
         "group": exact_log2(cfg.dot // cfg.piece_slots),
-        "last": 1,                                  # all rows are there with these
+        "last": 1,                                  # all rows are complete with these
     })
 
 
 def pick_layout(cfg):
-    """A step with a column of transposed B."""
+    """A step whose words come from a column of transposed B."""
     return data.StructLayout({
-        "first": 1,                                 # of its pieces
-        "column": PIECE_BITS,                       # byte in each of them
+        "first": 1,                                 # first step that uses its pieces
+        "column": PIECE_BITS,                       # byte of the column in each piece
         "step": step_layout(cfg),
         "b_signed": 1,
     })
 
 
 def slots_layout(cfg):
-    """Checked words, each in its slot, that come with the same cycle if their banks allow it; or one step with transposed B."""
+    """Checked words of one group, each in its fetch slot; or one step with transposed B."""
     return data.StructLayout({
         "used": cfg.fetch_slots,
-        **({"void": 1} if cfg.words_voided else {}),    # the word has an error and is not read
-        "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address / dot
+        **({"void": 1} if cfg.words_voided else {}),    # the word has an address error and is not read
+        "words": data.ArrayLayout(cfg.shared_address_bits - exact_log2(cfg.dot), cfg.fetch_slots),  # address in units of ``dot`` bytes
         "step": 1,
         "last": 1,
         "product": 8,
@@ -134,14 +134,14 @@ def slots_layout(cfg):
 
 
 def word_request_layout(cfg):
-    """Reads of B that are asked for together, the slots that their words are for, and the step of the lanes.
+    """Reads of B that are requested in the same cycle, the fetch slots of their words, and the step of the PEs.
 
-    ``step.step`` tells whether the step is complete with these words, ``bank`` whether there are words at all.
+    ``step.step``: the step is complete with these words. ``bank``: banks that are read, none for a step without words.
     """
     slot = data.StructLayout({
         "served": 1,
         "bank": BANKS,                                          # one hot
-        "chunk": exact_log2(BANK_BYTES // cfg.dot),             # of ``dot`` bytes, in the word of the bank
+        "chunk": exact_log2(BANK_BYTES // cfg.dot),             # number of the ``dot`` bytes in the word of the bank
     })
     return data.StructLayout({
         "step": step_layout(cfg),

@@ -1,4 +1,4 @@
-"""The loops of ``mm``: steps and k-slices, one a cycle, operation after operation without a gap."""
+"""Loop sequencer of ``mm``: steps and k-slices, without a gap between operations."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
@@ -15,21 +15,17 @@ __all__ = ["LoopSequencer"]
 
 
 class LoopSequencer(Component):
-    """Lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
+    """Loop sequencer: lists the steps of every k-slice of an operation, lowest first, in either loop order [S0.4, S0.5, S0.9].
 
-    Step i has the columns that the positions of a group multiply for product register ``product + i``; without merges
-    that is column i. Steps none of whose columns is fetched are left out. Where 16-bit elements take two passes, each
-    step is listed twice, the second time ``swapped``.
+    Step i has the columns that the positions of a merge group multiply for product register ``product + i``; without merges it has column
+    i. Steps without a fetched column are left out. Where 16-bit elements take two passes each step is listed twice, the second time
+    ``swapped``.
 
-    With transposed B each step has one column, and one word along k, merges or not: sums are linear, so the words of a step may be
-    taken one after the other. A slice is walked once for each word along k (``part``), with the rows of B a word further [S0.8].
+    With transposed B a step has one column and one word along k, merges or not, because sums are linear. A slice is listed once for each
+    word along k (``part``), and the base moves on by the rows of a word [S0.8]. Slices are then outermost.
 
-    While one operation is walked, the next one is taken and its offsets are requested from the lanes. An operation
-    without active columns, and every operation while ``stop`` is high, gives one step without columns that carries
-    ``last``; with ``stop`` the walk of the operation under way ends there too.
-
-    From ``i`` to the first step: 4 cycles and the wait for ``offset_grant``. One step a cycle in which ``advance`` is
-    high; ``o`` keeps its value while it is low. Reset forgets all operations.
+    While an operation is listed, the next one is taken and its offsets are requested from the PEs. An operation without active columns, and
+    every operation while ``stop`` is high, is one step without columns that carries ``last``. With ``stop`` the present operation ends too.
 
     Parameters
     ----------
@@ -38,17 +34,34 @@ class LoopSequencer(Component):
     Members
     -------
     i : In(stream.Signature(matrix_operation_layout(cfg)))
+        Operations.
     stop : In(1)
-    offset_read, offset_number, offset_grant
-        See ``LaneArray``.
+        Operations end early.
+    offset_read : Out(1)
+        Requests factor register ``offset_number`` of all PEs as their next offset.
+    offset_number : Out
+        Number of a factor register, counted from register 256.
+    offset_grant : In(1)
+        The request is granted.
     offset_wait : In(1)
         The offsets that were read last are not in use yet, although their first step has left.
     advance : In(1)
+        ``o`` is taken.
     valid : Out(1)
+        ``o`` has a step.
     o : Out(walked_layout(cfg))
-        Registered.
+        The step; registered.
     pending : Out(1)
-        Steps are still to come after ``o``.
+        Steps come after ``o``.
+
+    *Latency*: four cycles from ``i`` to the first step, plus the wait for ``offset_grant``.
+
+    *Throughput*: one step a cycle. The next operation is taken one cycle after its predecessor has started.
+
+    *Back-pressure*: ``o`` holds while ``advance`` is low. ``i.ready`` comes from a register. ``offset_read`` is combinational from
+    ``offset_wait`` and ``stop``.
+
+    *Reset*: all operations are dropped.
     """
 
     def __init__(self, cfg):
@@ -70,17 +83,17 @@ class LoopSequencer(Component):
     def elaborate(self, platform):
         m = Module()
         layout = matrix_operation_layout(self.cfg)
-        next_valid = Signal()                       # the operation after the one that is walked
+        next_valid = Signal()                       # there is an operation after the present one
         next_operation = Signal(layout, reset_less=True)
         valid = Signal()
         operation = Signal(layout, reset_less=True)
-        first = Signal()                            # no step has left yet
+        first = Signal()                            # no step has left
         empty = Signal()
         start = Signal()
         final = Signal()
         ready, next_empty = self._next(m, next_valid, next_operation, start, (valid & first) | self.offset_wait)
-        # Data of the next operation are taken whenever nothing else needs the place: whether they count, ``valid`` says. So only
-        # few levels lie between ``advance`` and these registers.
+        # The next operation is loaded whenever the registers are free, and qualified by ``valid``: few levels of logic lie between
+# ``advance`` and the registers.
         replace = Signal()
         move = Signal()
         m.d.comb += [
@@ -102,7 +115,7 @@ class LoopSequencer(Component):
         return m
 
     def _next(self, m, valid, operation, start, offsets_in_wait):
-        """Take the next operation and have its offsets read; returns whether it can start and whether it is empty."""
+        """Takes the next operation and has its offsets read; returns whether it can start and whether it is empty."""
         has_offsets = Signal()
         no_columns = Signal()
         empty = Signal()
@@ -114,8 +127,8 @@ class LoopSequencer(Component):
             self.offset_read.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
             self.offset_number.eq(operation.offset_register),
         ]
-        # The place is empty for a cycle after ``start``: the offsets of the next operation are not asked for earlier anyway, and so
-        # nothing that holds the walk reaches the enable of these registers.
+        # Empty for a cycle after ``start``: the offsets of the next operation are not requested earlier in any case, and so ``advance``
+# does not reach the enable of these registers.
         with m.If(start):
             m.d.sync += valid.eq(0)
         with m.If(self.offset_grant):
@@ -124,7 +137,7 @@ class LoopSequencer(Component):
             m.d.sync += [
                 valid.eq(self.i.valid),
                 operation.eq(self.i.payload),
-                operation.kb.eq(self.i.payload.kb | self.i.payload.lane_sum.replicate(2)),     # four lanes at a time
+                operation.kb.eq(self.i.payload.kb | self.i.payload.lane_sum.replicate(2)),     # four PEs at a time
                 *([operation.order.eq(Mux(self.i.payload.transpose, LoopOrder.SLICES_OUTER, self.i.payload.order))]
                   if self.cfg.transpose else []),
                 has_offsets.eq(0),
@@ -133,9 +146,9 @@ class LoopSequencer(Component):
         return ready, empty
 
     def _columns(self, m, next_operation, replace):
-        """The mode of the merge, and the steps in which each position has a column to fetch.
+        """Mode of the merge, and the steps in which each position has a column to fetch.
 
-        Both are prepared in the cycle in which the next operation asks for its offsets.
+        Both are prepared in the cycle in which the next operation requests its offsets.
         """
         threads = self.cfg.threads
         decoded = Signal(len(COLUMN_MODES))
@@ -165,22 +178,22 @@ class LoopSequencer(Component):
         return modes, fetched
 
     def _walk(self, m, operation, replace, move, modes, fetched, final, empty):
-        """The two loops; returns the values of members of ``walked_layout``."""
+        """The two loops; returns the values of fields of ``walked_layout``."""
         threads = self.cfg.threads
-        # The step at hand, one hot, and those of this slice that come after it; likewise for the start of a slice.
+        # The present step, one-hot, and the steps of the slice after it; the same for the start of a slice.
         step, others, first_step, other_steps, next_step, next_others, start_step, start_others = (
             Signal(threads, name=name, reset_less=True) for name in (
                 "step", "others", "first_step", "other_steps", "next_step", "next_others", "start_step", "start_others"))
         index = Signal(4, reset_less=True)
         word = Signal(self.cfg.word_index_bits, reset_less=True)
-        first_word = Signal.like(word)              # of this slice, in all steps
+        first_word = Signal.like(word)              # first word of the slice, the same for all steps
         last_step = Signal()
         swapped = Signal(reset_less=True)           # second pass
         last_pass = Signal()
         quad = Signal(self.cfg.thread_bits - 2, reset_less=True)
         last_quad = Signal()
         last_slice = Signal()
-        next_slice = Signal()                       # with slices outermost
+        next_slice = Signal()                       # the next slice begins, with slices outermost
         next_word = Signal.like(word)
         quads, slice_over, slices_over = operation.lane_sum, last_step, index == operation.k_length
         if self.cfg.transpose:
@@ -227,7 +240,7 @@ class LoopSequencer(Component):
         return walked | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
 
     def _parts(self, m, operation, replace, next_slice):
-        """Transposed B: the word along k at hand, of those of a slice, and whether it is the last."""
+        """Transposed B: the present word along k of the slice, and whether it is the last."""
         part, last_part = Signal(max(2, self.cfg.thread_bits), reset_less=True), Signal()
         m.d.comb += last_part.eq(~operation.transpose | ((part[:2] == operation.kb) & (~operation.lane_sum | part[2:].all())))
         rows = exact_log2(self.cfg.dot)
@@ -262,10 +275,10 @@ class LoopSequencer(Component):
             with m.If(empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
             if self.cfg.transpose:
-                with m.If(operation.transpose):     # the base moves on instead
+                with m.If(operation.transpose):     # the base moves on instead of the word
                     m.d.sync += output.word.eq(0)
         m.d.comb += [self.valid.eq(output_valid), self.o.eq(output)]
 
     def _single(self, operation, fetched):
-        """Whether a step has one word at most: one column of one word along k, or none."""
+        """Whether a step has at most one word: one column of one word along k, or none."""
         return (fetched == 0) | (at_most_one(fetched) & one_word(self.cfg, operation))

@@ -1,4 +1,4 @@
-"""From a step to the words that are fetched together."""
+"""Merge split: groups of words of a step that are fetched together."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
@@ -13,14 +13,11 @@ LANES_B = (1, 2, 4)
 
 
 class MergeSplit(Component):
-    """Cuts the words of a step into groups of up to ``fetch_slots`` that are fetched together [S0.5-S0.7].
+    """Merge split: divides the words of a step into groups of up to ``fetch_slots`` words that are fetched together [S0.5-S0.7].
 
-    The words of a step are those of its fetched columns, column by column, each with ``kb`` words along k. A step
-    without merges is one group. Groups without a fetched column are left out. A step without columns passes as one
-    group without words. With transposed B a step is one group of one column; position and step are those that the merge gives it.
-
-    Latency one cycle in which ``advance`` is high, one group a cycle; ``o`` is registered and keeps its value while it
-    is low. Reset drops what is under way.
+    The words of a step are those of its fetched columns, column by column, each with ``kb`` words along k. A step without merges is one
+    group. Groups without a fetched column are left out. A step without columns is one group without words. With transposed B a step is one
+    group of one column, with the position and the step that the merge gives this column.
 
     Parameters
     ----------
@@ -29,16 +26,30 @@ class MergeSplit(Component):
     Members
     -------
     advance : In(1)
+        ``o`` is taken.
     valid : In(1)
+        ``i`` has a step.
     i : In(walked_layout(cfg))
+        The step.
     hold : Out(1)
-        Combinational: ``i`` has more groups, it must stay.
+        ``i`` has further groups and must remain.
     offset_load : Out(1)
-        The next offsets come into use, for the step whose first group leaves in this cycle.
+        The next offsets come into use: the first group of an operation leaves ``i`` in this cycle.
     offset_wait : Out(1)
-        They will with the step at ``i``, but not in this cycle.
+        The next offsets will come into use with the step at ``i``, but not in this cycle.
     o_valid : Out(1)
+        ``o`` has a group.
     o : Out(group_layout(cfg))
+        The group; registered.
+
+    *Latency*: one cycle with ``advance``.
+
+    *Throughput*: one group a cycle.
+
+    *Back-pressure*: ``o`` holds while ``advance`` is low. ``hold`` is combinational from ``i``; ``offset_load`` and ``offset_wait`` also
+    from ``advance``.
+
+    *Reset*: no group is in flight.
     """
 
     def __init__(self, cfg):
@@ -58,9 +69,9 @@ class MergeSplit(Component):
         m = Module()
         slots = self.cfg.fetch_slots
         lanes_b = Signal(3)
-        begun = Signal()                            # a group of this step has left
-        left = Signal(POSITIONS_A, reset_less=True)     # columns that have words left, when begun
-        part = Signal(2)                            # first word of the group, of the ``kb`` words of each column
+        begun = Signal()                            # the first group of the step has left
+        left = Signal(POSITIONS_A, reset_less=True)     # columns with words that have not left, when begun
+        part = Signal(2)                            # number of the group's first word, of the ``kb`` words of each column
         todo = Signal(POSITIONS_A)
         later = Signal(POSITIONS_A)
         last_part = Signal()
@@ -75,7 +86,7 @@ class MergeSplit(Component):
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
         ]
         places = self._columns(m, lanes_b, todo, later)
-        # Signals, as each use of an expression becomes cells of its own in the Verilog.
+        # Signals, because each use of an expression becomes cells of its own in the Verilog.
         positions, number, modes = Signal(POSITIONS_A), Signal(self.cfg.thread_bits), Signal(len(COLUMN_MODES))
         m.d.comb += [positions.eq(self.i.fetched), number.eq(self._number()), modes.eq(self.i.modes)]
         if self.cfg.transpose:
@@ -112,18 +123,19 @@ class MergeSplit(Component):
         return m
 
     def _complete(self, m, begun, todo, later, part, last_part):
-        """Whether the group at hand is the last of its step. With one slot that is known a cycle ahead: what depends on it goes to
-        every register of the walk."""
+        """Whether the group is the last of its step. With one fetch slot this is registered, because it drives the enable of the whole
+        sequencer.
+        """
         if self.cfg.fetch_slots > 1:
             return (self.i.fetched == 0) | ((later == 0) & last_part)
-        final = Signal(name="final", reset_less=True)       # of the groups behind the first one
+        final = Signal(name="final", reset_less=True)       # for the groups after the first
         with m.If(self.advance & self.valid):
             m.d.sync += final.eq(Mux(last_part, at_most_one(later) & one_word(self.cfg, self.i),
                                      (later == 0) & (part + 1 == self.i.kb)))
         return Mux(begun, final, self.i.single)
 
     def _columns(self, m, lanes_b, todo, later):
-        """Which columns of the step the group has: for each column of the group, one hot, its position."""
+        """Columns of the step in the group: for each column of the group, its position, one-hot."""
         slots = self.cfg.fetch_slots
         first = Signal(POSITIONS_A)
         taken = Signal(POSITIONS_A)
@@ -149,7 +161,7 @@ class MergeSplit(Component):
         return places
 
     def _select(self, m, output, places, modes):
-        """Each column of the group among all columns, one hot."""
+        """Each column of the group among all columns, one-hot."""
         threads = self.cfg.threads
         for column_of_group, place in enumerate(places):
             selects = [Signal(len(COLUMN_MODES), name=f"select_{column_of_group}_{a}") for a in range(POSITIONS_A)]
@@ -177,7 +189,7 @@ class MergeSplit(Component):
                    for bit in range(self.cfg.thread_bits))
 
     def _merged_column(self):
-        """(position, one hot; step) that the merge gives to the column of a step with transposed B, whose index is that column."""
+        """(position, one-hot; step) of the column of a step with transposed B in the merge; the index of the step is this column."""
         def where(condition):
             columns = [self.i.modes[number] & self.i.index[column] for number, mode in enumerate(COLUMN_MODES)
                        for column in range(self.cfg.threads) if condition(*column_place(self.cfg.threads, mode, column))]
@@ -187,9 +199,9 @@ class MergeSplit(Component):
                 Cat(where(lambda a, index, bit=bit: index >> bit & 1) for bit in range(self.cfg.thread_bits)))
 
     def _merge(self, m, merge, lanes_b, places, part, fetched):
-        """Positions of the group, of the whole step, and of the lanes that receive its sums."""
+        """Positions of the group, of the whole step, and of the PEs that receive its sums."""
         ka, kb, destination = self.i.ka, self.i.kb, self.i.kb_destination
-        wide = Cat(ka == 1, ka[1])                  # two and four lanes along the columns
+        wide = Cat(ka == 1, ka[1])                  # two and four PEs along the columns
         # Columns of four neighbouring positions, repeated when there are fewer.
         spread = (fetched[0], Mux(wide.any(), fetched[1], fetched[0]), Mux(wide[1], fetched[2], fetched[0]),
                   Mux(wide[1], fetched[3], Mux(wide[0], fetched[1], fetched[0])))
@@ -214,7 +226,7 @@ class MergeSplit(Component):
             merge.place.eq(any_of(Mux(lanes_b[mode], (position_a * lanes) | part, 0)
                                   for mode, lanes in enumerate(LANES_B))),
             merge.mask.eq(Cat(
-                wide.any() | ~lanes_b[0],                               # 2 lanes or more
+                wide.any() | ~lanes_b[0],                               # 2 PEs or more
                 wide[1] | lanes_b[2] | (wide[0] & lanes_b[1]),          # 4
                 (wide[1] & ~lanes_b[0]) | (wide[0] & lanes_b[2]),       # 8
                 wide[1] & lanes_b[2])),                                 # 16

@@ -1,4 +1,4 @@
-"""Picks columns out of pieces of rows of transposed B."""
+"""Transpose buffer: columns of transposed B from pieces of its rows."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -12,11 +12,11 @@ __all__ = ["TransposeBuffer"]
 
 
 class TransposeBuffer(Component):
-    """Holds the pieces of ``dot`` rows twice: those that steps pick their columns from, and the next ones, which arrive [S0.8].
+    """Transpose buffer: holds pieces of 16 bytes of ``dot`` rows of B and reads columns from them; double buffered [S0.8].
 
-    Byte i of the word of a step is byte ``column`` of row i. 16-bit elements fill two rows each: byte i is byte ``column``
-    + (i mod 2) of rows i and i xor 1, which are the same. A step that is the first of its pieces waits until they are complete; they
-    then take the place of those before. One step a cycle; ``word`` and ``step`` come two cycles after ``i``.
+    Byte i of the word of a step is byte ``column`` of row i. 16-bit elements fill two rows each. Rows i and i xor 1 are equal. Byte i of
+    the word is then byte ``column`` + (i mod 2) of row i. The first step of a set of pieces waits until the set is complete. The set then
+    replaces the one before, and the next set may arrive.
 
     Parameters
     ----------
@@ -25,23 +25,36 @@ class TransposeBuffer(Component):
     Members
     -------
     line : In(128).array(piece_slots)
-        16 bytes of each slot of ``piece``.
+        16 bytes for each fetch slot of ``piece``.
     served : In(piece_slots)
-        Slots that have arrived.
+        Fetch slots whose bytes are valid.
     piece : In(piece_layout(cfg))
+        Group of rows of these bytes.
     int16 : In(1)
         The elements of ``piece`` have 16 bits.
     i : In(stream.Signature(pick_layout(cfg)))
+        Steps, each with a column.
     switched : Out(1)
-        Combinational: pieces come into use.
+        A new set of pieces comes into use.
     step : Out(step_layout(cfg))
+        Step for the PEs.
     valid : Out(1)
-        A step, or the end of an operation.
+        ``step`` has a step or the end of an operation.
     b_signed : Out(1)
+        Elements of B are signed.
     word : Out(8 * dot)
-        Zero without a step.
+        Word of B; zero without a step.
     busy : Out(1)
-        Steps have been taken and not been given.
+        Steps are in flight here.
+
+    *Latency*: two cycles from ``i`` to ``step`` and ``word``.
+
+    *Throughput*: one step a cycle.
+
+    *Back-pressure*: ``i.ready`` is low for the first step of a set that is not complete; it is combinational from ``i.payload.first``.
+    ``switched`` is combinational from ``i``. ``step`` is never held.
+
+    *Reset*: no set is complete and no step is in flight.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""Transposed B: from steps with a column each to the pieces of rows that hold it."""
+"""Transpose fetch: pieces of rows for steps with transposed B."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
@@ -10,7 +10,7 @@ from .layouts import PIECE_BITS, pick_layout, slots_layout
 
 __all__ = ["TransposeFetch"]
 
-STEPS_AHEAD = 17        # while pieces are fetched; at most 16 steps use the same ones in a pass
+STEPS_AHEAD = 17        # steps queued while pieces are fetched; at most 16 steps use the same pieces in a pass
 
 
 def times(value, factor):
@@ -19,19 +19,15 @@ def times(value, factor):
 
 
 class TransposeFetch(Component):
-    """Turns steps with transposed B into fetches of pieces, and passes all else [S0.8].
+    """Transpose fetch: converts steps with transposed B into reads of pieces, and passes all other steps [S0.8].
 
-    A step has one column and one word along k: of the lanes those multiply whose word it is, and those receive their sums that
-    would with the other words too.
+    A column of a slice is one byte, or two of a 16-bit element, in each of its rows. A piece is the 16 bytes of a row around the column.
+    Pieces are fetched when the step before, of the same operation, was in other pieces. So neighbouring columns share one fetch, and each
+    byte is read once. Steps go ahead into a queue of 17. The first step that needs other pieces waits until the set before is in use
+    (``switched``).
 
-    A column of a slice is one byte, or two of a 16-bit element, in each of its rows. The 16 bytes of each row around it
-    (a piece) are fetched when the step before, of the same operation, was not in the same pieces; so neighbouring columns
-    share one fetch, and each byte is read once. Steps go ahead into a queue meanwhile, up to the first that needs
-    other pieces, which must wait until the ones before are in use (``switched``).
-
-    A fetch is ``dot / fetch_slots`` groups of words (one with more slots), one a cycle, for the rows in order; with 16-bit
-    elements each row counts twice, for the bytes of a word, but with one slot is fetched once. One step a cycle. Steps
-    with transposed B wait for all others to reach the lanes (``idle``), and the other way round.
+    A step has one column and one word along k. Only the PEs of this word multiply; the sums are received by the PEs that receive those of a
+    whole merged step.
 
     Parameters
     ----------
@@ -40,20 +36,33 @@ class TransposeFetch(Component):
     Members
     -------
     i : In(slots_layout(cfg))
+        Checked words, or a step with transposed B.
     advance : Out(1)
-        Combinational: ``i`` is taken.
+        ``i`` is taken.
     o : Out(slots_layout(cfg))
-        Combinational.
+        Words for the bank scheduler.
     o_ready : In(1)
+        ``o`` is taken.
     idle : In(1)
-        Nothing is between ``o`` and the lanes.
+        Nothing is in flight between ``o`` and the PEs.
     o_pick : Out(stream.Signature(pick_layout(cfg)))
+        Steps with their columns, for the transpose buffer.
     picking : In(1)
-        Steps have left ``o_pick`` and are not in the lanes.
+        Steps are in flight between ``o_pick`` and the PEs.
     switched : In(1)
-        Pieces came into use.
+        A new set of pieces comes into use in the transpose buffer.
     pending : Out(1)
         Steps wait here.
+
+    *Latency*: ``o`` is combinational from ``i`` for steps that pass. The first reads of a set of pieces follow its step by one cycle.
+
+    *Throughput*: one step a cycle. A set of pieces takes ``dot / fetch_slots`` cycles, at least one, in the order of the rows. With 16-bit
+    elements each row counts twice, for both bytes; with one fetch slot it is read once.
+
+    *Back-pressure*: ``advance`` is combinational from ``i``, ``o_ready``, ``idle`` and ``picking``. Steps with transposed B wait until all
+    others have reached the PEs (``idle``), and the reverse (``picking``).
+
+    *Reset*: no step is queued and no set is being fetched.
     """
 
     def __init__(self, cfg):
@@ -73,10 +82,10 @@ class TransposeFetch(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.queue = queue = Queue(pick_layout(self.cfg), STEPS_AHEAD)
-        picks = Signal()                        # the last that was taken had transposed B
-        same_possible = Signal()                # an operation with pieces is under way
+        picks = Signal()                        # the last step taken had transposed B
+        same_possible = Signal()                # the present operation has requested pieces
         latest = Signal(self.cfg.shared_address_bits - PIECE_BITS, reset_less=True)
-        unused = Signal()                       # pieces were asked for that are not in use yet
+        unused = Signal()                       # pieces were requested that are not in use yet
         loading = Signal()
         piece = Signal.like(latest)
         valid, transposed, new, passes, start = Signal(), Signal(), Signal(), Signal(), Signal()
@@ -119,13 +128,13 @@ class TransposeFetch(Component):
             m.d.comb += getattr(entry.step, name).eq(getattr(group, name))
 
     def _load(self, m, piece, start, loading, passes):
-        """Groups of pieces, or what passes."""
+        """Reads of pieces, or the words that pass."""
         slots = self.cfg.piece_slots
         groups = self.cfg.dot // slots
         bits = len(piece)
-        first = Signal(bits, reset_less=True)                           # of the group
-        distances = Signal(data.ArrayLayout(bits, slots), reset_less=True)   # of its rows, from the first
-        stride = Signal(bits, reset_less=True)                          # of the groups
+        first = Signal(bits, reset_less=True)                           # first row of the group
+        distances = Signal(data.ArrayLayout(bits, slots), reset_less=True)   # distance of each row of the group from its first
+        stride = Signal(bits, reset_less=True)                          # distance of the groups
         group = Signal(exact_log2(groups))
         final = Signal(exact_log2(groups), reset_less=True)
         int16_s = Signal(reset_less=True)
@@ -145,7 +154,7 @@ class TransposeFetch(Component):
         with m.If(start):
             pitch, int16 = self.i.pitch, self.i.int16
             m.d.sync += [first.eq(piece), group.eq(0), int16_s.eq(int16)]
-            if slots == 1:      # one word of a piece is for both bytes
+            if slots == 1:      # one read of a piece serves both bytes
                 m.d.sync += [distances[0].eq(0), stride.eq(pitch), final.eq(Mux(int16, groups // 2 - 1, groups - 1))]
             else:
                 m.d.sync += [distances[row].eq(Mux(int16, times(pitch, row // 2), times(pitch, row))) for row in range(slots)]

@@ -1,4 +1,4 @@
-"""The matrix unit."""
+"""Matrix unit."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream
@@ -12,26 +12,16 @@ from .b_fetch import BFetch
 
 __all__ = ["MatrixUnit"]
 
-PIPELINE_OPERATIONS = 32        # more than the stages behind the queue can hold, each in a stage of its own
+PIPELINE_OPERATIONS = 32        # more operations than the stages behind the queue can hold
 
 
 class MatrixUnit(Component):
-    """Executes ``mm`` and holds the registers of all threads [S0.1-S0.7, S0.9, S0.11].
+    """Matrix unit: executes ``mm`` and holds the registers of all threads [S0.1-S0.7, S0.9, S0.11].
 
-    For each active column n, ascending, and each k-slice s, in the order given: one step, in which every lane t of the
-    lane mask adds the dot product of its factor word ``factor_word + s`` and ``dot`` bytes of shared memory to product
-    register ``product + n``, modulo 2^32. With ``zero``, slice 0 replaces instead. Elements are signed or unsigned per
-    operand. Merges share rows and dot products among neighbouring lanes: docs/units/matrix.md.
-
-    One step a cycle, without a gap between operations of three and more steps that are queued in time; steps of merges
-    take the cycles that their words need. With the queue empty, a register is updated ``queue latency + 16 +
-    log2(dot)`` cycles after its operation is accepted, three more with ``fetch_slots`` above 1. ``i_operation`` is held
-    back when ``matrix_queue`` operations wait. ``done`` pulses when the last sum is in the register file: a read
-    granted in that cycle sees it.
-
-    Errors: PRODUCT_RANGE (once per operation, its other columns go on), MISALIGNED, OUT_OF_RANGE (the rest of the
-    operation is dropped); see ``GroupAddress``. While ``stop`` is high the operation under way ends early and queued
-    ones are discarded, each with its ``done``. Reset empties the unit and keeps the registers.
+    For each active column n, ascending, and each k-slice s, in the order given, there is one step. In it every PE t of the lane mask adds a
+    dot product to product register ``product + n``, modulo 2^32. Its factors are factor word ``factor_word + s`` and ``dot`` bytes of
+    shared memory. With ``zero`` slice 0 replaces the register. Elements are signed or unsigned for each operand. Merges share rows and dot
+    products among neighbouring PEs.
 
     Parameters
     ----------
@@ -40,30 +30,55 @@ class MatrixUnit(Component):
     Members
     -------
     i_operation : In(stream.Signature(matrix_operation_layout(cfg)))
+        Operations; ``matrix_queue`` of them are queued.
     registers : In(RegisterPort(cfg))
-        The thread unit's access to the lanes.
+        Access of the thread unit to the registers of the PEs.
     bank : Out(BankReadPort(cfg))
-    bank_ahead : Out(BANKS)
-        With ``cfg.banks_known_ahead``: see ``BFetch``.
+        Reads of B from shared memory.
+    bank_ahead : Out(8)
+        With ``banks_known_ahead``: banks that are requested in the next cycle; with ``issue_ahead`` unless that is a pause.
     hold : In(1)
         With ``issue_ahead``: no word of B is read and no step begins.
     stop : In(1)
+        While high, the operation in flight ends at one of its steps, and queued ones are discarded, each with its ``done``.
     o_error : Out(ErrorStream())
-    engine_active, engine_step, engine_word, engine_take : In
-        With ``cfg.rnn``: see ``PEArray``.
+        Errors; registered.
+    engine_active : In(1)
+        With ``rnn``: the engine for recurrent networks owns the PEs; no ``mm`` is in flight.
+    engine_step : In(engine_step_layout(cfg))
+        With ``rnn``: step of the engine.
+    engine_word : In(signed(engine_element_bits)).array(dot)
+        With ``rnn``: elements for the PEs, one cycle after ``engine_step``.
+    engine_take : In(1)
+        With ``rnn``: the PEs take ``engine_word``.
     done : Out(1)
+        An operation is over and its last sum is in the register file: a read granted in this cycle sees it.
     busy : Out(1)
-        Operations are queued or under way; from the cycle after acceptance to the cycle of the last ``done``.
+        Operations are queued or in flight, from the cycle after acceptance to the cycle of the last ``done``.
     active : Out(1)
         An operation has left the queue and is not done.
     event_matrix_steps : Out(1)
-        A step entered the lanes.
-    event_matrix_blocks : Out
-        Blocks of 16 bytes that were read in a cycle, 0 to 8.
+        A step enters the PEs.
+    event_matrix_blocks : Out(range(9))
+        Blocks of 16 bytes that were read in the cycle before.
     event_matrix_bank_conflicts : Out(1)
-        Words waited for their banks.
+        Words waited for their banks in the cycle before.
     event_matrix_bubbles : Out(1)
-        Neither a step nor a word entered the lanes, between steps of operations that followed each other.
+        In the cycle before neither a step nor a word entered the PEs, between steps of operations that followed each other.
+
+    *Latency*: an operation that finds the queue empty updates its first register ``queue latency + 16 + log2(dot)`` cycles after
+    acceptance, three more with ``fetch_slots`` above 1. The queue latency is 1 for ``matrix_queue`` 2, else 2.
+
+    *Throughput*: one step a cycle, without a gap between operations of three and more steps that are queued in time. Steps of merges take
+    the cycles that their words need.
+
+    *Back-pressure*: ``i_operation.ready`` is low while ``matrix_queue`` operations are queued; it comes from a register. Banks that are
+    not granted hold the fetch of B.
+
+    *Reset*: the unit is empty; registers hold their values.
+
+    *Errors*: PRODUCT_RANGE once for each operation, whose other columns are computed. MISALIGNED and OUT_OF_RANGE drop the rest of the
+    operation.
     """
 
     def __init__(self, cfg):
@@ -138,7 +153,7 @@ class MatrixUnit(Component):
         conflict = Signal()
         blocks = Signal(range(BANKS + 1))
         bubble = Signal()
-        started = Signal()          # a step has entered the lanes since the fetch was last idle
+        started = Signal()          # a step has entered the PEs since the fetch was last idle
         m.d.sync += [
             conflict.eq(fetch.conflict),
             blocks.eq(sum(fetch.bank.request[bank] & fetch.bank.grant[bank] & ~fetch.pause for bank in range(BANKS))),

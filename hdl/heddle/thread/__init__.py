@@ -1,1 +1,1 @@
-"""The thread unit: ALU, loads and stores of all threads."""
+"""Thread unit: SIMD lanes for integer functions, comparisons, loads and stores of all threads."""

@@ -1,4 +1,4 @@
-"""Checks of the addresses of a group of threads."""
+"""Address check of a group of threads."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -10,20 +10,33 @@ __all__ = ["AddressCheck"]
 
 
 class AddressCheck(Component):
-    """Says whether and where an active thread of a group has an address that is not aligned or outside its memory.
+    """Alignment and range check of the addresses of one group of threads.
 
-    Combinational.
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    addresses, active
-        Of the group.
-    access, space
-        Of the operation.
-    bad, bad_slot
-        Some active address is wrong; the lowest slot with one.
-    address, code
-        ``code`` is the error of ``address``, supposing that it has one: MISALIGNED comes before OUT_OF_RANGE.
+    addresses : In(32).array(slots)
+        Byte address of each SIMD lane.
+    active : In(slots)
+        SIMD lanes whose thread makes the access; only these are checked.
+    access : In(Access)
+        Width of the access: an address must be a multiple of its bytes.
+    space : In(Space)
+        Memory: an address must lie below the size of shared memory, or below ``2**axi_address_bits``.
+    bad : Out(1)
+        An active address is misaligned or out of range.
+    bad_slot : Out(range(slots))
+        The lowest SIMD lane with such an address; 0 without one.
+    address : In(32)
+        An address that has an error; the owner selects it, possibly a cycle later.
+    code : Out(ErrorCode)
+        Error of ``address``: MISALIGNED, else OUT_OF_RANGE.
+
+    *Latency*: combinational, no state.
     """
 
     def __init__(self, cfg):
@@ -42,7 +55,7 @@ class AddressCheck(Component):
 
     def elaborate(self, platform):
         m = Module()
-        low_bits = Signal(4)                # that an aligned address has clear
+        low_bits = Signal(4)                # bits that are zero in an aligned address
         with m.Switch(self.access):
             for access, size in ACCESS_BYTES.items():
                 with m.Case(access):

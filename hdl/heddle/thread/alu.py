@@ -1,4 +1,4 @@
-"""The 32-bit integer ALU of a slot, also of the uniform registers."""
+"""32-bit integer ALU of a SIMD lane and of the uniform registers."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -11,29 +11,42 @@ __all__ = ["Alu", "AluDecode", "AluDatapath", "alu_control_layout"]
 
 alu_control_layout = data.StructLayout({
     "subtract": 1,
-    "keep_a": 1,            # else a is taken as zero
+    "keep_a": 1,            # else a counts as zero
     "logic": 2,             # and, or, xor, b
     "reverse": 1,           # shift left
-    "arithmetic": 1,        # shift in the sign
-    "hold": 1,              # shift by zero
+    "arithmetic": 1,        # shifts in the sign
+    "hold": 1,              # shifts by zero
     "take_sum": 1,          # terms of the result
     "take_logic": 1,
     "take_shifted": 1,
     "take_reversed": 1,
-    "minimum": 1,           # the smaller or greater of a and b
+    "minimum": 1,           # the result is the lesser or greater of a and b
     "maximum": 1,
     "use_equal": 1,         # terms of the comparison
     "use_less": 1,
     "invert": 1,
     "unsigned": 1,
-    "select": 1,            # minimum goes by ``choose`` instead of the comparison
+    "select": 1,            # ``minimum`` selects by ``choose`` instead of the comparison
 })
 
 
 class AluDecode(Component):
-    """Controls of ``AluDatapath`` for a function and a comparison; combinational.
+    """Decoder of the controls of ``AluDatapath``.
 
-    With ``comparing`` the datapath subtracts, whatever the function.
+    Members
+    -------
+    function : In(AluFunction)
+        Function of the result.
+    compare : In(CompareFunction)
+        Comparison.
+    unsigned : In(1)
+        The comparison is unsigned; MIN and MAX are always signed.
+    comparing : In(1)
+        The comparison counts: the datapath subtracts, whatever the function.
+    control : Out(alu_control_layout)
+        Controls of the datapath.
+
+    *Latency*: combinational, no state.
     """
 
     def __init__(self):
@@ -81,13 +94,34 @@ class AluDecode(Component):
 
 
 class AluDatapath(Component):
-    """Result and comparison of two 32-bit numbers by decoded controls; combinational.
+    """ALU datapath: result and comparison of two 32-bit numbers by decoded controls.
 
-    Area: one adder and one shifter, about eleven LUTs a bit. Controls out of registers keep it small: synthesis then does
-    not look through the decoder. ``result`` is zero when no term of it is taken; ``keep_a`` is left to the owner of ``a``.
-    ``choose`` takes a for SEL, else b. ``shifted`` is a shifted right, behind the last bit that was shifted out (bit 0).
+    Area: one adder and one shifter, about eleven LUTs a bit. Controls from registers keep the area small, because synthesis then does not
+    merge the decoder into the datapath.
 
-    With ``registered`` there is a register between the terms of ``result`` and their selection: it comes a cycle later.
+    Parameters
+    ----------
+    registered : bool
+        Pipeline register between the terms of ``result`` and their selection.
+
+    Members
+    -------
+    control : In(alu_control_layout)
+        Controls; the owner of ``a`` applies ``keep_a``.
+    a, b : In(32)
+        Operands.
+    choose : In(1)
+        SEL takes a, else b.
+    result : Out(32)
+        Result; zero when no term is selected.
+    compare_result : Out(1)
+        Comparison of a and b.
+    shifted : Out(33)
+        Bits 32 to 1: a shifted right. Bit 0: the last bit that was shifted out.
+
+    *Latency*: combinational; ``result`` one cycle later with ``registered``.
+
+    *Reset*: none.
     """
 
     def __init__(self, registered=False):
@@ -105,7 +139,7 @@ class AluDatapath(Component):
     def elaborate(self, platform):
         m = Module()
         control, a, b = self.control, self.a, self.b
-        # The lowest bit of the sum only makes the carry in; bit 32 of the result is the carry out.
+        # Bit 0 of both operands makes the carry in; bit 32 of the result is the carry out.
         total = Signal(33)
         m.d.comb += total.eq((Cat(control.subtract, a) + Cat(control.subtract, b ^ control.subtract.replicate(32)))[1:])
         equal, less = Signal(), Signal()
@@ -138,7 +172,7 @@ class AluDatapath(Component):
         return register
 
     def _shift(self, m):
-        """a shifted right, bit-reversed before with ``reverse``; below it the last bit that was shifted out."""
+        """a shifted right, bit-reversed before with ``reverse``; bit 0 is the last bit that was shifted out."""
         control = self.control
         shifted = Signal(33, name="unshifted")
         fill, amount = Signal(), Signal(5)
@@ -156,14 +190,24 @@ class AluDatapath(Component):
 
 
 class Alu(Component):
-    """Functions and comparisons of two 32-bit numbers; combinational, no state [S0.17].
+    """ALU with its decoder: functions and comparisons of two 32-bit numbers [S0.17].
 
     Members
     -------
-    function, a, b
-        ``result`` = function of a and b (one of ``UNIFORM_FUNCTIONS``). Other codes give some result.
-    compare, unsigned
-        ``compare_result`` = comparison of a and b, signed unless ``unsigned``; holds for every ``function``.
+    function : In(AluFunction)
+        One of ``UNIFORM_FUNCTIONS``; the result of any other code is undefined.
+    compare : In(CompareFunction)
+        Comparison.
+    unsigned : In(1)
+        The comparison is unsigned, else signed.
+    a, b : In(32)
+        Operands.
+    result : Out(32)
+        Function of a and b.
+    compare_result : Out(1)
+        Comparison of a and b, whatever the function.
+
+    *Latency*: combinational, no state.
     """
 
     def __init__(self):
@@ -180,7 +224,7 @@ class Alu(Component):
     def elaborate(self, platform):
         m = Module()
         for name, comparing in (("result", 0), ("compare_result", 1)):
-            # Comparisons always subtract: they get a datapath of their own, of which synthesis keeps the comparison only.
+            # A comparison always subtracts, so it has its own datapath, of which only the comparison remains after synthesis.
             decode, datapath = AluDecode(), AluDatapath()
             m.submodules[f"decode_{name}"], m.submodules[f"datapath_{name}"] = decode, datapath
             m.d.comb += [

@@ -1,4 +1,4 @@
-"""Loads and stores of single threads in global memory."""
+"""Global LSU: loads and stores of single threads in global memory."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -12,40 +12,66 @@ from ..lib.stream import Queue
 
 __all__ = ["GlobalLsu"]
 
-IN_FLIGHT = 16              # loads, and stores, that may wait for their answers
+IN_FLIGHT = 16              # loads outstanding at most, and stores outstanding at most
 QUAD_BYTES = 16
 
 
 class GlobalLsu(Component):
-    """One request for each thread; loads answer in order, stores are posted [S0.17].
+    """Global LSU: one memory request for each thread, loads in order, stores posted [S0.17].
 
-    Takes one thread of a load, or one 32-bit word of a store, per cycle while memory takes the requests. A load waits until
-    all earlier stores are acknowledged. Up to 16 loads and 16 stores wait for their answers. A vector of 16 bytes on a 64-bit
-    bus is a burst of two beats; everything else is one beat.
+    A thread is one beat of the bus; 16 bytes on a bus of 64 bits are a burst of two beats. Up to 16 loads and 16 stores are outstanding. A
+    load waits until all earlier stores are acknowledged.
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    valid, ready
-        A thread (load) or a word (store) is taken when both are high. With ``cfg.late_address_checks`` it is taken when ``valid`` is high,
-        in the cycle after one with ``ready`` in which nothing was taken.
-    address, group, slot
-        Naturally aligned byte address of the thread, and which thread it is.
-    data, word, last_word
-        Word of a store (8- and 16-bit data in all places), its number, and whether it is the thread's last.
-    store, access, pc
-        Constant while ``valid`` or ``loading``.
-    o_valid, o_data, o_group, o_slot, o_offset
-        Data of a load: the 16 bytes around its address, for one cycle; ``o_offset`` is the address in them.
+    valid : In(1)
+        A thread of a load, or a 32-bit word of a store.
+    ready : Out(1)
+        The thread or word is taken, when ``valid`` is high too. With ``late_address_checks`` it is taken with ``valid`` alone; the cycle
+        before must have had ``ready`` and no taking.
+    address : In(32)
+        Naturally aligned byte address of the thread.
+    group, slot : In(range(thread_groups)), In(range(slots))
+        Group and lane of the thread.
+    data : In(32)
+        Word of a store; 8- and 16-bit data in every place of the word.
+    word, last_word : In(2), In(1)
+        Number of the word; it is the last of the thread.
+    store, access, pc : In(1), In(Access), In(PC_BITS)
+        Kind, width and program counter; constant while ``valid`` or ``loading``.
+    port : Out(GlobalPort(cfg, cfg.tag_bits))
+        Global memory; all requests have tag 0, so answers come in order.
+    o_valid, o_data : Out(1), Out(128)
+        Load data: the 16 bytes around the address of the thread, for one cycle.
+    o_group, o_slot, o_offset : Out(range(thread_groups)), Out(range(slots)), Out(4)
+        Group and lane of the thread, and byte offset of its address in these 16 bytes.
     loading : Out(1)
-        Loads are not finished (data not yet at ``o_data``).
-    read_error, read_error_address, clear_error
-        The first load that memory answered with an error since ``clear_error``.
+        Loads are outstanding or at ``o_data``.
+    clear_error : In(1)
+        Clears ``read_error``.
+    read_error, read_error_address : Out(1), Out(32)
+        Memory answered a load with an error since ``clear_error``; byte address of the first such thread.
     writes_pending : Out(1)
         Stores are not acknowledged.
     hold_errors : In(1)
-        Write responses wait.
-    write_error, write_error_pc, write_error_address
-        For one cycle: memory answered this store with an error.
+        Write responses are not taken.
+    write_error, write_error_pc, write_error_address : Out(1), Out(PC_BITS), Out(32)
+        Memory answered this store with an error, for one cycle.
+
+    *Latency*: a request is at ``port`` one cycle after it was taken; ``o_valid`` is one cycle after the last beat of the answer.
+
+    *Throughput*: one thread of a load, or one word of a store, a cycle.
+
+    *Back-pressure*: ``ready`` is combinational from ``store`` and from ``ready`` of ``read_request``, ``write_request`` and ``write_data``.
+
+    *Reset*: nothing is outstanding.
+
+    *Errors*: reported by the ports above, none of its own.
     """
 
     def __init__(self, cfg):
@@ -146,7 +172,7 @@ class GlobalLsu(Component):
     def _store_requests(self, m):
         request, written = self.port.write_request, self.port.write_data
         m.submodules.stores = stores = Queue(data.StructLayout({"address": 32, "pc": PC_BITS}), IN_FLIGHT)
-        sending = Signal()              # data of a thread are not all taken
+        sending = Signal()              # write data of a thread are at the port
         more = Signal()                 # the first of two beats is at the port
         free = Signal()
         take = Signal()

@@ -1,4 +1,4 @@
-"""Loads and stores of the step that stands in the slots."""
+"""Load-store unit of the thread unit: address checks, shared-memory LSU and global LSU."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -18,50 +18,91 @@ __all__ = ["Lsu", "slot_step_layout"]
 
 
 def slot_step_layout(cfg):
-    """The step whose operands the slots hold: its group, the slot that has its turn where they take turns, its word, and which threads of
-    the group take part."""
+    """The micro-operation in the SIMD lanes: group, thread of the group when threads are served one at a time, word, and active threads."""
     slots = min(cfg.thread_slots, cfg.threads)
     return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
 
 
 class Lsu(Component):
-    """Checks the addresses of a group, then loads or stores in the banks of shared memory or, thread by thread, in global memory.
+    """Load-store unit: checks the addresses of a group of threads, then accesses shared memory by group or global memory by thread [S0.17].
 
-    With ``cfg.late_address_checks`` the result of the check comes a cycle later: a step of shared memory is then taken back, one of global
-    memory takes a cycle more, the one behind that in which memory takes a request.
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    operation, start, leave
-        In the slots; it comes in the next cycle; it leaves them.
-    valid, step, address, data
-        The step in the slots belongs to a load or store; addresses and words by slot.
-    hold, hold_shared : In(1)
-        Nothing may be asked of global memory, or of shared memory.
+    operation : In(thread_operation_layout)
+        Operation in the SIMD lanes.
+    start : In(1)
+        ``operation`` enters the SIMD lanes in the next cycle.
+    leave : In(1)
+        ``operation`` leaves the SIMD lanes in this cycle.
+    valid : In(1)
+        A micro-operation of a load or store is in the SIMD lanes.
+    step : In(slot_step_layout(cfg))
+        The micro-operation in the SIMD lanes.
+    address, data : In(32).array(slots)
+        Byte address and store data of each lane.
+    hold : In(1)
+        No request to global memory may be made.
+    hold_shared : In(1)
+        No request to shared memory may be made.
     hold_errors : In(1)
-        Write responses wait.
-    bank_read, bank_write, port
-        To the memories.
+        Write responses of global memory are not taken, so that their errors wait.
+    bank_read : Out(BankReadPort(cfg))
+        Reads of shared memory.
+    bank_write : Out(BankWritePort(cfg))
+        Writes of shared memory.
+    bank_ahead : In(8)
+        With ``banks_known_ahead``: banks that grant nothing in the next cycle.
+    port : Out(GlobalPort(cfg, cfg.tag_bits))
+        Global memory.
     taken : Out(1)
-        The step is done with.
-    failing, failed : Out(1)
-        The step has a wrong address, and ends the operation; it did. With ``cfg.late_address_checks`` the step of the cycle before.
+        The micro-operation is over.
+    failing : Out(1)
+        An active address of the micro-operation has an error, which ends the operation; with ``late_address_checks`` one cycle later.
+    failed : Out(1)
+        An earlier micro-operation of the operation was ``failing``.
     stopped : Out(1)
-        The step in the slots is not to be done.
-    code, operand
-        Of the error of ``operation``, an address of its own or one that memory answered.
+        The micro-operation in the SIMD lanes must not be executed.
+    code, operand : Out(ErrorCode), Out(32)
+        Error of ``operation`` and its address: the response of memory to a load, else the address that failed.
     error : Out(1)
         Memory answered a load of ``operation`` with an error.
     same : Out(1)
-        All threads load from one address of shared memory.
-    occupied, requesting, storing, in_flight : Out(1)
-        Steps are not done with; see ``SharedLsu``.
-    arrived_slots, arrived_group, place, other, take_other
-        Slots for which data have come, their group, and where they stand: in the banks or in ``other``.
-    write_error, write_error_pc, write_error_address, writes_pending
-        See ``GlobalLsu``.
-    bank_ahead, event_conflicts
-        See ``SharedLsu``.
+        With ``thread_overlap``: the operation loads from one address of shared memory for all threads.
+    occupied : Out(1)
+        Groups have not been requested, or loads from global memory are in flight.
+    requesting, storing, in_flight : Out(1)
+        Requests to shared memory are at the ports; stores are; requests or load data are in flight.
+    arrived_slots, arrived_group : Out(slots), Out(range(thread_groups))
+        Lanes whose load data are valid in this cycle, and their group.
+    place : Out(placement_layout).array(slots)
+        Bank and byte offset of the data of each lane.
+    other, take_other : Out(128), Out(slots)
+        Load data from global memory, and the lane that takes them.
+    write_error, write_error_pc, write_error_address : Out(1), Out(PC_BITS), Out(32)
+        Memory answered a store with an error: for one cycle, with program counter and byte address.
+    writes_pending : Out(1)
+        Stores to global memory are not acknowledged.
+    event_conflicts : Out(1)
+        A thread waits for a bank in this cycle.
+
+    *Latency*: addresses are checked in the cycle in which the micro-operation is in the SIMD lanes. With ``late_address_checks`` the result
+    comes a cycle later. A group of shared memory is then dropped from the buffer in front of the banks. A thread of global memory takes a
+    cycle more: its request follows the cycle in which memory is ready.
+
+    *Throughput*: one group of shared memory or one thread of global memory a cycle.
+
+    *Back-pressure*: ``taken`` is combinational from ``hold``, ``address`` and the ready signals of ``port``, with ``late_address_checks``
+    from registers. Without ``far_registers`` it also depends on ``hold_shared`` and the grants of the banks.
+
+    *Reset*: no access is in flight.
+
+    *Errors*: MISALIGNED before OUT_OF_RANGE, the lowest thread of the group; AXI_READ of an earlier group before both. Groups before the
+    error are executed, its own and later ones are not.
     """
 
     def __init__(self, cfg):
@@ -112,8 +153,9 @@ class Lsu(Component):
         return m
 
     def _check(self, m, one):
-        """A wrong address in a group ends the operation before that group. Returns the address of the slot that has its turn, or of the one
-        with the error."""
+        """An address with an error ends the operation before the group. Returns the address of the thread that is served, or of the one
+        with the error.
+        """
         m.submodules.address_check = check = AddressCheck(self.cfg)
         operands = list(self.address)
         address = Signal(32, name="one_address")
@@ -166,11 +208,11 @@ class Lsu(Component):
         m.d.comb += [port.eq(address) for port, address in zip(same.address, self.address)]
 
     def _global(self, m, access, address):
-        """Returns whether the thread that has its turn is done with."""
+        """Accesses global memory for one thread; returns whether the thread is over."""
         step, operation, taken, active = self.step, self.operation, Signal(name="global_taken"), Signal(name="one_active")
         goes, wants = access.ready, self.valid & (operation.space == Space.GLOBAL) & active & ~self.hold
         if self.cfg.late_address_checks:
-            # While the addresses are checked. Nothing else is asked of global memory, so that what is free stays free, and the step stays.
+            # Ready is sampled while the addresses are checked. Nothing else accesses global memory, so it remains ready in the next cycle.
             goes = Signal(name="checked")
             m.d.sync += goes.eq(wants & ~self.taken & access.ready)
             wants = goes

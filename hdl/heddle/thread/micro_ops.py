@@ -1,4 +1,4 @@
-"""The order in which the slots serve threads, groups and words."""
+"""Micro-operations of an operation: their order over groups, threads and words."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -7,24 +7,48 @@ __all__ = ["MicroOps"]
 
 
 class MicroOps(Component):
-    """Counts the steps of an operation: group by group; in a group thread by thread when ``serial``, else all at once; and for
-    each of these ``words`` + 1 words.
+    """Micro-operation counter: lists (group, thread of the group, word) of an operation.
+
+    Groups are outermost and words innermost. With ``serial`` the threads of a group have micro-operations of their own, else one is for
+    all.
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
     start : In(1)
-        Begin at the first step in the next cycle (or be ``done`` at once with ``none``).
-    serial, words
-        Constant while not ``done``.
-    advance, cancel : In(1)
-        Go on to the next step; leave out the rest.
-    group, slot, word
-        The present step.
+        The first micro-operation is present in the next cycle.
+    none : In(1)
+        With ``start``: there is no micro-operation, ``done`` is high in the next cycle.
+    serial : In(1)
+        One thread at a time; constant while not ``done``.
+    words : In(2)
+        Words of each thread, minus one; constant while not ``done``.
+    advance : In(1)
+        The present micro-operation is left; the next one is present in the next cycle.
+    cancel : In(1)
+        The remaining micro-operations are left out.
+    group : Out(range(thread_groups))
+        Group of the present micro-operation.
+    slot : Out(range(slots))
+        Thread of the present micro-operation in the group with ``serial``, else 0.
+    word : Out(2)
+        Word of the present micro-operation.
     last_word : Out(1)
+        ``word`` is the last of the thread or group.
     last : Out(1)
-        The present step is the last one.
+        The present micro-operation is the last of the operation.
     done : Out(1)
-        No step is left.
+        No micro-operation is left.
+
+    *Latency*: all outputs come from registers, ``last_word`` and ``last`` with logic on ``serial`` and ``words``.
+
+    *Throughput*: one micro-operation a cycle.
+
+    *Reset*: ``done``.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""The multiplier that the slots share."""
+"""Pipelined 32-bit multiplier of the thread unit."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -9,19 +9,28 @@ MULTIPLIER_LATENCY = 3
 
 
 class Multiplier(Component):
-    """One word of the 64-bit product of two 32-bit numbers [S0.17].
+    """Pipelined multiplier: lower or upper 32-bit word of the 64-bit product of two 32-bit numbers [S0.17].
 
-    Four multipliers of 17 x 17 bits signed in a pipeline: operands, partial products, sum. Latency ``MULTIPLIER_LATENCY`` cycles,
-    throughput one product a cycle.
+    Four multipliers of 17 x 17 bits, signed. Stages: operands, partial products, sum.
 
     Members
     -------
-    valid, a, b
-        Operands. ``o`` is zero where none came.
-    high, unsigned
-        Upper word of the product; of unsigned operands. With the operands.
+    valid : In(1)
+        Operands come in this cycle.
+    a, b : In(32)
+        The operands.
+    high : In(1)
+        The upper word of the product is wanted; with the operands.
+    unsigned : In(1)
+        Both operands are unsigned, else both signed; with the operands.
     o : Out(32)
-        Registered.
+        The word, registered; zero in a cycle without a product.
+
+    *Latency*: ``MULTIPLIER_LATENCY`` (3) cycles.
+
+    *Throughput*: one product a cycle, no back-pressure.
+
+    *Reset*: no product is in flight; data registers have no reset.
     """
 
     def __init__(self):
@@ -44,7 +53,7 @@ class Multiplier(Component):
         highest = Signal(signed(34), reset_less=True)
         m.d.sync += [lowest.eq(a_low * b_low), middle.eq(a_low * b_high + a_high * b_low), highest.eq(a_high * b_high)]
 
-        upper = Signal(signed(36))      # of the product, from bit 16
+        upper = Signal(signed(36))      # bits of the product from bit 16 on
         word = Signal(32)
         m.d.comb += [
             upper.eq(middle + lowest[16:]),

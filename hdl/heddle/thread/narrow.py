@@ -1,4 +1,4 @@
-"""Rounding and saturation to bytes, four of them in one word."""
+"""Rounding and saturation of numbers to bytes, packed by four."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -7,20 +7,24 @@ __all__ = ["Narrow"]
 
 
 class Narrow(Component):
-    """Collects rounded and saturated numbers as the bytes of ``word``, the first one lowest [S0.17].
-
-    Latency 2 cycles from the number in ``shifted`` to its byte in ``word``, throughput one a cycle. The four numbers of a word come in
-    four cycles; between them nothing else does.
+    """Narrowing unit: rounds and saturates signed numbers to bytes, and packs four of them into a word, the first one lowest [S0.17].
 
     Members
     -------
     shifted : In(33)
-        A signed number, and below it the last bit that was shifted out of it: 1 rounds up.
+        Bits 32 to 1: a signed number. Bit 0: the last bit that was shifted out of it, which is added for rounding.
     take : In(1)
-        There is a number in ``shifted``.
+        ``shifted`` has a number. The four numbers of a word come without numbers of other words between them.
     unsigned : In(1)
-        Saturate to 0 … 255 instead of -128 … 127; constant for the four numbers and two cycles more.
+        Saturates to 0 … 255, else to -128 … 127; constant for the four numbers and two cycles more.
     word : Out(32)
+        The last four bytes; registered.
+
+    *Latency*: two cycles from a number to its byte in ``word``.
+
+    *Throughput*: one number a cycle, no back-pressure.
+
+    *Reset*: no number is in flight; ``word`` has no reset.
     """
 
     def __init__(self):
@@ -33,7 +37,7 @@ class Narrow(Component):
         word = Signal(32, reset_less=True)
         m.d.sync += [valid.eq(self.take), number.eq(self.shifted)]
         sign = number[32]
-        # Numbers from -256 to 255 are rounded; those beyond keep their side.
+        # Numbers from -256 to 255 are rounded; all others saturate by their sign.
         near = Signal()
         rounded = Signal(signed(10))
         m.d.comb += [
@@ -46,7 +50,7 @@ class Narrow(Component):
         with m.Else():
             m.d.comb += [low.eq(Mux(near, rounded[9] & ~(rounded[8] & rounded[7]), sign)),
                          high.eq(Mux(near, ~rounded[9] & (rounded[8] | rounded[7]), ~sign))]
-        # 0 and 255, or -128 and 127: the top bit of the bounds is exchanged.
+        # Bounds 0 and 255, or -128 and 127: they differ in their top bit only.
         bound = Cat(high.replicate(7), high ^ ~self.unsigned)
         m.d.comb += byte.eq(Mux(low | high, bound, rounded[:8]))
         with m.If(valid):

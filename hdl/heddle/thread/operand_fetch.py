@@ -1,4 +1,4 @@
-"""The way of an operation into the slots: its queue, and the reads of its registers."""
+"""Operand fetch: queue of thread operations, and operand collector for their register reads."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -12,31 +12,64 @@ from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 
 __all__ = ["OPERAND_QUEUE", "WORDS", "earlier_writes", "OperandCollector", "OperandFetch"]
 
-OPERAND_QUEUE = 16      # operands of each slot that are read in advance: as many as distributed RAM holds anyway
+OPERAND_QUEUE = 16      # operands of each SIMD lane that are read in advance: the depth of a cell of distributed RAM
 WORDS = 4               # 32-bit words of a result
 
 
 class OperandFetch(Component):
-    """Operations wait here for the slots; their registers are read from the time on when they enter the slots.
+    """Operand fetch: queues ``thread_queue`` operations in front of the SIMD lanes, and reads their registers.
 
-    With ``cfg.thread_overlap`` the first operation that waits stands in a register, and its registers are read as soon as those of the one
-    before are: the slots then find their operands without a gap. It waits for registers that earlier operations are still to write.
+    Without ``thread_overlap`` the registers of an operation are read from the cycle after it entered the SIMD lanes. With
+    ``thread_overlap`` the oldest pending operation is in a register. The registers of this operation are read as soon as those of its
+    predecessor are, so the SIMD lanes find operands without a gap. Reads wait for registers that earlier operations have not written yet.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i, o
-        Operations; ``o`` to the slots.
-    stop, cancel : In(1)
-        The operation of ``o`` comes to be discarded; the rest of the one in the slots is. With ``cfg.thread_overlap`` neither
-        counts: the slots take all operands.
-    slots_operation, slots_kind
-        The operation in the slots; see ``walk_kind``.
-    writing, destination
-        See ``OperandCollector``; with ``cfg.thread_overlap`` the last one belongs to the operation in the slots.
-    factor_write, read, read_number, read_group, read_grant, arrive, write_place, take, read_place, available, arriving, event_stalls
-        See ``OperandCollector``.
+    i : In(stream.Signature(thread_operation_layout))
+        Operations from issue.
+    o : Out(stream.Signature(thread_operation_layout))
+        Operations for the SIMD lanes, in the same order.
+    stop : In(1)
+        Without ``thread_overlap``: registers of the operation taken at ``o`` are not read, because it is discarded.
+    cancel : In(1)
+        Without ``thread_overlap``: the remaining registers of the operation in the SIMD lanes are not read.
+    slots_operation, slots_kind : In(thread_operation_layout), In(walk_kind_layout)
+        The operation in the SIMD lanes and ``walk_kind`` of it.
+    writing : In(4).array(earlier_writes(cfg))
+        Registers that earlier operations have not written yet: bit w is word w of the four registers around ``destination``. With
+        ``thread_overlap`` the last entry is of the operation in the SIMD lanes.
+    destination : In(REGISTER_BITS).array(earlier_writes(cfg))
+        One of these four registers, for each entry of ``writing``.
+    factor_write : In(1)
+        A factor register is written in this cycle; reads of factor registers wait.
+    read, read_number, read_group : Out(1), Out(REGISTER_BITS), Out(range(thread_groups))
+        Read request: register ``read_number`` of the threads of group ``read_group``.
+    read_grant : In(1)
+        The read is granted in this cycle.
+    arrive, write_place : Out(1), Out(range(16))
+        The operands of a read are at ``read_data`` of the register port; place for them in the operand queues.
+    take : In(1)
+        The SIMD lanes take the first operand.
+    read_place, available : Out(range(16)), Out(1)
+        Place of the first operand; there is one.
+    arriving : Out(1)
+        Granted reads are in flight.
+    event_stalls : Out(1)
+        A read was refused in this cycle.
     busy : Out(1)
-        An operation waits.
+        An operation is pending here.
+
+    *Latency*: from ``i`` to ``o.valid`` one cycle with ``thread_queue`` 2, else two; one more with ``thread_overlap``.
+
+    *Throughput*: one operation a cycle at most; one register of one group a cycle.
+
+    *Back-pressure*: ``i.ready`` and ``o.valid`` come from registers.
+
+    *Reset*: no operation is pending.
     """
 
     def __init__(self, cfg):
@@ -88,7 +121,10 @@ class OperandFetch(Component):
         return m
 
     def _read_ahead(self, m, queue, reader):
-        """``operation`` stays for its reads when it has gone to the slots; the next one comes when both are over."""
+        """Registers of the pending operation are read before it enters the SIMD lanes.
+
+        ``operation`` remains for its reads after it has entered the SIMD lanes. The next operation replaces it when both are over.
+        """
         operation = Signal(thread_operation_layout, name="operation_ahead", reset_less=True)
         kind = Signal(walk_kind_layout, name="kind_ahead", reset_less=True)
         waits = Signal(name="operation_waits")
@@ -107,39 +143,71 @@ class OperandFetch(Component):
 
 
 def earlier_writes(cfg):
-    """Places of operations before the one that is read, with registers that they are still to write: where the writer has one, and with
-    ``cfg.thread_overlap`` two there and one in the slots."""
+    """Number of entries of earlier operations whose results are not written yet: 1 in write-back.
+
+    With ``thread_overlap`` two in write-back and one in the SIMD lanes.
+    """
     return 3 if cfg.thread_overlap else 1
 
 
 class OperandCollector(Component):
-    """Reads the registers of an operation in the order of ``OperandSequencer``, a group and a register a cycle.
+    """Operand collector: reads the operands of the micro-operations from the register files, one register of one group a cycle.
 
-    What is read goes to a queue in each slot, which all slots use alike; reads go on while it has room.
+    Operands go to a queue of 16 places in each SIMD lane; all lanes share its pointers, which are here.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    operation, start, none, cancel
-        See ``OperandSequencer``. Nothing may be ``arriving`` with ``start``, which empties the queue; with ``cfg.thread_overlap`` the queue
-        goes on, and ``cancel`` does not count.
-    writing, destination
-        Operations before are still to write these of the four registers around this one; reads of them wait.
+    operation, kind : In(thread_operation_layout), In(walk_kind_layout)
+        The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
+    start : In(1)
+        Reads of ``operation`` begin in the next cycle. Without ``thread_overlap`` this empties the queue; no read may be in flight.
+    none : In(1)
+        With ``start``: no register is read.
+    cancel : In(1)
+        Without ``thread_overlap``: the remaining registers are not read.
+    writing : In(4).array(earlier_writes(cfg))
+        Registers that earlier operations have not written yet: bit w is word w of the four registers around ``destination``. Reads of them
+        wait.
+    destination : In(REGISTER_BITS).array(earlier_writes(cfg))
+        One of these four registers, for each entry of ``writing``.
     ahead : In(1)
-        The operation is not in the slots, so that the last of these counts.
-    over : Out(1)
-        The last read is granted, now or before.
+        With ``thread_overlap``: ``operation`` has not entered the SIMD lanes, so the last entry of ``writing`` is of an earlier one.
     factor_write : In(1)
-        A factor register is written in this cycle; reads of others wait.
-    read, read_number, read_group, read_grant
-        See ``RegisterPort``.
-    arrive, write_place
-        Operands stand at ``read_data``; their place in the queue.
-    take, read_place, available
-        Remove the first operand; where it is; there is one.
+        A factor register is written in this cycle; reads of factor registers wait.
+    read, read_number, read_group : Out(1), Out(REGISTER_BITS), Out(range(thread_groups))
+        Read request: register ``read_number`` of the threads of group ``read_group``.
+    read_grant : In(1)
+        The read is granted in this cycle.
+    arrive : Out(1)
+        The operands of a read are at ``read_data`` of the register port.
+    write_place : Out(range(16))
+        Place for them in the queue.
+    take : In(1)
+        Removes the first operand; only with ``available``.
+    read_place : Out(range(16))
+        Place of the first operand.
+    available : Out(1)
+        The queue holds an operand.
     arriving : Out(1)
-        Reads are under way.
+        Granted reads are in flight.
+    over : Out(1)
+        The last read has been granted, or is in this cycle.
     event_stalls : Out(1)
         A read was refused in this cycle.
+
+    *Latency*: ``arrive`` is ``register_read_latency`` cycles after the grant: 2, with ``far_registers`` 4. ``available`` is one cycle
+    later.
+
+    *Throughput*: one register of one group a cycle.
+
+    *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. ``read`` is combinational from ``writing``,
+    ``destination``, ``ahead`` and ``factor_write``, not from ``read_grant``. ``over`` is combinational from ``read_grant``.
+
+    *Reset*: the queue is empty and nothing is to be read.
     """
 
     def __init__(self, cfg):

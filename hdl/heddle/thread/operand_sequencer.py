@@ -1,4 +1,4 @@
-"""The order in which an operation uses registers."""
+"""Operand sequencer: order in which an operation reads its registers."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -11,12 +11,13 @@ from .micro_ops import MicroOps
 
 __all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
 
-# What an operation needs: it stores, loads or stores; a register that is first in every step, a second one; threads take turns; words - 1.
+# Operands of an operation. ``store``, ``accesses``: a store; a load or store. ``first``, ``second``: a and the other register are read
+# in every micro-operation. ``serial``: one thread at a time. ``words``: words of a thread, minus one.
 walk_kind_layout = data.StructLayout({"store": 1, "accesses": 1, "first": 1, "second": 1, "serial": 1, "words": 2})
 
 
 def walk_kind(operation):
-    """``walk_kind_layout`` of an operation, by name; whoever has the operation in a register has this beside it."""
+    """Values of the fields of ``walk_kind_layout`` for an operation, by name; registered beside the operation by its owner."""
     access = operation.access
     computes = (operation.kind == ThreadKind.ALU) | (operation.kind == ThreadKind.COMPARE)
     moves = (operation.kind == ThreadKind.ALU) & (operation.function == AluFunction.MOV)
@@ -31,28 +32,53 @@ def walk_kind(operation):
 
 
 class OperandSequencer(Component):
-    """Goes through the steps of an operation, and in each of them through its registers.
+    """Operand sequencer: lists the micro-operations of an operation, and the registers of each in the order of their use.
 
-    Functions and comparisons use a, then b, those of four registers in four steps; loads and stores use the address in the first
-    step of a group; stores then use the data of the step. A step without registers takes one ``advance`` too. The reads and their use
-    follow the same order, so that nothing needs to be said about a register that was read.
+    A function or comparison uses a, then b; one of four registers has four micro-operations. A load or store uses the address in the first
+    micro-operation of a group. A store then uses the data word of each micro-operation. Operand collector and SIMD lanes each have a
+    sequencer; both follow the same order, so operands need no tag.
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    operation, kind
-        Constant while not ``done``; see ``walk_kind``.
-    start, none : In(1)
-        Begin in the next cycle, or be ``done`` at once.
-    advance, cancel : In(1)
-        Go on; leave out the rest.
-    group, slot, word, last_word
-        The present step; see ``MicroOps``.
-    needed, second, number
-        The step has a register here: the second of two or the only one that is not first; its number.
+    operation : In(thread_operation_layout)
+        The operation; constant while not ``done``.
+    kind : In(walk_kind_layout)
+        ``walk_kind`` of it; constant while not ``done``.
+    start : In(1)
+        The first register or micro-operation is present in the next cycle.
+    none : In(1)
+        With ``start``: the operation has no micro-operation, ``done`` is high in the next cycle.
+    advance : In(1)
+        The present register is left. A micro-operation without registers takes one ``advance`` too.
+    cancel : In(1)
+        The rest is left out.
+    group, slot, word : Out(range(thread_groups)), Out(range(slots)), Out(2)
+        The present micro-operation: its group, its thread in the group when threads are served one at a time, and its word.
+    last_word : Out(1)
+        ``word`` is the last of the thread or group.
+    needed : Out(1)
+        A register is to be read now.
+    second : Out(1)
+        The register is the second of two, or the only one that is not first in every micro-operation.
+    number : Out(REGISTER_BITS)
+        Number of the register.
     final : Out(1)
-        Nothing follows in this step.
-    last, done : Out(1)
-        Nothing follows behind the present register or step; it has been left.
+        The micro-operation has no further register.
+    last : Out(1)
+        The operation has no further register or micro-operation.
+    done : Out(1)
+        The operation has been left.
+
+    *Latency*: outputs come from registers with logic on ``operation`` and ``kind``; none depends on ``advance``.
+
+    *Throughput*: one register, or one micro-operation without registers, a cycle.
+
+    *Reset*: ``done``.
     """
 
     def __init__(self, cfg):

@@ -1,4 +1,4 @@
-"""Thread predicates and the lane mask."""
+"""Thread predicates, lane mask and guards."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -10,21 +10,45 @@ __all__ = ["Predicates"]
 
 
 class Predicates(Component):
-    """Predicates p0 to p6 of every thread, the lane mask, and guards [S0.9].
+    """Predicate file: predicates p0 to p6 of every thread, lane mask, and evaluation of guards [S0.9].
 
-    ``active`` is combinational; writes are visible in the next cycle. Reset and ``start`` make all predicates false and the
-    lane mask all ones; ``start`` comes while nothing else is written.
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    guard, negate, active : In(3), In(1), Out(cfg.threads)
-        ``active`` bit t: predicate ``guard`` (7 is always true) of thread t, inverted by ``negate``.
-    write, write_predicate, write_group, write_slots, write_value
-        Predicate ``write_predicate`` of the threads of a group: slot j of ``write_slots`` takes bit j of ``write_value``.
+    start : In(1)
+        Clears all predicates and sets the lane mask to ones; nothing else is written in this cycle.
+    guard : In(3)
+        Number of the guard predicate; 7 is always true.
+    negate : In(1)
+        Inverts the guard.
+    active : Out(threads)
+        Bit t: the guard holds for thread t.
+    write : In(1)
+        Writes predicate ``write_predicate`` of the threads of a group.
+    write_predicate : In(3)
+        Number of the predicate.
+    write_group : In(range(thread_groups))
+        Group of threads.
+    write_slots : In(slots)
+        Threads of the group that are written.
+    write_value : In(slots)
+        The new values.
     write_lane_mask : In(1)
-        The lane mask takes ``active``.
-    predicates, lane_mask
-        predicates[p][t] is predicate p of thread t.
+        The lane mask becomes ``active``.
+    predicates : Out(threads).array(7)
+        Bit t of ``predicates[p]`` is predicate p of thread t.
+    lane_mask : Out(threads)
+        Bit t: thread t is in the lane mask.
+
+    *Latency*: ``active`` is combinational; writes take effect in the next cycle.
+
+    *Throughput*: one write of predicates and one of the lane mask a cycle.
+
+    *Reset*: as after ``start``.
     """
 
     def __init__(self, cfg):

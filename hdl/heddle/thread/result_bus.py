@@ -1,4 +1,4 @@
-"""Results of the slots that come later than those of the ALU: products and packed bytes."""
+"""Result bus of the SIMD lanes: shared multipliers and late results, result hazards and result routing."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -14,39 +14,65 @@ LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE
 
 
 class ResultBus(Component):
-    """The multipliers that the slots share, and which slots have a late result in a cycle.
+    """Result bus: multipliers shared by the SIMD lanes, and the tracking of late results, which are products and packed bytes [S0.17].
 
-    ``cfg.slot_multipliers`` multipliers serve the slots of a step in turn: ``slots / slot_multipliers`` cycles, 1 with one for each slot.
-    A product stands at ``product`` ``MULTIPLIER_LATENCY`` cycles after its operands were taken, in place (slot modulo the number of
-    multipliers), zero at other times; the word of ``Narrow`` one cycle earlier after its last number.
+    The round-robin pointer grants ``slot_multipliers`` lanes a cycle. A micro-operation of products therefore takes ``slots`` /
+    ``slot_multipliers`` cycles.
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    valid, function, unsigned
-        A step stands in the slots, with the function and signedness of its operation, which stay
-        while ``busy``.
-    buffer, o_buffer, landing_buffer, landing
-        With ``cfg.thread_overlap``: half of the results that the step's, and those that stand at the slots, belong to. Results for
-        ``landing_buffer`` are on their way, so that a first group that is read in this cycle, and then one a cycle, would be too early.
+    valid : In(1)
+        A micro-operation is in the SIMD lanes.
+    function, unsigned : In(AluFunction), In(1)
+        Function and signedness of its operation; constant while ``busy``.
+    buffer : In(1)
+        With ``thread_overlap``: half of the result buffers for its results.
+    o_buffer : Out(1)
+        With ``thread_overlap``: half for the late results of this cycle.
+    landing_buffer : In(1)
+        With ``thread_overlap``: half of the operation in write-back.
+    landing : Out(1)
+        With ``thread_overlap``: late results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each
+        later one, would come before them.
     ready : Out(1)
-        The step may leave; always, but for products that have to wait for a multiplier.
+        The micro-operation may leave.
     a, b : In(32).array(slots)
-        Operands of the slots.
-    group, words, last_word
-        Of the step; ``words``: those of the lanes that take its product; ``last_word``: the last number of a packed word.
+        Operands of the SIMD lanes.
+    group, words : In(range(thread_groups)), In(4)
+        Group of the micro-operation, and 32-bit words of its result buffers that take the product.
+    last_word : In(1)
+        The micro-operation has the last number of a packed word.
     takes : Out(1)
-        The step in the slots has late results.
-    scale, narrow_take : Out(1), Out(slots)
-        For the slots: products take the place of a, the amount that of b; ``Narrow`` takes what is shifted.
+        The micro-operation has late results.
+    scale : Out(1)
+        The function is SCALE: products take the place of a, the shift amount that of b.
+    narrow_take : Out(slots)
+        Narrowing units that take a number in this cycle.
     narrow_show : Out(1)
-        Packed words are the results of the slots in this cycle.
-    product : Out(32).array(cfg.slot_multipliers)
-    o_slots, o_group, o_words
-        Slots whose late results stand at the slots in this cycle, their group, and words that take them.
+        Packed words are the results of the SIMD lanes in this cycle.
+    product : Out(32).array(slot_multipliers)
+        Product of lane j at place j mod ``slot_multipliers``; zero without one.
+    o_slots, o_group, o_words : Out(slots), Out(range(thread_groups)), Out(4)
+        SIMD lanes with a late result in this cycle, their group, and the words that take it.
     busy : Out(1)
-        Results are on their way.
+        Late results are in flight.
     event_stalls : Out(1)
-        A step waited for a multiplier in this cycle.
+        A micro-operation waits for a multiplier in this cycle.
+
+    *Latency*: a product is at ``product`` ``MULTIPLIER_LATENCY`` (3) cycles after the multiplier took its operands. A packed word comes two
+    cycles after its last number: for NARROW after the micro-operation, for SCALE after the product.
+
+    *Throughput*: one group of ``slot_multipliers`` products a cycle.
+
+    *Back-pressure*: ``ready`` is low while a micro-operation of products has lanes without a grant. The signal is combinational from
+    ``valid`` and ``function``.
+
+    *Reset*: no result is in flight.
     """
 
     def __init__(self, cfg):
@@ -84,7 +110,7 @@ class ResultBus(Component):
             narrows.eq(self.valid & (function == AluFunction.NARROW)),
             self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.ready),
         ]
-        # An operation has stood in the slots for a cycle before its first step does.
+        # With registered ALUs ``function`` is valid a cycle before the first micro-operation.
         domain = m.d.sync if self.cfg.registered_alu else m.d.comb
         domain += self.scale.eq(function == AluFunction.SCALE)
         served = self._multiply(m, multiplies)
@@ -93,7 +119,7 @@ class ResultBus(Component):
         return m
 
     def _multiply(self, m, multiplies):
-        """The slots that are served in this cycle."""
+        """Multiplies; returns the lanes that are granted a multiplier in this cycle."""
         many = self.cfg.slot_multipliers
         passes = self.slots // many
         turn = Signal(range(passes))
@@ -114,12 +140,12 @@ class ResultBus(Component):
         return Cat(chosen[slot // many] for slot in range(self.slots))
 
     def _place(self, **more):
-        """Slots with a result, their group, and more about it."""
+        """Layout of the lanes with a result, their group, and ``more`` about it."""
         buffer = {"buffer": 1} if self.cfg.thread_overlap else {}
         return data.StructLayout({"slots": self.slots, "group": self.o_group.shape(), **more, **buffer})
 
     def _follow_products(self, m, multiplies, served):
-        """The place of the products that stand at ``product`` in this cycle."""
+        """Tracks the products; returns lanes, group and words of those at ``product`` in this cycle."""
         stages = [Signal(self._place(words=4, last_word=1), name=f"product_{stage}") for stage in range(MULTIPLIER_LATENCY)]
         m.d.sync += [
             stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(self.group),
@@ -134,7 +160,7 @@ class ResultBus(Component):
         return stages[-1]
 
     def _follow_words(self, m, narrows, product):
-        """Numbers go to ``Narrow`` from the slots, or as products; two cycles after the last one of a word the word is there."""
+        """Numbers go to the narrowing units from the lanes, or as products; a packed word comes two cycles after its last number."""
         first, second = (Signal(self._place(), name=f"packed_{stage}") for stage in range(2))
         m.d.comb += self.narrow_take.eq(Mux(narrows, ~0, Mux(self.scale, product.slots, 0)))
         m.d.sync += [
@@ -154,7 +180,7 @@ class ResultBus(Component):
             self._land(m, first, second)
 
     def _land(self, m, first, second):
-        """Results come in the order of the groups, so the last one may come ``thread_groups`` - 2 cycles after the first group is read."""
+        """Results come in the order of the groups: the last one may come ``thread_groups`` - 2 cycles after the read of group 0."""
         early, packing = self.cfg.thread_groups - 2, 2
         far = [stage for cycles, stage in enumerate((second, first)) if cycles > early]
         far += [stage for cycles, stage in enumerate(reversed(self._products)) if cycles > early]
@@ -167,31 +193,45 @@ class ResultBus(Component):
 
 
 def destination_words(operation, narrows):
-    """Mask of the words, of four registers, that the results of an operation replace; ``narrows``: only one, whatever the access."""
+    """Mask of the four registers around ``dst`` that an operation writes; with ``narrows`` only one, whatever the access."""
     place, access = operation.dst[:2], operation.access
     vector = Mux(access == Access.V4, 0b1111, Mux(place[1], 0b1100, 0b0011))
     return Mux(((access == Access.V2) | (access == Access.V4)) & ~narrows, vector, 1 << place)
 
 
 class ResultRouting(Component):
-    """Says where the results of the ALU, late results and data of loads go.
+    """Result routing: which SIMD lanes write which words of their result buffers, for ALU results, late results and load data.
 
-    Results are kept in the cycle in which they stand at the slots (of the ALU with ``cfg.registered_alu``: a cycle after ``computed``),
-    data of loads one cycle after they stand at the banks. Results of
-    the ALU and late ones never meet, nor do they meet data of loads.
+    ALU results and late results never come in the same cycle, nor does either with load data.
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    computed, group, words
-        All slots have a result of the ALU; the group and the words that take it.
-    late_slots, late_group, late_words
-        Of ``LateResults``.
-    arrived_slots, arrived_group
-        Slots whose data stand at the banks; they go to all words.
-    store, store_group, store_words, store_current
-        Slots that keep a word now, its group and the words of 32 bits of it; ``store_current``: for the operation in the slot stage.
+    computed : In(1)
+        All lanes have an ALU result; with ``registered_alu`` it is valid in the next cycle.
+    group, words : In(range(thread_groups)), In(4)
+        Group of this result and the 32-bit words that take it.
+    late_slots, late_group, late_words : In(slots), In(range(thread_groups)), In(4)
+        Lanes with a late result in this cycle, their group, and the words that take it.
+    arrived_slots, arrived_group : In(slots), In(range(thread_groups))
+        Lanes whose load data are at the banks in this cycle, and their group.
+    store, store_group, store_words : Out(slots), Out(range(thread_groups)), Out(4)
+        Lanes that write their result buffer in this cycle, group and words of the entry. Load data go to all four words.
+    store_current : Out(1)
+        The result is of the ALU or late, else load data.
     pending : Out(1)
-        Data of loads are on their way.
+        Load data are written in this cycle.
+
+    *Latency*: ALU results and late results are written in their cycle, ALU results with ``registered_alu`` one after ``computed``. Load
+    data are written one cycle after ``arrived_slots``.
+
+    *Throughput*: one group a cycle, no back-pressure.
+
+    *Reset*: no data are in flight.
     """
 
     def __init__(self, cfg):
@@ -227,41 +267,52 @@ class ResultRouting(Component):
 
 
 class ResultHazards(Component):
-    """Says when the operation in the slots may compute although results of the one in the writer are on their way.
+    """Result hazards: which operation may compute in the SIMD lanes while results of its predecessor, in write-back, are in flight.
 
-    Results of the ALU wait until these have arrived (with ``cfg.late_address_checks`` a cycle more). With ``cfg.thread_overlap`` late
-    results do not: they come so late that they meet no data of loads that are granted, and those of the same function come in order. What
-    belongs to late results on their way is kept here until the next ones, so that another operation may come into the slots. Without, the
-    slots keep an operation until they have all its late results.
+    ALU results wait until these have landed, with ``late_address_checks`` one cycle longer. With ``thread_overlap`` late results do not
+    wait: no load data that were granted can meet them, and results of equal function come in order. The function of late results in flight
+    is registered here, so that another operation may enter the SIMD lanes. Without ``thread_overlap`` an operation remains in the SIMD
+    lanes until it has all its late results.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
     load : In(1)
-        A step of an operation that computes or compares goes into the slots.
-    function, unsigned, amount
-        Of the operation in the slots; MOV when it is not of kind ALU.
+        A micro-operation that computes or compares enters the SIMD lanes.
+    function, unsigned, amount : In(AluFunction), In(1), In(5)
+        Of the operation in the SIMD lanes; the function is MOV unless its kind is ALU.
     leave, buffer : In(1)
-        It goes to the writer; half of the results that are its own.
+        This operation goes to write-back in this cycle; half of the result buffers for its results.
     pending : In(1)
-        Results of the operation in the writer are on their way.
-    requesting, data_landing : In(1)
-        Accesses to shared memory are not granted; they, or their data, are on their way.
+        Results of the operation in write-back are in flight.
+    requesting : In(1)
+        Accesses to shared memory are not granted.
+    data_landing : In(1)
+        Accesses to shared memory, or their data, are in flight.
     late_landing, late_busy : In(1)
-        See ``LateResults``: results for the operation in the writer are on their way, any are.
-    o_function, o_unsigned, o_amount
-        Of the step in the slots and of the late results that are on their way.
+        Late results of the operation in write-back are in flight; any late results are.
+    o_function, o_unsigned, o_amount : Out(AluFunction), Out(1), Out(5)
+        Function of the micro-operation in the SIMD lanes and of the late results in flight.
     may_compute : Out(1)
-        A step that computes may go into the slots.
+        A micro-operation that computes may enter the SIMD lanes.
     waiting_for_data : Out(1)
-        Data of a load of the operation in the writer are on their way: others must not be loaded.
+        Load data of the operation in write-back are in flight, so no others may be requested.
     keep_buffer : Out(1)
-        They go where they went, not to the half of the operation in the slots.
+        Load data still go to the half of the operation in write-back.
     keep_control : Out(1)
-        Late results on their way need the controls of the ALUs.
+        Late results in flight need the present controls of the ALUs.
     landing : Out(1)
-        For the writer.
+        Results of the operation in write-back are in flight.
     landing_buffer : Out(1)
-        For ``LateResults``.
+        Half of the result buffers of this operation.
+
+    *Latency*: outputs are combinational; with ``late_address_checks`` ``may_compute`` and ``waiting_for_data`` follow ``pending`` one
+    cycle later.
+
+    *Reset*: no function is registered as late.
     """
 
     def __init__(self, cfg):
@@ -295,7 +346,7 @@ class ResultHazards(Component):
         if not self.cfg.thread_overlap:
             m.d.comb += [output.eq(value) for output, value in zip(kept, now)]
             pending = self.pending
-            if self.cfg.late_address_checks:    # an operation comes into the slots two cycles behind the one before
+            if self.cfg.late_address_checks:    # an operation enters the SIMD lanes two cycles after the ``leave`` of its predecessor
                 pending = Signal(name="was_pending")
                 m.d.sync += pending.eq(self.pending)
             m.d.comb += [
@@ -303,7 +354,7 @@ class ResultHazards(Component):
                 self.keep_buffer.eq(pending | self.pending),
             ]
             return m
-        late, written, alike = Signal(), Signal(), Signal()      # operation in the slots, in the writer; as those on their way
+        late, written, alike = Signal(), Signal(), Signal()      # late: in the SIMD lanes, in write-back; like those in flight
         m.d.comb += [
             late.eq(Cat(self.function == function for function in LATE).any()),
             alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),

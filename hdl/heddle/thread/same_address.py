@@ -1,4 +1,4 @@
-"""Whether all threads load from the same address."""
+"""Detection of loads in which all threads have one address."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -7,16 +7,31 @@ __all__ = ["SameAddress"]
 
 
 class SameAddress(Component):
-    """Compares the addresses of an operation, group by group.
+    """Comparator of the addresses of an operation, one group of threads a cycle.
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
     start : In(1)
-        An operation begins.
-    step, address, active
-        Addresses of a group and which of its threads take part.
+        An operation begins; no group comes in this cycle.
+    step : In(1)
+        A group comes.
+    address : In(shared_address_bits).array(slots)
+        Byte addresses of its threads.
+    active : In(slots)
+        Threads that make the access.
     same : Out(1)
-        All groups so far had one address and no thread that did not take part.
+        All groups since ``start`` had one common address, and every thread of them was active; registered.
+
+    *Latency*: one cycle from ``step`` to ``same``.
+
+    *Throughput*: one group a cycle.
+
+    *Reset*: ``same`` is low.
     """
 
     def __init__(self, cfg):

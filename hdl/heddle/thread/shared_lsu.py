@@ -1,4 +1,4 @@
-"""Loads and stores of a group of threads in the banks of shared memory."""
+"""Shared-memory LSU: coalescer and bank arbiter of a group of threads."""
 
 from amaranth import *
 from amaranth.lib import data, stream
@@ -16,42 +16,70 @@ placement_layout = data.StructLayout({"bank": BANKS, "offset": 4})      # bank: 
 
 
 class SharedLsu(Component):
-    """Serves the threads of one group after the other, each cycle as many as the banks allow [S0.17].
+    """Shared-memory LSU: coalesces the accesses of a group of threads and arbitrates them onto the 8 banks of 16 bytes [S0.17].
 
-    In a cycle the lowest waiting thread of each bank is chosen; in loads all waiting threads that want the same 16-byte word of
-    that bank come with it. Without conflicts a group takes one cycle, else as many as different words are wanted of one bank (a
-    store: as many as threads store to one bank). Requests wait for their grants bank by bank; the next threads are chosen when
-    all are granted.
+    In each cycle every bank selects its lowest waiting thread. A load also serves all waiting threads with the same 16-byte word. A
+    group takes one cycle without conflicts. A load else takes as many cycles as different words of one bank, a store as many as threads of
+    one bank. With ``shared_writes`` 1 a store takes one cycle for each thread.
 
-    Latency without stalls: requests on the ports two cycles after the group was taken, ``ready`` for the next group in the cycle
-    between; data of a load ``SHARED_READ_LATENCY`` cycles after the grant. ``hold`` keeps threads from being chosen. With
-    ``cfg.far_registers`` a buffer comes first: a cycle more, and ``ready`` does not depend on the grants. With ``cfg.banks_known_ahead``
-    nothing does: whether a request has to wait is known when it is made.
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    valid, ready
-        A group is taken when both are high.
+    valid : In(1)
+        A group comes.
+    ready : Out(1)
+        The group is taken, when ``valid`` is high too.
     drop : In(1)
-        The group that was taken in the cycle before is not wanted, and none comes. Only with ``cfg.late_address_checks``.
+        With ``late_address_checks``: the group taken in the cycle before is void; none comes in this cycle.
+    hold : In(1)
+        No thread is selected.
     waiting : In(slots)
         Threads of the group that access memory.
-    address : In(cfg.shared_address_bits).array(slots)
+    address : In(shared_address_bits).array(slots)
         Naturally aligned byte addresses.
     data : In(32).array(slots)
-        Word to store, 8- and 16-bit data in all places of the word.
+        Words to store; 8- and 16-bit data in every place of the word.
     word : In(2)
-        32-bit words behind ``address`` (stores of vectors come word by word).
-    group, store, access
-        ``store`` and ``access`` stay while ``occupied`` or ``in_flight``.
-    bank_ahead : In(BANKS)
-        With ``cfg.banks_known_ahead``: banks that grant nothing in the next cycle; all others do.
-    return_slots, return_group, return_place
-        The slots whose data stand at ``bank_read.data`` in this cycle, and where (no bank for other slots).
-    occupied, requesting, storing, in_flight
-        A group waits for being chosen; requests are at the ports, of stores; requests or data are on their way.
+        32-bit words above ``address``: a store of a vector comes word by word.
+    group : In(range(thread_groups))
+        Number of the group.
+    store, access : In(1), In(Access)
+        Kind and width of the access; constant while ``occupied`` or ``in_flight``.
+    bank_read : Out(BankReadPort(cfg))
+        Reads of shared memory.
+    bank_write : Out(BankWritePort(cfg))
+        Writes of shared memory.
+    bank_ahead : In(8)
+        With ``banks_known_ahead``: banks that grant nothing in the next cycle; all others do.
+    return_slots, return_group : Out(slots), Out(range(thread_groups))
+        Lanes whose load data are at ``bank_read.data`` in this cycle, and their group.
+    return_place : Out(placement_layout).array(slots)
+        Bank (none for other lanes) and byte offset of their data.
+    occupied : Out(1)
+        Threads of a group have not been selected.
+    requesting : Out(1)
+        Requests are at the ports.
+    storing : Out(1)
+        These requests are stores.
+    in_flight : Out(1)
+        Requests or load data are in flight.
     event_conflicts : Out(1)
-        A thread had to wait for a bank in this cycle.
+        A thread waits for a bank in this cycle.
+
+    *Latency*: from taking a group to its requests at the ports two cycles, with ``far_registers`` three. Load data come
+    ``SHARED_READ_LATENCY`` (1) cycles after the grant.
+
+    *Throughput*: one group a cycle without conflicts. Requests wait for their grants bank by bank; the next threads are selected when all
+    are granted.
+
+    *Back-pressure*: ``ready`` is combinational from ``hold`` and the grants; with ``far_registers`` it comes from registers. With
+    ``banks_known_ahead`` nothing depends on the grants, because the banks that refuse are predicted by ``bank_ahead``.
+
+    *Reset*: no group or request is in flight.
     """
 
     def __init__(self, cfg):
@@ -85,8 +113,8 @@ class SharedLsu(Component):
         self._one_write = self.cfg.shared_writes == 1
         self._occupied = Signal(name="group_occupied")
         self._incoming = self._enter(m)
-        self._take = Signal(name="take")                        # a new group
-        self._choose = Signal(name="choose")                    # requests of this group leave
+        self._take = Signal(name="take")                        # a group comes
+        self._choose = Signal(name="choose")                    # requests of the selected threads go to the ports
         self._waiting = Signal(self.slots, name="still_waiting")
         self._group = Signal(range(self.cfg.thread_groups), name="current_group", reset_less=True)
         self._address = [Signal(self.cfg.shared_address_bits, name=f"address_{slot}", reset_less=True)
@@ -94,15 +122,15 @@ class SharedLsu(Component):
         self._data = [Signal(32, name=f"data_{slot}", reset_less=True) for slot in range(self.slots)]
         self._word = Signal(2, name="current_word", reset_less=True)
         self._same_bank, self._same_word = self._compare(m)
-        self._first = Signal(self.slots, name="first")          # chosen by its bank
-        self._served = Signal(self.slots, name="served")        # it, or one that wants the same word
+        self._first = Signal(self.slots, name="first")          # selected by its bank
+        self._served = Signal(self.slots, name="served")        # selected, or a load of the same word
         self._select(m)
         granted = self._request(m)
         self._return(m, granted)
         return m
 
     def _enter(self, m):
-        """The stream of groups that are taken; its ``ready`` is set where they are."""
+        """The stream of groups that come; its owner drives its ``ready``."""
         slots = self.slots
         layout = data.StructLayout({
             "waiting": slots, "group": range(self.cfg.thread_groups), "word": 2,
@@ -126,7 +154,7 @@ class SharedLsu(Component):
         return buffer.o
 
     def _compare(self, m):
-        """Registered comparisons of the banks and the words of each pair of slots."""
+        """Registered comparisons of the banks and the words of each pair of SIMD lanes."""
         same_bank, same_word, address = {}, {}, self._incoming.payload.address
         for high in range(self.slots):
             for low in range(high):
@@ -134,7 +162,7 @@ class SharedLsu(Component):
                 word = same_word[low, high] = Signal(name=f"same_word_{low}_{high}", reset_less=True)
                 with m.If(self._take):
                     m.d.sync += [
-                        # With one bus for what is written, stores wait for each other as if all went to one bank.
+                        # With one write bus all stores conflict, as if they had one bank.
                         bank.eq((address[low][4:7] == address[high][4:7]) | (self.store & self._one_write)),
                         word.eq((address[low][4:] == address[high][4:]) & ~self.store),
                     ]
@@ -170,7 +198,7 @@ class SharedLsu(Component):
         return Mux(is_byte, half & Mux(low[0], 0b1010, 0b0101), Mux(is_half, half, 0b1111))
 
     def _request(self, m):
-        """Requests of the chosen threads to the banks; the result is the slots whose loads were granted in this cycle."""
+        """Requests of the selected threads to the banks; returns the banks whose loads are granted in this cycle."""
         loads, stores = Signal(BANKS), Signal(BANKS)
         rows = [Signal(self.cfg.row_bits, name=f"row_{bank}", reset_less=True) for bank in range(BANKS)]
         may_load, may_store, denied = self.bank_read.grant, self.bank_write.grant, Signal(name="denied")
@@ -188,7 +216,7 @@ class SharedLsu(Component):
                          for slot in range(self.slots)]
 
             def of_chosen(values, chosen=chosen):
-                """Of the thread of this bank; with one slot it does not matter whether it has one."""
+                """Value of the thread of this bank; with one SIMD lane it is undefined without one."""
                 return values[0] if self.slots == 1 else select_one_hot(chosen, values)
 
             with m.If(self._choose):
@@ -206,7 +234,7 @@ class SharedLsu(Component):
             self.bank_read.request.eq(loads), self.bank_write.request.eq(stores),
             self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
         ]
-        # What follows from the requests, known ahead.
+        # Registered functions of the requests of the next cycle.
         m.d.sync += [self.requesting.eq(Mux(self._choose, self._first.any(), denied)),
                      self.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~may_store).any()))]
         return loads & may_load
@@ -216,7 +244,8 @@ class SharedLsu(Component):
         port = self.bank_write
 
         def of_chosen(slots, values):
-            """Of the thread that is chosen; with one slot it does not matter whether it is: no reset of all registers hangs on it."""
+            """Value of the selected thread. With one SIMD lane the value is undefined without one, which avoids a reset of all registers.
+            """
             return values[0] if self.slots == 1 else select_one_hot(slots, values)
 
         if self._one_write:
@@ -243,7 +272,7 @@ class SharedLsu(Component):
             m.d.comb += [port.row[bank].eq(rows[bank % len(rows)]), port.data[bank].eq(data), port.mask[bank].eq(mask)]
 
     def _return(self, m, granted):
-        """Follow the granted loads until their data arrive."""
+        """Tracks the granted loads up to their data."""
         places = [Signal(placement_layout, name=f"place_{slot}", reset_less=True) for slot in range(self.slots)]
         slots = Signal(self.slots)
         group = Signal.like(self._group, name="requested_group")

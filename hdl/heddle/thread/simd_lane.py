@@ -1,4 +1,4 @@
-"""The datapath of one slot: operands of a thread, their sum or address, and what comes back for the thread."""
+"""SIMD lane of the thread unit: operands, ALU and address of one thread, and its result buffer."""
 
 from amaranth import *
 from amaranth.lib import data
@@ -24,36 +24,71 @@ form_layout = data.StructLayout({
 
 
 class SlotOperands(Component):
-    """Operands and address of one thread of the group that has its turn, and the ALU on them.
+    """Operand stage of a SIMD lane: operand queue, operands a and b, address, ALU and narrowing unit of one thread.
 
-    Registers that were read wait in a queue, whose control is common to all slots. The first of the queue becomes a with ``load_a``
-    (zero with ``clear_a``), b with ``load_b`` (or the number of the thread, or ``value``), and with ``load_address`` the address
-    becomes ``value`` plus it, shifted by ``element_shift``. All outputs follow from these registers, one cycle later, ``result`` of the ALU
-    two with ``cfg.registered_alu``.
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    arrive, write_place, operand
-        An operand for the queue, and where.
-    read_place
-        Place of the first operand.
-    thread : In(cfg.thread_bits)
-        Number of the slot's thread in the present group; taken as b with ``use_thread``.
-    control
-        Of the ALU, registered with the operands by the owner.
-    address : Out(32)
-    data : Out(32)
-        Data of a store of ``access`` in every place of the word where it may go.
-    choose
-        Of the ALU.
-    scale, product, amount
-        The ALU takes ``product`` and ``amount`` in place of its operands.
-    narrow_take, narrow_show, narrow_unsigned
-        ``Narrow`` takes what the ALU has shifted; its word is the result; its signedness.
+    arrive : In(1)
+        An operand comes from the register files.
+    write_place : In(range(16))
+        Its place in the operand queue.
+    operand : In(32)
+        The operand.
+    read_place : In(range(16))
+        Place of the first operand of the queue.
+    load_a, clear_a : In(1)
+        a becomes the first operand; a becomes zero, which wins.
+    load_b : In(1)
+        b becomes the first operand with ``b_is_register``, else ``thread`` with ``use_thread``, else ``value``.
+    load_address : In(1)
+        The address becomes ``value`` plus the first operand shifted left by ``element_shift``.
+    value : In(32)
+        Uniform or immediate operand, or base address in bytes.
+    element_shift : In(3)
+        log2 of the bytes of an element, 0 to 4.
+    b_is_register, use_thread : In(1)
+        Source of b.
+    thread : In(thread_bits)
+        Number of the lane's thread in the present group.
+    access : In(Access)
+        Width of a store.
+    control : In(alu_control_layout)
+        Controls of the ALU; its owner registers them together with the operands.
+    choose : In(1)
+        Guard of the thread, which SEL reads.
+    scale : In(1)
+        ``product`` and ``amount`` take the place of a and of bits 4 to 0 of b in front of the ALU.
+    product : In(32)
+        Product of the lane from the result bus, zero without one.
+    amount : In(5)
+        Shift amount of this product.
+    narrow_take : In(1)
+        The narrowing unit takes ``shifted`` of the ALU.
+    narrow_show : In(1)
+        The packed word of the narrowing unit is the result.
+    narrow_unsigned : In(1)
+        The narrowing unit saturates to unsigned bytes.
     a, b : Out(32)
-        Operands, for the multiplier.
-    result, compare_result
-        Of the ALU, or of ``Narrow``.
+        Operands for the shared multipliers.
+    address : Out(32)
+        Byte address.
+    data : Out(32)
+        Data of a store; 8- and 16-bit data are repeated in every place of the word.
+    result : Out(32)
+        Result of the ALU, or the packed word with ``narrow_show``.
+    compare_result : Out(1)
+        Result of the comparison.
+
+    *Latency*: one cycle from the load strobes to all outputs; with ``registered_alu`` ``result`` takes two. An operand can be loaded in the
+    cycle after ``arrive``.
+
+    *Throughput*: one load of each register a cycle, no back-pressure.
+
+    *Reset*: none; the owner controls validity.
     """
 
     def __init__(self, cfg):
@@ -135,31 +170,53 @@ class SlotOperands(Component):
 
 
 class SlotResult(Component):
-    """What goes back to the lanes of a slot: words of banks and results of the ALU, kept until they are written.
+    """Result buffer of a SIMD lane: collects load data and ALU results of an operation, and delivers them for write-back.
 
-    With ``store``, the parts ``store_words`` (32 bits each) of entry ``store_entry`` take the word that stood in ``banks[bank]``, or in
-    ``other``, one cycle before, or each of them the result of the ALU or a late one. Each of these words has a register that is zero
-    when the word does not count, and an OR joins them: half the LUTs of a selection.
+    The buffer has 128 bits for each entry: two halves of ``thread_groups`` entries, so that one operation is written while the next
+    executes. A source that does not count is a register with zero, and an OR joins all sources: half the LUTs of a selection.
 
-    ``o`` is made of entry ``entry`` of the cycle before: of words that are no vector, the number of 8 to 32 bits at the thread's offset,
-    extended, in all words; of 8-byte vectors the half at the offset, of 16-byte vectors everything. Its lowest word is number
-    ``place`` of these, the others follow the lowest multiple of ``dot`` bytes. With ``cfg.lane_registers`` the entry has come out of its
-    memories into registers in that cycle, and ``o`` is combinational from there: the lanes have a register for it.
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
     banks : In(128).array(8)
-    bank, offset : In(8), In(4)
-        Bank (one-hot) and byte address within its word (naturally aligned) of the slot's thread; no bank when no data come.
-    other, take_other : In(128), In(1)
-        A word of global memory, with its ``offset``.
+        Words at the banks of shared memory.
+    bank : In(8)
+        Bank of the data for this lane, one-hot; zero without data.
+    offset : In(4)
+        Byte offset of the thread's address in 16 bytes; naturally aligned.
+    other : In(128)
+        16 bytes from global memory.
+    take_other : In(1)
+        ``other`` is for this lane, with ``offset``.
     result : In(32)
-        Result of the ALU, or a late one; zero while data of a load are under way.
-    store, store_words, store_entry
-    form, entry, place, o
-        ``form`` is that of the operation that is written.
-    entry_ahead
-        ``entry`` of the next cycle: its offset, which selects in four levels, comes out of a register. Not with ``cfg.lane_registers``.
+        Result of the ALU or late result; zero while load data are in flight.
+    store : In(1)
+        Writes entry ``store_entry``: with the word at ``banks`` or ``other`` of the cycle before, or with ``result`` in each 32-bit part.
+    store_words : In(4)
+        32-bit parts that are written.
+    store_entry : In(range(2 * thread_groups))
+        The entry: group and half.
+    form : In(form_layout)
+        Form of the results of the operation in write-back.
+    entry, entry_ahead : In(range(2 * thread_groups))
+        Entry that is read, and the entry of the next cycle; the latter is not used with ``lane_registers``.
+    place : In(2)
+        Number of the 32-bit part that is the lowest of ``o``.
+    o : Out(8 * dot)
+        Result of ``entry`` of the cycle before. Of no vector: the number of 8, 16 or 32 bits at the offset, extended, in every 32-bit part.
+        Of a vector of 8 bytes: the half at the offset. Of 16 bytes: all. Parts above the lowest follow the multiple of ``dot`` bytes below
+        ``place``.
+
+    *Latency*: one cycle from ``entry`` to ``o``. With ``lane_registers`` the entry and its offset are registered and ``o`` is combinational
+    behind them, in front of a register in the PE. Without, the offset is read by ``entry_ahead`` into a register first, because it selects
+    in four levels.
+
+    *Throughput*: one write and one read a cycle, no back-pressure.
+
+    *Reset*: none.
     """
 
     def __init__(self, cfg):
@@ -207,14 +264,14 @@ class SlotResult(Component):
         return m
 
     def _late_output(self, m, entry, offset):
-        """``o`` out of registers of what it is made of."""
+        """``o`` extracted behind registers of the entry, the selection and the form."""
         values = {"entry": entry, "selection": self._selection(offset), "form": self.form}
         kept = {name: Signal(value.shape(), name=f"kept_{name}", reset_less=True) for name, value in values.items()}
         m.d.sync += [kept[name].eq(value) for name, value in values.items()]
         m.d.comb += self.o.eq(self._extract(m, **kept))
 
     def _entries(self, m, name, enable, value, entry):
-        """A memory of one part of the entries; returns what it holds for ``entry``."""
+        """Memory of one part of the entries; returns its value for ``entry``."""
         m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
         m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]

@@ -1,4 +1,4 @@
-"""All slots, with the controls that they share."""
+"""All SIMD lanes of the thread unit with their common controls."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -16,43 +16,84 @@ __all__ = ["SimdLanes"]
 
 
 class SimdLanes(Component):
-    """Slot j serves thread ``group * slots + j``: operands, ALU and address on the way in, bank words and results on the way out.
+    """SIMD lanes of the thread unit: lane j serves thread ``group * slots + j`` of the present micro-operation.
 
-    ``address``, ``data``, ``compare_result`` and the results of the ALU follow from the registers that ``load_a``, ``load_address`` and
-    ``load`` fill, in the next cycle, and stay. ``load`` comes last, once for each step.
+    Each lane has an operand queue, ALU, address adder and result buffer (``SlotOperands``, ``SlotResult``).
+
+    Parameters
+    ----------
+    cfg : Config
+        ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
     -------
-    operation
-        In the slot stage. Kinds other than ALU and TID leave the results of the ALU zero.
-    arrive, write_place, operand, read_place
-        The queues of operands; see ``OperandReader``. ``operand`` by slot.
-    load, load_a, load_address, group
+    operation : In(thread_operation_layout)
+        Operation in the SIMD lanes. The ALU result of any kind but ALU and TID is zero.
+    arrive, write_place : In(1), In(range(16))
+        Operands come, and their place in the operand queues.
+    operand : In(32).array(slots)
+        The operands.
+    read_place : In(range(16))
+        Place of the first operand.
+    load : In(1)
+        Last load of a micro-operation: b and the ALU controls; it also clears a where a does not count.
+    load_a, load_address : In(1)
+        The first operand becomes a; it makes the address.
+    group : In(range(thread_groups))
+        Group of the micro-operation.
     keep_buffer : In(1)
-        Data of the operation before are still under way.
+        Load data of the operation in write-back are in flight, so further data go to its half of the result buffer.
     keep_control : In(1)
-        ``load`` does not change what the ALUs do: late results need them.
+        ``load`` leaves the controls of the ALUs, which late results in flight need.
     leave : In(1)
-        Results of ``operation`` are written next.
-    buffer, store_buffer : In(1)
-        Half of the entries that data of loads of ``operation`` go to; that results of ``store_current`` do.
-    address, data, compare_result
-        By slot.
-    banks, place
-        Words that stand at the banks, and where in them the data of each slot are.
-    other, take_other
-        A word of global memory for these slots, instead of one of the banks.
-    store, store_group, store_words, store_current
-        See ``Returns``.
-    choose, scale, narrow_take, narrow_show, product, a, b
-        See ``AluDatapath`` and ``LateResults``.
-    amount, narrow_unsigned
-        Of the late results that are on their way; see ``SlotOperands``.
-    narrows
-        ``operation`` makes one register out of several.
-    entry, entry_ahead, word, o
-        ``o`` is word ``word`` of ``entry`` (group and buffer) of the cycle before, which was ``entry_ahead`` before that; see
-        ``SlotResult``.
+        ``operation`` goes to write-back in this cycle.
+    buffer : In(1)
+        Half of the result buffer for load data of ``operation``.
+    store_buffer : In(1)
+        Half for results that are stored with ``store_current``.
+    address, data : Out(32).array(slots)
+        Byte address, and store data in every place of the word.
+    compare_result : Out(slots)
+        Results of comparisons.
+    banks : In(128).array(8)
+        Words at the banks of shared memory.
+    place : In(placement_layout).array(slots)
+        Bank of the data for each lane and byte offset in its word.
+    other, take_other : In(128), In(slots)
+        16 bytes from global memory, and the lane that takes them.
+    store : In(slots)
+        Lanes that write their result buffer.
+    store_group, store_words : In(range(thread_groups)), In(4)
+        Group and 32-bit parts of the entry that they write.
+    store_current : In(1)
+        The result is of the ALU or late, so its half is ``store_buffer``.
+    choose : In(slots)
+        Guards of the threads, which SEL reads.
+    scale : In(1)
+        Products replace operand a in front of the ALUs.
+    narrow_take, narrow_show : In(slots), In(1)
+        Narrowing units that take a number; packed words are the results.
+    amount, narrow_unsigned : In(5), In(1)
+        Shift amount and signedness of the late results in flight.
+    narrows : In(1)
+        ``operation`` packs four numbers into one register.
+    product : In(32).array(slot_multipliers)
+        Products; lane j takes ``product[j mod slot_multipliers]``.
+    a, b : Out(32).array(slots)
+        Operands for the shared multipliers.
+    entry, entry_ahead : In(range(2 * thread_groups))
+        Entry of the result buffer, group and half, that is read; the entry of the next cycle.
+    word : In(2)
+        Its 32-bit part that is the lowest of ``o``.
+    o : Out(8 * dot).array(slots)
+        Results of ``entry`` of the cycle before.
+
+    *Latency*: one cycle from ``load`` to ``address``, ``data`` and ``compare_result``, which remain up to the next load. The ALU result is
+    stored by ``store`` in the cycle after ``load``, with ``registered_alu`` one later.
+
+    *Throughput*: one micro-operation a cycle, no back-pressure.
+
+    *Reset*: none; the owner controls validity.
     """
 
     def __init__(self, cfg):
@@ -142,7 +183,7 @@ class SimdLanes(Component):
         return m
 
     def _alu_control(self, m):
-        """Controls of the ALUs, decoded once for all slots and registered with their operands; whether a counts."""
+        """ALU controls, decoded once for all lanes and registered with the operands; and whether a counts."""
         operation = self.operation
         m.submodules.alu_decode = decode = AluDecode()
         control = Signal(alu_control_layout, name="alu_control", reset_less=True)
@@ -159,7 +200,7 @@ class SimdLanes(Component):
         return control, decode.control.keep_a | (operation.kind == ThreadKind.STORE)
 
     def _form(self, m):
-        """How data of loads are written; and where they are kept: for the operation in the slot stage, or still for the one before."""
+        """Form of the results in write-back, and the half of the result buffer for load data."""
         access = self.operation.access
         form = Signal(form_layout, name="form", reset_less=True)
         buffer = Signal(name="arriving_buffer", reset_less=True)

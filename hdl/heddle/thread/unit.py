@@ -1,4 +1,4 @@
-"""The thread unit."""
+"""Thread unit."""
 
 from amaranth import *
 from amaranth.lib import stream
@@ -30,33 +30,67 @@ __all__ = ["ThreadUnit"]
 
 
 class ThreadUnit(Component):
-    """Executes thread operations in order: integer functions, comparisons, loads and stores of all threads [S0.17, S0.9, S4.5].
+    """Thread unit: executes integer functions, comparisons, loads and stores of all threads, in order [S0.17, S0.9, S4.5].
 
-    An operation passes two stages: the slots, which read registers and execute group by group, and the result write. Latencies,
-    throughput and errors are in docs/units/thread.md.
+    Stages: operand fetch; SIMD lanes, group of threads by group; write-back. With ``thread_overlap`` (four SIMD lanes or more) operand
+    fetch of the next operation and write-back of the one before overlap with execution. SIMD lane j serves thread g * ``slots`` + j of
+    group g. ``slots`` is ``min(thread_slots, threads)``.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
-    i_operation
-        Operations; ``cfg.thread_queue`` of them wait in the unit. Register numbers must exist and be aligned.
-    registers, bank_read, bank_write, global_port
-        To the lanes, shared memory and global memory. A register write must be visible to reads granted in later cycles.
-    bank_ahead : In(BANKS)
-        With ``cfg.banks_known_ahead``: banks of shared memory that grant nothing in the next cycle.
-    predicates, lane_mask
-        predicates[p][t] is predicate p of thread t.
+    i_operation : In(stream.Signature(thread_operation_layout))
+        Operations; ``thread_queue`` of them are queued. Their register numbers must exist and be aligned.
+    registers : Out(RegisterPort(cfg))
+        Register files of the PEs. A write must be visible to reads granted in later cycles.
+    bank_read : Out(BankReadPort(cfg))
+        Reads of shared memory.
+    bank_write : Out(BankWritePort(cfg))
+        Writes of shared memory.
+    global_port : Out(GlobalPort(cfg, cfg.tag_bits))
+        Global memory.
+    bank_ahead : In(8)
+        With ``banks_known_ahead``: banks of shared memory that grant nothing in the next cycle.
+    predicates : Out(threads).array(7)
+        Bit t of ``predicates[p]`` is predicate p of thread t.
+    lane_mask : Out(threads)
+        Bit t: thread t is in the lane mask.
     start : In(1)
-        Clears the predicates and fills the lane mask; for a cycle in which nothing is under way.
+        Clears the predicates and sets the lane mask to ones; only while no operation is in flight.
     stop : In(1)
-        While high, operations that have not entered the slot stage are discarded, each with its ``done``.
-    o_error, done, busy
-        See docs/architecture.md.
+        While high, operations that have not entered the SIMD lanes are discarded, each with its ``done``.
+    o_error : Out(ErrorStream())
+        Errors; registered.
+    done : Out(1)
+        The oldest operation has completed, one a cycle at most: its registers are written for reads granted from the next cycle on.
+    busy : Out(1)
+        Operations are pending or in flight.
     storing : Out(1)
-        ``bank_write`` asks for a bank; registered.
+        ``bank_write`` requests a bank; registered.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
-    event_register_stalls, event_thread_bank_conflicts, event_multiply_stalls, event_thread_shared_cycles
-        For the counters.
+    event_register_stalls : Out(1)
+        A read or a write of the register files was refused in the cycle before.
+    event_thread_bank_conflicts : Out(1)
+        A thread waited for a bank in the cycle before.
+    event_multiply_stalls : Out(1)
+        A micro-operation waited for a multiplier in the cycle before.
+    event_thread_shared_cycles : Out(1)
+        A bank of shared memory was requested in the cycle before.
+
+    *Latency* and *Throughput*: docs/units/thread.md has a table of the cycles of each operation. A function of a register and a uniform
+    value takes G + 5 cycles for G groups, with ``thread_overlap`` G + 2.
+
+    *Back-pressure*: ``i_operation.ready`` comes from a register. Refused register reads and writes, refused banks, global memory and
+    write-back each hold the stage that waits for them.
+
+    *Reset*: no operation is pending or in flight; predicates and lane mask as after ``start``.
+
+    *Errors*: MISALIGNED, OUT_OF_RANGE and AXI_READ, once for each operation, of the lowest thread; the operation then writes no register.
+    AXI_WRITE once for each failing store of a thread. The unit goes on with the next operation.
     """
 
     def __init__(self, cfg):
@@ -118,7 +152,7 @@ class ThreadUnit(Component):
         return m
 
     def _declare(self):
-        """The operation in the slot stage, and the step whose operands the slots hold."""
+        """Registers of the operation in the SIMD lanes, and of the micro-operation whose operands they hold."""
         cfg = self.cfg
         self._valid = Signal(name="slot_valid")
         self._operation = Signal(thread_operation_layout, name="slot_operation", reset_less=True)
@@ -128,14 +162,14 @@ class ThreadUnit(Component):
         self._step_valid = Signal(name="step_valid")
         self._step_taken = Signal(name="step_taken")
         self._slot_step = Signal(slot_step_layout(cfg), name="slot_step", reset_less=True)
-        self._step_words = Signal(4, name="step_words")         # that take its result
+        self._step_words = Signal(4, name="step_words")         # words that take its result
         self._load_step = Signal(name="load_step")
-        self._skip = Signal(name="skip")                        # operands are taken, but nothing is done with them
+        self._skip = Signal(name="skip")                        # operands are taken and not used
         self._words = Signal(4, name="words_written")           # of the four registers around the destination
         self._buffer = Signal(name="result_buffer")
 
     def _kind(self, m):
-        """What kind of operation is in the slot stage, decoded when it enters."""
+        """Kind of the operation in the SIMD lanes, decoded when it enters."""
         self._is = {kind: Signal(name=f"is_{kind.name.lower()}", reset_less=True) for kind in ThreadKind}
         self._computes, self._accesses = Signal(name="computes"), Signal(name="accesses")
         m.d.comb += [
@@ -144,13 +178,13 @@ class ThreadUnit(Component):
         ]
 
     def _enter(self, m):
-        """An operation goes from the queue to the slot stage; its guard is evaluated."""
+        """An operation goes from operand fetch to the SIMD lanes; its guard is evaluated."""
         incoming, predicates = self._entrance.o, self._predicates
         operation, none = incoming.payload, Signal(name="no_steps")
         taken = self._taken = Signal(name="taken")
         leave = self._leaving = Signal(name="leaving")
         m.d.comb += [
-            # With far registers the next one a cycle later: what lets one go does not reach the registers of another.
+            # With far registers the next one enters a cycle later, so that ``leave`` does not reach the registers of its successor.
             incoming.ready.eq(~self._valid | (0 if self.cfg.late_address_checks else leave)),
             taken.eq(incoming.valid & incoming.ready),
             none.eq((operation.kind == ThreadKind.LANE_MASK) | (self.stop & (not self.cfg.thread_overlap))),
@@ -185,7 +219,9 @@ class ThreadUnit(Component):
         m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o)]
 
     def _step(self, m):
-        """The operands of the next step go into the slots when the last step was taken; results wait for the operation before."""
+        """The operands of the next micro-operation enter the SIMD lanes when the last one was taken; ALU results wait for the operation
+        before.
+        """
         steps, array, reader, store = self._steps, self._array, self._entrance, self._is[ThreadKind.STORE]
         advance, take = Signal(name="advance"), Signal(name="take_operand")
         m.d.comb += [
@@ -208,9 +244,9 @@ class ThreadUnit(Component):
             ]
 
     def _compute(self, m):
-        """Results of comparisons; those of the other functions go back to the lanes in _results."""
+        """Results of comparisons go to the predicates; those of other functions go to the PEs in _results."""
         predicates = self._predicates
-        # With far registers a cycle later, in which the operation leaves: the next one then finds them.
+        # With far registers a cycle later, in which the operation leaves: its successor still reads the new predicates.
         domain = m.d.sync if self.cfg.registered_alu else m.d.comb
         domain += [
             predicates.write.eq(self._step_valid & self._is[ThreadKind.COMPARE]),
@@ -224,7 +260,7 @@ class ThreadUnit(Component):
         ]
 
     def _multiply(self, m):
-        """Products and packed bytes, whose results come later."""
+        """Connects the result bus: products and packed bytes, which are late results."""
         late, array, operation, kept = self._late, self._array, self._operation, self._late_operation
         function = self._function = Signal(AluFunction, name="function")
         self._narrows = Signal(name="narrows")
@@ -243,7 +279,7 @@ class ThreadUnit(Component):
             m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
 
     def _hold(self, m):
-        """Operations that meet results of the one before."""
+        """Connects the result hazards with the operation in write-back."""
         kept, memory, late, operation = self._late_operation, self._memory, self._late, self._operation
         m.d.comb += [
             kept.load.eq(self._load_step & ~self._accesses),
@@ -262,7 +298,7 @@ class ThreadUnit(Component):
         ]
 
     def _last_step_taken(self):
-        """With ``thread_overlap`` an operation leaves the slots with its last step, unless the next one needs what the step does."""
+        """With ``thread_overlap`` an operation leaves with its last micro-operation, unless its successor needs what that one computes."""
         return ~self._step_valid | (self._computes & self._late.ready)
 
     def _access(self, m):
@@ -276,7 +312,7 @@ class ThreadUnit(Component):
         m.d.comb += [inner.eq(outer) for inner, outer in zip([*memory.address, *memory.data], [*self._array.address, *self._array.data])]
 
     def _results(self, m):
-        """What comes from the banks, from global memory or from the ALU is kept for the lanes."""
+        """Data from the banks, from global memory and from the ALU go to the result buffers."""
         memory, array, late, returns = self._memory, self._array, self._late, self._returns
         m.d.comb += [
             returns.arrived_slots.eq(memory.arrived_slots), returns.arrived_group.eq(memory.arrived_group),
@@ -291,7 +327,7 @@ class ThreadUnit(Component):
         m.d.comb += [place.eq(returned) for place, returned in zip(array.place, memory.place)]
 
     def _leave(self, m):
-        """The last group is on its way: the operation goes to the write stage, with its error."""
+        """After the last group the operation goes to write-back, with its error."""
         operation, writer, memory = self._operation, self._writer, self._memory
         selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
         m.d.comb += [

@@ -1,4 +1,4 @@
-"""Writes of results to the registers of the lanes."""
+"""Write-back of results to the register files of the PEs."""
 
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
@@ -11,41 +11,69 @@ __all__ = ["WriteBack"]
 
 
 class WriteBack(Component):
-    """Writes the results of an operation to its destination registers and completes it.
+    """Write-back stage: writes the results of an operation to its destination registers and completes the operation.
 
-    Results go from the slots to the lanes group by group: for factor registers a factor word a cycle, into the registers; for product
-    registers a 32-bit word a cycle into the lanes, then all lanes write at once. An operation that writes nothing is completed in
-    the cycle after ``take``. Cycles without stalls, for G groups: ``G * 16 / dot`` for four factor registers, ``G + 3`` for each product
-    register; with ``cfg.thread_overlap`` ``G + 2``, because the next word, of the next operation too, leaves the slots while
-    the lanes write.
+    Results go from the result buffers of the SIMD lanes to the PEs, group by group. Factor registers: a factor word a cycle goes directly
+    into the register file. Product registers: a 32-bit word of each thread goes to a register of its PE, then all PEs write at once.
+
+    Parameters
+    ----------
+    cfg : Config
 
     Members
     -------
     take : In(1)
-        An operation comes (only with ``ready``): it writes ``words`` (bit j: word j) of the four registers
-        around ``register``, in the lanes ``lanes``, out of results in ``buffer``. ``same``: those of the first group are for all
-        groups.
+        An operation comes; only while ``ready`` is high.
+    register : In(REGISTER_BITS)
+        Its destination, one of four registers at a multiple of four.
+    words : In(4)
+        Which of these four are written; none for an operation without results.
+    lanes : In(threads)
+        Threads whose registers are written.
+    buffer : In(1)
+        Half of the result buffers that holds the results.
+    same : In(1)
+        With ``thread_overlap``: the results of group 0 are for the threads of all groups.
     landing : In(1)
-        Results are not in the buffer yet, or stores not in their banks.
+        Results of the operation are still in flight to the result buffers, or its stores to their banks.
     ready : Out(1)
-        Combinational: another operation may come.
+        Another operation may come.
     busy : Out(1)
-        Operations are not completed.
+        An operation is not completed.
     pending : Out(1)
-        The last operation is ``landing`` still.
+        The last operation has been ``landing`` in every cycle since ``take``.
     complete : Out(1)
-        Combinational: an operation ends in this cycle; its last write is at the port in the next one at the latest.
-    writing, destination
-        Registers that operations are still to write, of the four around this one: of the last operation, and with ``cfg.thread_overlap``
-        the one that the lanes are writing.
-    entry, place : Out
-        Results that the slots give to the port in the next cycle: group and buffer, and the word that is lowest.
-    entry_ahead : Out
-        Combinational: ``entry`` of the next cycle, whenever results leave in that.
-    return_lanes, write_product, write_register, write_grant, write_factor, write_word, write_parts, write_lanes
-        See ``RegisterPort``.
+        An operation ends in this cycle. Its last write is at the port in the next cycle at the latest.
+    writing, destination : Out(4), Out(REGISTER_BITS), arrays of 1, with ``thread_overlap`` of 2
+        Registers that are not written yet: bit w of ``writing`` is word w of the four registers around ``destination``. Entry 0 is the last
+        operation, entry 1 the register that the PEs are writing.
+    entry : Out(range(2 * thread_groups))
+        Entry of the result buffers, group and half, that the SIMD lanes deliver to the port in the next cycle.
+    entry_ahead : Out(range(2 * thread_groups))
+        ``entry`` of the next cycle, if results are delivered then.
+    place : Out(2)
+        32-bit word of the entry that is the lowest.
+    return_lanes : Out(threads)
+        PEs that register the lowest 32 bits of ``return_data``.
+    write_product, write_register, write_grant : Out(1), Out(8), In(1)
+        Request to write these 32 bits to product register ``write_register``, held up to its grant.
+    write_factor, write_word, write_parts : Out(1), Out(factor_address_bits), Out(dot / 4)
+        Write of the 32-bit parts ``write_parts`` of factor word ``write_word``; always granted.
+    write_lanes : Out(threads)
+        PEs that write.
     event_stalls : Out(1)
-        A write has to wait for ``mm``.
+        A write waits for ``mm``.
+
+    *Latency*: an operation without results is complete in the cycle after ``take``. With G groups and no stall, four factor registers take
+    G * 16 / ``dot`` cycles and each product register G + 3. With ``thread_overlap`` it takes G + 2, because the next word leaves the
+    SIMD lanes while the PEs write.
+
+    *Throughput*: one operation at a time. With ``far_registers`` the next one comes a cycle after ``complete`` at the earliest.
+
+    *Back-pressure*: ``ready``, ``complete`` and ``entry_ahead`` are combinational from ``landing`` and ``write_grant``. With
+    ``far_registers`` and without ``thread_overlap`` ``ready`` comes from a register.
+
+    *Reset*: no operation is pending.
     """
 
     def __init__(self, cfg):
@@ -84,11 +112,11 @@ class WriteBack(Component):
         slots = min(cfg.thread_slots, cfg.threads)
         self._valid, self._left, self._factor = Signal(name="valid"), Signal(WORDS, name="left"), Signal(name="factor")
         self._register = Signal(REGISTER_BITS, name="register_of_operation")
-        self._run, self._last = Signal(name="run"), Signal(name="last")         # a group leaves the slots; the last one of its word
+        self._run, self._last = Signal(name="run"), Signal(name="last")         # a group leaves the SIMD lanes; the last of its word
         self._settle = Signal(name="settle")
         landed, buffer, same = Signal(), Signal(), Signal()
-        group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 when an operation comes
-        last_group = Signal(init=cfg.thread_groups == 1)        # known ahead: ``entry`` has many readers
+        group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 at ``take``
+        last_group = Signal(init=cfg.thread_groups == 1)        # registered, because ``entry`` has many readers
         lanes, of_group = Signal(cfg.threads, reset_less=True), Signal(cfg.threads)
         after, asked = Signal(WORDS), Signal()
         m.d.comb += [
@@ -121,7 +149,7 @@ class WriteBack(Component):
         return m
 
     def _one_by_one(self, m, after, lanes):
-        """A word is left until the lanes have written it."""
+        """Without overlap: a word is pending up to its write by the PEs."""
         m.d.comb += [
             self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle & ~self.write_product),
             self.complete.eq(self._valid & ~self.pending & ~after.any()),
@@ -133,13 +161,13 @@ class WriteBack(Component):
             m.d.sync += self._valid.eq(0)
 
     def _overlap(self, m, after, lanes):
-        """A word is left until it has left the slots. Lanes may take the next one from the cycle of the grant on."""
+        """With overlap: a word is pending until it has left the SIMD lanes. PEs may take the next one from the cycle of the grant on."""
         ends, writes, final = Signal(name="ends"), Signal(name="writes"), Signal(name="final")
         m.d.comb += [
             self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle
                          & (~self.write_product | (self.write_grant & ~self._factor))),
             writes.eq(self._settle | self.write_product),
-            # An operation without a register of its own waits for the one before, so that one is completed in a cycle.
+            # An operation without results waits for its predecessor, so that at most one is completed in a cycle.
             ends.eq(self._valid & ~self.pending & ~after.any() & (self._left.any() | ~writes)),
             self.complete.eq((ends & (self._factor | ~self._left.any())) | (self.write_product & self.write_grant & final)),
             self.ready.eq(~self._valid | ends), self.busy.eq(self._valid | writes),
@@ -151,9 +179,9 @@ class WriteBack(Component):
             m.d.sync += self._valid.eq(0)
 
     def _place(self, m, after, parts):
-        """The word, or the chunk of ``dot`` bytes, whose turn it is, and what is left behind it; returns the number of the chunk."""
+        """Selects the next word or chunk of ``dot`` bytes, and the words that remain after it; returns the number of the chunk."""
         lowest, chunk, next_left = Signal(2, reset_less=True), Signal(2 - exact_log2(parts)), Signal(WORDS)
-        m.d.comb += next_left.eq(Mux(self.ready, self.words, after))        # if an operation comes or not
+        m.d.comb += next_left.eq(Mux(self.ready, self.words, after))        # whether an operation comes or not
         m.d.sync += lowest.eq(0)
         for number in reversed(range(WORDS)):
             with m.If(next_left[number]):
