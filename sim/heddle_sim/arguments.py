@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import numpy as np
 from heddle.errors import HeddleError, UsageError, UsageTypeError
 
-__all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_mask", "check_number", "check_operand", "plain_array"]
+__all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_mask", "check_number", "check_operand",
+           "integer_array", "plain_array"]
 
 Entry = TypeVar("Entry")
 
@@ -23,13 +24,17 @@ def check_mask(name: str, value: object) -> None:
 
 
 def plain_array(name: str, value: object) -> np.ndarray:
-    """``value``, an array without mask. Lists and tuples of integers become the smallest type of 8 or 16 bits that holds them."""
+    """``value``, which must be a numpy array without mask."""
     check_mask(name, value)
-    if isinstance(value, (list, tuple)):
-        value = _integers_of(name, value)
     if not isinstance(value, np.ndarray):
         raise UsageTypeError(f"{name} must be a numpy array, not {type(value).__name__}")
     return value.view(np.ndarray)       # a matrix would multiply
+
+
+def integer_array(name: str, value: object) -> np.ndarray:
+    """``plain_array`` that also takes lists of integers: they get the smallest type of 8 or 16 bits that holds them all."""
+    check_mask(name, value)
+    return plain_array(name, _integers_of(name, value) if isinstance(value, (list, tuple)) else value)
 
 
 def _integers_of(name: str, values: object) -> np.ndarray:
@@ -47,7 +52,7 @@ def _integers_of(name: str, values: object) -> np.ndarray:
 
 def check_operand(name: str, value: object) -> np.ndarray:
     """``value``, which must be a matrix of 8- or 16-bit integers."""
-    array = plain_array(name, value)
+    array = integer_array(name, value)
     if array.dtype not in (np.int8, np.uint8, np.int16, np.uint16):
         raise UsageTypeError(f"{name} must have dtype int8, uint8, int16 or uint16, not {array.dtype}")
     if array.ndim != 2:

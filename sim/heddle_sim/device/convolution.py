@@ -11,7 +11,7 @@ import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
-from ..arguments import check_mask, plain_array
+from ..arguments import check_mask, integer_array
 from ..kernels.convolution import fitting_convolution
 from ..kernels.convolution_shape import ConvolutionShape
 from .host import Host, Pads
@@ -100,7 +100,7 @@ def _check(x: np.ndarray, w: np.ndarray, group: int, layout: str, method: str) -
 def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int], pads: Pads, dilations: int | Sequence[int],
              group: int, layout: str, method: str) -> tuple[np.ndarray, Stats]:
     """``(y, stats)`` of ``Device.conv``."""
-    x, w = plain_array("x", x), plain_array("w", w)
+    x, w = integer_array("x", x), integer_array("w", w)
     _check(x, w, group, layout, method)
     if layout == "NCHW":
         x, w = (np.ascontiguousarray(np.moveaxis(array, 1, -1)) for array in (x, w))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from heddle.errors import UsageError
 
-from ..arguments import plain_array
+from ..arguments import integer_array
 
 __all__ = ["contracted_axes", "fold"]
 
@@ -42,8 +42,9 @@ def fold(a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]]
 
     Returns ``(a, b, shape)``: ``a`` (M, K), ``b`` (N, K) and the shape to which the product (M, N) unfolds.
     """
+    a, b = integer_array("a", a), integer_array("b", b)
     for name, array in (("a", a), ("b", b)):
-        if plain_array(name, array).ndim == 0:
+        if array.ndim == 0:
             raise UsageError(f"{name} must have at least 1 dimension, not 0")
     matrices: list[np.ndarray] = []
     shape: tuple[int, ...] = ()
