@@ -128,7 +128,7 @@ def files(tmp_path, monkeypatch):
 
 def options_of(verb):
     """Options of a verb, and whether they take a value."""
-    parser = _parser()
+    parser = _parser(verb[0])
     for word in verb:
         action, = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
         parser = action.choices[word]

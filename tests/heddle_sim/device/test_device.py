@@ -270,7 +270,7 @@ A, B = np.zeros((3, 4), np.int8), np.zeros((4, 5), np.int8)
 @pytest.mark.parametrize(
     "a, b, transpose, error, message",
     [
-        ([[1]], B, False, TypeError, "a must be a numpy array, not list"),
+        ("abc", B, False, TypeError, "a must be a numpy array, not str"),
         (A.astype(float), B, False, TypeError, "a must have dtype int8, uint8, int16 or uint16, not float64"),
         (A, B.astype(np.int16), False, TypeError, "b must have elements of the size of a's (int8), not int16"),
         (A[0], B, False, ValueError, "a must have 2 dimensions, not 1"),
