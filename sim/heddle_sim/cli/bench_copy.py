@@ -3,8 +3,8 @@
 import numpy as np
 
 from ..golden.tensor_copy import load_tensor, store_tensor
-from ..kernels.copy_cases import QUICK, copy_sweep
-from ..kernels.tensor_copy import MOST_STARTS, block_copy, repeated_copies
+from ..kernels.copies import MOST_STARTS, block_copy, repeated_copies
+from ..kernels.parts.copy_cases import QUICK, copy_sweep
 from .common import CommandFailed, print_rows
 
 __all__ = ["block_rows", "copy_aims", "copy_row", "copy_rows", "print_copy"]

@@ -7,8 +7,8 @@ import numpy as np
 from heddle.errors import UsageError
 
 from ..kernels.choice import choose_kernel
-from ..kernels.cost import ORDERS, bus_cycles
-from ..kernels.merges import MERGES
+from ..kernels.parts.cost import ORDERS, bus_cycles
+from ..kernels.parts.merges import MERGES
 from .common import CommandFailed, print_rows
 
 __all__ = ["SUITES", "Suite", "add_choice", "gemm_row", "merge_rows", "print_gemm"]

@@ -10,7 +10,7 @@ from heddle.tmau.swizzle import swizzles
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array
 from ..isa.features import lacking
-from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
+from ..kernels.copies import block_copy, block_move, block_prefetch
 from ..tensor.tensor_map import format_of
 from .results import ArrayResult, ImageResult
 

@@ -8,7 +8,7 @@ from heddle.errors import UsageError, UsageTypeError
 
 from ..arguments import check_mask, plain_array
 from ..kernels.convolution import fitting_convolution
-from ..kernels.convolution_shape import ConvolutionShape
+from ..kernels.parts.convolution_shape import ConvolutionShape
 
 __all__ = ["convolve"]
 

@@ -244,7 +244,7 @@ class Device(TensorAccess, RecurrentAccess):
         Returns ``LayerResult``: ``y`` of shape (M, N), ``int32`` or of the type of ``requantise``. Operands and results lie in global
         memory as for ``matmul``; biases and multipliers, one of each for a column, must fit a quarter of shared memory.
         """
-        from ..kernels.linear import plan_linear, table_for
+        from ..kernels.layer import plan_linear, table_for
 
         x, w, transpose = check_operand("x", x), check_operand("w", w), check_flag("transpose", transpose)
         for name, array in (("x", x), ("w", w)):
@@ -317,7 +317,7 @@ class Device(TensorAccess, RecurrentAccess):
 
         Returns ``MatrixResult``: ``c`` is ``int32``, its axes those of ``a`` and then those of ``b`` without the contracted ones.
         """
-        from ..kernels.folding import fold
+        from ..kernels.parts.folding import fold
 
         folded_a, folded_b, shape = fold(a, b, axes)
         c, stats = self.matmul(folded_a, folded_b, transpose=True, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)

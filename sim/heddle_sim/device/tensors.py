@@ -11,7 +11,7 @@ from heddle.isa.tensor_descriptor import INTERLEAVE_BYTES, Fill, Interleave, Ten
 from ..arguments import Arguments
 from ..golden.tensor_checks import TensorRequest, all_violations
 from ..isa.features import lacking
-from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
+from ..kernels.copies import block_copy, tensor_copy, tensor_prefetch
 from ..tensor.tensor_map import TensorMap, TensorMapError
 from .blocks import BlockAccess, check_image, checked_array, named_reduction, require_reduction
 from .results import ArrayResult, ImageResult

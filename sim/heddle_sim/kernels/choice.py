@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 from ..arguments import check_flag
 from ..isa.program import Program
-from .cost import Choice, candidates, check_order, preferred
-from .fitting import Unfit, first_fitting, fitted
-from .launch import Launch
-from .matmul import MatmulKernel
-from .merges import Merge, check_factor
+from .parts.cost import Choice, candidates, check_order, preferred
+from .parts.fitting import Unfit, first_fitting, fitted
+from .parts.launch import Launch
+from .parts.merges import Merge, check_factor
+from .parts.stream_tiling import StreamTiling
 from .resident import choose_resident
-from .stream_tiling import StreamTiling
 from .streaming import StreamingKernel
+from .tiled import MatmulKernel
 
 __all__ = ["Product", "choose_kernel", "plan"]
 

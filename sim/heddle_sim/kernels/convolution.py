@@ -16,12 +16,12 @@ from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTER
 from heddle.errors import UsageError
 
 from ..isa.features import lacking
-from .fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
-from .launch import Launch
-from .merges import write_scaled
-from .shares import begin_share, share_out
-from .text import KernelText
-from .tiling import MAX_SLICES, round_up
+from .parts.fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
+from .parts.launch import Launch
+from .parts.merges import write_scaled
+from .parts.shares import begin_share, share_out
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES, round_up
 
 __all__ = ["ConvolutionKernel", "fitting_convolution"]
 

@@ -10,9 +10,9 @@ from heddle.isa.encoding import Swizzle
 from heddle.tmau.swizzle import swizzles
 
 from ..isa.features import lacking
-from .fitting import Unfit, assemble_kernel, fitted
-from .launch import Launch
-from .text import KernelText
+from .parts.fitting import Unfit, assemble_kernel, fitted
+from .parts.launch import Launch
+from .parts.text import KernelText
 
 __all__ = ["SLICES", "plan_gather"]
 

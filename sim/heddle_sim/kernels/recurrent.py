@@ -5,7 +5,7 @@ from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import UsageError
 
 from ..isa import assemble
-from .launch import Launch
+from .parts.launch import Launch
 
 __all__ = ["factor_table", "plan_factors", "plan_run"]
 

@@ -17,13 +17,13 @@ from heddle.config import ConfigError
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from ..isa import assemble
-from .columns import ResidentB
-from .cost import ORDERS
-from .fitting import Region, Unfit, check_factors, check_regions
-from .launch import Launch
-from .merges import Merge
-from .overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
-from .tiling import MAX_SLICES, odd_pitch, round_up
+from .parts.columns import ResidentB
+from .parts.cost import ORDERS
+from .parts.fitting import Region, Unfit, check_factors, check_regions
+from .parts.launch import Launch
+from .parts.merges import Merge
+from .parts.overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
+from .parts.tiling import MAX_SLICES, odd_pitch, round_up
 
 __all__ = ["ResidentPlan", "choose_resident"]
 

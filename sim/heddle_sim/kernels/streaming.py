@@ -13,14 +13,14 @@ import itertools
 
 from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
 
-from .cost import ORDERS
-from .fitting import assemble_kernel
-from .merges import write_scaled
-from .shares import begin_share
-from .stream_start import Event, beginning
-from .stream_tiling import MAX_SLOTS
-from .text import KernelText
-from .tiling import round_up
+from .parts.cost import ORDERS
+from .parts.fitting import assemble_kernel
+from .parts.merges import write_scaled
+from .parts.shares import begin_share
+from .parts.stream_start import Event, beginning
+from .parts.stream_tiling import MAX_SLOTS
+from .parts.text import KernelText
+from .parts.tiling import round_up
 
 __all__ = ["StreamingKernel"]
 

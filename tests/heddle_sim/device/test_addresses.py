@@ -14,7 +14,7 @@ from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.golden.tensor_checks import TensorRequest, descriptor_violations
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
-from heddle_sim.kernels.tensor_copy import tensor_copy
+from heddle_sim.kernels.copies import tensor_copy
 from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
 
 CFG = load_config("tiny")

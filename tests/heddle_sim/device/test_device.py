@@ -9,7 +9,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, DeviceError, OutOfMemory, Stats
 from heddle_sim.device.memory import ALIGNMENT, Allocator, GlobalMemory, row_pitch
 from heddle_sim.isa.program import Program
-from heddle_sim.kernels.launch import Launch
+from heddle_sim.kernels.parts.launch import Launch
 
 TINY = load_config("tiny")
 

@@ -10,7 +10,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.kernels.tensor_copy import block_copy, block_move
+from heddle_sim.kernels.copies import block_copy, block_move
 from heddle_sim.tensor.tensor_map import TensorMap
 from heddle_verif.stimulus.tensor_requests import legal_cases
 

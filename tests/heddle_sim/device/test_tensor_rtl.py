@@ -12,8 +12,8 @@ from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device, DeviceError
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.kernels.copy_cases import QUICK
-from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
+from heddle_sim.kernels.copies import block_copy, tensor_copy
+from heddle_sim.kernels.parts.copy_cases import QUICK
 from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 
 from .test_fuzz import differing, settings

@@ -8,7 +8,7 @@ from heddle import load_config
 from heddle_sim.device import Device
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import ConvolutionKernel
-from heddle_sim.kernels.convolution_shape import ConvolutionShape
+from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
 from scipy.signal import correlate
 
 # Shapes of x and w, padding, stride, dilation.

@@ -7,11 +7,11 @@ import pytest
 from heddle import load_config
 from heddle.config import ConfigError
 from heddle_sim import Device
-from heddle_sim.kernels.cost import bus_cycles, candidates, estimate, preferred
-from heddle_sim.kernels.merges import MERGES, Merge
-from heddle_sim.kernels.stream_tiling import StreamTiling
+from heddle_sim.kernels.parts.cost import bus_cycles, candidates, estimate, preferred
+from heddle_sim.kernels.parts.merges import MERGES, Merge
+from heddle_sim.kernels.parts.stream_tiling import StreamTiling
+from heddle_sim.kernels.parts.tiling import Tiling
 from heddle_sim.kernels.streaming import StreamingKernel
-from heddle_sim.kernels.tiling import Tiling
 
 TINY = load_config("tiny")
 PAIRS = [(ka, kb) for ka in MERGES for kb in MERGES if (ka > 1) + (ka > 2) + (kb > 1) + (kb > 2) <= 3]     # groups of at most 8 lanes

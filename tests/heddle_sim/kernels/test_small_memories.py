@@ -11,11 +11,11 @@ from heddle_sim import Device, Requantise
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import fitting_convolution
-from heddle_sim.kernels.convolution_shape import ConvolutionShape
-from heddle_sim.kernels.fitting import Region, check_factors, check_regions
 from heddle_sim.kernels.gather import plan_gather
-from heddle_sim.kernels.merges import Merge
-from heddle_sim.kernels.tiling import Tiling
+from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
+from heddle_sim.kernels.parts.fitting import Region, check_factors, check_regions
+from heddle_sim.kernels.parts.merges import Merge
+from heddle_sim.kernels.parts.tiling import Tiling
 
 PLAIN = Config(name="plain")
 FEATURES = {"tensors": True, "name": "with_tensors"}

@@ -15,7 +15,7 @@ from heddle.config import Config
 from heddle_sim import Device, Requantise
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.gather import plan_gather
-from heddle_sim.kernels.merges import MERGES, Merge
+from heddle_sim.kernels.parts.merges import MERGES, Merge
 
 from .configurations import random_configurations
 from .recurrent_layers import layer_operands, reference

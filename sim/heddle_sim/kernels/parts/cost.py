@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..arguments import check_choice
+from ...arguments import check_choice
 from .fitting import Unfit
 from .merges import MERGES, Merge
 from .shares import share_out

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from heddle.errors import UsageError
 
-from ..golden.requantise import MAX_MULTIPLIER
+from ...golden.requantise import MAX_MULTIPLIER
 
 __all__ = ["RequantiseSteps"]
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from ..isa.program import Program
+from ...isa.program import Program
 
 __all__ = ["Launch"]
 

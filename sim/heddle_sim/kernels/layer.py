@@ -10,12 +10,12 @@ import numpy as np
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 
-from .fitting import Region, first_fitting, fitted
-from .launch import Launch
-from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
-from .requantisation import RequantiseSteps
-from .tiling import Tiling
-from .transfers import A_STAGED, B_COPIED
+from .parts.fitting import Region, first_fitting, fitted
+from .parts.launch import Launch
+from .parts.requantisation import RequantiseSteps
+from .parts.tiling import Tiling
+from .parts.transfers import A_STAGED, B_COPIED
+from .tiled import _B_SEGMENT, _UNIFORM, MatmulKernel
 
 __all__ = ["plan_linear", "table_for"]
 

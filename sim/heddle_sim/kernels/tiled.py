@@ -16,14 +16,14 @@ arguments of core 0, which the host sets, and changing what is different for its
 
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
-from .columns import RowsOfB
-from .cost import ORDERS
-from .fitting import assemble_kernel
-from .merges import Merge, write_scaled
-from .shares import begin_share, share_out
-from .text import KernelText
-from .tiling import MAX_SLICES, Tiling, round_up
-from .transfers import A_STAGED, C_STAGED, Transfers
+from .parts.columns import RowsOfB
+from .parts.cost import ORDERS
+from .parts.fitting import assemble_kernel
+from .parts.merges import Merge, write_scaled
+from .parts.shares import begin_share, share_out
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES, Tiling, round_up
+from .parts.transfers import A_STAGED, C_STAGED, Transfers
 
 __all__ = ["MatmulKernel"]
 

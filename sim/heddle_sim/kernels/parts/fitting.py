@@ -5,7 +5,7 @@ from typing import NamedTuple
 from heddle.config import ConfigError
 from heddle.constants import TOKEN_GRANULES
 
-from ..isa import assemble
+from ...isa import assemble
 
 __all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "first_fitting", "fitted"]
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 from heddle.errors import UsageError
 
-from ..arguments import plain_array
+from ...arguments import plain_array
 
 __all__ = ["contracted_axes", "fold"]
 

@@ -4,9 +4,9 @@ from heddle.constants import BANK_BYTES
 from heddle.isa.tensor_descriptor import TensorMode
 
 from ..isa import assemble
-from .fitting import assemble_kernel, fitted
-from .launch import Launch
-from .text import KernelText
+from .parts.fitting import assemble_kernel, fitted
+from .parts.launch import Launch
+from .parts.text import KernelText
 
 __all__ = ["MOST_STARTS", "block_copy", "block_move", "block_prefetch", "repeated_copies", "tensor_copy", "tensor_prefetch"]
 
