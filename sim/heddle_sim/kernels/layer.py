@@ -1,23 +1,26 @@
-"""A matrix product with a bias, and with results of 8 bits: y = requantise(x W + bias) [S0.17].
+"""Layer of a network: matrix product, bias and requantisation, y = requantise(x W + bias) [S0.17].
 
-The kernel of ``matmul`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared
+The kernel of ``tiled`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared
 memory; the product registers of a tile begin with the biases instead of zero, which all threads load from there, and ``mm`` adds to
-them. When a tile is complete it is requantised (``requantise``), four columns to a register of bytes,
-and these are stored: through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
+them. When a tile is complete it is requantised (``requantisation``), four columns to a register of bytes.
+These are stored through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
 """
+
+from dataclasses import dataclass, replace
 
 import numpy as np
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 
-from .parts.fitting import Region, first_fitting, fitted
-from .parts.launch import Launch
+from ..golden.requantise import Requantise
+from .parts.fitting import Region
 from .parts.requantisation import RequantiseSteps
-from .parts.tiling import Tiling
+from .parts.tiling import Tiling, round_up
 from .parts.transfers import A_STAGED, B_COPIED
-from .tiled import _B_SEGMENT, _UNIFORM, MatmulKernel
+from .problem import MatmulProblem, Problem, Schedule
+from .tiled import B_SEGMENT, TiledKernel
 
-__all__ = ["plan_linear", "table_for"]
+__all__ = ["LayerKernel", "LayerProblem"]
 
 _TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
 _BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
@@ -26,43 +29,79 @@ _NO_COLUMN = 1 << 16
 _QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
 
-def table_for(cfg, n, bias, requantise):
-    """The constants of the columns as the kernel wants them in global memory: int32 (rows, columns padded with zeros), or ``None``.
+@dataclass(frozen=True, eq=False)
+class LayerProblem(Problem):
+    """Layer y (m x n) = requantise(x (m x k) W (k x n) + bias) of 8-bit integers.
 
-    ``bias`` int32 (n,) or ``None``; ``requantise`` a ``Requantise`` or ``None``. ``ValueError`` when they do not fit shared memory.
-    """
-    rows = [] if bias is None else [bias]
-    if requantise is not None and requantise.per_column:
-        rows.append(RequantiseSteps.of(requantise).multipliers)
-    if not rows:
-        return None
-    table = np.zeros((len(rows), -(-n // cfg.threads) * cfg.threads), np.int32)
-    table[:, :n] = rows
-    if 4 * table.nbytes > cfg.shared_bytes:
-        limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
-        raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {'bias' if len(rows) == 1 else 'bias and multipliers'} "
-                         f"of their own (shared_memory_kib = {cfg.shared_memory_kib}), not {n}")
-    return table
-
-
-class LinearKernel(MatmulKernel):
-    """The program for one shape. Thread predicates p2: rows of the tile that is stored; p4, p5: columns of its halves.
-
-    While ``mm`` works on a tile, the thread unit finishes the one before, four columns at a time: requantised, they go to other registers,
-    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and tokens of its own, so
-    that the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
+    ``product``: shapes and element types of x W. ``bias``: int32 (n,), added modulo 2**32, or None. ``requantise``: a ``Requantise``, or
+    None where y is int32.
     """
 
-    def __init__(self, cfg, m, n, k, a_signed, b_signed, table, has_bias, requantise, tiling):
-        self.result_bytes = 4 if requantise is None else 1
-        self.table_bytes = 0 if table is None else table.nbytes
+    product: MatmulProblem
+    bias: np.ndarray | None = None
+    requantise: Requantise | None = None
+    name = "linear"
+
+    @property
+    def result(self):
+        """Element type of y."""
+        return np.dtype(np.int32 if self.requantise is None else self.requantise.dtype)
+
+    @property
+    def own_multipliers(self):
+        """Each column has a multiplier of its own."""
+        return self.requantise is not None and self.requantise.per_column
+
+    def table_shape(self, cfg):
+        """Rows and columns of ``table``; columns are padded to a multiple of the threads."""
+        return (self.bias is not None) + self.own_multipliers, round_up(self.product.n, cfg.threads)
+
+    def table_bytes(self, cfg):
+        """Bytes of ``table``, 0 without one."""
+        rows, columns = self.table_shape(cfg)
+        return 4 * rows * columns
+
+    def table(self, cfg):
+        """Constants of the columns as they are to lie in global memory: int32 (rows, columns padded with zeros), or None.
+
+        Raises ``ValueError`` when they take more than a quarter of shared memory.
+        """
+        rows = [] if self.bias is None else [self.bias]
+        if self.own_multipliers:
+            rows.append(RequantiseSteps.of(self.requantise).multipliers)
+        if not rows:
+            return None
+        table = np.zeros(self.table_shape(cfg), np.int32)
+        table[:, :self.product.n] = rows
+        if 4 * table.nbytes > cfg.shared_bytes:
+            limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
+            held = "bias" if len(rows) == 1 else "bias and multipliers"
+            raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {held} of their own "
+                             f"(shared_memory_kib = {cfg.shared_memory_kib}), not {self.product.n}")
+        return table
+
+
+class LayerKernel(TiledKernel):
+    """Layer of a ``LayerProblem``, cut by a ``Tiling``.
+
+    Thread predicates p2: rows of the tile that is stored; p4, p5: columns of its halves.
+
+    While ``mm`` works on a tile, the thread unit finishes the one before, four columns at a time. Requantised, they go to other registers,
+    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and tokens of its own.
+    So the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
+    """
+
+    def __init__(self, cfg, problem, tiling):
+        self.result_bytes = problem.result.itemsize
+        self.table_bytes = problem.table_bytes(cfg)
         # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
-        self.halves = cfg.threads == tiling.columns == 2 * _GRANULE and tiling.stages == 2 and n > _GRANULE
+        self.halves = cfg.threads == tiling.columns == 2 * _GRANULE and tiling.stages == 2 and problem.product.n > _GRANULE
         # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
-        super().__init__(cfg, m, n, k, a_signed, b_signed, order="column-outer", tiling=tiling)
-        self.steps = None if requantise is None else RequantiseSteps.of(requantise)
-        self.has_bias, self.own_multipliers = has_bias, requantise is not None and requantise.per_column
-        self.row_bytes = 0 if table is None else table.shape[1] * 4
+        super().__init__(cfg, replace(problem.product, schedule=Schedule(1, 1, "column-outer")), tiling)
+        self.problem = problem
+        self.steps = None if problem.requantise is None else RequantiseSteps.of(problem.requantise)
+        self.has_bias, self.own_multipliers = problem.bias is not None, problem.own_multipliers
+        self.row_bytes = 4 * problem.table_shape(cfg)[1]
         self.table = cfg.shared_bytes - self.table_bytes
         self.narrow_tile = self.result_bytes * tiling.columns < BANK_BYTES         # narrower than a block of a copy
         # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
@@ -82,6 +121,28 @@ class LinearKernel(MatmulKernel):
         more += [Region("table", self.table, self.table_bytes)] if self.table_bytes else []
         self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
 
+    @classmethod
+    def fits(cls, cfg, problem):
+        """All layers."""
+        return True
+
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Cycles of the product, roughly; the thread unit finishes a tile beside the next."""
+        product = replace(problem.product, schedule=Schedule(1, 1, "column-outer"))
+        return cls._cycles(cfg, product, next(cls._tilings(cfg, problem)))
+
+    @classmethod
+    def cuts(cls, cfg, problem):
+        """One for each of ``Tiling.candidates`` beside the table."""
+        for tiling in cls._tilings(cfg, problem):
+            yield cls(cfg, problem, tiling)
+
+    @staticmethod
+    def _tilings(cfg, problem):
+        fewest = 4 if problem.requantise is None else 8         # columns of a tile
+        return Tiling.candidates(cfg, problem.product.k_bytes, reserved=problem.table_bytes(cfg), fewest=fewest)
+
     def tile_registers(self):
         return 4 * self.cfg.threads if self.halves else super().tile_registers()
 
@@ -90,12 +151,12 @@ class LinearKernel(MatmulKernel):
             return super().register_of(tile, column)
         return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
-    def arguments(self, a, b, c, share):
-        own = {"table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
+    def arguments(self, operands, share):
+        own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
         if self.keeps_b:
             blocks = -(-share.columns // self.tiling.columns)
             own |= {"b_left": blocks, "b_end": blocks * self.tiling.slots[-1] // max(len(self.tiling.slots) - 1, 1)}
-        return super().arguments(a, b, c, share) | own
+        return super().arguments(operands, share) | own
 
     # -- B, all of whose columns stay in shared memory where there is room ------------------
 
@@ -122,12 +183,12 @@ class LinearKernel(MatmulKernel):
 
     # -- A, in two staging areas where there is room ------------------------------------------
 
-    def issue_a(self, *what):
+    def issue_a(self, rows, row_bytes):
         if not self.stages_two:
-            super().issue_a(*what)
+            super().issue_a(rows, row_bytes)
             return
         first, second = self.a_stages
-        self.expect(None, *what)
+        self.expect(None, rows, row_bytes)
         self.text(f"    usetp.eq up2, {{a_to}}, {first}")
         for guard, barrier in zip(("@up2", "@!up2"), _A_STAGED):
             self.text(f"    {guard} barrier.expect b{barrier}, {{bytes}}",
@@ -216,7 +277,7 @@ class LinearKernel(MatmulKernel):
             return
         text("step:")
         self.wait_for_b()
-        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
+        text(f"    segment.shared.b8.d1 ur{B_SEGMENT}, {self.slot_of_b()}")
         self.next_slot("{slot}")
         text.select(("up0", "up1"), self.begin_halves)
         self.copy_next_a()
@@ -322,26 +383,3 @@ class LinearKernel(MatmulKernel):
     def end(self):
         if not self.narrow_tile:
             self.text.select(("up0",), lambda tile: self.send_staged(not tile))
-
-
-def plan_linear(cfg, m, n, k, addresses, signed, bias, requantise, table):
-    """Program and arguments for C (m x n) = A (m x k) x B (k x n) + bias, requantised.
-
-    Parameters
-    ----------
-    addresses : sequence of int
-        Of A, B, C and the table, laid out as for ``choice.plan``; C has elements of 8 bits with ``requantise``, else of 32.
-    signed : sequence of bool
-        Signedness of A and B.
-    bias, requantise, table
-        As for, and from, ``table_for``.
-
-    Returns ``Launch``.
-    """
-    reserved, fewest = (0 if table is None else table.nbytes), (4 if requantise is None else 8)
-    kernel, program = fitted(cfg, "linear", lambda cfg: first_fitting(
-        LinearKernel(cfg, m, n, k, *signed, table, bias is not None, requantise, tiling)
-        for tiling in Tiling.candidates(cfg, k, reserved=reserved, fewest=fewest)))
-    a, b, c, table_from = addresses
-    uniform = kernel.uniform(a, b, c) | {_UNIFORM.index("table_from"): table_from}
-    return Launch(program, uniform, m * n * k)

@@ -1,13 +1,19 @@
-"""Programs around the engine for recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
+"""Recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import UsageError
 
-from ..isa import assemble
+from .kernel import Kernel
 from .parts.launch import Launch
+from .parts.text import KernelText
+from .problem import Problem
 
-__all__ = ["factor_table", "plan_factors", "plan_run"]
+__all__ = ["EngineKernel", "EngineOperands", "EngineRun", "FactorKernel", "FactorLoad", "factor_table"]
 
 _REGISTERS = BANK_BYTES // 4
 _SHARED, _CORE, _WEIGHTS, _IMAGE, _BYTES, _BLOCKS = (f"ur{number}" for number in range(40, 46))
@@ -46,7 +52,7 @@ class _Loading:
         """Text; ``image`` is that of the copy of the image, which follows the last piece on the bus."""
         copies = [self._copy(number) for number in range(len(self.pieces))]
         copies[-1:] = [[*copies[-1], *image]] if self.apart else copies[-1:]
-        lines = [f"mov r0, %tid\nshl r1, r0, {BANK_BYTES.bit_length() - 1}\nsegment.shared.b8.d1 {_SEGMENT}, 0"]
+        lines = ["mov r0, %tid", f"shl r1, r0, {BANK_BYTES.bit_length() - 1}", f"segment.shared.b8.d1 {_SEGMENT}, 0"]
         for copy in copies[:self.slots]:
             lines += copy
         register = FIRST_FACTOR_REGISTER + _REGISTERS * self.first
@@ -71,7 +77,7 @@ class _Loading:
 
 def _count(lines):
     """Instructions of a text."""
-    return sum(not line.endswith(":") for line in "\n".join(lines).splitlines())
+    return KernelText.of(lines).instructions
 
 
 def _load_only(cfg, first, count):
@@ -93,47 +99,97 @@ def _pieces(cfg, loads, last):
     return [*counts, loads - first]
 
 
-def _launches(cfg, source, counts, last, uniform, macs):
-    row, first, launches = cfg.threads * BANK_BYTES, 0, []
-    for index, count in enumerate(counts):
-        final = index == len(counts) - 1
-        text = last(first, count) if final else _load_only(cfg, first, count)
-        weights = {int(_WEIGHTS[2:]): source + first * row} if count else {}
-        launches.append(Launch(assemble("\n".join(text) + "\n", cfg), weights | (uniform if final else {}), macs if final else 0))
-        first += count
-    return launches
+@dataclass(frozen=True)
+class EngineOperands:
+    """Where the operands of the engine lie in global memory.
 
-
-def plan_factors(cfg, source, loads):
-    """``Launch``es that load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows at a global address, and do nothing
-    else.
-
-    Pieces of the table pass through slots of shared memory: those to come are on the bus while one is moved to registers. A load of 16
-    bytes a thread takes fewer cycles than its bytes on the bus, so the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles.
-    Registers r0 and r1 of all threads are used.
+    ``source``: address of a ``factor_table``, or None where none is loaded. ``cores``: for each core addresses of what is loaded of all
+    its images and of the room for their outputs, or nothing.
     """
-    def last(first, count):
-        return _load_only(cfg, first, count)
 
-    return _launches(cfg, source, _pieces(cfg, loads, last), last, {}, 0)
+    source: int | None = None
+    cores: tuple = ()
 
 
-def plan_run(cfg, images, addresses, source=None, loads=0):
-    """``Launch``es that run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
+@dataclass(frozen=True)
+class FactorLoad(Problem):
+    """Load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows."""
 
-    ``addresses`` has for each core (what is loaded of all its images, room for their outputs) in global memory, or None. ``source``,
-    ``loads``: factor table to be loaded before; without one the factor registers and biases of the run before are there. Weights, then the
-    image are on the bus while weights go to registers; one program does all unless the instruction memory is too small, in which case
-    others load weights before. Of several images of a core the next one is loaded, and the outputs of the one before are stored, while the
-    engine runs: every other one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
+    loads: int
+
+
+@dataclass(frozen=True, eq=False)
+class EngineRun(Problem):
+    """Run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
+
+    ``loads``: rows of the ``factor_table`` to be loaded before. None: the factor registers and biases of the run before are there.
     """
-    uniform = {2 * core + index: address for core, pair in enumerate(addresses) if pair for index, address in enumerate(pair)}
-    macs = sum(image.macs for of_core in images for image in of_core)
 
-    def last(first, count):
-        return _engine_lines(cfg, images, first, count, source is not None)
+    images: list
+    loads: int | None = None
 
-    return _launches(cfg, source, _pieces(cfg, loads, last), last, uniform, macs)
+
+class _LoadingKernel(Kernel):
+    """Programs of which the first load factor registers and do nothing else; ``lines`` makes the last.
+
+    Several only where the instruction memory is too small for one.
+    """
+
+    @cached_property
+    def counts(self):
+        """Loads of each program. Raises ``ValueError`` where the last fits the instruction memory with no number of them."""
+        return _pieces(self.cfg, self.problem.loads or 0, self.lines)
+
+    @abstractmethod
+    def lines(self, first, count):
+        """Lines of the last program, which loads ``count`` rows of the table from ``first`` on."""
+
+    def write(self):
+        """See ``Kernel``."""
+        *counts, last = self.counts
+        firsts = [sum(counts[:number]) for number in range(len(counts))]
+        loading = [_load_only(self.cfg, first, count) for first, count in zip(firsts, counts)]
+        return [KernelText.of(lines) for lines in (*loading, self.lines(sum(counts), last))]
+
+    def _launches(self, source, uniform, macs):
+        """``uniform`` and ``macs`` are those of the last launch."""
+        row, first, launches = self.cfg.threads * BANK_BYTES, 0, []
+        for program, count in zip(self.programs, self.counts):
+            launches.append(Launch(program, {int(_WEIGHTS[2:]): source + first * row} if count else {}))
+            first += count
+        last = launches.pop()
+        return [*launches, Launch(last.program, last.uniform | uniform, macs)]
+
+
+class FactorKernel(_LoadingKernel):
+    """Load of factor registers: pieces of the table pass through slots of shared memory.
+
+    Those to come are on the bus while one is moved to registers. A load of 16 bytes a thread takes fewer cycles than its bytes on the bus.
+    So the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles. Registers r0 and r1 of all threads are used.
+    """
+
+    def lines(self, first, count):
+        return _load_only(self.cfg, first, count)
+
+    def launches(self, operands=None):
+        """``Launch``es; ``operands``: ``EngineOperands``."""
+        return self._launches(operands.source, {}, 0)
+
+
+class EngineKernel(_LoadingKernel):
+    """Recurrent engine run: weights, then the image are on the bus while weights go to registers.
+
+    Of several images of a core the next one is loaded, and the outputs of the one before are stored, while the engine runs. Every other
+    one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
+    """
+
+    def lines(self, first, count):
+        return _engine_lines(self.cfg, self.problem.images, first, count, self.problem.loads is not None)
+
+    def launches(self, operands=None):
+        """``Launch``es; ``operands``: ``EngineOperands``."""
+        uniform = {2 * core + index: address for core, pair in enumerate(operands.cores) if pair for index, address in enumerate(pair)}
+        return self._launches(operands.source, uniform, sum(image.macs for of_core in self.problem.images for image in of_core))
 
 
 def _engine_lines(cfg, images, first, count, biases):

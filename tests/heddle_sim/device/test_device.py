@@ -295,7 +295,7 @@ def test_results_that_a_kernel_did_not_write_are_not_old_results(device, monkeyp
     device.matmul(np.ones((4, 4), np.int8), np.ones((4, 4), np.int8))
     from heddle_sim.isa import assemble
 
-    monkeypatch.setattr("heddle_sim.kernels.choice.Product.launch", lambda *arguments: Launch(assemble("halt", TINY)))
+    monkeypatch.setattr("heddle_sim.kernels.streaming.StreamingKernel.launches", lambda *arguments: [Launch(assemble("halt", TINY))])
     c, _ = device.matmul(np.ones((4, 4), np.int8), np.ones((4, 4), np.int8))
     assert not (c == 4).any()
 

@@ -10,10 +10,12 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import MAX_RANK, Fill, Interleave, TensorMode
 from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device, DeviceError
+from heddle_sim.device.execution import execute
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.kernels.copies import block_copy, tensor_copy
+from heddle_sim.kernels.copies import BlockCopy, TensorCopy
 from heddle_sim.kernels.parts.copy_cases import QUICK
+from heddle_sim.kernels.planner import plan
 from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 
 from .test_fuzz import differing, settings
@@ -39,12 +41,10 @@ def outcome(device, fields, request, cfg):
     start, error = request.descriptor if request.descriptor % 64 == 0 and request.descriptor < TENSOR_BYTES + 4096 else DESCRIPTOR, None
     device.write(start, np.frombuffer(fields.encode(), np.uint8))
     try:
-        launch = tensor_copy(cfg, request, TensorFields.decode(fields.encode()).bytes)
-        device.run(launch.program, launch.uniform)
+        execute(device, plan(cfg, TensorCopy(request, TensorFields.decode(fields.encode()).bytes)))
     except DeviceError as problem:
         error = problem.code, problem.pc, problem.operand, problem.dimension
-    launch = block_copy(cfg, 0, IMAGE, cfg.shared_bytes, to_shared=False)
-    device.run(launch.program, launch.uniform)
+    execute(device, plan(cfg, BlockCopy(0, IMAGE, cfg.shared_bytes, to_shared=False)))
     return error
 
 
@@ -55,8 +55,7 @@ def compare(cases, rng, cfg=CFG):
         device, golden = pair(rng, cfg)
         with device, golden:
             for each in (device, golden):       # what shared memory holds at first
-                launch = block_copy(cfg, 0, 0, cfg.shared_bytes, to_shared=True)
-                each.run(launch.program, launch.uniform)
+                execute(each, plan(cfg, BlockCopy(0, 0, cfg.shared_bytes, to_shared=True)))
             for fields, request in cases[start:start + BATCH]:
                 found, expected = outcome(device, fields, request, cfg), outcome(golden, fields, request, cfg)
                 assert found == expected, f"{found}, not {expected}: {fields} {request}"

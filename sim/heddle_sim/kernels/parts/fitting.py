@@ -7,7 +7,7 @@ from heddle.constants import TOKEN_GRANULES
 
 from ...isa import assemble
 
-__all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "first_fitting", "fitted"]
+__all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "fitted"]
 
 _MOST = {"shared_memory_kib": 1024, "instruction_words": 4096}      # as ``Config`` has them
 
@@ -51,16 +51,6 @@ def assemble_kernel(text, cfg):
     if text.instructions > cfg.instruction_words:
         raise Unfit("instruction_words")
     return assemble(str(text), cfg)
-
-
-def first_fitting(kernels):
-    """(kernel, program) of the first of some kernels whose program fits the instruction memory; raises ``Unfit``, if not before."""
-    for kernel in kernels:
-        try:
-            return kernel, kernel.program()
-        except Unfit:
-            continue
-    raise Unfit("instruction_words")
 
 
 def fitted(cfg, kernel, build, **settings):

@@ -32,8 +32,9 @@ def group_granules(cfg, block):
 
 
 def first_groups(cfg, merge, slices, passes=1):
-    """Lengths of the groups of slices in which the first block of A is loaded, each into token granules of its own, so that
-    ``mm`` works on one while the next is loaded; ``None`` when there are too few granules."""
+    """Lengths of the groups of slices in which the first block of A is loaded; ``None`` when there are too few granules.
+
+    Each goes into token granules of its own, so that ``mm`` works on one while the next is loaded."""
     granule = cfg.factor_words // TOKEN_GRANULES
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
     aligned = group_granules(cfg, block)
@@ -75,8 +76,9 @@ def store_cycles(cfg, merge, first, end):
 
 
 def last_parts(cfg, merge, registers, slices, multiplies, places):
-    """(first register, registers) of the parts in which the last tile is computed, one after the other, so that the stores of each
-    are done when ``mm`` is done with the next, and little is left to store in the end.
+    """(first register, registers) of the parts in which the last tile is computed, one after the other.
+
+    The stores of each are done when ``mm`` is done with the next, and little is left to store in the end.
 
     A part takes ``multiplies`` ``mm`` instructions; there are ``places`` ranges of product registers for parts besides the first.
     """

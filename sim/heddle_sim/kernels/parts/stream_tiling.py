@@ -1,7 +1,8 @@
-"""How a product of few rows is cut, whose A stays in the factor registers."""
+"""Tiling of a product of few rows: how it is cut where A stays in the factor registers."""
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
@@ -64,9 +65,11 @@ class StreamTiling:
         return any(share.columns % self.columns for share in self.shares)
 
     @classmethod
+    @lru_cache(256)         # fits, estimate and cuts of a kernel ask for the same
     def choose(cls, cfg, m, n, k, merge):
-        """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile or A does not fit the factor
-        registers, shared memory, or the program the instruction memory."""
+        """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile.
+
+        Also where A does not fit the factor registers or shared memory, or the program the instruction memory."""
         shares, parts = share_out(cfg.cores, m, n, merge.rows, cfg.threads), _parts(cfg, k, merge)
         if max(share.rows for share in shares) > merge.rows or parts is None:
             return None
@@ -92,8 +95,10 @@ class StreamTiling:
                 return None
         a_stage = slots * slot
         c_stage = a_stage + merge.rows * ab_pitch
-        tiling = cls(merge, tuple(shares), n, columns, k, pitch, ab_pitch, c_pitch, tuple(slot * index for index in range(slots)), a_stage,
-                     (c_stage, c_stage + merge.rows * c_pitch), parts, distance)
+        tiling = cls(
+            merge=merge, shares=tuple(shares), n=n, columns=columns, k=k, pitch=pitch, ab_pitch=ab_pitch, c_pitch=c_pitch,
+            slots=tuple(slot * index for index in range(slots)), a_stage=a_stage, c_stages=(c_stage, c_stage + merge.rows * c_pitch),
+            parts=parts, distance=distance)
         tiling.check(cfg)
         return tiling
 

@@ -17,6 +17,13 @@ class KernelText:
         self._lines = []
         self._labels = 0
 
+    @classmethod
+    def of(cls, lines):
+        """Text of some lines, without names."""
+        text = cls(())
+        text(*lines)
+        return text
+
     def __call__(self, *lines):
         self._lines += [line.format_map(self._registers) for line in lines]
 

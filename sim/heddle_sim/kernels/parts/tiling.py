@@ -1,8 +1,9 @@
-"""How a product from global memory is cut for a core."""
+"""Tiling of a product from global memory: how it is cut for a core."""
 
 import math
 from dataclasses import dataclass, replace
 
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
 from .fitting import Region, Unfit, check_factors, check_regions
@@ -54,8 +55,10 @@ class Tiling:
 
     @classmethod
     def candidates(cls, cfg, k, merge=None, b_rows=None, reserved=0, fewest=_FEWEST_COLUMNS):
-        """Tilings for a length of k in bytes, the fastest first: as many columns as there are threads and two staging areas of C where
-        shared memory has room; of these with shorter and shorter chunks, whose programs are shorter.
+        """Tilings for a length of k in bytes, the fastest first.
+
+        They have as many columns as there are threads and two staging areas of C where shared memory has room. Later ones have shorter
+        and shorter chunks, whose programs are shorter.
 
         ``b_rows`` (``RowsOfB``): B comes in rows of k. ``reserved`` bytes at the end of shared memory are not used. A tile has at least
         ``fewest`` columns. Raises ``Unfit`` where nothing fits shared memory.
@@ -63,50 +66,24 @@ class Tiling:
         merge = merge or Merge(cfg.threads, cfg.dot)
         smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
         for columns in _widths(merge, b_rows, fewest):
-            rows_of_b = b_rows and b_rows.of_width(columns)
             for stages in (2, 1):
-                limit = _limit(cfg, merge, rows_of_b, reserved, columns, stages)
+                room = _Room(cfg, merge, b_rows and b_rows.of_width(columns), cfg.shared_bytes - reserved, columns, stages)
+                limit = room.limit()
                 if limit < smallest:
                     continue
                 chunk = None
                 while chunk is None or chunk > smallest:
-                    tiling = cls._cut(cfg, k, merge, rows_of_b, reserved, columns, stages, limit)
+                    tiling = room.tiling(k, limit)
                     yield tiling
                     chunk = tiling.chunk
                     limit = max(smallest, chunk // _SHORTER)
                 return
         raise Unfit("shared_memory_kib")
 
-    @classmethod
-    def _cut(cls, cfg, k, merge, b_rows, reserved, columns, stages, limit):
-        """With chunks of at most ``limit`` bytes."""
-        rows, shared = merge.rows, cfg.shared_bytes - reserved
-        pitch, c_pitch = round_up(k, BANK_BYTES), merge.result_pitch(columns + 1)
-        chunk, chunks = pitch, 1
-        if pitch > limit:
-            limit = min(limit, cfg.instruction_words)       # the loads of a chunk are unrolled
-            smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
-            unit = math.lcm(smallest, MAX_SLICES * merge.slice_bytes)
-            unit = unit if limit >= unit else smallest
-            chunks = -(-pitch // (limit // unit * unit))
-            chunk = round_up(-(-pitch // chunks), unit)
-            chunks = -(-pitch // chunk)
-        ab_pitch = odd_pitch(chunk)
-        slots = 2
-        slot = b_rows.slot_bytes(chunk + _beyond(merge, b_rows)) if b_rows else columns * ab_pitch
-        # Where the bus is busy most of the time a third slot keeps it so while mm works on one and the next is ready.
-        mm = -(-columns // merge.ka) * merge.slices(k) * merge.step_cycles(cfg.fetch_slots)
-        if chunks == 1 and 3 * slot + rows * (ab_pitch + stages * c_pitch) <= shared and 2 * columns * pitch > cfg.axi_bytes * mm:
-            slots = 3
-        a_stage = slots * slot
-        c_stage = a_stage + rows * ab_pitch
-        return cls(columns, rows, merge.dot, pitch, chunk, chunks, k - (chunks - 1) * chunk, ab_pitch, c_pitch,
-                   tuple(slot * index for index in range(slots)), a_stage,
-                   tuple(c_stage + stage % stages * rows * c_pitch for stage in range(2)))
-
     def check(self, cfg, merge, slot_bytes, more=()):
-        """Raises ``AssertionError`` unless all areas of shared memory, with those of ``more``, lie apart and the words of a chunk fit a
-        half of the factor registers."""
+        """Raises ``AssertionError`` unless all areas of shared memory, with those of ``more``, lie apart.
+
+        The words of a chunk must fit a half of the factor registers."""
         stages = sorted(set(self.c_stages))
         assert self.last_chunk > 0 and self.chunk % BANK_BYTES == 0 and self.chunk * self.chunks >= self.pitch
         assert slot_bytes <= (self.slots[1] if len(self.slots) > 1 else self.a_stage)
@@ -148,18 +125,58 @@ def _widths(merge, b_rows, fewest):
     return [merge.threads, *(unit << shift for shift in reversed(range(merge.threads.bit_length())) if unit << shift < merge.threads)]
 
 
-def _beyond(merge, b_rows):
-    """Bytes beyond the end of k that the last slice reads; rows that are not B count zero times."""
-    return merge.slice_bytes if b_rows and merge.kb > 1 else 0
+@dataclass(frozen=True)
+class _Room:
+    """Room of a core for tiles of ``columns`` columns, B in ``b_rows`` of that width or None, ``shared`` bytes of shared memory."""
 
+    cfg: Config
+    merge: Merge
+    b_rows: object          # RowsOfB
+    shared: int
+    columns: int
+    stages: int
 
-def _limit(cfg, merge, b_rows, reserved, columns, stages):
-    """Bytes of k that fit registers and shared memory at a time; not positive where there is no room at all."""
-    shared = cfg.shared_bytes - reserved - stages * merge.rows * merge.result_pitch(columns + 1)
-    in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * merge.slice_bytes
-    in_shared = shared // (2 * columns + merge.rows) - BANK_BYTES
-    if b_rows:
-        in_shared = (shared - merge.rows * BANK_BYTES - 2 * b_rows.slot_bytes(_beyond(merge, b_rows))) // (
-            merge.rows + 2 * b_rows.slot_bytes(1))
-    limit = min(in_factors, in_shared, cfg.matrix_queue * MAX_SLICES * merge.slice_bytes)
-    return min(limit, cfg.instruction_words * merge.slice_bytes // 8) if merge.kb > 1 else limit
+    @property
+    def beyond(self):
+        """Bytes beyond the end of k that the last slice reads; rows that are not B count zero times."""
+        return self.merge.slice_bytes if self.b_rows and self.merge.kb > 1 else 0
+
+    def limit(self):
+        """Bytes of k that fit registers and shared memory at a time; not positive where there is no room at all."""
+        cfg, merge, b_rows = self.cfg, self.merge, self.b_rows
+        shared = self.shared - self.stages * merge.rows * merge.result_pitch(self.columns + 1)
+        in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * merge.slice_bytes
+        in_shared = shared // (2 * self.columns + merge.rows) - BANK_BYTES
+        if b_rows:
+            in_shared = (shared - merge.rows * BANK_BYTES - 2 * b_rows.slot_bytes(self.beyond)) // (
+                merge.rows + 2 * b_rows.slot_bytes(1))
+        limit = min(in_factors, in_shared, cfg.matrix_queue * MAX_SLICES * merge.slice_bytes)
+        return min(limit, cfg.instruction_words * merge.slice_bytes // 8) if merge.kb > 1 else limit
+
+    def tiling(self, k, limit):
+        """``Tiling`` with chunks of at most ``limit`` bytes of ``k``."""
+        cfg, merge, columns, stages = self.cfg, self.merge, self.columns, self.stages
+        rows, pitch, c_pitch = merge.rows, round_up(k, BANK_BYTES), merge.result_pitch(columns + 1)
+        chunk, chunks = pitch, 1
+        if pitch > limit:
+            limit = min(limit, cfg.instruction_words)       # the loads of a chunk are unrolled
+            smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
+            unit = math.lcm(smallest, MAX_SLICES * merge.slice_bytes)
+            unit = unit if limit >= unit else smallest
+            chunks = -(-pitch // (limit // unit * unit))
+            chunk = round_up(-(-pitch // chunks), unit)
+            chunks = -(-pitch // chunk)
+        ab_pitch = odd_pitch(chunk)
+        slots = 2
+        slot = self.b_rows.slot_bytes(chunk + self.beyond) if self.b_rows else columns * ab_pitch
+        # Where the bus is busy most of the time a third slot keeps it so while mm works on one and the next is ready.
+        mm = -(-columns // merge.ka) * merge.slices(k) * merge.step_cycles(cfg.fetch_slots)
+        needed = 3 * slot + rows * (ab_pitch + stages * c_pitch)
+        if chunks == 1 and needed <= self.shared and 2 * columns * pitch > cfg.axi_bytes * mm:
+            slots = 3
+        a_stage = slots * slot
+        c_stage = a_stage + rows * ab_pitch
+        return Tiling(
+            columns=columns, rows=rows, dot=merge.dot, pitch=pitch, chunk=chunk, chunks=chunks, last_chunk=k - (chunks - 1) * chunk,
+            ab_pitch=ab_pitch, c_pitch=c_pitch, slots=tuple(slot * index for index in range(slots)), a_stage=a_stage,
+            c_stages=tuple(c_stage + stage % stages * rows * c_pitch for stage in range(2)))
