@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from heddle.config import Config
 
+from ..device.execution import execute
 from ..golden.tensor_copy import load_tensor, store_tensor
-from ..kernels.copy_cases import QUICK, CopyCase, copy_sweep
-from ..kernels.tensor_copy import MOST_STARTS, block_copy, repeated_copies
+from ..kernels.copies import MOST_STARTS, BlockCopy, RepeatedCopies
+from ..kernels.parts.copy_cases import QUICK, CopyCase, copy_sweep
+from ..kernels.planner import plan
 from .common import CommandFailed, print_rows
 
 if TYPE_CHECKING:
@@ -154,16 +156,16 @@ class _Operands:
         device.write(fields.address, self.generator.integers(0, 256, fields.tensor_bytes, np.uint8))
         memory = device.memory.bytes.copy() if check else None
         self._blocks(to_shared=True)
-        launch = repeated_copies(device.cfg, self.request, fields.bytes, self.places, count, self.case.step(self.rows))
-        stats = device.run(launch.program, launch.uniform)
+        copies = RepeatedCopies(self.request, fields.bytes, tuple(self.places), count, self.case.step(self.rows))
+        stats = execute(device, plan(device.cfg, copies))
         if check:
             self._blocks(to_shared=False)
             self._compare(memory, shared, count)
         return stats
 
     def _blocks(self, to_shared: bool) -> None:
-        launch = block_copy(self.device.cfg, 0, self.image, self.device.cfg.shared_bytes, to_shared)
-        self.device.run(launch.program, launch.uniform)
+        cfg = self.device.cfg
+        execute(self.device, plan(cfg, BlockCopy(0, self.image, cfg.shared_bytes, to_shared)))
 
     def _compare(self, memory: np.ndarray, shared: np.ndarray, count: int) -> None:
         numbers = [0, *range(count)]        # places of the copies; later loads replace what earlier ones brought

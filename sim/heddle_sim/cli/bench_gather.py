@@ -9,7 +9,10 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import ROW_BYTES
 
-from ..kernels.gather import SLICES, plan_gather
+from ..device.execution import execute
+from ..kernels.gather import SLICES, GatherProblem
+from ..kernels.planner import plan
+from ..kernels.problem import Operands
 from .common import CommandFailed, print_rows
 
 if TYPE_CHECKING:
@@ -32,8 +35,7 @@ def gather_rows(device: Device, seed: int, check: bool) -> list[dict[str, Any]]:
         try:
             device.write(source, tile)
             device.write(result, ~tile)
-            launch = plan_gather(device.cfg, layout == "swizzled", source, result)
-            stats = device.run(launch.program, launch.uniform)
+            stats = execute(device, plan(device.cfg, GatherProblem(layout == "swizzled")), Operands(a=source, c=result))
             found = device.read(result, shape, np.uint8)
         finally:
             device.free(source)

@@ -12,9 +12,10 @@ import numpy as np
 from heddle.config import Config
 from heddle.errors import UsageError
 
-from ..kernels.choice import choose_kernel
-from ..kernels.cost import ORDERS, bus_cycles
-from ..kernels.merges import MERGES
+from ..kernels.parts.cost import bus_cycles
+from ..kernels.parts.merges import MERGES
+from ..kernels.planner import plan
+from ..kernels.problem import ORDERS, Elements, Layout, MatmulProblem, Schedule
 from .common import CommandFailed, print_rows
 
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ def gemm_row(device: Device, m: int, n: int, k: int, dtype: str, seed: int, chec
         raise UsageError(f"memory_bytes must leave room for {needed} bytes of operands and result (m={m}, n={n}, k={k}), not {there}")
     a, b = _operands(m, n, k, dtype, seed)
     try:
-        signed = [np.dtype(dtype).kind == "i"] * 2
-        choice = choose_kernel(device.cfg, m, n, k, signed, size, b_layout, ka, kb, order, resident)
+        problem = MatmulProblem(m, n, k, Elements.of(a, b), schedule=Schedule(ka, kb, order), layout=Layout(b_layout, resident))
+        schedule = plan(device.cfg, problem).problem.schedule
     except ValueError as error:
         raise UsageError(str(error)) from None
-    ka, kb, order = choice.ka, choice.kb, choice.order
+    ka, kb, order = schedule.ka, schedule.kb, schedule.order
     start = time.perf_counter()
     c, stats = device.matmul(a, b, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
     seconds = time.perf_counter() - start

@@ -9,7 +9,7 @@ import numpy as np
 from heddle.config import Config
 from heddle.constants import BANK_BYTES
 
-from ..kernels.merges import Merge
+from ..kernels.parts.merges import Merge
 from .bench_gemm import gemm_row
 from .common import print_rows
 

@@ -16,14 +16,16 @@ from numpy.typing import ArrayLike
 
 from ..arguments import Arguments, check_choice, check_mask, plain_array
 from ..isa.features import lacking
-from ..kernels.tensor_copy import block_copy, block_move, block_prefetch
+from ..kernels.copies import BlockCopy, BlockMove, BlockPrefetch
+from ..kernels.planner import plan
 from ..tensor.tensor_map import format_of
+from .execution import execute
 from .host import Host
 from .results import ArrayResult, ImageResult
 
 if TYPE_CHECKING:
 
-    from ..kernels.launch import Launch
+    from ..kernels.problem import Problem
     from .stats import Stats
 
 __all__ = ["BlockAccess", "check_image", "checked_array", "named_reduction", "require_reduction"]
@@ -83,8 +85,8 @@ class BlockAccess(Host):
             image = self.memory.reserve((1, size), np.uint8, fill=0)
             try:
                 if size != nbytes:
-                    self._launch(block_copy(self.cfg, smem_address, image, size, to_shared=True))
-                stats = self._launch(block_copy(self.cfg, smem_address, source, nbytes, to_shared=True, swizzle=swizzle))
+                    self._launch(BlockCopy(smem_address, image, size, to_shared=True))
+                stats = self._launch(BlockCopy(smem_address, source, nbytes, to_shared=True, swizzle=swizzle))
                 return ImageResult(self._bring_out(smem_address, image, size), stats)
             finally:
                 self.free(image)
@@ -110,9 +112,8 @@ class BlockAccess(Host):
         reduction = self._reduction(reduce, array.dtype)
         source, target = self.memory.place(image[None]), self._place_bytes(array)
         try:
-            self._launch(block_copy(self.cfg, smem_address, source, size, to_shared=True))
-            stats = self._launch(block_copy(self.cfg, smem_address, target, array.nbytes, to_shared=False, swizzle=swizzle,
-                                            reduction=reduction))
+            self._launch(BlockCopy(smem_address, source, size, to_shared=True))
+            stats = self._launch(BlockCopy(smem_address, target, array.nbytes, False, swizzle, reduction))
             return ArrayResult(self._bytes_at(target, array), stats)
         finally:
             self.free(source)
@@ -143,7 +144,7 @@ class BlockAccess(Host):
         reduction = self._reduction(reduce, into.dtype)
         source, target = self._place_bytes(array), self._place_bytes(into)
         try:
-            stats = self._launch(block_move(self.cfg, "global", target, source, nbytes, reduction))
+            stats = self._launch(BlockMove("global", target, source, nbytes, reduction))
             return ArrayResult(self._bytes_at(target, into), stats)
         finally:
             self.free(source)
@@ -155,8 +156,8 @@ class BlockAccess(Host):
             raise UsageError(f"smem_destination must be at least {array.nbytes} bytes from smem_address, not {destination - start}")
         source = self._place_bytes(array)
         try:
-            self._launch(block_copy(self.cfg, start, source, array.nbytes, to_shared=True))
-            stats = self._launch(block_move(self.cfg, "shared", destination, start, array.nbytes))
+            self._launch(BlockCopy(start, source, array.nbytes, to_shared=True))
+            stats = self._launch(BlockMove("shared", destination, start, array.nbytes))
             self._bring_out(destination, source, array.nbytes)
             return ArrayResult(self._bytes_at(source, array), stats)
         finally:
@@ -171,7 +172,7 @@ class BlockAccess(Host):
         if address % BANK_BYTES or nbytes % BANK_BYTES or not 0 <= address <= address + nbytes <= self.memory.bytes.size:
             raise UsageError(f"address and nbytes must be multiples of {BANK_BYTES} inside memory, not {address} and {nbytes}")
         self._needs_tensors()
-        return self._launch(block_prefetch(self.cfg, address, nbytes))
+        return self._launch(BlockPrefetch(address, nbytes))
 
     def _image_bytes(self, nbytes: int, swizzle: str, smem_address: int) -> int:
         """Bytes that a copy takes of shared memory from ``smem_address`` on: with a swizzle whole rows."""
@@ -216,10 +217,11 @@ class BlockAccess(Host):
         if not self.cfg.tensors:
             raise UsageError(f"configuration {self.cfg.name} must have tensors ({lacking(self.cfg, 'tensors')})")
 
-    def _launch(self, launch: Launch) -> Stats:
-        return self.run(launch.program, launch.uniform)
+    def _launch(self, copy: Problem) -> Stats:
+        """Figures of a copy, a ``Problem`` of ``kernels.copies``."""
+        return execute(self, plan(self.cfg, copy))
 
     def _bring_out(self, smem_address: int, image: int, nbytes: int) -> np.ndarray:
         """``nbytes`` bytes of shared memory, by way of global memory at ``image``."""
-        self._launch(block_copy(self.cfg, smem_address, image, nbytes, to_shared=False))
+        self._launch(BlockCopy(smem_address, image, nbytes, to_shared=False))
         return self.memory.read(image, (nbytes,), np.uint8)

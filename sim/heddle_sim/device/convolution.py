@@ -12,16 +12,18 @@ from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
 from ..arguments import check_mask, integer_array
-from ..kernels.convolution import fitting_convolution
-from ..kernels.convolution_shape import ConvolutionShape
+from ..kernels.parts.convolution_shape import ConvolutionShape
+from ..kernels.planner import plan
+from ..kernels.problem import ConvolutionProblem, Elements, Operands
+from .execution import execute
 from .host import Host, Pads
+from .memory import Placement
 
 if TYPE_CHECKING:
     from .stats import Stats
 
 __all__ = ["convolve"]
 
-UNWRITTEN = 0xA5
 LAYOUTS = ("NHWC", "NCHW")
 METHODS = ("im2col",)
 
@@ -112,19 +114,11 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:
     """The convolution of one group."""
-    kernel = fitting_convolution(device.cfg, shape, x.dtype == np.int8, w.dtype == np.int8)
-    memory, addresses = device.memory, []
-    try:
-        x_rows, w_rows, y_rows = shape.operand_shapes()
-        addresses += [memory.place(x.reshape(x_rows)), memory.place(w.reshape(w_rows)), memory.reserve(y_rows, np.int32, fill=UNWRITTEN)]
-        for tensor, address in zip(kernel.maps, addresses[:3]):
-            descriptor = tensor.at(address).to_cutensormap()
-            addresses.append(memory.allocator.allocate(len(descriptor)))
-            memory.write(addresses[-1], np.frombuffer(descriptor, np.uint8))
-        launch = kernel.launch(*addresses[3:])
-        stats = device.run(launch.program, launch.uniform, launch.macs)
+    kernel, memory = plan(device.cfg, ConvolutionProblem(shape, Elements.of(x, w))), device.memory
+    x_rows, w_rows, y_rows = shape.operand_shapes()
+    with Placement(memory) as places:
+        addresses = [places.place(x.reshape(x_rows)), places.place(w.reshape(w_rows)), places.reserve(y_rows, np.int32)]
+        descriptors = [places.place_bytes(tensor.at(address).to_cutensormap()) for tensor, address in zip(kernel.maps, addresses)]
+        stats = execute(device, kernel, Operands(*descriptors))
         y = memory.matrix(addresses[2], y_rows, np.int32).copy()
         return y.reshape(shape.images, *shape.result, shape.outputs), stats
-    finally:
-        for address in addresses:
-            device.free(address)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from heddle.config import Config, load_config
@@ -14,29 +14,35 @@ from heddle.errors import UsageError, UsageTypeError
 from heddle.isa.error_codes import ErrorCode
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..arguments import check_choice, check_flag, check_integer, check_mask, check_operand
+from ..arguments import check_choice, check_flag, check_integer, check_operand
 from ..backends.backend import GoldenBackend, VerilatorBackend
 from ..backends.verilator_device import MemorySettings
 from ..golden.requantise import Requantise
 from ..isa import assemble
 from ..isa.features import lacking, unsupported_message
 from ..isa.program import Program
+from ..kernels.layer import LayerProblem
+from ..kernels.parts.folding import fold
+from ..kernels.planner import plan
+from ..kernels.problem import Elements, Layout, MatmulProblem, Operands, Schedule
 from ..progress import Progress, default_progress
+from .convolution import convolve
 from .errors import DeviceError
+from .execution import execute
 from .host import Pads
-from .memory import GlobalMemory
+from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
+from .products import check_columns, check_elements, columns_of
 from .results import LayerResult, MatrixResult
 from .stats import Stats
 from .tensors import TensorAccess
 
 if TYPE_CHECKING:
-    from ..kernels.resident import ResidentPlan
+    pass
 
 __all__ = ["Device", "SIMULATORS"]
 
 SIMULATORS = ("verilator", "golden")
-UNWRITTEN = 0xA5  # what results hold before the kernel has written them
 
 
 class Device(TensorAccess, RecurrentAccess):
@@ -208,36 +214,18 @@ class Device(TensorAccess, RecurrentAccess):
         Returns ``MatrixResult``: ``c`` is ``int32`` of shape (M, N). In global memory A lies row-major, B as ``b_layout`` says,
         C row-major, each with rows padded to 16 bytes; ``stats`` counts from operands there to results there.
         """
-        from ..kernels.choice import choose_kernel
-
         a, b = check_operand("a", a), check_operand("b", b)
         transpose, b_layout = check_flag("transpose", transpose), check_choice("b_layout", b_layout, ("nk", "kn"))
-        if b_layout == "kn" and not self.cfg.transpose:
-            raise UsageError(f"b_layout must be nk in configuration {self.cfg.name} ({lacking(self.cfg, 'transpose')}), not 'kn'")
-        if a.dtype.itemsize != b.dtype.itemsize:
-            raise UsageTypeError(f"b must have elements of the size of a's ({a.dtype}), not {b.dtype}")
-        if a.dtype.itemsize == 2 and not self.cfg.mm16:
-            raise UsageTypeError(f"a and b must have 8-bit elements in configuration {self.cfg.name} ({lacking(self.cfg, 'mm16')}), "
-                            f"not {a.dtype}")
-        (m, k), (n, b_k) = a.shape, b.shape if transpose else b.shape[::-1]
-        if k != b_k:
-            rule = f"(N, {k})" if transpose else f"({k}, N)"
-            raise UsageError(f"b must have shape {rule} to match a of shape {a.shape}, not {b.shape}")
-        signed = [matrix.dtype.kind == "i" for matrix in (a, b)]
-        choice = choose_kernel(self.cfg, m, n, k, signed, a.dtype.itemsize, b_layout, ka, kb, order, resident)
-        if resident:
-            return MatrixResult(*self._matmul_resident(a, b if transpose else b.T, cast("ResidentPlan", choice)))
-        addresses = []
-        try:
-            for matrix in (a, b if transpose == (b_layout == "nk") else b.T):
-                addresses.append(self.memory.place(matrix))
-            addresses.append(self.memory.reserve((m, n), np.int32, fill=UNWRITTEN))
-            launch = choice.launch(*addresses)
-            stats = self.run(launch.program, launch.uniform, launch.macs, a.dtype.itemsize)
-            return MatrixResult(self.memory.matrix(addresses[2], (m, n), np.int32).copy(), stats)
-        finally:
-            for address in addresses:
-                self.free(address)
+        check_elements(self.cfg, a, b, b_layout)
+        b = columns_of(a, b, transpose)
+        problem = MatmulProblem(len(a), len(b), a.shape[1], Elements.of(a, b), schedule=Schedule(ka, kb, order),
+                                layout=Layout(b_layout, resident))
+        kernel, shape = plan(self.cfg, problem), (problem.m, problem.n)
+        with Placement(self.memory) as places:
+            a_address, b_address, *more = map(places.place, kernel.arranged(a, b))
+            operands = Operands(a_address, b_address, places.reserve(shape, np.int32), *more)
+            stats = execute(self, kernel, operands)
+            return MatrixResult(self.memory.matrix(operands.c, shape, np.int32).copy(), stats)
 
     def linear(self, x: ArrayLike, w: ArrayLike, bias: np.ndarray | None = None, requantise: Requantise | None = None,
                transpose: bool = False) -> LayerResult:
@@ -255,33 +243,19 @@ class Device(TensorAccess, RecurrentAccess):
         Returns ``LayerResult``: ``y`` of shape (M, N), ``int32`` or of the type of ``requantise``. Operands and results lie in global
         memory as for ``matmul``; biases and multipliers, one of each for a column, must fit a quarter of shared memory.
         """
-        from ..kernels.linear import plan_linear, table_for
-
         x, w, transpose = check_operand("x", x), check_operand("w", w), check_flag("transpose", transpose)
         for name, array in (("x", x), ("w", w)):
             if array.dtype.itemsize != 1:
                 raise UsageTypeError(f"{name} must have dtype int8 or uint8, not {array.dtype}")
-        (m, k), (n, w_k) = x.shape, w.shape if transpose else w.shape[::-1]
-        if k != w_k:
-            rule = f"(N, {k})" if transpose else f"({k}, N)"
-            raise UsageError(f"w must have shape {rule} to match x of shape {x.shape}, not {w.shape}")
-        _check_columns(n, bias, requantise)
-        table = table_for(self.cfg, n, bias, requantise)
-        result = np.dtype(np.int32 if requantise is None else requantise.dtype)
-        addresses = []
-        try:
-            for matrix in (x, w if transpose else w.T):
-                addresses.append(self.memory.place(matrix))
-            addresses.append(self.memory.reserve((m, n), result, fill=UNWRITTEN))
-            if table is not None:
-                addresses.append(self.memory.place(table))
-            launch = plan_linear(self.cfg, m, n, k, [*addresses, 0][:4], [matrix.dtype == np.int8 for matrix in (x, w)],
-                                 bias, requantise, table)
-            stats = self.run(launch.program, launch.uniform, launch.macs)
-            return LayerResult(self.memory.matrix(addresses[2], (m, n), result).copy(), stats)
-        finally:
-            for address in addresses:
-                self.free(address)
+        w = columns_of(x, w, transpose, ("x", "w"))
+        check_columns(len(w), bias, requantise)
+        problem = LayerProblem(MatmulProblem(len(x), len(w), x.shape[1], Elements.of(x, w)), bias, requantise)
+        table, shape = problem.table(self.cfg), (len(x), len(w))
+        with Placement(self.memory) as places:
+            operands = Operands(places.place(x), places.place(w), places.reserve(shape, problem.result),
+                                0 if table is None else places.place(table))
+            stats = execute(self, plan(self.cfg, problem), operands)
+            return LayerResult(self.memory.matrix(operands.c, shape, problem.result).copy(), stats)
 
     def conv(self, x: ArrayLike, w: ArrayLike, *, strides: int | Sequence[int] = 1, pads: Pads = 0, dilations: int | Sequence[int] = 1,
              group: int = 1, layout: str = "NHWC", method: str = "im2col") -> LayerResult:
@@ -310,8 +284,6 @@ class Device(TensorAccess, RecurrentAccess):
         filters at multiples of 16 bytes; ``stats`` counts from operands there to the result there. Raises ``ValueError`` for what does not
         fit together, ``TensorMapError`` for what a descriptor cannot say.
         """
-        from .convolution import convolve
-
         return LayerResult(*convolve(self, x, w, strides=strides, pads=pads, dilations=dilations, group=group, layout=layout,
                                      method=method))
 
@@ -330,41 +302,9 @@ class Device(TensorAccess, RecurrentAccess):
 
         Returns ``MatrixResult``: ``c`` is ``int32``, its axes those of ``a`` and then those of ``b`` without the contracted ones.
         """
-        from ..kernels.folding import fold
-
         folded_a, folded_b, shape = fold(a, b, axes)
         c, stats = self.matmul(folded_a, folded_b, transpose=True, b_layout=b_layout, ka=ka, kb=kb, order=order, resident=resident)
         return MatrixResult(c.reshape(shape), stats)
-
-    def _matmul_resident(self, a: np.ndarray, b: np.ndarray, plan: ResidentPlan) -> tuple[np.ndarray, Stats]:
-        """The three runs of a resident product; ``b`` is N x K."""
-        addresses = []
-        try:
-            padded = np.zeros((plan.m, plan.k_bytes // plan.element_bytes), a.dtype)
-            padded[:, :plan.k] = a
-            addresses += [self.memory.place(matrix) for matrix in (padded, plan.b.padded(b), plan.lanes)]
-            addresses.append(self.memory.reserve((plan.m, plan.n), np.int32, fill=UNWRITTEN))
-            figures = [self.run(launch.program, launch.uniform, launch.macs, plan.element_bytes)
-                       for launch in (plan.load(*addresses[:3]), plan.launch(), plan.store(addresses[3]))]
-            return self.memory.matrix(addresses[3], (plan.m, plan.n), np.int32).copy(), figures[1]
-        finally:
-            for address in addresses:
-                self.free(address)
-
-
-def _check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None) -> None:
-    """The operands of ``linear`` that belong to the columns."""
-    if bias is not None:
-        check_mask("bias", bias)
-        if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
-            raise UsageTypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
-        if bias.shape != (n,):
-            raise UsageError(f"bias must have shape ({n},), not {bias.shape}")
-    if requantise is not None:
-        if not isinstance(requantise, Requantise):
-            raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
-        if requantise.per_column and np.shape(requantise.multiplier) != (n,):
-            raise UsageError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")
 
 
 def _uniform_values(uniform: Mapping[int, int] | None) -> dict[int, int]:

@@ -3,6 +3,7 @@
 import bisect
 import math
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
@@ -11,10 +12,11 @@ from numpy.typing import ArrayLike, DTypeLike
 from ..arguments import check_integer, check_mask
 from .errors import OutOfMemory
 
-__all__ = ["ALIGNMENT", "PITCH_BYTES", "Allocator", "GlobalMemory", "row_pitch"]
+__all__ = ["ALIGNMENT", "PITCH_BYTES", "UNWRITTEN", "Allocator", "GlobalMemory", "Placement", "row_pitch"]
 
 ALIGNMENT = 128  # of allocations: a row of shared memory
 PITCH_BYTES = 16  # rows of matrices start at multiples of it
+UNWRITTEN = 0xA5  # what results hold before a kernel has written them
 
 
 def row_pitch(columns: int, element_bytes: int) -> int:
@@ -130,3 +132,36 @@ class GlobalMemory:
                 f"address must leave {nbytes} bytes below the {self.bytes.size} bytes of memory, not {address:#x}"
             )
         return address
+
+
+class Placement:
+    """Placement of the operands of a run in global memory; a context manager that frees them at its end."""
+
+    def __init__(self, memory: GlobalMemory) -> None:
+        self._memory = memory
+        self._addresses: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for address in self._addresses:
+            self._memory.allocator.free(address)
+
+    def _taken(self, address: int) -> int:
+        self._addresses.append(address)
+        return address
+
+    def place(self, matrix: np.ndarray) -> int:
+        """Address of a copy of a matrix, its rows padded to 16 bytes."""
+        return self._taken(self._memory.place(matrix))
+
+    def place_bytes(self, data: bytes) -> int:
+        """Address of a copy of ``bytes``."""
+        address = self._taken(self._memory.allocator.allocate(len(data)))
+        self._memory.write(address, np.frombuffer(data, np.uint8))
+        return address
+
+    def reserve(self, shape: tuple[int, int], dtype: DTypeLike) -> int:
+        """Address of a result that a kernel is to write."""
+        return self._taken(self._memory.reserve(shape, dtype, fill=UNWRITTEN))

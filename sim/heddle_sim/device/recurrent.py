@@ -14,12 +14,15 @@ from heddle.config import Config
 from heddle.errors import UsageError
 
 from ..isa.features import lacking
-from ..kernels.recurrent import factor_table, plan_run
+from ..kernels.planner import plan
+from ..kernels.recurrent import EngineOperands, EngineRun, factor_table
 from ..rnn.image import build_image, check_fit
 from ..rnn.network import Sequence, SequenceResult
 from ..rnn.task import EngineImage, Task, TaskResult
 from ..rnn.timing import task_cycles
+from .execution import execute
 from .host import Host
+from .memory import Placement
 from .stats import Stats
 
 if TYPE_CHECKING:
@@ -27,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = ["check_contexts", "plain_is_better", "run_image", "run_sequences"]
 
-UNWRITTEN = 0xA5
 MARGIN = 1024               # bytes of shared memory for headers and alignment, and for each task
 TASK_MARGIN = 128
 IMAGE_INSTRUCTIONS = 64     # of the instruction memory, for each image of a program
@@ -41,30 +43,20 @@ class _Engine:
         self.device = device
 
     def run(self, images: list[list[EngineImage]], load: bool) -> tuple[list[list[np.ndarray]], Stats]:
-        """Shared memory of each core after each of its images, and figures. ``images``: a list for each core, see ``plan_run``. ``load``:
+        """Shared memory of each core after each of its images, and figures. ``images``: a list for each core, see ``EngineRun``. ``load``:
         weights and biases are loaded as part of the run."""
-        device, source, loads = self.device, None, 0
-        addresses: list[tuple[int, ...]] = []
-        taken: list[int] = []
-
-        def placed(array: np.ndarray) -> int:
-            taken.append(device.memory.place(array[None]))
-            return taken[-1]
-
-        try:
+        device, source, loads = self.device, None, None
+        cores: list[tuple[int, ...]] = []
+        with Placement(device.memory) as places:
             if load:
                 table = factor_table(device.cfg, next(image.words for of_core in images for image in of_core))
-                source, loads = placed(table.reshape(-1)), len(table)
+                source, loads = places.place(table.reshape(1, -1)), len(table)
             for of_core in images:
                 room = sum(image.output_bytes for image in of_core)
-                addresses.append((placed(np.concatenate([image.loaded for image in of_core])),
-                                  placed(np.full(room, UNWRITTEN, np.uint8))) if of_core else ())
-            launches = plan_run(device.cfg, images, addresses, source, loads)
-            stats = reduce(add, (device.run(launch.program, launch.uniform, launch.macs) for launch in launches))
-            return [self._outputs(of_core, *pair[1:]) if of_core else [] for of_core, pair in zip(images, addresses)], stats
-        finally:
-            for address in taken:
-                device.free(address)
+                cores.append((places.place(np.concatenate([image.loaded for image in of_core])[None]),
+                              places.reserve((1, room), np.uint8)) if of_core else ())
+            stats = execute(device, plan(device.cfg, EngineRun(images, loads)), EngineOperands(source, tuple(cores)))
+            return [self._outputs(of_core, *pair[1:]) if of_core else [] for of_core, pair in zip(images, cores)], stats
 
     def _outputs(self, images: list[EngineImage], address: int) -> list[np.ndarray]:
         found = []

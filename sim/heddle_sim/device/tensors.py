@@ -14,7 +14,7 @@ from heddle.isa.tensor_descriptor import INTERLEAVE_BYTES, Fill, Interleave, Ten
 from ..arguments import Arguments
 from ..golden.tensor_checks import TensorRequest, all_violations
 from ..isa.features import lacking
-from ..kernels.tensor_copy import block_copy, tensor_copy, tensor_prefetch
+from ..kernels.copies import BlockCopy, TensorCopy, TensorPrefetch
 from ..tensor.tensor_map import TensorMap, TensorMapError
 from .blocks import BlockAccess, check_image, checked_array, named_reduction, require_reduction
 from .host import Host
@@ -171,8 +171,8 @@ class TensorAccess(BlockAccess):
         with _Placed(self, array, coords, options, offsets=offsets, smem_address=smem_address, check=check) as placed:
             image = placed.reserve(self.memory.reserve((1, placed.image_bytes), np.uint8, fill=0))
             if placed.image_bytes != placed.fields.bytes:
-                self._launch(block_copy(self.cfg, smem_address, image, placed.image_bytes, to_shared=True))
-            stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
+                self._launch(BlockCopy(smem_address, image, placed.image_bytes, to_shared=True))
+            stats = self._launch(TensorCopy(placed.request, placed.fields.bytes))
             return ImageResult(self._bring_out(smem_address, image, placed.image_bytes), stats)
 
     def store_tensor(self, image: np.ndarray, array: np.ndarray, *, coords: Sequence[int], box: Sequence[int] | None = None,
@@ -200,8 +200,8 @@ class TensorAccess(BlockAccess):
                      check=check) as placed:
             check_image(image, placed.image_bytes)
             source = placed.reserve(self.memory.place(image[None]))
-            self._launch(block_copy(self.cfg, smem_address, source, placed.image_bytes, to_shared=True))
-            stats = self._launch(tensor_copy(self.cfg, placed.request, placed.fields.bytes))
+            self._launch(BlockCopy(smem_address, source, placed.image_bytes, to_shared=True))
+            stats = self._launch(TensorCopy(placed.request, placed.fields.bytes))
             return ArrayResult(placed.result(), stats)
 
     def prefetch_tensor(self, array: np.ndarray, *, box: Sequence[int] | None = None, coords: Sequence[int],
@@ -215,7 +215,7 @@ class TensorAccess(BlockAccess):
                            channels_per_pixel)
         self._needs_tensors()
         with _Placed(self, array, coords, options, offsets=offsets, check=check, shared_bytes=ANY_BYTES) as placed:
-            return self._launch(tensor_prefetch(self.cfg, placed.request))
+            return self._launch(TensorPrefetch(placed.request))
 
 
 def _options(box: Sequence[int] | None, element_strides: Sequence[int] | None, swizzle: str, interleave: str, fill: str, mode: str,

@@ -2,38 +2,29 @@
 
 Rows of the product are pixels of the result, columns its channels; the sum runs over channels of the input and positions of the filter. A
 tile is ``threads`` rows by ``threads`` columns in product registers. One step of it is one position of the filter and a piece of the
-channels: a copy in im2col mode brings the input pixels that the tile's pixels meet at that position, a copy in tile mode the weights;
-thread t loads its row of the former into factor registers, and ``mm`` multiplies them with the latter. Padding, the last
-pixels, channels and outputs need no code: what lies outside a tensor is filled with zeros on its way in and left out on its way out.
+channels. A copy in im2col mode brings the input pixels that the tile's pixels meet at that position, a copy in tile mode the weights.
+Thread t loads its row of the former into factor registers, and ``mm`` multiplies them with the latter. Padding, the last
+pixels, channels and outputs need no code. What lies outside a tensor is filled with zeros on its way in and left out on its way out.
 
 Four slots of shared memory hold the operands of a step each. While ``mm`` works on step i, the threads load the rows of step i + 1 into
-the other half of the factor registers, and the copies of the next two steps are under way. That load waits for ``mm`` of step i - 1,
+the other half of the factor registers. The copies of the next two steps are under way. That load waits for ``mm`` of step i - 1,
 whose slot is then free for the copies of step i + 3. A finished tile goes to one of two staging areas, swizzled so that
-the threads meet different banks, and from there to the result, while ``mm`` works on the next one.
+the threads meet different banks. From there it goes to the result, while ``mm`` works on the next one.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 from heddle.errors import UsageError
 
 from ..isa.features import lacking
-from .fitting import Region, Unfit, assemble_kernel, check_factors, check_regions, first_fitting, fitted
-from .launch import Launch
-from .merges import write_scaled
-from .shares import Share, begin_share, share_out
-from .text import KernelText
-from .tiling import MAX_SLICES, round_up
+from .kernel import Kernel
+from .parts.fitting import Region, Unfit, check_factors, check_regions
+from .parts.launch import Launch
+from .parts.merges import write_scaled
+from .parts.shares import begin_share, share_out
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES, round_up
 
-if TYPE_CHECKING:
-    from ..isa.program import Program
-    from .convolution_shape import ConvolutionShape
-
-__all__ = ["ConvolutionKernel", "fitting_convolution"]
+__all__ = ["ConvolutionKernel"]
 
 _SLOTS = 4
 _COPIED, _STAGED = (0, 1, 2, 3), (4, 5)     # barriers of the slots, of the staging areas
@@ -41,11 +32,16 @@ _MAX_BOX = 256                              # elements of a box along an axis
 _SWIZZLES = {16: "none", 32: "32B", 64: "64B", 128: "128B"}
 _ROW_BYTES = 128                            # of a box with a swizzle, at most
 
+# Cycles of the cost model, as measured on ``base``.
+_STEP = 70                  # instructions of a step
+_STORE = 350                # of a tile's stores, as far as its steps do not hide them
+_TILE = 80                  # between two tiles
 
-class ConvolutionKernel:
-    """Writes the program for a ``ConvolutionShape``.
 
-    The program is a ring of four blocks, one for each slot; what happens once a tile or once a row of the filter stands behind them, and
+class ConvolutionKernel(Kernel):
+    """Implicit matrix product (im2col) of a ``ConvolutionProblem``.
+
+    The program is a ring of four blocks, one for each slot. What happens once a tile or once a row of the filter stands behind them. It
     returns to the block that uniform register ``block`` or ``back`` names. Uniform predicates: up0 tile parity, up2 scratch, up3 a
     tile waits to be stored, up4 nothing is left but that, up5 first step of a tile, up6 last piece of the channels. Thread
     predicates: p1 columns of the tile, p2 none. Segment ur0: shared memory.
@@ -54,15 +50,14 @@ class ConvolutionKernel:
     where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
     """
 
-    def __init__(self, cfg: Config, shape: ConvolutionShape, a_signed: bool, b_signed: bool, stage_count: int = 2,
-                 most_blocks: int = _MAX_BOX) -> None:
+    def __init__(self, cfg, problem, stage_count=2, most_blocks=_MAX_BOX):
+        super().__init__(cfg, problem)
+        shape = problem.shape
         strided = ["tensor_strides"] if any(stride > 1 for stride in shape.stride) else []
         for parameter in ("tensors", "tensor_im2col", *strided, "copy_swizzles"):
             if not getattr(cfg, parameter):
                 raise UsageError(f"configuration {cfg.name} must have {parameter} for a convolution ({lacking(cfg, parameter)})")
-        self.cfg, self.shape = cfg, shape
-        self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
-        threads = cfg.threads
+        self.shape, self.signs, threads = shape, problem.elements.signs, cfg.threads
         self.result_row = min(4 * threads, _ROW_BYTES)      # bytes of a row of a staged part of a tile
         self.parts = 4 * threads // self.result_row
         self.stage_bytes = round_up(threads * self.result_row, 1024) * self.parts
@@ -92,23 +87,46 @@ class ConvolutionKernel:
         self.offset_b = cfg.registers - 1
         self.text = KernelText(self._names())
 
-    def _names(self) -> list[str]:
+    def _names(self):
         spatial = self.shape.spatial
         return ["x", "w", "y", *(f"x{d}" for d in range(spatial + 2)), *(f"o{d}" for d in range(spatial)),
                 *(f"w{d}" for d in range(spatial + 2)), *(f"a_{slot}" for slot in range(_SLOTS)), *(f"b_{slot}" for slot in range(_SLOTS)),
                 "y0", "y1", "prev0", "prev1", "left", "tiles", "steps", "tile", "first_column", "end_column", "columns", "from", "core",
                 "block", "back"]
 
-    def a_place(self, slot: int) -> int:
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, copies on the bus and instructions."""
+        kernel, threads = next(cls.cuts(cfg, problem)), cfg.threads
+        tiles = max(-(-share.rows // threads) * -(-share.columns // threads) for share in kernel.shares)
+        mm = threads * -(-kernel.used_bytes // cfg.dot)
+        bus = 2 * threads * kernel.row_bytes // cfg.axi_bytes
+        return tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + _STORE) + _TILE)
+
+    @classmethod
+    def cuts(cls, cfg, problem):
+        """Those with two staging areas, if there is room; of them those with shorter and shorter rows."""
+        try:
+            kernel = cls(cfg, problem)
+        except Unfit:
+            kernel = cls(cfg, problem, 1)
+        while True:
+            yield kernel
+            blocks = kernel.row_bytes // BANK_BYTES
+            if blocks == 1:
+                return
+            kernel = cls(cfg, problem, kernel.stage_count, blocks // 2)
+
+    def a_place(self, slot):
         """Shared address of the pixels of a slot; the weights lie behind them."""
         return 2 * self.half_bytes * slot
 
-    def b_place(self, slot: int) -> int:
+    def b_place(self, slot):
         return self.a_place(slot) + self.half_bytes
 
     # -- copies -----------------------------------------------------------------------------
 
-    def copy_operands(self, slot: int, number: int) -> None:
+    def copy_operands(self, slot, number):
         """Bring the operands of the next step, if there is one, into a slot; ``number`` of this place in the program."""
         text, rank, count = self.text, self.shape.spatial + 2, self.shape.filter[-1]
         text("    usetp.le up2, {left}, 0", f"    @up2 bra copied_{number}", "    usub {left}, {left}, 1",
@@ -122,7 +140,7 @@ class ConvolutionKernel:
             text("    bra next_row")
         text(f"copied_{number}:")
 
-    def next_row(self) -> None:
+    def next_row(self):
         """The copies move on: over the filter, then the pieces of the channels, the columns, and the pixels."""
         text, shape, done = self.text, self.shape, "row_begun"
         text("next_row:", "    umov {o0}, 0", "    umov {w1}, 0")
@@ -142,7 +160,7 @@ class ConvolutionKernel:
         text(f"{done}:")
         self._return("back", "copied", 2 * _SLOTS - 1)
 
-    def _next_pixels(self) -> None:
+    def _next_pixels(self):
         """``threads`` pixels of the result further: a number whose digits count columns, rows, planes and images."""
         text, shape, rest = self.text, self.shape, self.cfg.threads
         axes = zip(reversed(shape.result), reversed(shape.stride), reversed(shape.lower_corner))
@@ -155,7 +173,7 @@ class ConvolutionKernel:
         if rest:
             text(f"    uadd {{x{shape.spatial + 1}}}, {{x{shape.spatial + 1}}}, {rest}")
 
-    def _return(self, register: str, label: str, count: int) -> None:
+    def _return(self, register, label, count):
         """Go on at the label whose number a uniform register holds."""
         for number in range(count - 1):
             self.text(f"    usetp.eq up2, {{{register}}}, {number}", f"    @up2 bra {label}_{number}")
@@ -163,21 +181,21 @@ class ConvolutionKernel:
 
     # -- registers --------------------------------------------------------------------------
 
-    def _factors(self, slot: int) -> int:
+    def _factors(self, slot):
         """First factor register of the half that a slot uses."""
         return FIRST_FACTOR_REGISTER + slot % 2 * self.cfg.factor_registers // 2
 
-    def load_rows(self, slot: int) -> None:
+    def load_rows(self, slot):
         """Thread t loads its row of a slot, when that has come."""
         self.text(f"    barrier.wait b{_COPIED[slot]}",
                   *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{self.a_place(slot) + BANK_BYTES * block}"
                     for block in range(self.used_bytes // BANK_BYTES)))
 
-    def multiply(self, slot: int, tile: bool, first: bool, last: bool = True) -> None:
+    def multiply(self, slot, tile, first, last=True):
         """mm over the channels of a piece; ``last`` may have fewer.
 
         Consecutive ``mm`` on the same product registers hold their tokens together until the last of them is done. One without columns on
-        other registers stands between two steps, so that the half of the first is free for loads while the second is under way.
+        other registers stands between two steps. So the half of the first is free for loads while the second is under way.
         """
         channels = self.shape.channels - (self.pieces - 1) * self.used_bytes if last else self.used_bytes
         slices, dot = -(-channels // self.cfg.dot), self.cfg.dot
@@ -188,7 +206,7 @@ class ConvolutionKernel:
                       f"r{self._factors(slot) + index * dot // 4}")
         self.text(f"    @p2 mm8{self.signs}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
-    def store(self, tile: bool) -> None:
+    def store(self, tile):
         """A finished tile: registers to its staging area, from there to the result."""
         text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
         staged = _STAGED[tile % self.stage_count]
@@ -207,7 +225,7 @@ class ConvolutionKernel:
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, share: Share) -> dict[str, int]:
+    def arguments(self, share):
         """Names and values of the uniform registers with which a core begins its share."""
         shape, threads = self.shape, self.cfg.threads
         tiles = -(-share.rows // threads) * -(-share.columns // threads)
@@ -221,13 +239,13 @@ class ConvolutionKernel:
             values |= {f"x{1 + d}": (lower + place * stride) & 0xFFFF_FFFF, f"o{d}": 0, f"w{1 + d}": 0}
         return values | {f"x{shape.spatial + 1}": pixel}
 
-    def launch(self, x: int, w: int, y: int) -> Launch:
-        """``Launch`` with the addresses of the descriptors of x, w and y in global memory; ``program`` has been written."""
-        values = self.arguments(self.shares[0]) | {"x": x, "w": w, "y": y}
+    def launches(self, operands=None):
+        """One ``Launch``; ``operands``: addresses of the descriptors of x, w and y."""
+        values = self.arguments(self.shares[0]) | {"x": operands.a, "w": operands.b, "y": operands.c}
         names = self._names()
-        return Launch(self.written, {names.index(name): value for name, value in values.items()}, self.shape.macs)
+        return [Launch(self.programs[0], {names.index(name): value for name, value in values.items()}, self.shape.macs)]
 
-    def prologue(self) -> None:
+    def prologue(self):
         text = self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(share) for share in self.shares], (), "finish")
@@ -244,7 +262,7 @@ class ConvolutionKernel:
         self._choose_piece()
         self.load_rows(0)
 
-    def _write_result_places(self) -> None:
+    def _write_result_places(self):
         """Where the blocks of the row of thread t lie in a staged part: block j at j XOR (row of shared memory), as the swizzle has it."""
         text, row = self.text, self.scratch + 3
         log_row, mask = self.result_row.bit_length() - 1, {16: 0, 32: 1, 64: 3, 128: 7}[self.result_row]
@@ -253,15 +271,15 @@ class ConvolutionKernel:
              f"    add r{row}, r{row}, r{self.scratch}")
         text(*(f"    xor r{self.result_places + block}, r{row}, {BANK_BYTES * block}" for block in range(self.result_row // BANK_BYTES)))
 
-    def _choose_columns(self) -> None:
+    def _choose_columns(self):
         if self.ragged:
             self.text("    usub {columns}, {end_column}, {y0}", f"    setp.lt p1, r{self.tid}, {{columns}}")
 
-    def _choose_piece(self) -> None:
+    def _choose_piece(self):
         if self.pieces > 1:
             self.text(f"    usetp.le up6, {{steps}}, {self.shape.positions}")
 
-    def block(self, slot: int) -> None:
+    def block(self, slot):
         """A step with the operands of a slot: one position of the filter and one piece of the channels. Behind the first step of a tile the
         tile before is stored."""
         text, last = self.text, _SLOTS - 1
@@ -275,7 +293,7 @@ class ConvolutionKernel:
         if slot == last:
             text("    bra step_0")
 
-    def next_tile(self) -> None:
+    def next_tile(self):
         text, threads = self.text, self.cfg.threads
         text("next_tile:", f"    umov {{steps}}, {self.steps}", "    umov {prev0}, {y0}", "    umov {prev1}, {y1}",
              "    usetp.eq up3, {tile}, {tile}", "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1",
@@ -290,32 +308,12 @@ class ConvolutionKernel:
         text("    usetp.ne up3, {tile}, {tile}", "    @up4 bra finish")
         self._return("block", "stored", _SLOTS)
 
-    def program(self) -> Program:
+    def write(self):
+        """See ``Kernel``."""
         self.prologue()
         for slot in range(_SLOTS):
             self.block(slot)
         self.next_row()
         self.next_tile()
         self.text("finish:", "    halt")
-        self.written = assemble_kernel(self.text, self.cfg)
-        return self.written
-
-
-def _kernels(cfg: Config, shape: ConvolutionShape, a_signed: bool, b_signed: bool) -> Iterator[ConvolutionKernel]:
-    """Kernels for a shape, the fastest first: those with two staging areas, if there is room; of them those with shorter rows."""
-    try:
-        kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed)
-    except Unfit:
-        kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed, 1)
-    while True:
-        yield kernel
-        blocks = kernel.row_bytes // BANK_BYTES
-        if blocks == 1:
-            return
-        kernel = ConvolutionKernel(cfg, shape, a_signed, b_signed, kernel.stage_count, blocks // 2)
-
-
-def fitting_convolution(cfg: Config, shape: ConvolutionShape, a_signed: bool, b_signed: bool) -> ConvolutionKernel:
-    """The ``ConvolutionKernel`` for a ``ConvolutionShape``, program and all. Raises ``ConfigError`` where nothing fits the
-    configuration."""
-    return fitted(cfg, "a convolution", lambda cfg: first_fitting(_kernels(cfg, shape, a_signed, b_signed)))[0]
+        return [self.text]

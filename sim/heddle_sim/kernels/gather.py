@@ -1,58 +1,74 @@
-"""A tile of A gathered from shared memory: every thread reads 16 bytes of its own row, from a plain or a swizzled tile.
+"""Gather of a tile of A from shared memory: every thread reads 16 bytes of its own row, from a plain or a swizzled tile.
 
-Rows of 128 bytes lie one behind the other. In the plain layout the pieces that threads want at a time lie in one bank; with the
-128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8), and eight neighbouring threads meet eight banks.
+Rows of 128 bytes lie one behind the other. In the plain layout the pieces that threads want at a time lie in one bank. With the
+128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8). Eight neighbouring threads then meet eight banks.
 """
 
-from __future__ import annotations
+from dataclasses import dataclass
 
-from typing import TYPE_CHECKING
-
-from heddle.config import Config, ConfigError
+from heddle.config import ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
 from heddle.tmau.swizzle import swizzles
 
 from ..isa.features import lacking
-from .fitting import Unfit, assemble_kernel, fitted
-from .launch import Launch
-from .text import KernelText
+from .kernel import Kernel
+from .parts.fitting import Unfit
+from .parts.launch import Launch
+from .parts.text import KernelText
+from .problem import Problem
 
-if TYPE_CHECKING:
-    from ..isa.program import Program
-
-__all__ = ["SLICES", "plan_gather"]
+__all__ = ["SLICES", "GatherKernel", "GatherProblem"]
 
 SLICES = BANKS                  # pieces of 16 bytes in a row, each gathered by one load
 _FIRST = 16                     # register of the first piece
 
 
-def plan_gather(cfg: Config, swizzled: bool, source: int, result: int) -> Launch:
-    """Program and arguments that copy ``threads`` rows of 128 bytes from ``source`` to shared memory, gather them, and store them to
-    ``result`` as they were. Returns ``Launch``. Raises ``ConfigError`` where the rows or the program do not fit, or the swizzle is missing.
-    """
-    if swizzled and Swizzle.B128 not in swizzles(cfg):
-        raise ConfigError(f"configuration {cfg.name} must have copy_swizzles for a swizzled copy ({lacking(cfg, 'copy_swizzles')})")
-    return Launch(fitted(cfg, "gather", lambda cfg: _program(cfg, swizzled)), {0: source, 1: result})
+@dataclass(frozen=True)
+class GatherProblem(Problem):
+    """Copy ``threads`` rows of 128 bytes to shared memory, plain or ``swizzled``, gather them, and store them as they were."""
+
+    swizzled: bool = False
+    name = "gather"
 
 
-def _program(cfg: Config, swizzled: bool) -> Program:
-    nbytes = cfg.threads * ROW_BYTES
-    if nbytes > cfg.shared_bytes:
-        raise Unfit("shared_memory_kib")
-    text = KernelText(())
-    text(
-        f"barrier.expect b0, {nbytes}", "umov ur2, 0",
-        f"copy_block.shared.global{'.128B' if swizzled else ''} ur2, ur0, {nbytes // BANK_BYTES}, b0",
-        "mov r0, %tid", f"shl r1, r0, {ROW_BYTES.bit_length() - 1}",
-        f"and r2, r0, {BANKS - 1}", f"shl r2, r2, {BANK_BYTES.bit_length() - 1}",      # what the swizzle does in the thread's row
-        "segment.shared.b8.d1 ur2, 0", "segment.global.b8.d1 ur3, ur1", "barrier.wait b0",
-    )
-    for piece in range(SLICES):
-        register, offset = _FIRST + 4 * piece, BANK_BYTES * piece
-        if swizzled:
-            text(f"xor r3, r2, {offset}", "add r3, r3, r1", f"ld.v4 r{register}, ur2:r3:0")
-        else:
-            text(f"ld.v4 r{register}, ur2:r1:{offset}")
-    text(*(f"st.v4 ur3:r1:{BANK_BYTES * piece}, r{_FIRST + 4 * piece}" for piece in range(SLICES)), "halt")
-    return assemble_kernel(text, cfg)
+class GatherKernel(Kernel):
+    """Gather of a ``GatherProblem``: ``a`` of the operands is the source, ``c`` the result, ``threads`` rows of 128 bytes each."""
+
+    @classmethod
+    def fits(cls, cfg, problem):
+        """All gathers. Raises ``ConfigError`` where the swizzle is missing."""
+        if problem.swizzled and Swizzle.B128 not in swizzles(cfg):
+            raise ConfigError(f"configuration {cfg.name} must have copy_swizzles for a swizzled copy ({lacking(cfg, 'copy_swizzles')})")
+        return True
+
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """See ``Kernel``; 0."""
+        if cfg.threads * ROW_BYTES > cfg.shared_bytes:
+            raise Unfit("shared_memory_kib")
+        return 0
+
+    def launches(self, operands=None):
+        """One ``Launch``."""
+        return [Launch(self.programs[0], {0: operands.a, 1: operands.c})]
+
+    def write(self):
+        """See ``Kernel``."""
+        nbytes, swizzled = self.cfg.threads * ROW_BYTES, self.problem.swizzled
+        text = KernelText(())
+        text(
+            f"barrier.expect b0, {nbytes}", "umov ur2, 0",
+            f"copy_block.shared.global{'.128B' if swizzled else ''} ur2, ur0, {nbytes // BANK_BYTES}, b0",
+            "mov r0, %tid", f"shl r1, r0, {ROW_BYTES.bit_length() - 1}",
+            f"and r2, r0, {BANKS - 1}", f"shl r2, r2, {BANK_BYTES.bit_length() - 1}",      # what the swizzle does in the thread's row
+            "segment.shared.b8.d1 ur2, 0", "segment.global.b8.d1 ur3, ur1", "barrier.wait b0",
+        )
+        for piece in range(SLICES):
+            register, offset = _FIRST + 4 * piece, BANK_BYTES * piece
+            if swizzled:
+                text(f"xor r3, r2, {offset}", "add r3, r3, r1", f"ld.v4 r{register}, ur2:r3:0")
+            else:
+                text(f"ld.v4 r{register}, ur2:r1:{offset}")
+        text(*(f"st.v4 ur3:r1:{BANK_BYTES * piece}, r{_FIRST + 4 * piece}" for piece in range(SLICES)), "halt")
+        return [text]

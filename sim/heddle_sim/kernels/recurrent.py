@@ -1,22 +1,19 @@
-"""Programs around the engine for recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
+"""Recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
-from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import UsageError
 
-from ..isa import assemble
-from .launch import Launch
+from .kernel import Kernel
+from .parts.launch import Launch
+from .parts.text import KernelText
+from .problem import Problem
 
-if TYPE_CHECKING:
-    from ..rnn.task import EngineImage
-
-__all__ = ["factor_table", "plan_factors", "plan_run"]
+__all__ = ["EngineKernel", "EngineOperands", "EngineRun", "FactorKernel", "FactorLoad", "factor_table"]
 
 _REGISTERS = BANK_BYTES // 4
 _SHARED, _CORE, _WEIGHTS, _IMAGE, _BYTES, _BLOCKS = (f"ur{number}" for number in range(40, 46))
@@ -27,7 +24,7 @@ _LEAST_ROWS = 2
 _IMAGE_BARRIER = f"b{_SLOTS}"
 
 
-def factor_table(cfg: Config, words: np.ndarray) -> np.ndarray:
+def factor_table(cfg, words):
     """Words int8 [threads, n, dot] as the loads want them in memory: uint8 [loads, threads, 16], the last words zero."""
     per_load = BANK_BYTES // cfg.dot
     loads = -(-words.shape[1] // per_load)
@@ -42,7 +39,7 @@ class _Loading:
     ``apart``: the slots lie beside the image, which may be copied meanwhile; otherwise shared memory has no place for both at once.
     """
 
-    def __init__(self, cfg: Config, first: int, count: int, room: int) -> None:
+    def __init__(self, cfg, first, count, room):
         self.first, self.row = first, cfg.threads * BANK_BYTES
         self.apart = cfg.shared_bytes - room >= min(count, 2) * self.row
         self.room = room if self.apart else 0
@@ -51,11 +48,11 @@ class _Loading:
         size = max(1, min(rows // self.slots, max(_LEAST_ROWS, count // _PIECES)))
         self.size, self.pieces = size, [min(size, count - start) for start in range(0, count, size)]
 
-    def lines(self, image: list[str]) -> list[str]:
+    def lines(self, image):
         """Text; ``image`` is that of the copy of the image, which follows the last piece on the bus."""
         copies = [self._copy(number) for number in range(len(self.pieces))]
         copies[-1:] = [[*copies[-1], *image]] if self.apart else copies[-1:]
-        lines = [f"mov r0, %tid\nshl r1, r0, {BANK_BYTES.bit_length() - 1}\nsegment.shared.b8.d1 {_SEGMENT}, 0"]
+        lines = ["mov r0, %tid", f"shl r1, r0, {BANK_BYTES.bit_length() - 1}", f"segment.shared.b8.d1 {_SEGMENT}, 0"]
         for copy in copies[:self.slots]:
             lines += copy
         register = FIRST_FACTOR_REGISTER + _REGISTERS * self.first
@@ -68,26 +65,26 @@ class _Loading:
                 lines += ["wait.thread", *copies[number + self.slots]]
         return lines if self.apart else [*lines, "wait.thread", *image]
 
-    def _place(self, number: int) -> int:
+    def _place(self, number):
         return self.room + number % self.slots * self.size * self.row
 
-    def _copy(self, number: int) -> list[str]:
+    def _copy(self, number):
         nbytes = self.pieces[number] * self.row
         return [f"umov {_SHARED}, {self._place(number)}", f"barrier.expect b{number % self.slots}, {nbytes}",
                 f"copy_block.shared.global {_SHARED}, {_WEIGHTS}, {nbytes // BANK_BYTES}, b{number % self.slots}",
                 f"uadd {_WEIGHTS}, {_WEIGHTS}, {nbytes}"]
 
 
-def _count(lines: list[str]) -> int:
+def _count(lines):
     """Instructions of a text."""
-    return sum(not line.endswith(":") for line in "\n".join(lines).splitlines())
+    return KernelText.of(lines).instructions
 
 
-def _load_only(cfg: Config, first: int, count: int) -> list[str]:
+def _load_only(cfg, first, count):
     return [*_Loading(cfg, first, count, 0).lines([]), "wait.thread", "halt"]
 
 
-def _pieces(cfg: Config, loads: int, last: Callable[[int, int], list[str]]) -> list[int]:
+def _pieces(cfg, loads, last):
     """How many loads each program does, so that all fit the instruction memory: a list. ``last`` makes the text of the last one, of a
     first load and a number of loads; those before it do nothing but load."""
     counts, first = [], 0
@@ -102,52 +99,100 @@ def _pieces(cfg: Config, loads: int, last: Callable[[int, int], list[str]]) -> l
     return [*counts, loads - first]
 
 
-def _launches(cfg: Config, source: int | None, counts: list[int], last: Callable[[int, int], list[str]], uniform: dict[int, int],
-              macs: int) -> list[Launch]:
-    row, first, launches = cfg.threads * BANK_BYTES, 0, []
-    for index, count in enumerate(counts):
-        final = index == len(counts) - 1
-        text = last(first, count) if final else _load_only(cfg, first, count)
-        weights = {int(_WEIGHTS[2:]): source + first * row} if count else {}
-        launches.append(Launch(assemble("\n".join(text) + "\n", cfg), weights | (uniform if final else {}), macs if final else 0))
-        first += count
-    return launches
+@dataclass(frozen=True)
+class EngineOperands:
+    """Where the operands of the engine lie in global memory.
 
-
-def plan_factors(cfg: Config, source: int, loads: int) -> list[Launch]:
-    """``Launch``es that load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows at a global address, and do nothing
-    else.
-
-    Pieces of the table pass through slots of shared memory: those to come are on the bus while one is moved to registers. A load of 16
-    bytes a thread takes fewer cycles than its bytes on the bus, so the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles.
-    Registers r0 and r1 of all threads are used.
+    ``source``: address of a ``factor_table``, or None where none is loaded. ``cores``: for each core addresses of what is loaded of all
+    its images and of the room for their outputs, or nothing.
     """
-    def last(first: int, count: int) -> list[str]:
-        return _load_only(cfg, first, count)
 
-    return _launches(cfg, source, _pieces(cfg, loads, last), last, {}, 0)
+    source: int | None = None
+    cores: tuple = ()
 
 
-def plan_run(cfg: Config, images: list[list[EngineImage]], addresses: Sequence[Sequence[int]], source: int | None = None,
-             loads: int = 0) -> list[Launch]:
-    """``Launch``es that run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
+@dataclass(frozen=True)
+class FactorLoad(Problem):
+    """Load factor registers from word 0 on from a ``factor_table`` of ``loads`` rows."""
 
-    ``addresses`` has for each core (what is loaded of all its images, room for their outputs) in global memory, or None. ``source``,
-    ``loads``: factor table to be loaded before; without one the factor registers and biases of the run before are there. Weights, then the
-    image are on the bus while weights go to registers; one program does all unless the instruction memory is too small, in which case
-    others load weights before. Of several images of a core the next one is loaded, and the outputs of the one before are stored, while the
-    engine runs: every other one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
+    loads: int
+
+
+@dataclass(frozen=True, eq=False)
+class EngineRun(Problem):
+    """Run a list of ``EngineImage``s on each core, an empty one on those that have nothing to do [S3.7].
+
+    ``loads``: rows of the ``factor_table`` to be loaded before. None: the factor registers and biases of the run before are there.
     """
-    uniform = {2 * core + index: address for core, pair in enumerate(addresses) if pair for index, address in enumerate(pair)}
-    macs = sum(image.macs for of_core in images for image in of_core)
 
-    def last(first: int, count: int) -> list[str]:
-        return _engine_lines(cfg, images, first, count, source is not None)
-
-    return _launches(cfg, source, _pieces(cfg, loads, last), last, uniform, macs)
+    images: list
+    loads: int | None = None
 
 
-def _engine_lines(cfg: Config, images: list[list[EngineImage]], first: int, count: int, biases: bool) -> list[str]:
+class _LoadingKernel(Kernel):
+    """Programs of which the first load factor registers and do nothing else; ``lines`` makes the last.
+
+    Several only where the instruction memory is too small for one.
+    """
+
+    @cached_property
+    def counts(self):
+        """Loads of each program. Raises ``ValueError`` where the last fits the instruction memory with no number of them."""
+        return _pieces(self.cfg, self.problem.loads or 0, self.lines)
+
+    @abstractmethod
+    def lines(self, first, count):
+        """Lines of the last program, which loads ``count`` rows of the table from ``first`` on."""
+
+    def write(self):
+        """See ``Kernel``."""
+        *counts, last = self.counts
+        firsts = [sum(counts[:number]) for number in range(len(counts))]
+        loading = [_load_only(self.cfg, first, count) for first, count in zip(firsts, counts)]
+        return [KernelText.of(lines) for lines in (*loading, self.lines(sum(counts), last))]
+
+    def _launches(self, source, uniform, macs):
+        """``uniform`` and ``macs`` are those of the last launch."""
+        row, first, launches = self.cfg.threads * BANK_BYTES, 0, []
+        for program, count in zip(self.programs, self.counts):
+            launches.append(Launch(program, {int(_WEIGHTS[2:]): source + first * row} if count else {}))
+            first += count
+        last = launches.pop()
+        return [*launches, Launch(last.program, last.uniform | uniform, macs)]
+
+
+class FactorKernel(_LoadingKernel):
+    """Load of factor registers: pieces of the table pass through slots of shared memory.
+
+    Those to come are on the bus while one is moved to registers. A load of 16 bytes a thread takes fewer cycles than its bytes on the bus.
+    So the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles. Registers r0 and r1 of all threads are used.
+    """
+
+    def lines(self, first, count):
+        return _load_only(self.cfg, first, count)
+
+    def launches(self, operands=None):
+        """``Launch``es; ``operands``: ``EngineOperands``."""
+        return self._launches(operands.source, {}, 0)
+
+
+class EngineKernel(_LoadingKernel):
+    """Recurrent engine run: weights, then the image are on the bus while weights go to registers.
+
+    Of several images of a core the next one is loaded, and the outputs of the one before are stored, while the engine runs. Every other
+    one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
+    """
+
+    def lines(self, first, count):
+        return _engine_lines(self.cfg, self.problem.images, first, count, self.problem.loads is not None)
+
+    def launches(self, operands=None):
+        """``Launch``es; ``operands``: ``EngineOperands``."""
+        uniform = {2 * core + index: address for core, pair in enumerate(operands.cores) if pair for index, address in enumerate(pair)}
+        return self._launches(operands.source, uniform, sum(image.macs for of_core in self.problem.images for image in of_core))
+
+
+def _engine_lines(cfg, images, first, count, biases):
     lines = [] if len(images) == 1 else [f"umov {_CORE}, %core"]
     for core, of_core in enumerate(images):
         guard = "" if len(images) == 1 else "@up0 "
@@ -164,12 +209,12 @@ def _engine_lines(cfg: Config, images: list[list[EngineImage]], first: int, coun
     return lines
 
 
-def _select_image(core: int, image: EngineImage, guard: str) -> list[str]:
+def _select_image(core, image, guard):
     return [f"{guard}umov {_IMAGE}, ur{2 * core}", f"{guard}umov {_BYTES}, {len(image.loaded)}",
             f"{guard}umov {_BLOCKS}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _run_images(core: int, images: list[EngineImage], biases: bool) -> list[str]:
+def _run_images(core, images, biases):
     """From the first image in shared memory to outputs of all in global memory."""
     lines, (first, *further) = [], images
     if biases and first.bias_registers is not None:
@@ -191,14 +236,14 @@ def _run_images(core: int, images: list[EngineImage], biases: bool) -> list[str]
     return [*lines, "wait.copy", "halt"]
 
 
-def _next_image(images: list[EngineImage], number: int) -> list[str]:
+def _next_image(images, number):
     """The copy of an image; those before it have been copied."""
     image = images[number]
     return [f"uadd {_IMAGE}, {_IMAGE}, {len(images[number - 1].loaded)}", f"umov {_SHARED}, {image.origin}",
             f"copy_block.shared.global {_SHARED}, {_IMAGE}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _load_biases(image: EngineImage) -> list[str]:
+def _load_biases(image):
     """Biases from their table into product registers of all threads; r0, of a sum that is not yet made, is used."""
     row = 4 * image.words.shape[0]
     loads = [f"ld.b32 r{register}, {_SEGMENT}:r0:{image.bias_address + index * row}" for index, register in enumerate(image.bias_registers)]

@@ -1,33 +1,34 @@
-"""Matrix product with A, B and C in shared memory: a program that loads, the product, a program that stores C.
+"""Resident matrix product, with A, B and C in shared memory: a program that loads, the product, a program that stores C.
 
 Only the product is counted. Loading puts the operands into shared memory and each lane's places in them into registers, as a host writes
 the job registers of an accelerator; registers keep their values between programs.
 
-The product is straight-line code: for each tile its ``mm``s, the stores of the tile before and, when a new block of rows comes next, its
-loads into the other half of the factor registers. Instructions issue in order, so a store, which waits for the last ``mm`` of its tile,
-stands behind the ``mm``s of the next. How the start and the end overlap: ``overlap``.
+The product is straight-line code: for each tile its ``mm``s and the stores of the tile before. When a new block of rows comes next, its
+loads into the other half of the factor registers follow. Instructions issue in order, so a store waits for the last ``mm`` of its tile:
+it stands behind the ``mm``s of the next. How the start and the end overlap: ``parts.overlap``.
 """
 
 import itertools
 import math
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
 
 import numpy as np
-from heddle.config import Config, ConfigError
+from heddle.config import ConfigError
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
-from ..isa import assemble
-from .columns import ResidentB
-from .cost import ORDERS
-from .fitting import Region, Unfit, check_factors, check_regions
-from .launch import Launch
-from .merges import Merge
-from .overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
-from .tiling import MAX_SLICES, odd_pitch, round_up
+from .kernel import Kernel
+from .parts.columns import ResidentB
+from .parts.fitting import Region, Unfit, check_factors, check_regions
+from .parts.launch import Launch
+from .parts.overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES, odd_pitch, round_up
+from .problem import ORDERS
 
-__all__ = ["ResidentPlan", "choose_resident"]
+__all__ = ["ResidentKernel"]
 
+_START = 60                     # cycles of start and end, of the cost model
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,11 @@ class _Step:
     chunk: int
 
 
-class ResidentPlan:
-    """Programs and layout of one product.
-
-    Parameters
-    ----------
-    cfg : Config
-        One core.
-    m, n, k : int
-        In elements, of ``element_bytes`` (1 or 2).
-    a_signed, b_signed : bool
-    ka, kb, order, b_layout
-        See ``Device.matmul``.
+class ResidentKernel(Kernel):
+    """Resident product of a ``MatmulProblem``: layout of shared memory, and three programs.
 
     Attributes
     ----------
-    ka, kb, order
-        As above.
     k_bytes : int
         Row pitch at which A is to lie in global memory for loading, the rest of each row zero.
     b : ResidentB
@@ -72,26 +61,27 @@ class ResidentPlan:
     lanes : int32 [2 * threads, 4]
         Table for loading: places of each lane.
 
-    Raises ``Unfit`` when the operands do not fit shared memory or the program the instruction memory, ``ConfigError`` for several cores.
+    Raises ``Unfit`` when the operands do not fit shared memory, ``ConfigError`` for several cores.
     """
 
-    def __init__(self, cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, ka: int = 1, kb: int = 1,
-                 order: str = "k-outer", element_bytes: int = 1, b_layout: str = "nk") -> None:
+    def __init__(self, cfg, problem):
+        super().__init__(cfg, problem)
         if cfg.cores > 1:
             raise ConfigError(f"cores must be 1 for a resident product, not {cfg.cores}")
-        self.cfg, self.m, self.n, self.k, self.order = cfg, m, n, k, order
-        self.element_bytes, self.passes = element_bytes, cfg.passes(element_bytes)
-        self.merge = merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
-        self.mm = (f"mm{8 * element_bytes}{'.t1' * merge.b_in_rows}{merge.modifiers}.{'s' if a_signed else 'u'}a."
-                   f"{'s' if b_signed else 'u'}b{ORDERS[order]}")
+        self.m, self.n = m, n = problem.m, problem.n
+        self.element_bytes = element_bytes = problem.elements.nbytes
+        self.passes = cfg.passes(element_bytes)
+        self.merge = merge = problem.merge(cfg)
+        self.mm = (f"mm{8 * element_bytes}{'.t1' * merge.b_in_rows}{merge.modifiers}{problem.elements.signs}"
+                   f"{ORDERS[problem.schedule.order]}")
         unit = math.lcm(BANK_BYTES, merge.slice_bytes)
-        self.k_bytes = round_up(k * element_bytes, unit)
+        self.k_bytes = round_up(problem.k_bytes, unit)
         self.ab_pitch = odd_pitch(self.k_bytes)
         self.row_blocks, self.column_blocks = -(-m // merge.rows), -(-n // cfg.threads)
         # What lanes store beyond a row's end must not reach the next: three that share it up to two columns, and of a contiguous split
         # they all store their part of the tile.
-        stored = self.column_blocks * cfg.threads if merge.b_in_rows and ka > 1 else n
-        self.c_pitch = merge.result_pitch(stored + (2 if ka == 3 else 0))
+        stored = self.column_blocks * cfg.threads if merge.b_in_rows and merge.ka > 1 else n
+        self.c_pitch = merge.result_pitch(stored + (2 if merge.ka == 3 else 0))
         self.b_address = m * self.ab_pitch
         self.b = ResidentB(n, self.k_bytes, element_bytes, merge.b_in_rows)
         self.c_address = self.b_address + self.b.rows * self.b.pitch
@@ -112,16 +102,28 @@ class ResidentPlan:
         self.distance = round_up(cfg.threads, 256 // TOKEN_GRANULES)
         self.offset_a, self.offset_c, self.column, self.part = (256 - 8 + index for index in range(4))
         self.offset_b = cfg.registers - 1
-        self.parts = [(0, self._registers(self.last_columns))]
-        if self.chunks == 1 and not merge.b_in_rows:        # parts would read the same rows of B again
-            multiplies = sum(map(len, self._pieces(_Step(self.row_blocks - 1, self.column_blocks - 1, 0))))
-            slices = self.passes * merge.slices(self.k_bytes)
-            self.parts = last_parts(cfg, merge, self.parts[0][1], slices, multiplies, (256 - 16) // self.distance - 2)
-        self.lanes = self._lanes()
-        if self.product().count("\n") > cfg.instruction_words:
-            raise Unfit("instruction_words")
 
-    def _registers(self, columns: int) -> int:
+    @classmethod
+    def fits(cls, cfg, problem):
+        """Products with operands and result in shared memory."""
+        return problem.layout.resident
+
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Cycles, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
+        return cls(cfg, problem).cycles
+
+    @cached_property
+    def parts(self):
+        """(first register, registers) of the parts of the last tile of all."""
+        cfg, merge, registers = self.cfg, self.merge, self._registers(self.last_columns)
+        if self.chunks > 1 or merge.b_in_rows:              # parts would read the same rows of B again
+            return [(0, registers)]
+        multiplies = sum(map(len, self._pieces(_Step(self.row_blocks - 1, self.column_blocks - 1, 0))))
+        slices = self.passes * merge.slices(self.k_bytes)
+        return last_parts(cfg, merge, registers, slices, multiplies, (256 - 16) // self.distance - 2)
+
+    def _registers(self, columns):
         """Product registers of a lane that ``columns`` columns of a tile reach."""
         if self.merge.b_in_rows:
             return self.merge.registers_of(columns)
@@ -129,7 +131,9 @@ class ResidentPlan:
         full, rest = divmod(columns, block)
         return full * self.merge.vector + min(rest, self.merge.vector)
 
-    def _lanes(self) -> np.ndarray:
+    @cached_property
+    def lanes(self):
+        """See the class."""
         merge, threads = self.merge, self.cfg.threads
         table = np.zeros((2, threads, 4), np.int32)
         for thread in range(threads):
@@ -146,16 +150,8 @@ class ResidentPlan:
         return table.reshape(2 * threads, 4)
 
     @property
-    def ka(self) -> int:
-        return self.merge.ka
-
-    @property
-    def kb(self) -> int:
-        return self.merge.kb
-
-    @property
-    def cycles(self) -> int:
-        """What the product takes, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
+    def cycles(self):
+        """See ``estimate``."""
         merge, slices = self.merge, self.merge.slices(self.k_bytes)
         step = self.passes * merge.step_cycles(self.cfg.fetch_slots)
         columns = (self.column_blocks - 1) * merge.registers + -(-self.last_columns // merge.ka)
@@ -163,44 +159,55 @@ class ResidentPlan:
         stores = len(merge.stores()) * (self.cfg.thread_groups * merge.vector + 6)
         mm = columns * slices * step
         each = max(mm, self.column_blocks * stores + loads * (1 if self.chunks == 1 else self.column_blocks))
-        return 60 + self.row_blocks * each + (0 if merge.kb == 1 else loads)
+        return _START + self.row_blocks * each + (0 if merge.kb == 1 else loads)
 
     # -- programs ---------------------------------------------------------------------------
 
-    def load(self, a: int, b: int, lanes: int) -> Launch:
-        """``Launch`` that fills shared memory and the lanes' places from global addresses of A, B (as ``b.padded``) and the table."""
-        rows = ((0, a, self.m, self.ab_pitch, self.k_bytes), (self.b_address, b, self.b.rows, self.b.pitch, self.b.row_bytes))
-        text = ["    segment.shared.b8.d1 ur0, 0", "    segment.global.b128.d1 ur1, ur20", f"    mov r{self.part + 1}, %tid",
-                f"    ld.v4 r{self.offset_a}, ur1:rf{self.part + 1}:0",
-                f"    ld.v4 r{self.offset_b - 3}, ur1:rf{self.part + 1}:{self.cfg.threads}"]
-        uniform = {20: lanes}
-        for index, (place, address, count, pitch, size) in enumerate(rows):
-            first = 6 * index
-            uniform |= dict(enumerate((place, pitch, address, size, size // BANK_BYTES, count), first))
-            text.append(f"    copy_rows.shared.global ur{first}, ur{first + 2}, ur{first + 4}, b{index}")
-            uniform[21 + index] = count * size
-            text.insert(0, f"    barrier.expect b{index}, ur{21 + index}")
-        text += ["    barrier.wait b0", "    barrier.wait b1", "    wait.thread", "    halt"]
-        return Launch(assemble("\n".join(text) + "\n", self.cfg), uniform)
-
-    def store(self, c: int) -> Launch:
-        """``Launch`` that copies C to global address ``c``, rows padded to 16 bytes."""
+    def launches(self, operands=None):
+        """Loading, the product, which alone is counted, and storing. ``operands.table``: ``lanes``."""
+        load, multiply, store = self.programs
+        moves = self._moves(operands)
+        places = {20: operands.table} | {21 + index: count * size for index, (_, _, _, size, _, count) in enumerate(moves)}
+        for index, move in enumerate(moves):
+            places |= dict(enumerate(move, 6 * index))
         pitch = round_up(4 * self.n, BANK_BYTES)
-        uniform = dict(enumerate((c, pitch, self.c_address, self.c_pitch, pitch // BANK_BYTES, self.m)))
-        return Launch(assemble("    copy_rows.global.shared ur0, ur2, ur4\n    wait.copy\n    halt\n", self.cfg), uniform)
-
-    def launch(self) -> Launch:
-        """``Launch`` of the product."""
+        results = dict(enumerate((operands.c, pitch, self.c_address, self.c_pitch, pitch // BANK_BYTES, self.m)))
         # mm.t1 finds the distance of the rows in the uniform register with the number of the segment.
-        return Launch(assemble(self.product(), self.cfg), {0: self.b.pitch} if self.b.in_rows else {}, self.m * self.n * self.k)
+        rows = {0: self.b.pitch} if self.b.in_rows else {}
+        return [Launch(load, places, 0, self.element_bytes, counted=False), Launch(multiply, rows, self.problem.macs, self.element_bytes),
+                Launch(store, results, 0, self.element_bytes, counted=False)]
 
-    def product(self) -> str:
-        """Text of the program that multiplies."""
+    def _moves(self, operands):
+        """Operands of ``copy_rows`` for A and B: place and pitch in shared memory, address, pitch and blocks of a row, rows."""
+        return [(place, pitch, address, size, size // BANK_BYTES, count) for place, pitch, address, size, count in (
+            (0, self.ab_pitch, operands.a, self.k_bytes, self.m),
+            (self.b_address, self.b.pitch, operands.b, self.b.row_bytes, self.b.rows))]
+
+    def arranged(self, a, b):
+        """A (M x K), B (N x K) and the lanes' places as they are to lie in global memory."""
+        padded = np.zeros((self.m, self.k_bytes // self.element_bytes), a.dtype)
+        padded[:, :self.problem.k] = a
+        return [padded, self.b.padded(b), self.lanes]
+
+    def write(self):
+        """See ``Kernel``: loading, the product, storing."""
+        return [KernelText.of(lines) for lines in (self._loading(), self.product(), [
+            "    copy_rows.global.shared ur0, ur2, ur4", "    wait.copy", "    halt"])]
+
+    def _loading(self):
+        """Lines that fill shared memory and the lanes' places."""
+        return ["    barrier.expect b1, ur22", "    barrier.expect b0, ur21",
+                "    segment.shared.b8.d1 ur0, 0", "    segment.global.b128.d1 ur1, ur20", f"    mov r{self.part + 1}, %tid",
+                f"    ld.v4 r{self.offset_a}, ur1:rf{self.part + 1}:0",
+                f"    ld.v4 r{self.offset_b - 3}, ur1:rf{self.part + 1}:{self.cfg.threads}",
+                "    copy_rows.shared.global ur0, ur2, ur4, b0", "    copy_rows.shared.global ur6, ur8, ur10, b1",
+                "    barrier.wait b0", "    barrier.wait b1", "    wait.thread", "    halt"]
+
+    def product(self):
+        """Lines of the program that multiplies."""
         steps = [_Step(row, column, chunk) for row in range(self.row_blocks) for column in range(self.column_blocks)
                  for chunk in range(self.chunks)]
-        lines: list[str] = []
-        stores: list[str] = []
-        half, key = 0, self._key(steps[0])
+        lines, half, key, stores = [], 0, self._key(steps[0]), []
         predicates = self._predicates()
         if self._guard(steps[0]) or len(steps) == 1:
             lines, predicates = lines + predicates, []
@@ -221,27 +228,25 @@ class ResidentPlan:
                 # mm of all parts first: from its issue to its first step it takes longer than a short part.
                 lines += sum(multiplies[1:] + results[:-1], [])
                 stores = results[-1]
-        return "\n".join([*lines, *stores, "    halt"]) + "\n"
+        return [*lines, *stores, "    halt"]
 
-    def _start(self, step: _Step, multiplies: list[str]) -> list[str]:
+    def _start(self, step, multiplies):
         """The first loads, each group ahead of the ``mm``s of the group before."""
         groups, loads = self._pieces(step), self._loads(step, 0)
-        pieces: list[_Piece]
-        following: list[str]
-        lines, left = loads[0], iter(multiplies)
+        lines, multiplies = loads[0], iter(multiplies)
         for pieces, following in itertools.zip_longest(groups, loads[1:], fillvalue=[]):
-            lines = lines + following + list(itertools.islice(left, len(pieces)))
+            lines = lines + following + list(itertools.islice(multiplies, len(pieces)))
         return lines
 
     @staticmethod
-    def _key(step: _Step) -> tuple[int, int]:
+    def _key(step):
         """What must be in the factor registers."""
         return step.row_block, step.chunk
 
-    def _guard(self, step: _Step) -> bool:
+    def _guard(self, step):
         return step.column_block == self.column_blocks - 1 and self.last_columns != self.cfg.threads
 
-    def _predicates(self) -> list[str]:
+    def _predicates(self):
         """p0: lanes with results; p1: columns of the last tile of a row; from p2 on: those of the parts of the last tile of all."""
         lines, scratch = [], self.part + 1
         if self.last_columns != self.cfg.threads:
@@ -254,10 +259,10 @@ class ResidentPlan:
         return lines
 
     @property
-    def _some_lanes_store(self) -> bool:
+    def _some_lanes_store(self):
         return self.merge.kb > 1 or self.merge.ka == 3
 
-    def _pieces(self, step: _Step) -> list[list[_Piece]]:
+    def _pieces(self, step):
         """Slices of a step, in groups that are loaded together: one, or those of ``first_groups`` for the first block of A."""
         slices = self.merge.slices(self._chunk_bytes(step))
         sizes = first_groups(self.cfg, self.merge, slices, self.passes) if step.row_block == step.chunk == 0 else None
@@ -270,10 +275,10 @@ class ResidentPlan:
             first, granule = first + size, round_up(-(-(word + size) // self.granule), group_granules(self.cfg, block))
         return groups
 
-    def _chunk_bytes(self, step: _Step) -> int:
+    def _chunk_bytes(self, step):
         return min(self.chunk, self.k_bytes - step.chunk * self.chunk)
 
-    def _loads(self, step: _Step, half: int) -> list[list[str]]:
+    def _loads(self, step, half):
         """Loads of the rows of A of a step, by group."""
         merge = self.merge
         base = step.row_block * merge.rows * self.ab_pitch + step.chunk * self.chunk
@@ -292,10 +297,10 @@ class ResidentPlan:
                            for number, place, access in merge.loads((before + length) * merge.slice_bytes)])
         return groups
 
-    def _factor(self, half: int, word: int) -> int:
+    def _factor(self, half, word):
         return FIRST_FACTOR_REGISTER + (half * self.cfg.factor_words // 2 + word) * self.cfg.dot // 4
 
-    def _tile(self, step: _Step, tile: int, half: int, last: bool) -> tuple[list[list[str]], list[list[str]]]:
+    def _tile(self, step, tile, half, last):
         """``mm``s and stores of a step, in one part or, the last of all, in several."""
         if last and len(self.parts) > 1:
             places = [tile, *range(2, 1 + len(self.parts))]
@@ -312,7 +317,7 @@ class ResidentPlan:
             self.last_columns if step.column_block == self.column_blocks - 1 else self.cfg.threads))]
         return multiplies, [self._stores(step, product, *span) for (_, product), span in zip(parts, ranges)]
 
-    def _stores(self, step: _Step, product: int, first: int, count: int) -> list[str]:
+    def _stores(self, step, product, first, count):
         """Stores of some registers of a tile whose first register would be ``product``."""
         merge = self.merge
         guard = "@p0 " if self._some_lanes_store else ""
@@ -324,25 +329,3 @@ class ResidentPlan:
             access = {4: "v4", 2: "v2", 1: "b32"}[width]
             lines.append(f"    {guard}st.{access} ur0:rf{self.offset_c}:{base + 4 * column}, r{product + register}")
         return lines
-
-
-def choose_resident(cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, ka: int | None = 1, kb: int | None = 1,
-                    order: str | None = None, element_bytes: int = 1, b_layout: str = "nk") -> ResidentPlan:
-    """``ResidentPlan`` with the fewest steps of ``mm`` and loads among those that fit; see ``cost.choose``. Raises ``Unfit`` as well."""
-    factors = [(a, b) for a in ((1, 2, 3, 4) if ka is None else (ka,)) for b in ((1, 2, 3, 4) if kb is None else (kb,))]
-    best = error = unfit = None
-    for a, b in factors:
-        try:
-            plan = ResidentPlan(cfg, m, n, k, a_signed, b_signed, a, b, order or "k-outer", element_bytes, b_layout)
-        except ValueError as problem:
-            error = error or problem
-            continue
-        except Unfit as problem:
-            # Where the operands of one choice fit, the program is what does not.
-            unfit = problem if unfit is None or problem.parameter == "instruction_words" else unfit
-            continue
-        if best is None or plan.cycles < best.cycles:
-            best = plan
-    if best is None:
-        raise cast(Exception, unfit or error)
-    return best

@@ -1,33 +1,28 @@
-"""Matrix product of few rows, from global memory to global memory: A stays in the factor registers, B streams past it.
+"""Streaming matrix product of few rows, from global memory to global memory: A stays in the factor registers, B streams past it.
 
 For products whose rows all fit one tile (how many those are: ``merges``). Each column of B is used once, and the bus that brings it may be
 the limit; so little must be there before ``mm`` begins, and little be left when the last byte of B has come. A tile of C has only as many
 columns as hide what a step of the program takes. A comes and is loaded in parts, each into token granules of its own, and ``mm`` of the
 first tile begins with the first part. The columns of a tile go to one of several slots in shared memory, its sums to product registers that
-belong to the slot: when these can be stored, ``mm`` is done with the columns, and the next ones are copied to their place.
+belong to the slot. When these can be stored, ``mm`` is done with the columns, and the next ones are copied to their place.
 
 The loop is unrolled over the slots, so that addresses, registers and barriers are constants.
 """
 
-from __future__ import annotations
-
 import itertools
-from typing import TYPE_CHECKING
 
-from heddle.config import Config
 from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
 
-from .cost import ORDERS
-from .fitting import assemble_kernel
-from .merges import write_scaled
-from .shares import Share, begin_share
-from .stream_start import Event, beginning
-from .stream_tiling import MAX_SLOTS, Part, StreamTiling
-from .text import KernelText
-from .tiling import round_up
-
-if TYPE_CHECKING:
-    from ..isa.program import Program
+from .kernel import Kernel
+from .parts.cost import MERGE_GAIN, loading_cycles, matrix_cycles, storing_cycles
+from .parts.launch import Launch
+from .parts.merges import write_scaled
+from .parts.shares import begin_share
+from .parts.stream_start import REQUEST_CYCLES, Event, beginning
+from .parts.stream_tiling import MAX_SLOTS, StreamTiling
+from .parts.text import KernelText
+from .parts.tiling import round_up
+from .problem import ORDERS, Operands
 
 __all__ = ["StreamingKernel"]
 
@@ -41,28 +36,64 @@ _UNIFORM = (*(f"{name}{slot}" for slot in range(MAX_SLOTS) for name in ("b_to_",
             "b_from", "b_pitch", "c_to", "c_pitch", "b_left", "left", "core")
 _ADDRESSES = ("a_from", "b_from", "c_to")       # uniform registers that depend on where the matrices lie
 
+# Cycles of the cost model.
+_STREAM_STEP = 65           # instructions of a tile of few rows
+_RESULTS = 110              # from the last sum in shared memory to the end
 
-class StreamingKernel:
-    """Writes the program for one shape.
+
+class StreamingKernel(Kernel):
+    """Streaming product of a ``MatmulProblem`` in global memory, cut by a ``StreamTiling``.
 
     Uniform predicates: up1 no tile is left, up2 scratch. Thread predicates: p1 columns of the tile, p2 lanes with a word of the last
     slice, p3 lanes with results, p4 columns of the second tile. Segments: ur0 staged A, ur1 B, ur2 and ur3 staged C.
     """
 
-    def __init__(self, cfg: Config, tiling: StreamTiling, a_signed: bool, b_signed: bool, element_bytes: int = 1,
-                 order: str = "k-outer") -> None:
-        self.cfg, self.tiling = cfg, tiling
-        self.merge = merge = tiling.merge
-        self.multiplies = (f"mm{8 * element_bytes}{merge.modifiers}.{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b", ORDERS[order])
+    gain = MERGE_GAIN
+
+    def __init__(self, cfg, problem, tiling):
+        super().__init__(cfg, problem)
+        self.tiling, self.merge = tiling, tiling.merge
+        elements = problem.elements
+        self.multiplies = f"mm{8 * elements.nbytes}{self.merge.modifiers}{elements.signs}", ORDERS[problem.schedule.order]
         self.text = KernelText(_UNIFORM)
         # The first registers behind the product registers of the slots, and the last register of all.
         self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (tiling.places + index for index in range(5))
         self.offset_b = cfg.registers - 1
 
+    # -- planning ---------------------------------------------------------------------------
+
+    @staticmethod
+    def _tiling(cfg, problem):
+        return StreamTiling.choose(cfg, problem.m, problem.n, problem.k_bytes, problem.merge(cfg))
+
+    @classmethod
+    def fits(cls, cfg, problem):
+        """Products from global memory, B in columns, whose rows of a core fit a tile and whose A fits the factor registers."""
+        return not problem.layout.resident and not problem.merge(cfg).b_in_rows and cls._tiling(cfg, problem) is not None
+
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Cycles: the bus is busy from the first byte of A to the last of B, or ``mm`` from the first loads on."""
+        tiling, passes = cls._tiling(cfg, problem), cfg.passes(problem.elements.nbytes)
+        merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
+        tiles = -(-share.columns // tiling.columns)
+        mm = matrix_cycles(cfg, merge, -(-share.columns // tiles), tiling.k, passes)
+        loads, stores = loading_cycles(cfg, merge, tiling.k), storing_cycles(cfg, merge, tiling.columns)
+        a, b = (count * tiling.pitch / cfg.axi_bytes for count in (share.rows, share.columns / tiles))
+        bus = REQUEST_CYCLES + a + tiles * b + mm
+        matrix = REQUEST_CYCLES + max(a + b, a / len(tiling.parts) + loads) + tiles * mm
+        threads = REQUEST_CYCLES + a + b + tiles * (stores + _STREAM_STEP)
+        return round(max(bus, matrix, threads) + stores + _RESULTS)
+
+    @classmethod
+    def cuts(cls, cfg, problem):
+        """One."""
+        yield cls(cfg, problem, cls._tiling(cfg, problem))
+
     # -- arguments --------------------------------------------------------------------------
 
-    def arguments(self, a: int, b: int, c: int, share: Share) -> dict[str, int]:
-        """Names and values of the uniform registers with which a core begins its share."""
+    def arguments(self, operands, share):
+        """Names and values of the uniform registers with which a core begins its share, with ``operands`` at these addresses."""
         t = self.tiling
         tiles = -(-share.columns // t.columns)
         first, last = min(t.columns, share.columns), share.columns - (tiles - 1) * t.columns
@@ -74,11 +105,11 @@ class StreamingKernel:
             "c_bytes": share.rows * blocks * BANK_BYTES, "c_bytes_last": share.rows * blocks_last * BANK_BYTES,
             "b_bytes": t.columns * t.pitch, "b_bytes_last": last * t.pitch, "columns": first, "columns_last": last,
             "columns_second": max(0, min(t.columns, share.columns - t.columns)),
-            "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a + share.row * t.pitch, "a_pitch": t.pitch,
+            "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": operands.a + share.row * t.pitch, "a_pitch": t.pitch,
             "a_blocks": t.parts[0].nbytes // BANK_BYTES, "a_rows": share.rows, "a_bytes": share.rows * t.parts[0].nbytes,
             "a_bytes_last": share.rows * t.parts[-1].nbytes,
-            "b_from": b + share.column * t.pitch, "b_pitch": t.pitch,
-            "c_to": c + share.row * c_pitch + 4 * share.column, "c_pitch": c_pitch, "b_left": tiles, "left": tiles - 1,
+            "b_from": operands.b + share.column * t.pitch, "b_pitch": t.pitch,
+            "c_to": operands.c + share.row * c_pitch + 4 * share.column, "c_pitch": c_pitch, "b_left": tiles, "left": tiles - 1,
         }
         for slot, place in enumerate(t.slots):
             values |= {f"b_to_{slot}": place, f"b_to_pitch_{slot}": t.ab_pitch}
@@ -86,25 +117,28 @@ class StreamingKernel:
             values |= {f"c_from_{stage}": place, f"c_from_pitch_{stage}": t.c_pitch}
         return values
 
-    def uniform(self, a: int, b: int, c: int) -> dict[int, int]:
-        """Values of the uniform registers at the doorbell: what core 0 begins with."""
-        return {_UNIFORM.index(name): value for name, value in self.arguments(a, b, c, self.tiling.shares[0]).items()}
+    def launches(self, operands=None):
+        """One ``Launch``: the values of the uniform registers at the doorbell are those with which core 0 begins."""
+        values = self.arguments(operands, self.tiling.shares[0])
+        uniform = {_UNIFORM.index(name): value for name, value in values.items()}
+        return [Launch(self.programs[0], uniform, self.problem.macs, self.problem.elements.nbytes)]
 
     # -- program ----------------------------------------------------------------------------
 
-    def program(self) -> Program:
+    def write(self):
+        """See ``Kernel``."""
         t = self.tiling
         self.prologue()
         for slot in (*range(1, len(t.slots)), 0):
             self.step(slot)
         self.text("    bra step_1", "finish:", "    halt")
-        return assemble_kernel(self.text, self.cfg)
+        return [self.text]
 
-    def prologue(self) -> None:
+    def prologue(self):
         """What is there before the third tile: places of the lanes, A in its registers, the first two tiles under way."""
         t, text, merge, scratch = self.tiling, self.text, self.merge, self.scratch
         if self.cfg.cores > 1:
-            begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in t.shares], _ADDRESSES, "finish")
+            begin_share(text, self.cfg.cores, [self.arguments(Operands(), share) for share in t.shares], _ADDRESSES, "finish")
         # Copies wait for the bus, places for the threads: they are asked for in turn, the first rows of A before anything else.
         places = iter(self.places())
         for copy, number in (*((self.copy_a, part) for part in range(len(t.parts))), (self.copy_b, 0)):
@@ -128,12 +162,11 @@ class StreamingKernel:
             text("    usetp.lt up1, {left}, 0")
         text(f"    bra store_{min(2, len(t.slots) - 1)}")
 
-    def places(self) -> list[str]:
+    def places(self):
         """Instructions that tell each thread its row of A and its column of B."""
-        t, merge, scratch = self.tiling, self.merge, self.scratch
-        lines: list[str] = []
+        t, merge, scratch, lines = self.tiling, self.merge, self.scratch, []
 
-        def text(*more: str) -> None:
+        def text(*more):
             lines.extend(more)
 
         text(f"    mov r{self.thread_number}, %tid")
@@ -147,12 +180,11 @@ class StreamingKernel:
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.k), scratch)
         return lines
 
-    def first_tiles(self) -> None:
-        """Loads of A, the copies of B behind the first, and ``mm`` of the first two tiles, if there is a second, in the order of
-        ``beginning``."""
+    def first_tiles(self):
+        """Loads of A, the copies of B behind the first, and ``mm`` of the first two tiles, in the order of ``beginning``."""
         t, text, waited = self.tiling, self.text, set()
 
-        def wait(barrier: int) -> None:
+        def wait(barrier):
             if barrier not in waited:
                 text(f"    barrier.wait b{barrier}")
                 waited.add(barrier)
@@ -167,11 +199,11 @@ class StreamingKernel:
                 wait(self.b_barrier(place))
                 self.multiply(place, t.parts[number], "@p4 " if place else self.guard)
 
-    def next_tile(self) -> None:
+    def next_tile(self):
         """up1: there is none."""
         self.text("    usub {left}, {left}, 1", "    usetp.lt up1, {left}, 0")
 
-    def step(self, slot: int) -> None:
+    def step(self, slot):
         """``mm`` of a tile; the tile before is stored, and the columns that come in its place are asked for."""
         t, text = self.tiling, self.text
         before = (slot - 1) % len(t.slots)
@@ -184,49 +216,49 @@ class StreamingKernel:
         self.copy_c(before)
         text("    @up1 bra finish")
 
-    def last_columns(self, name: int | str) -> None:
+    def last_columns(self, name):
         """p1 for a tile with fewer columns, the last."""
         if self.tiling.ragged:
             self.text("    usetp.ne up2, {left}, 0", f"    @up2 bra multiply_{name}", f"    setp.lt p1, r{self.column}, {{columns_last}}",
                       f"multiply_{name}:")
 
-    def multiply_all(self, slot: int) -> None:
+    def multiply_all(self, slot):
         """``mm`` over all of k."""
         self.text(f"    barrier.wait b{self.b_barrier(slot)}")
         for part in self.tiling.parts:
             self.multiply(slot, part, self.guard)
 
-    def multiply(self, slot: int, part: Part, guard: str) -> None:
+    def multiply(self, slot, part, guard):
         """``mm`` over a part of k of the columns in a slot."""
         t = self.tiling
         mm, order = self.multiplies
         self.text(f"    {guard}{mm}.k{part.length}{order}{'' if part.first else '.z'} r{slot * t.distance}, "
                   f"ur1:rf{self.offset_b}:{t.slots[slot] + part.first * self.merge.slice_bytes}, r{self.factor(part.word)}")
 
-    def factor(self, word: int) -> int:
+    def factor(self, word):
         """Number of the register that begins a factor word."""
         return FIRST_FACTOR_REGISTER + word * self.cfg.dot // 4
 
     @property
-    def guarded(self) -> bool:
+    def guarded(self):
         """Not all lanes always fetch a column."""
         return self.tiling.ragged or self.tiling.columns < self.cfg.threads
 
     @property
-    def guard(self) -> str:
+    def guard(self):
         return "@p1 " if self.guarded else ""
 
     # -- copies -----------------------------------------------------------------------------
 
-    def a_barrier(self, part: int) -> int:
+    def a_barrier(self, part):
         first = len(_C_STAGED) + len(self.tiling.slots)
         return min(first + part, BARRIERS - 1)
 
     @staticmethod
-    def b_barrier(slot: int) -> int:
+    def b_barrier(slot):
         return len(_C_STAGED) + slot
 
-    def copy_a(self, part: int) -> None:
+    def copy_a(self, part):
         """Rows of a part of A to shared memory."""
         t, text = self.tiling, self.text
         last = part and part == len(t.parts) - 1
@@ -237,7 +269,7 @@ class StreamingKernel:
         text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{self.a_barrier(part)}",
              f"    barrier.expect b{self.a_barrier(part)}, {{a_bytes{'_last' if last else ''}}}")
 
-    def load_a(self, part: Part, index: int) -> None:
+    def load_a(self, part, index):
         """A load of a part of A from shared memory to the factor registers; zero where a lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
         number, place, access = t.loads(part)[index]
@@ -247,7 +279,7 @@ class StreamingKernel:
             guard = "@p2 "
         self.text(f"    {guard}ld.{access} r{register}, ur0:rf{self.offset_a}:{part.start + place}")
 
-    def copy_b(self, slot: int) -> None:
+    def copy_b(self, slot):
         """The next columns of B to their slot, unless all have been asked for."""
         t, text, barrier = self.tiling, self.text, self.b_barrier(slot)
         done = text.label("b_copied")
@@ -259,7 +291,7 @@ class StreamingKernel:
              f"    copy_rows.shared.global {{b_to_{slot}}}, {{b_from}}, {{b_blocks}}, b{barrier}",
              f"    uadd {{b_from}}, {{b_from}}, {t.columns * t.pitch}", f"{done}:")
 
-    def copy_c(self, slot: int) -> None:
+    def copy_c(self, slot):
         """Store the tile of a slot: registers to a staging area, from there to the rows of C. The first store waits for the ``mm`` of the
         tile: then its slot is free."""
         t, text, stage = self.tiling, self.text, slot % 2

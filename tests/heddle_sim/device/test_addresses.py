@@ -14,7 +14,8 @@ from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.golden.tensor_checks import TensorRequest, descriptor_violations
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.isa import assemble
-from heddle_sim.kernels.tensor_copy import tensor_copy
+from heddle_sim.kernels.copies import TensorCopy
+from heddle_sim.kernels.planner import plan
 from heddle_sim.tensor.tensor_map import TensorMap, TensorMapError
 
 CFG = load_config("tiny")
@@ -58,7 +59,7 @@ def of_tensor(devices, fields, request, code, value=None, dimension=0):
     """A request has this error (None: it has none) on both, and then nothing is moved."""
     for device in devices:
         device.write(DESCRIPTOR, np.frombuffer(fields.encode(), np.uint8))
-    launch = tensor_copy(CFG, request, TensorFields.decode(fields.encode()).bytes)
+    launch, = plan(CFG, TensorCopy(request, TensorFields.decode(fields.encode()).bytes)).launches()
     found, memory = errors(devices, launch.program, launch.uniform)
     assert found == (code and (code, value, dimension)), found
     if code:

@@ -15,7 +15,7 @@ from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.cli.generate import port_list
 from heddle_sim.cli.main import main
 from heddle_sim.functional.simulator import FunctionalSimulator
-from heddle_sim.kernels.shares import share_out
+from heddle_sim.kernels.parts.shares import share_out
 
 CORES = 3
 CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False, rnn=False)

@@ -9,7 +9,7 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, DeviceError, OutOfMemory, Stats
 from heddle_sim.device.memory import ALIGNMENT, Allocator, GlobalMemory, row_pitch
 from heddle_sim.isa.program import Program
-from heddle_sim.kernels.launch import Launch
+from heddle_sim.kernels.parts.launch import Launch
 
 TINY = load_config("tiny")
 
@@ -295,7 +295,7 @@ def test_results_that_a_kernel_did_not_write_are_not_old_results(device, monkeyp
     device.matmul(np.ones((4, 4), np.int8), np.ones((4, 4), np.int8))
     from heddle_sim.isa import assemble
 
-    monkeypatch.setattr("heddle_sim.kernels.choice.Product.launch", lambda *arguments: Launch(assemble("halt", TINY)))
+    monkeypatch.setattr("heddle_sim.kernels.streaming.StreamingKernel.launches", lambda *arguments: [Launch(assemble("halt", TINY))])
     c, _ = device.matmul(np.ones((4, 4), np.int8), np.ones((4, 4), np.int8))
     assert not (c == 4).any()
 

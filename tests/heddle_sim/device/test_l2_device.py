@@ -10,7 +10,9 @@ from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
 from heddle_sim.device import Device, DeviceError
-from heddle_sim.kernels.tensor_copy import block_copy, block_move
+from heddle_sim.device.execution import execute
+from heddle_sim.kernels.copies import BlockCopy, BlockMove
+from heddle_sim.kernels.planner import plan
 from heddle_sim.tensor.tensor_map import TensorMap
 from heddle_verif.differential.programs import compare_programs, random_settings
 from heddle_verif.differential.tensor_copies import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare_tensor_copies, pair
@@ -52,10 +54,10 @@ def test_reductions_of_blocks(cfg, rounds, seed):
     with device, golden:
         for reduction, format in pairs:
             blocks, places = int(rng.choice([1, 2, 7, 33, 70])), rng.integers(0, 900, 2) * 16
-            launches = [block_copy(cfg, int(places[0]), int(places[1]), 16 * blocks, to_shared=False, reduction=(reduction, format)),
-                        block_move(cfg, "global", int(places[0]), 1 << 15 | int(places[1]), 16 * blocks, (reduction, format))]
-            for launch in launches:
-                found, expected = (error_of(each, launch) for each in (device, golden))
+            copies = [BlockCopy(int(places[0]), int(places[1]), 16 * blocks, to_shared=False, reduction=(reduction, format)),
+                      BlockMove("global", int(places[0]), 1 << 15 | int(places[1]), 16 * blocks, (reduction, format))]
+            for copy in copies:
+                found, expected = (error_of(each, plan(cfg, copy)) for each in (device, golden))
                 assert found == expected
                 wrong = format not in REDUCTION_FORMATS[reduction]
                 lacks = format in FLOAT_FORMATS and not cfg.reduction_floats
@@ -63,9 +65,9 @@ def test_reductions_of_blocks(cfg, rounds, seed):
                 assert np.array_equal(device.memory.bytes, golden.memory.bytes), (reduction, format, blocks, places)
 
 
-def error_of(device, launch):
+def error_of(device, kernel):
     try:
-        device.run(launch.program, launch.uniform)
+        execute(device, kernel)
     except DeviceError as error:
         return error.code, error.pc, error.operand
     return None
@@ -84,10 +86,8 @@ def test_copies_within(count, seed):
             if rng.integers(2):
                 destination, source = source, destination
             for each in (device, golden):
-                launch = block_move(CFG, space, destination, source, 16 * blocks)
-                each.run(launch.program, launch.uniform)
-                image = block_copy(CFG, 0, MEMORY_BYTES - CFG.shared_bytes, CFG.shared_bytes, to_shared=False)
-                each.run(image.program, image.uniform)
+                execute(each, plan(CFG, BlockMove(space, destination, source, 16 * blocks)))
+                execute(each, plan(CFG, BlockCopy(0, MEMORY_BYTES - CFG.shared_bytes, CFG.shared_bytes, to_shared=False)))
             assert np.array_equal(device.memory.bytes, golden.memory.bytes), (space, destination, source, blocks)
 
 

@@ -12,7 +12,7 @@ from heddle_sim.cli.bench_copy import copy_row
 from heddle_sim.device import Device
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.kernels.copy_cases import QUICK
+from heddle_sim.kernels.parts.copy_cases import QUICK
 from heddle_verif.differential.tensor_copies import DESCRIPTOR, TENSOR_BYTES, compare_tensor_copies
 from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 

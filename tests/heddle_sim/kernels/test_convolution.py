@@ -8,7 +8,8 @@ from heddle import load_config
 from heddle_sim.device import Device
 from heddle_sim.golden.convolution import convolution
 from heddle_sim.kernels.convolution import ConvolutionKernel
-from heddle_sim.kernels.convolution_shape import ConvolutionShape
+from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
+from heddle_sim.kernels.problem import ConvolutionProblem
 from scipy.signal import correlate
 
 # Shapes of x and w, padding, stride, dilation.
@@ -84,7 +85,7 @@ def test_wrong_shapes(change, says):
 def test_needs_tensors():
     shape = ConvolutionShape(1, (4, 4), 16, 8, (3, 3), ((1, 1),) * 2, (1, 1), (1, 1))
     with pytest.raises(ValueError, match="must have tensors"):
-        ConvolutionKernel(load_config("tiny").replace(tensors=False), shape, True, True)
+        ConvolutionKernel(load_config("tiny").replace(tensors=False), ConvolutionProblem(shape))
 
 
 @pytest.fixture(scope="module", params=["tiny", "base", "large"])

@@ -7,11 +7,13 @@ import pytest
 from heddle import load_config
 from heddle.config import ConfigError
 from heddle_sim import Device
-from heddle_sim.kernels.cost import bus_cycles, candidates, estimate, preferred
-from heddle_sim.kernels.merges import MERGES, Merge
-from heddle_sim.kernels.stream_tiling import StreamTiling
+from heddle_sim.kernels.parts.cost import bus_cycles
+from heddle_sim.kernels.parts.merges import MERGES, Merge
+from heddle_sim.kernels.parts.stream_tiling import StreamTiling
+from heddle_sim.kernels.parts.tiling import Tiling
+from heddle_sim.kernels.planner import candidates, preferred
+from heddle_sim.kernels.problem import MatmulProblem, Schedule
 from heddle_sim.kernels.streaming import StreamingKernel
-from heddle_sim.kernels.tiling import Tiling
 
 TINY = load_config("tiny")
 PAIRS = [(ka, kb) for ka in MERGES for kb in MERGES if (ka > 1) + (ka > 2) + (kb > 1) + (kb > 2) <= 3]     # groups of at most 8 lanes
@@ -89,7 +91,9 @@ def test_what_takes_few_rows():
                 merge = Merge(32, 8, ka, kb)
                 tiling = StreamTiling.choose(cfg, 1, 200, k, merge)
                 if tiling:
-                    assert len(StreamingKernel(cfg, tiling, True, True).program()) <= cfg.instruction_words
+                    problem = MatmulProblem(1, 200, k, schedule=Schedule(ka, kb, "k-outer"))
+                    assert StreamingKernel.fits(cfg, problem)
+                    assert len(StreamingKernel(cfg, problem, tiling).programs[0]) <= cfg.instruction_words
                     assert tiling.c_stages[1] + merge.rows * tiling.c_pitch <= cfg.shared_bytes
 
 
@@ -179,9 +183,10 @@ def test_columns_of_a_tile_are_dealt_out_once(threads):
 
 def test_the_cost_model_prefers_merges_for_few_rows():
     cfg = load_config("base")
-    few, many = (preferred(candidates(cfg, m, n, 512, None, None)) for m, n in ((8, 256), (512, 512)))
+    few, many = (preferred(candidates(cfg, MatmulProblem(m, n, 512))).problem.schedule for m, n in ((8, 256), (512, 512)))
     assert few.ka * few.kb == 4 and (many.ka, many.kb) == (1, 1)
-    assert estimate(cfg, 8, 256, 512, Merge(32, 8, 4)) < 0.4 * estimate(cfg, 8, 256, 512, Merge(32, 8))
+    merged, plain = (candidates(cfg, MatmulProblem(8, 256, 512, schedule=Schedule(ka, 1, "k-outer")))[0] for ka in (4, 1))
+    assert merged.cycles < 0.4 * plain.cycles
     assert bus_cycles(cfg, 8, 256, 512) == (8 + 256) * 512 // 32
     assert Tiling.choose(cfg, 512).chunks == 1
 

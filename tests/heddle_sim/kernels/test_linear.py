@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from heddle import Config, load_config
 from heddle_sim import Device, Requantise
-from heddle_sim.kernels.requantisation import RequantiseSteps
+from heddle_sim.kernels.parts.requantisation import RequantiseSteps
 
 TINY = load_config("tiny")
 WIDE = Config(name="wide", threads=16, dot=8, shared_memory_kib=16, factor_words=128, axi_data_bits=128, thread_slots=4,

@@ -10,12 +10,13 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim import Device, Requantise
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.golden.convolution import convolution
-from heddle_sim.kernels.convolution import fitting_convolution
-from heddle_sim.kernels.convolution_shape import ConvolutionShape
-from heddle_sim.kernels.fitting import Region, check_factors, check_regions
-from heddle_sim.kernels.gather import plan_gather
-from heddle_sim.kernels.merges import Merge
-from heddle_sim.kernels.tiling import Tiling
+from heddle_sim.kernels.gather import GatherProblem
+from heddle_sim.kernels.parts.convolution_shape import ConvolutionShape
+from heddle_sim.kernels.parts.fitting import Region, check_factors, check_regions
+from heddle_sim.kernels.parts.merges import Merge
+from heddle_sim.kernels.parts.tiling import Tiling
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.problem import ConvolutionProblem
 
 PLAIN = Config(name="plain")
 FEATURES = {"tensors": True, "name": "with_tensors"}
@@ -105,7 +106,7 @@ def test_a_layer_and_a_convolution_are_refused_by_name():
         for least, what, call in (
                 (8, "linear", lambda: device.linear(np.ones((70, 20), np.int8), np.ones((20, 30), np.int8))),
                 (32, "a convolution", lambda: device.conv(np.ones((1, 8, 8, 16), np.int8), np.ones((3, 3, 3, 16), np.int8))),
-                (8, "gather", lambda: plan_gather(cfg, False, 0, 0))):
+                (8, "gather", lambda: plan(cfg, GatherProblem()))):
             rule = f"^shared_memory_kib must be at least {least} for {what} with threads = 64, dot = 8, not 4$"
             with pytest.raises(ConfigError, match=rule):
                 call()
@@ -115,7 +116,7 @@ def test_a_layer_and_a_convolution_are_refused_by_name():
 def test_convolutions_with_one_staging_area(threads, kib, stages):
     cfg = PLAIN.replace(threads=threads, shared_memory_kib=kib, **FEATURES)
     shape = ConvolutionShape(1, (9, 9), 16, 70, (3, 3), ((1, 1), (1, 1)), (1, 1), (1, 1))
-    assert fitting_convolution(cfg, shape, True, True).stage_count == stages
+    assert plan(cfg, ConvolutionProblem(shape)).stage_count == stages
     x, w = np.random.default_rng(threads).integers(-128, 128, (1, 9, 9, 16), np.int8), np.ones((70, 3, 3, 16), np.int8)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         y, _ = device.conv(x, w, pads=1)

@@ -15,7 +15,7 @@ from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.functional.unit_operations import multiply
 from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply
-from heddle_sim.kernels.merges import Merge
+from heddle_sim.kernels.parts.merges import Merge
 
 TINY = load_config("tiny")
 

@@ -11,7 +11,8 @@ from heddle_sim import Device
 from heddle_sim.cli.bench_rnn import layer_row
 from heddle_sim.device.errors import DeviceError
 from heddle_sim.device.recurrent import run_sequences
-from heddle_sim.kernels.recurrent import plan_factors
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.recurrent import EngineOperands, FactorLoad
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.reference import FloatLayer
 from onnx import helper
@@ -172,7 +173,7 @@ def test_loading_takes_the_cycles_of_the_bus(devices):
     table = np.arange(CONFIG.factor_words * CONFIG.threads * CONFIG.dot, dtype=np.uint32).astype(np.uint8)
     loads = table.size // (16 * CONFIG.threads)
     source = devices[0].memory.place(table.reshape(1, -1))
-    launch, = plan_factors(CONFIG, source, loads)
+    launch, = plan(CONFIG, FactorLoad(loads)).launches(EngineOperands(source))
     stats = devices[0].run(launch.program, launch.uniform)
     devices[0].free(source)
     bound = table.size // (CONFIG.axi_data_bits // 8)

@@ -6,7 +6,8 @@ from heddle import load_config
 from heddle.rnn.layouts import header_layout
 from heddle_sim import Device
 from heddle_sim.golden.recurrent_engine import EngineState, engine_run
-from heddle_sim.kernels.recurrent import factor_table, plan_factors
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.recurrent import EngineOperands, FactorLoad, factor_table
 from heddle_sim.rnn.image import build_image, weight_words
 from heddle_sim.rnn.network import Network, Sequence
 from heddle_sim.rnn.onnx import onnx_operands
@@ -44,7 +45,7 @@ def test_factor_registers(cfg):
     table = factor_table(cfg, words)
     with Device(cfg, "golden", memory_bytes=1 << 20) as device:
         source = device.memory.place(table.reshape(1, -1))
-        for launch in plan_factors(cfg, source, len(table)):
+        for launch in plan(cfg, FactorLoad(len(table))).launches(EngineOperands(source)):
             device.run(launch.program, launch.uniform)
         registers = device._backend.simulators[0].state.registers[:, 256:]
     found = np.ascontiguousarray(registers).view(np.int8).reshape(cfg.threads, cfg.factor_words, cfg.dot)

@@ -14,7 +14,8 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from heddle.isa.register_map import DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from heddle_sim.device.memory import row_pitch
-from heddle_sim.kernels.choice import plan
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedule
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 PERIOD_NS = 10
@@ -82,7 +83,9 @@ async def matrix_product(dut):
     addresses.append(addresses[1] + len(image(b)) + 4096 & ~4095)
     memory.write(addresses[0], image(a))
     memory.write(addresses[1], image(b))
-    await load(control, plan(cfg, m, n, k, *addresses, True, False))
+    problem = MatmulProblem(m, n, k, Elements(b_signed=False), schedule=Schedule(1, 1, "k-outer"))
+    launch, = plan(cfg, problem).launches(Operands(*addresses))
+    await load(control, launch)
     await control.write_dword(REGISTERS["interrupt"][0], 3)
     await control.write_dword(REGISTERS["control"][0], 1)
     begun = time.perf_counter()

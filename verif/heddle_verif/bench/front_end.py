@@ -11,7 +11,8 @@ from heddle.isa.issue_rules import CHECKS
 from heddle_sim.isa import assemble
 from heddle_sim.isa.checking import find_violation
 from heddle_sim.isa.fields import FIELDS, pack
-from heddle_sim.kernels.choice import plan
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedule
 
 from heddle_verif.stimulus.front_end_programs import ProgramGenerator
 from heddle_verif.stimulus.program_texts import random_program
@@ -102,7 +103,8 @@ async def kernel(dut):
     """The programs of the matrix product; three shapes."""
     bench = await prepared(dut, "bursty", 0.3)
     for m, n, k in ((7, 9, 15), (17, 20, 40), (33, 20, 40)):
-        launch = plan(bench.cfg, m * bench.cfg.cores, n, k, 0, 0x4000, 0x8000, True, False)     # this core's part of the rows
+        problem = MatmulProblem(m * bench.cfg.cores, n, k, Elements(b_signed=False), schedule=Schedule(1, 1, "k-outer"))
+        launch, = plan(bench.cfg, problem).launches(Operands(0, 0x4000, 0x8000))     # of the rows, this core's part
         await bench.load(launch.program)
         await bench.set_uniform(launch.uniform)
         await bench.run()

@@ -6,7 +6,7 @@ import cocotb
 from cocotb.triggers import RisingEdge
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_rules import SHARED_ALIGNMENT
-from heddle_sim.kernels.copy_cases import CopyCase
+from heddle_sim.kernels.parts.copy_cases import CopyCase
 
 from .tensor_environment import TensorBench
 from .tmau_environment import Stalls

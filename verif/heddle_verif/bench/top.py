@@ -13,7 +13,8 @@ from heddle_sim.device.memory import row_pitch
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.isa import assemble
 from heddle_sim.isa.fields import pack
-from heddle_sim.kernels.choice import plan
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedule
 from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.agents.axi_host import AxiHost
@@ -61,7 +62,8 @@ async def matrix_product(dut, shape, stalls):
     for address, matrix in zip(addresses, (a, b)):
         host.ram.write(address, image(matrix))
     before = host.memory
-    launch = plan(bench_config(), m, n, k, *addresses, True, False)
+    problem = MatmulProblem(m, n, k, Elements(b_signed=False), schedule=Schedule(1, 1, "k-outer"))
+    launch, = plan(bench_config(), problem).launches(Operands(*addresses))
     assert await host.run(launch.program.words, launch.uniform) == NONE
     pitch, after = row_pitch(n, 4), host.memory
     rows = after[addresses[2]:][:m * pitch].reshape(m, pitch)

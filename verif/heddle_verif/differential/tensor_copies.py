@@ -2,8 +2,10 @@
 
 import numpy as np
 from heddle_sim.device import Device, DeviceError
+from heddle_sim.device.execution import execute
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
+from heddle_sim.kernels.copies import BlockCopy, TensorCopy
+from heddle_sim.kernels.planner import plan
 
 from .programs import differing, random_settings
 
@@ -29,12 +31,10 @@ def outcome(device, fields, request, cfg):
     start, error = request.descriptor if request.descriptor % 64 == 0 and request.descriptor < TENSOR_BYTES + 4096 else DESCRIPTOR, None
     device.write(start, np.frombuffer(fields.encode(), np.uint8))
     try:
-        launch = tensor_copy(cfg, request, TensorFields.decode(fields.encode()).bytes)
-        device.run(launch.program, launch.uniform)
+        execute(device, plan(cfg, TensorCopy(request, TensorFields.decode(fields.encode()).bytes)))
     except DeviceError as problem:
         error = problem.code, problem.pc, problem.operand, problem.dimension
-    launch = block_copy(cfg, 0, MEMORY_BYTES - cfg.shared_bytes, cfg.shared_bytes, to_shared=False)
-    device.run(launch.program, launch.uniform)
+    execute(device, plan(cfg, BlockCopy(0, MEMORY_BYTES - cfg.shared_bytes, cfg.shared_bytes, to_shared=False)))
     return error
 
 
@@ -45,8 +45,7 @@ def compare_tensor_copies(cases, rng, cfg):
         device, golden = pair(rng, cfg)
         with device, golden:
             for each in (device, golden):       # what shared memory holds at first
-                launch = block_copy(cfg, 0, 0, cfg.shared_bytes, to_shared=True)
-                each.run(launch.program, launch.uniform)
+                execute(each, plan(cfg, BlockCopy(0, 0, cfg.shared_bytes, to_shared=True)))
             for fields, request in cases[start:start + BATCH]:
                 found, expected = outcome(device, fields, request, cfg), outcome(golden, fields, request, cfg)
                 assert found == expected, f"{found}, not {expected}: {fields} {request}"

@@ -13,9 +13,12 @@ from functools import partial
 import numpy as np
 from heddle.config import Config
 from heddle_sim import Device, Requantise
+from heddle_sim.device.execution import execute
 from heddle_sim.golden.convolution import convolution
-from heddle_sim.kernels.gather import plan_gather
-from heddle_sim.kernels.merges import MERGES, Merge
+from heddle_sim.kernels.gather import GatherProblem
+from heddle_sim.kernels.parts.merges import MERGES, Merge
+from heddle_sim.kernels.planner import plan
+from heddle_sim.kernels.problem import Operands
 
 from .configurations import random_configurations
 from .recurrent_layers import layer_operands, reference
@@ -154,8 +157,7 @@ def gather(device, rng, swizzled=False):
     rows = _integers(rng, np.uint8, (device.cfg.threads, 128))
     source, target = device.memory.place(rows), device.memory.reserve(rows.shape, np.uint8, fill=0)
     try:
-        launch = plan_gather(device.cfg, swizzled, source, target)
-        device.run(launch.program, launch.uniform)
+        execute(device, plan(device.cfg, GatherProblem(swizzled)), Operands(a=source, c=target))
         _equal(device.memory.matrix(target, rows.shape, np.uint8).copy(), rows)
     finally:
         device.free(source)

@@ -1,15 +1,14 @@
-"""How a product of few rows is cut, whose A stays in the factor registers."""
+"""Tiling of a product of few rows: how it is cut where A stays in the factor registers."""
 
 import math
 from dataclasses import dataclass
-from typing import Self
+from functools import lru_cache
 
-from heddle.config import Config
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
 from .fitting import Region, check_factors, check_regions
 from .merges import Merge
-from .shares import Share, share_out
+from .shares import share_out
 from .tiling import MAX_SLICES, odd_pitch, round_up
 
 __all__ = ["MAX_SLOTS", "Part", "StreamTiling"]
@@ -39,36 +38,38 @@ class StreamTiling:
     """
 
     merge: Merge
-    shares: tuple[Share, ...]
+    shares: tuple
     n: int
     columns: int
     k: int
     pitch: int
     ab_pitch: int
     c_pitch: int
-    slots: tuple[int, ...]
+    slots: tuple
     a_stage: int
-    c_stages: tuple[int, ...]
-    parts: tuple[Part, ...]
+    c_stages: tuple
+    parts: tuple
     distance: int
 
     @property
-    def places(self) -> int:
+    def places(self):
         return len(self.slots) * self.distance
 
-    def loads(self, part: Part) -> list[tuple[int, int, str]]:
+    def loads(self, part):
         """Loads of a part of A, as ``Merge.loads`` has them."""
         return self.merge.loads(self.k - part.start if part is self.parts[-1] else part.nbytes)
 
     @property
-    def ragged(self) -> bool:
+    def ragged(self):
         """The last tile of a core has fewer columns than the others."""
         return any(share.columns % self.columns for share in self.shares)
 
     @classmethod
-    def choose(cls, cfg: Config, m: int, n: int, k: int, merge: Merge) -> Self | None:
-        """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile or A does not fit the factor
-        registers, shared memory, or the program the instruction memory."""
+    @lru_cache(256)         # fits, estimate and cuts of a kernel ask for the same
+    def choose(cls, cfg, m, n, k, merge):
+        """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile.
+
+        Also where A does not fit the factor registers or shared memory, or the program the instruction memory."""
         shares, parts = share_out(cfg.cores, m, n, merge.rows, cfg.threads), _parts(cfg, k, merge)
         if max(share.rows for share in shares) > merge.rows or parts is None:
             return None
@@ -94,12 +95,14 @@ class StreamTiling:
                 return None
         a_stage = slots * slot
         c_stage = a_stage + merge.rows * ab_pitch
-        tiling = cls(merge, tuple(shares), n, columns, k, pitch, ab_pitch, c_pitch, tuple(slot * index for index in range(slots)), a_stage,
-                     (c_stage, c_stage + merge.rows * c_pitch), parts, distance)
+        tiling = cls(
+            merge=merge, shares=tuple(shares), n=n, columns=columns, k=k, pitch=pitch, ab_pitch=ab_pitch, c_pitch=c_pitch,
+            slots=tuple(slot * index for index in range(slots)), a_stage=a_stage, c_stages=(c_stage, c_stage + merge.rows * c_pitch),
+            parts=parts, distance=distance)
         tiling.check(cfg)
         return tiling
 
-    def check(self, cfg: Config) -> None:
+    def check(self, cfg):
         """Raises ``AssertionError`` unless all areas of shared memory lie apart and A fits the factor registers."""
         rows = self.merge.rows
         check_factors(cfg, self.parts[-1].word + self.parts[-1].length, halves=1)
@@ -108,14 +111,14 @@ class StreamTiling:
                             *(Region(f"stage {index} of C", place, rows * self.c_pitch) for index, place in enumerate(self.c_stages))])
 
 
-def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, columns: int) -> int:
+def _instructions(cfg, merge, k, parts, slots, columns):
     """Of the program, no fewer than it has."""
     stores = len(merge.stores(columns))
     loads = len(merge.loads(k)) + cfg.dot // 4
     return 70 + 32 * (cfg.cores - 1) + loads + 6 * parts + slots * (40 + parts + stores)
 
 
-def _parts(cfg: Config, k: int, merge: Merge) -> tuple[Part, ...]:
+def _parts(cfg, k, merge):
     """Parts of A, each in granules of its own, or ``None`` where there are too few of these."""
     slices, granule = merge.slices(k), cfg.factor_words // TOKEN_GRANULES
     size = MAX_SLICES

@@ -6,8 +6,8 @@ from typing import Any
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import SWIZZLE_BYTES, TensorMode
 
-from ..golden.tensor_checks import TensorRequest
-from ..golden.tensor_fields import TensorFields
+from ...golden.tensor_checks import TensorRequest
+from ...golden.tensor_fields import TensorFields
 
 __all__ = ["CHANNELS", "QUICK", "ROWS_OF_BOX", "ROW_BYTES_SWEPT", "CopyCase", "copy_sweep"]
 

@@ -27,9 +27,9 @@ class Merge:
     A group of ``lanes_a * lanes_b`` lanes holds a row of a tile of ``rows`` x ``threads``. Lane t is position p = t mod group,
     a = p div lanes_b, b = p mod lanes_b. Columns are split interleaved: step i multiplies the columns of threads i * ka … i * ka + ka - 1.
     Thread c need not fetch column c of the tile: ``column`` deals them out so that a lane's results are runs of ``vector`` columns,
-    which one vector store writes, and the columns of a step are still ``vector`` apart, in different banks.
+    which one vector store writes. The columns of a step are still ``vector`` apart, in different banks.
 
-    With ``b_in_rows`` (``.t1``) columns are split contiguously, thread c fetches column c, and ``mm`` takes columns and words one by
+    With ``b_in_rows`` (``.t1``) columns are split contiguously and thread c fetches column c. ``mm`` takes columns and words one by
     one: neighbours lie in the same 16 bytes, which are read once.
     """
 

@@ -8,7 +8,7 @@ from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 from heddle.isa.tensor_rules import COORDINATE_OFFSET_BITS
 
-from ..tensor.tensor_map import TensorMap
+from ...tensor.tensor_map import TensorMap
 from .tiling import round_up
 
 __all__ = ["ConvolutionShape"]

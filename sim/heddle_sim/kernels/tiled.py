@@ -1,40 +1,34 @@
-"""Matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
+"""Tiled matrix product C = A x B of 8- or 16-bit integers for any shape, from global memory to global memory.
 
 Products whose rows fit one tile have a kernel of their own (``streaming``). Here a tile of C is ``threads`` rows by ``threads`` columns
 (with merges fewer rows: ``merges``; in a small shared memory fewer columns: ``tiling``). It lives in product registers; two tiles
-alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory and loaded into one half
-of the factor registers while ``mm`` reads the other half. The columns of B of a tile go to one of two slots of shared memory. Where K is
-too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory (or to the only one)
-and from there to C. Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different banks.
+alternate, so that one is stored while ``mm`` works on the other. A block of rows of A is staged in shared memory. It is loaded into one
+half of the factor registers while ``mm`` reads the other half. The columns of B of a tile go to one of two slots of shared memory. Where K
+is too long for that, all of it happens in chunks of k. A finished tile goes to one of two staging areas in shared memory (or to the only
+one) and from there to C. Rows lie an odd number of 16-byte blocks apart in shared memory: neighbouring threads and columns meet different
+banks.
 
-Nothing waits but for data: the tokens of ``mm`` say when A has been loaded (its staging area is free again) and when a
-tile is complete (it can be stored, and the slot of B that it used is free).
+Nothing waits but for data. The tokens of ``mm`` say when A has been loaded: its staging area is free again. They say when a
+tile is complete: it can be stored, and the slot of B that it used is free.
 
-Several cores share the tiles out (``shares``): each takes a rectangle of C as if it were the whole, beginning with the
-arguments of core 0, which the host sets, and changing what is different for itself.
+Several cores share the tiles out (``shares``): each takes a rectangle of C as if it were the whole. It begins with the
+arguments of core 0, which the host sets, and changes what is different for itself.
 """
 
-from __future__ import annotations
-
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
-
-from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
-from .columns import RowsOfB
-from .cost import ORDERS
-from .fitting import assemble_kernel
-from .merges import Merge, write_scaled
-from .shares import Share, begin_share, share_out
-from .text import KernelText
-from .tiling import MAX_SLICES, Tiling, round_up
-from .transfers import A_STAGED, C_STAGED, Transfers
+from .kernel import Kernel
+from .parts.columns import RowsOfB
+from .parts.cost import MERGE_GAIN, loading_cycles, matrix_cycles, storing_cycles
+from .parts.launch import Launch
+from .parts.merges import write_scaled
+from .parts.shares import begin_share, share_out
+from .parts.text import KernelText
+from .parts.tiling import MAX_SLICES, Tiling, round_up
+from .parts.transfers import A_STAGED, C_STAGED, RowBytes, Rows, Transfers
+from .problem import ORDERS, Operands
 
-if TYPE_CHECKING:
-    from ..isa.program import Program
-
-__all__ = ["MatmulKernel"]
+__all__ = ["B_SEGMENT", "TiledKernel"]
 
 # Uniform registers; pairs for copy_rows stand together. The host sets those up to ``column_blocks``, the others are scratch.
 _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_to", "b_to_pitch", "b_from", "b_pitch", "b_blocks",
@@ -43,32 +37,38 @@ _UNIFORM = ("a_to", "a_to_pitch", "a_from", "a_pitch", "a_blocks", "a_rows", "b_
             "c_tile", "c_row", "cols", "rows", "n", "column_blocks", "prev_c", "prev_cols", "prev_rows", "bytes", "core",
             "table_from", "table_end", "table", "staged", "b_end", "b_at", "b_low")
 _ADDRESSES = ("a_from", "b_from", "b_at", "b", "c_tile", "c_row")   # uniform registers that depend on where the matrices lie
-_B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
+B_SEGMENT = _UNIFORM.index("b_to_pitch")       # mm.t1 finds the distance of the rows in the uniform register of this number
+
+# Cycles of the cost model.
+_LATENCY = 70               # of global memory and the way there
+_FIRST_TILE = 150           # start and the lanes' places
+_MERGED = 80                # more instructions for the lanes' places
+_STEP = 100                 # a chunk of a tile: control, waiting for its copies
 
 
-class MatmulKernel(Transfers):
-    """Writes the program for one shape; ``result_bytes`` is the size of an element of C, ``tiling`` the first of ``tilings`` unless given.
+class TiledKernel(Transfers, Kernel):
+    """Tiled product of a ``MatmulProblem`` in global memory, cut by a ``Tiling``; ``result_bytes``: size of an element of C.
 
     Uniform predicates: up0 tile parity, up1 half of the factor registers, up2 scratch, up3 a tile waits to be stored, up4 last
     store, up5 first chunk of a tile, up6 last chunk. Thread predicates: p1 columns of the tile, p2 lanes with a word of the last slice,
     p3 lanes with results. Segments: ur0 staged A, ur2 and ur3 staged C, ur7 slot of B.
     """
 
+    gain = MERGE_GAIN
     result_bytes = 4
 
-    def __init__(self, cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, element_bytes: int = 1, b_layout: str = "nk",
-                 ka: int = 1, kb: int = 1, order: str = "k-outer", tiling: Tiling | None = None) -> None:
-        self.cfg = cfg
-        self.merge = Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn")
-        self.tiling = t = tiling or next(self.tilings(cfg, n, k, element_bytes, b_layout, ka, kb))
-        self.b_rows = RowsOfB(cfg, n, element_bytes, t.columns) if b_layout == "kn" else None
+    def __init__(self, cfg, problem, tiling):
+        super().__init__(cfg, problem)
+        self.product, element_bytes, n = problem, problem.elements.nbytes, problem.n
+        self.merge, self.tiling = problem.merge(cfg), tiling
+        t = tiling
+        self.b_rows = RowsOfB(cfg, n, element_bytes, t.columns) if problem.layout.b_in_rows else None
         self.element_bytes = element_bytes
         self.multiplies = f"mm{8 * element_bytes}{'.t1' if self.b_rows else ''}{self.merge.modifiers}"
-        self.order = ORDERS[order]
-        self.signs = f".{'s' if a_signed else 'u'}a.{'s' if b_signed else 'u'}b"
-        self.shares = share_out(cfg.cores, m, n, self.merge.rows, t.columns)
+        self.order = ORDERS[problem.schedule.order]
+        self.shares = share_out(cfg.cores, problem.m, n, self.merge.rows, t.columns)
         self.column_blocks = max(-(-share.columns // t.columns) for share in self.shares)
-        self.last_rows, self.last_columns = m % self.merge.rows or self.merge.rows, n % t.columns or t.columns
+        self.last_rows, self.last_columns = problem.m % self.merge.rows or self.merge.rows, n % t.columns or t.columns
         self.c_pitch = round_up(self.result_bytes * n, BANK_BYTES)
         self.column, self.offset_a, self.offset_c, self.thread_number, self.scratch = (
             self.tile_registers() + index for index in range(5))
@@ -79,27 +79,57 @@ class MatmulKernel(Transfers):
         self.text = KernelText(_UNIFORM)
         self.check()
 
-    @staticmethod
-    def tilings(cfg: Config, n: int, k: int, element_bytes: int = 1, b_layout: str = "nk", ka: int = 1, kb: int = 1) -> Iterator[Tiling]:
-        """``Tiling.candidates`` for a product."""
-        rows_of_b = RowsOfB(cfg, n, element_bytes) if b_layout == "kn" else None
-        return Tiling.candidates(cfg, k * element_bytes, Merge(cfg.threads, cfg.dot, ka, kb, b_layout == "kn"), rows_of_b)
+    @classmethod
+    def fits(cls, cfg, problem):
+        """All products from global memory."""
+        return not problem.layout.resident
 
-    def check(self) -> None:
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
+        merge = problem.merge(cfg)
+        return cls._cycles(cfg, problem, Tiling.choose(cfg, problem.k_bytes, merge))
+
+    @staticmethod
+    def _cycles(cfg, problem, tiling):
+        """See ``estimate``."""
+        merge, k = problem.merge(cfg), problem.k_bytes
+        share = max(share_out(cfg.cores, problem.m, problem.n, merge.rows, tiling.columns), key=lambda part: part.rows * part.columns)
+        row_blocks, column_blocks = -(-share.rows // merge.rows), -(-share.columns // tiling.columns)
+        columns = share.columns / column_blocks
+        mm = matrix_cycles(cfg, merge, columns, k, cfg.passes(problem.elements.nbytes))
+        stores, loads = storing_cycles(cfg, merge, tiling.columns), loading_cycles(cfg, merge, k)
+        fresh = 1 if tiling.chunks > 1 else 1 / column_blocks       # blocks of A for each tile
+        rows = min(share.rows, merge.rows)
+        bus = (columns + rows * fresh) * tiling.pitch / cfg.axi_bytes
+        # Rows are bursts of their own, so many at a time; a tile that is small for its latency waits for them.
+        copies = tiling.chunks * _LATENCY * (columns + rows * fresh) / cfg.axi_reads + _LATENCY * rows / cfg.axi_writes
+        each = max(mm, bus, stores + loads * fresh + copies + _STEP * tiling.chunks)
+        first = _FIRST_TILE + _MERGED * (merge.group > 1) + _LATENCY + columns * tiling.chunk / cfg.axi_bytes + loads / tiling.chunks
+        return round(first + row_blocks * column_blocks * each + stores)
+
+    @classmethod
+    def cuts(cls, cfg, problem):
+        """One for each of ``Tiling.candidates``."""
+        rows_of_b = RowsOfB(cfg, problem.n, problem.elements.nbytes) if problem.layout.b_in_rows else None
+        for tiling in Tiling.candidates(cfg, problem.k_bytes, problem.merge(cfg), rows_of_b):
+            yield cls(cfg, problem, tiling)
+
+    def check(self):
         """See ``Tiling.check``."""
         t = self.tiling
         t.check(self.cfg, self.merge, self.b_rows.slot_bytes(t.chunk) if self.b_rows else t.columns * t.ab_pitch)
 
     @property
-    def ragged(self) -> bool:
+    def ragged(self):
         """Not all tiles have as many columns as there are threads."""
         return self.last_columns != self.cfg.threads
 
-    def c_staged(self, tile: int) -> int:
+    def c_staged(self, tile):
         """Barrier of the staging area of a tile."""
         return C_STAGED[tile % self.tiling.stages]
 
-    def copy_c(self, tile: int) -> None:
+    def copy_c(self, tile):
         """Store a tile: registers to its staging area, from there to the rows of C."""
         t, text, threads = self.tiling, self.text, self.cfg.threads
         text(f"    barrier.wait b{self.c_staged(tile)}")
@@ -115,7 +145,7 @@ class MatmulKernel(Transfers):
         if len(t.slots) == 3:
             self.copy_b()               # the bus has another block to read
 
-    def announce_rows(self, tile: int) -> None:
+    def announce_rows(self, tile):
         """Tell the barrier of a staged tile what ``send_rows`` will copy, while the stores to the staging area are under way."""
         t, text = self.tiling, self.text
         full, last = self.result_bytes * t.columns, round_up(self.result_bytes * self.last_columns, BANK_BYTES)
@@ -124,9 +154,9 @@ class MatmulKernel(Transfers):
             text(f"    usetp.lt up6, {{prev_cols}}, {t.columns}", f"    umov {{c_blocks}}, {full // BANK_BYTES}",
                  f"    @up6 umov {{c_blocks}}, {last // BANK_BYTES}")
         text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
-        self.expect(self.c_staged(tile), "{c_rows}", t.rows, self.last_rows, full, ragged and "up6", last)
+        self.expect(self.c_staged(tile), Rows("{c_rows}", t.rows, self.last_rows), RowBytes(full, last, "up6" if ragged else None))
 
-    def send_rows(self, tile: int, wait: bool = True) -> None:
+    def send_rows(self, tile, wait=True):
         """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
         if wait:
             self.text("    wait.thread")
@@ -134,7 +164,7 @@ class MatmulKernel(Transfers):
 
     # -- registers --------------------------------------------------------------------------
 
-    def load_a(self, half: int, last: bool) -> None:
+    def load_a(self, half, last):
         """Load the staged rows of A into one half of the factor registers, a block or a word of every lane at a time; zero where a
         lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
@@ -148,11 +178,11 @@ class MatmulKernel(Transfers):
             self.text(*(f"    mov r{first + number + part}, 0" for part in range(t.dot // 4)),
                       f"    @p2 ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
 
-    def segment_of_a(self, half: int) -> int:
+    def segment_of_a(self, half):
         """Segment of the staged rows that go to one half of the factor registers."""
         return 0
 
-    def load_next_a(self, half: int | None = None) -> None:
+    def load_next_a(self, half=None):
         """``load_a`` for the chunk that comes; without ``half``, for the half that up1 names."""
         t, text = self.tiling, self.text
         if t.chunks == 1 or not self.merge.tail(t.last_chunk):
@@ -165,7 +195,7 @@ class MatmulKernel(Transfers):
         else:
             text.select(("up1", "up6"), self.load_a)
 
-    def multiply(self, tile: int, half: int, first: bool = True, last: bool = False, parts: slice = slice(None)) -> None:
+    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
         """mm over the words of one chunk, for some of ``column_parts``."""
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
@@ -174,45 +204,46 @@ class MatmulKernel(Transfers):
             for index in range(0, slices, MAX_SLICES):
                 zero = ".z" if first and index == 0 else ""
                 register = FIRST_FACTOR_REGISTER + half * self.cfg.factor_registers // 2 + index * t.dot // 4
-                self.text(f"    {guard}{self.multiplies}{self.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
+                self.text(f"    {guard}{self.multiplies}{self.product.elements.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
                           f"r{self.register_of(tile, column)}, {self.b_address(index, column)}, r{register}")
 
-    def choose_columns(self, count: int | str) -> None:
+    def choose_columns(self, count):
         """Columns of a tile before ``count``, a number or ``{n}``, exist."""
         if self.tiling.columns < self.cfg.threads and count == "{n}":
             self.text(f"    umin {{bytes}}, {{n}}, {self.tiling.columns}")
             count = "{bytes}"
         self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
 
-    def tile_registers(self) -> int:
+    def tile_registers(self):
         """Registers of both tiles."""
         return 2 * self.cfg.threads
 
-    def register_of(self, tile: int, column: int) -> int:
+    def register_of(self, tile, column):
         """Product register of a column of a tile."""
         return tile * self.cfg.threads + column
 
-    def b_address(self, index: int, column: int = 0) -> str:
+    def b_address(self, index, column=0):
         """Address of the columns of B from ``column`` and from slice ``index`` of the chunk on."""
         place = index * self.merge.slice_bytes + column * self.tiling.ab_pitch
         if self.b_rows:
             place = place // self.element_bytes * self.b_rows.pitch
-        return f"ur{_B_SEGMENT}:rf{self.offset_b}:{place}"
+        return f"ur{B_SEGMENT}:rf{self.offset_b}:{place}"
 
-    def scale_thread_number(self, register: int, factor: int, source: int | None = None) -> None:
+    def scale_thread_number(self, register, factor, source=None):
         """register = thread number (or register ``source``) x factor; any register."""
         write_scaled(self.text, self.scratch + 2, self.thread_number if source is None else source, 1, factor, self.scratch)
         self.text(f"    mov r{register}, r{self.scratch + 2}")
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, a: int, b: int, c: int, share: Share) -> dict[str, int]:
-        """Names and values of the uniform registers with which a core begins its share."""
+    def arguments(self, operands, share):
+        """Names and values of the uniform registers with which a core begins its share, with ``operands`` at these addresses."""
         t = self.tiling
         row_blocks, column_blocks = -(-share.rows // t.rows), -(-share.columns // t.columns)
         steps = row_blocks * column_blocks * t.chunks
-        a, b = a + share.row * t.pitch, b + share.column * (self.element_bytes if self.b_rows else t.pitch)
-        c += share.row * self.c_pitch + self.result_bytes * share.column
+        a = operands.a + share.row * t.pitch
+        b = operands.b + share.column * (self.element_bytes if self.b_rows else t.pitch)
+        c = operands.c + share.row * self.c_pitch + self.result_bytes * share.column
         return {
             "a_to": t.a_stage, "a_to_pitch": t.ab_pitch, "a_from": a, "a_pitch": t.pitch, "a_blocks": t.chunk // BANK_BYTES,
             "b_to": t.slots[0], "b_to_pitch": t.ab_pitch, "b_blocks": t.chunk // BANK_BYTES, "b_from": b, "b_pitch": t.pitch, "b": b,
@@ -223,14 +254,20 @@ class MatmulKernel(Transfers):
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
         } | (self.b_rows.arguments(t, b) if self.b_rows else {})
 
-    def uniform(self, a: int, b: int, c: int) -> dict[int, int]:
-        """Values of the uniform registers at the doorbell: what core 0 begins with."""
-        return {_UNIFORM.index(name): value for name, value in self.arguments(a, b, c, self.shares[0]).items()}
+    def launches(self, operands=None):
+        """One ``Launch``: the values of the uniform registers at the doorbell are those with which core 0 begins."""
+        values = self.arguments(operands, self.shares[0])
+        uniform = {_UNIFORM.index(name): value for name, value in values.items()}
+        return [Launch(self.programs[0], uniform, self.product.macs, self.element_bytes)]
 
-    def prologue(self) -> None:
+    def arranged(self, a, b):
+        """A (M x K) and B (N x K) as they are to lie in global memory."""
+        return [a, b.T if self.b_rows else b]
+
+    def prologue(self):
         t, text = self.tiling, self.text
         if self.cfg.cores > 1:
-            begin_share(text, self.cfg.cores, [self.arguments(0, 0, 0, share) for share in self.shares], _ADDRESSES, "finish")
+            begin_share(text, self.cfg.cores, [self.arguments(Operands(), share) for share in self.shares], _ADDRESSES, "finish")
         self.copy_first()
         self.copy_a()
         self.copy_b()
@@ -245,7 +282,7 @@ class MatmulKernel(Transfers):
         text(f"    barrier.wait b{A_STAGED}")
         self.load_next_a(0)
 
-    def lanes(self) -> None:
+    def lanes(self):
         """What the threads are: their columns, and their places in the staged rows of A and C."""
         t, merge, text, scratch = self.tiling, self.merge, self.text, self.scratch
         text(f"    mov r{self.thread_number}, %tid")
@@ -257,21 +294,21 @@ class MatmulKernel(Transfers):
         if merge.tail(t.last_chunk):
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.last_chunk), scratch)
 
-    def copy_first(self) -> None:
+    def copy_first(self):
         """Copies of a kernel derived from this one that come before all others."""
 
-    def begin(self) -> None:
+    def begin(self):
         """What a kernel derived from this one does before the first step."""
 
-    def end(self) -> None:
+    def end(self):
         """What it does behind the last step."""
 
-    def step(self) -> None:
+    def step(self):
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
         text("step:")
         self.wait_for_b()
-        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
+        text(f"    segment.shared.b8.d1 ur{B_SEGMENT}, {self.slot_of_b()}")
         self.next_slot("{slot}")
         if t.chunks > 1:
             text("    usetp.eq up6, {k_left}, 1")
@@ -284,32 +321,32 @@ class MatmulKernel(Transfers):
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
 
-    def copy_next_a(self) -> None:
+    def copy_next_a(self):
         """The first mm of a row block has waited for its A: the staging area is free."""
         if self.tiling.chunks == 1 and self.column_blocks > 1:
             self.text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
         self.copy_a()
         self.text("staged:")
 
-    def slot_of_b(self) -> str:
+    def slot_of_b(self):
         """Uniform register with the shared address of the columns of this step."""
         if self.b_rows and self.b_rows.narrow:
             self.text("    uor {bytes}, {slot}, {b_low}")
             return "{bytes}"
         return "{slot}"
 
-    def next_a(self) -> None:
+    def next_a(self):
         """Load the A of the next step into the other half."""
         self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", f"    barrier.wait b{A_STAGED}")
         self.load_next_a()
 
-    def next_chunk(self) -> None:
+    def next_chunk(self):
         """Stay on the tile while it has chunks left."""
         self.text("    usub {k_left}, {k_left}, 1", "    usetp.le up2, {k_left}, 0", "    @up2 bra next_tile",
                   "    usetp.ne up3, {k_left}, {k_left}", "    usetp.ne up5, {k_left}, {k_left}", "    bra load_next",
                   "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}", "    usetp.eq up5, {k_left}, {k_left}")
 
-    def advance(self) -> None:
+    def advance(self):
         t, text = self.tiling, self.text
         columns = t.columns
         ragged = self.last_columns != columns
@@ -342,17 +379,13 @@ class MatmulKernel(Transfers):
         self.end()
         text("    halt")
 
-    def same_rows_begin(self) -> str:
+    def same_rows_begin(self):
         """Where the next tile of the same rows begins."""
         return "same_rows"
 
-    def write(self) -> None:
-        """Write the text of the program."""
+    def write(self):
+        """See ``Kernel``."""
         self.prologue()
         self.step()
         self.advance()
-
-    def program(self) -> Program:
-        """The ``Program``; raises ``Unfit`` where it is too long."""
-        self.write()
-        return assemble_kernel(self.text, self.cfg)
+        return [self.text]

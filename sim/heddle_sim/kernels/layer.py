@@ -1,33 +1,26 @@
-"""A matrix product with a bias, and with results of 8 bits: y = requantise(x W + bias) [S0.17].
+"""Layer of a network: matrix product, bias and requantisation, y = requantise(x W + bias) [S0.17].
 
-The kernel of ``matmul`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared
+The kernel of ``tiled`` with two changes. Biases (and multipliers, where each column has its own) lie in a table at the end of shared
 memory; the product registers of a tile begin with the biases instead of zero, which all threads load from there, and ``mm`` adds to
-them. When a tile is complete it is requantised (``requantise``), four columns to a register of bytes,
-and these are stored: through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
+them. When a tile is complete it is requantised (``requantisation``), four columns to a register of bytes.
+These are stored through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
 
 import numpy as np
-from heddle.config import Config
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 
-from .fitting import Region, first_fitting, fitted
-from .launch import Launch
-from .matmul import _B_SEGMENT, _UNIFORM, MatmulKernel
-from .requantisation import RequantiseSteps
-from .tiling import Tiling
-from .transfers import A_STAGED, B_COPIED
+from ..golden.requantise import Requantise
+from .parts.fitting import Region
+from .parts.requantisation import RequantiseSteps
+from .parts.tiling import Tiling, round_up
+from .parts.transfers import A_STAGED, B_COPIED
+from .problem import MatmulProblem, Problem, Schedule
+from .tiled import B_SEGMENT, TiledKernel
 
-if TYPE_CHECKING:
-    from ..golden.requantise import Requantise
-    from .shares import Share
-
-__all__ = ["plan_linear", "table_for"]
+__all__ = ["LayerKernel", "LayerProblem"]
 
 _TABLE_COPIED, _A_STAGED = 4, (A_STAGED, 5)             # barriers
 _BIASES, _RESULT_SEGMENT, _MULTIPLIERS = 4, 5, 6        # segments
@@ -36,44 +29,79 @@ _NO_COLUMN = 1 << 16
 _QUEUED = 2             # lines for the thread unit to work on while other instructions are issued
 
 
-def table_for(cfg: Config, n: int, bias: np.ndarray | None, requantise: Requantise | None) -> np.ndarray | None:
-    """The constants of the columns as the kernel wants them in global memory: int32 (rows, columns padded with zeros), or ``None``.
+@dataclass(frozen=True, eq=False)
+class LayerProblem(Problem):
+    """Layer y (m x n) = requantise(x (m x k) W (k x n) + bias) of 8-bit integers.
 
-    ``bias`` int32 (n,) or ``None``; ``requantise`` a ``Requantise`` or ``None``. ``ValueError`` when they do not fit shared memory.
-    """
-    rows: list[Any] = [] if bias is None else [bias]
-    if requantise is not None and requantise.per_column:
-        rows.append(RequantiseSteps.of(requantise).multipliers)
-    if not rows:
-        return None
-    table = np.zeros((len(rows), -(-n // cfg.threads) * cfg.threads), np.int32)
-    table[:, :n] = rows
-    if 4 * table.nbytes > cfg.shared_bytes:
-        limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
-        raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {'bias' if len(rows) == 1 else 'bias and multipliers'} "
-                         f"of their own (shared_memory_kib = {cfg.shared_memory_kib}), not {n}")
-    return table
-
-
-class LinearKernel(MatmulKernel):
-    """The program for one shape. Thread predicates p2: rows of the tile that is stored; p4, p5: columns of its halves.
-
-    While ``mm`` works on a tile, the thread unit finishes the one before, four columns at a time: requantised, they go to other registers,
-    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and tokens of its own, so
-    that the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
+    ``product``: shapes and element types of x W. ``bias``: int32 (n,), added modulo 2**32, or None. ``requantise``: a ``Requantise``, or
+    None where y is int32.
     """
 
-    def __init__(self, cfg: Config, m: int, n: int, k: int, a_signed: bool, b_signed: bool, table: np.ndarray | None, has_bias: bool,
-                 requantise: Requantise | None, tiling: Tiling) -> None:
-        self.result_bytes = 4 if requantise is None else 1
-        self.table_bytes = 0 if table is None else table.nbytes
+    product: MatmulProblem
+    bias: np.ndarray | None = None
+    requantise: Requantise | None = None
+    name = "linear"
+
+    @property
+    def result(self):
+        """Element type of y."""
+        return np.dtype(np.int32 if self.requantise is None else self.requantise.dtype)
+
+    @property
+    def own_multipliers(self):
+        """Each column has a multiplier of its own."""
+        return self.requantise is not None and self.requantise.per_column
+
+    def table_shape(self, cfg):
+        """Rows and columns of ``table``; columns are padded to a multiple of the threads."""
+        return (self.bias is not None) + self.own_multipliers, round_up(self.product.n, cfg.threads)
+
+    def table_bytes(self, cfg):
+        """Bytes of ``table``, 0 without one."""
+        rows, columns = self.table_shape(cfg)
+        return 4 * rows * columns
+
+    def table(self, cfg):
+        """Constants of the columns as they are to lie in global memory: int32 (rows, columns padded with zeros), or None.
+
+        Raises ``ValueError`` when they take more than a quarter of shared memory.
+        """
+        rows = [] if self.bias is None else [self.bias]
+        if self.own_multipliers:
+            rows.append(RequantiseSteps.of(self.requantise).multipliers)
+        if not rows:
+            return None
+        table = np.zeros(self.table_shape(cfg), np.int32)
+        table[:, :self.product.n] = rows
+        if 4 * table.nbytes > cfg.shared_bytes:
+            limit = cfg.shared_bytes // 16 // len(rows) // cfg.threads * cfg.threads
+            held = "bias" if len(rows) == 1 else "bias and multipliers"
+            raise UsageError(f"columns of w must be at most {limit} on {cfg.name} with {held} of their own "
+                             f"(shared_memory_kib = {cfg.shared_memory_kib}), not {self.product.n}")
+        return table
+
+
+class LayerKernel(TiledKernel):
+    """Layer of a ``LayerProblem``, cut by a ``Tiling``.
+
+    Thread predicates p2: rows of the tile that is stored; p4, p5: columns of its halves.
+
+    While ``mm`` works on a tile, the thread unit finishes the one before, four columns at a time. Requantised, they go to other registers,
+    and theirs begin with the biases of the next tile. Each half of a tile has an ``mm`` and tokens of its own.
+    So the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
+    """
+
+    def __init__(self, cfg, problem, tiling):
+        self.result_bytes = problem.result.itemsize
+        self.table_bytes = problem.table_bytes(cfg)
         # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
-        self.halves = cfg.threads == tiling.columns == 2 * _GRANULE and tiling.stages == 2 and n > _GRANULE
+        self.halves = cfg.threads == tiling.columns == 2 * _GRANULE and tiling.stages == 2 and problem.product.n > _GRANULE
         # A sum that the next step replaces is not written: the thread unit writes biases meanwhile.
-        super().__init__(cfg, m, n, k, a_signed, b_signed, order="column-outer", tiling=tiling)
-        self.steps = None if requantise is None else RequantiseSteps.of(requantise)
-        self.has_bias, self.own_multipliers = has_bias, requantise is not None and requantise.per_column
-        self.row_bytes = 0 if table is None else table.shape[1] * 4
+        super().__init__(cfg, replace(problem.product, schedule=Schedule(1, 1, "column-outer")), tiling)
+        self.problem = problem
+        self.steps = None if problem.requantise is None else RequantiseSteps.of(problem.requantise)
+        self.has_bias, self.own_multipliers = problem.bias is not None, problem.own_multipliers
+        self.row_bytes = 4 * problem.table_shape(cfg)[1]
         self.table = cfg.shared_bytes - self.table_bytes
         self.narrow_tile = self.result_bytes * tiling.columns < BANK_BYTES         # narrower than a block of a copy
         # Four registers for multipliers, then one that is zero, one with the offset of a row of C, the columns of halves, and bytes.
@@ -93,30 +121,52 @@ class LinearKernel(MatmulKernel):
         more += [Region("table", self.table, self.table_bytes)] if self.table_bytes else []
         self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
 
-    def tile_registers(self) -> int:
+    @classmethod
+    def fits(cls, cfg, problem):
+        """All layers."""
+        return True
+
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Cycles of the product, roughly; the thread unit finishes a tile beside the next."""
+        product = replace(problem.product, schedule=Schedule(1, 1, "column-outer"))
+        return cls._cycles(cfg, product, next(cls._tilings(cfg, problem)))
+
+    @classmethod
+    def cuts(cls, cfg, problem):
+        """One for each of ``Tiling.candidates`` beside the table."""
+        for tiling in cls._tilings(cfg, problem):
+            yield cls(cfg, problem, tiling)
+
+    @staticmethod
+    def _tilings(cfg, problem):
+        fewest = 4 if problem.requantise is None else 8         # columns of a tile
+        return Tiling.candidates(cfg, problem.product.k_bytes, reserved=problem.table_bytes(cfg), fewest=fewest)
+
+    def tile_registers(self):
         return 4 * self.cfg.threads if self.halves else super().tile_registers()
 
-    def register_of(self, tile: int, column: int) -> int:
+    def register_of(self, tile, column):
         if not self.halves:
             return super().register_of(tile, column)
         return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
-    def arguments(self, a: int, b: int, c: int, share: Share) -> dict[str, int]:
-        own = {"table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
+    def arguments(self, operands, share):
+        own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
         if self.keeps_b:
             blocks = -(-share.columns // self.tiling.columns)
             own |= {"b_left": blocks, "b_end": blocks * self.tiling.slots[-1] // max(len(self.tiling.slots) - 1, 1)}
-        return super().arguments(a, b, c, share) | own
+        return super().arguments(operands, share) | own
 
     # -- B, all of whose columns stay in shared memory where there is room ------------------
 
-    def wait_for_b(self) -> None:
+    def wait_for_b(self):
         if not self.keeps_b:
             super().wait_for_b()
         else:
             self.text(f"    barrier.wait b{B_COPIED[0]}")
 
-    def issue_b(self, kind: str) -> None:
+    def issue_b(self, kind):
         if not self.keeps_b:
             super().issue_b(kind)
             return
@@ -124,7 +174,7 @@ class LinearKernel(MatmulKernel):
                   f"    copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{B_COPIED[0]}")
         self.next_slot("{b_to}")
 
-    def next_slot(self, register: str) -> None:
+    def next_slot(self, register):
         if not self.keeps_b:
             super().next_slot(register)
         elif self.column_blocks > 1:
@@ -133,27 +183,27 @@ class LinearKernel(MatmulKernel):
 
     # -- A, in two staging areas where there is room ------------------------------------------
 
-    def issue_a(self, *what: Any) -> None:
+    def issue_a(self, rows, row_bytes):
         if not self.stages_two:
-            super().issue_a(*what)
+            super().issue_a(rows, row_bytes)
             return
         first, second = self.a_stages
-        self.expect(None, *what)
+        self.expect(None, rows, row_bytes)
         self.text(f"    usetp.eq up2, {{a_to}}, {first}")
         for guard, barrier in zip(("@up2", "@!up2"), _A_STAGED):
             self.text(f"    {guard} barrier.expect b{barrier}, {{bytes}}",
                       f"    {guard} copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{barrier}")
         self.text(f"    uxor {{a_to}}, {{a_to}}, {first ^ second}")
 
-    def segment_of_a(self, half: int) -> int:
+    def segment_of_a(self, half):
         return int(half) if self.stages_two else super().segment_of_a(half)
 
-    def load_a(self, half: int, last: bool) -> None:
+    def load_a(self, half, last):
         if self.stages_two:
             self.text(f"    barrier.wait b{_A_STAGED[half]}")
         super().load_a(half, last)
 
-    def next_a(self) -> None:
+    def next_a(self):
         if not self.stages_two:
             super().next_a()
             return
@@ -162,12 +212,12 @@ class LinearKernel(MatmulKernel):
 
     # -- program ----------------------------------------------------------------------------
 
-    def copy_first(self) -> None:
+    def copy_first(self):
         if self.table_bytes:
             self.text(f"    umov {{table}}, {self.table}", f"    barrier.expect b{_TABLE_COPIED}, {self.table_bytes}",
                       f"    copy_block.shared.global {{table}}, {{table_from}}, {self.table_bytes // BANK_BYTES}, b{_TABLE_COPIED}")
 
-    def lanes(self) -> None:
+    def lanes(self):
         if self.stages_two:
             self.copy_a()
             self.text(f"    segment.shared.b8.d1 ur1, {self.a_stages[1]}")
@@ -178,7 +228,7 @@ class LinearKernel(MatmulKernel):
                       f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
                       f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GRANULE}")
 
-    def begin(self) -> None:
+    def begin(self):
         """The table is there; the first two tiles begin with their biases."""
         text = self.text
         if self.table_bytes:
@@ -191,34 +241,34 @@ class LinearKernel(MatmulKernel):
             self.point_at_next_biases("{n}")
             self.load_biases(1)
 
-    def point_at_next_biases(self, columns: str) -> None:
+    def point_at_next_biases(self, columns):
         """The segment of the biases begins with those of the tile behind the one where ``columns`` are left."""
         self.text(f"    usub {{bytes}}, {columns}, {self.tiling.columns}", "    usetp.le up2, {bytes}, 0", "    @up2 umov {bytes}, {n}")
         self.point_at_table(_BIASES, 0, "{bytes}")
 
-    def point_at_table(self, segment: int, row: int, columns: str) -> None:
+    def point_at_table(self, segment, row, columns):
         """A segment begins at the first of the columns of which ``columns`` are left, in a row of the table."""
         self.text(f"    ushl {{bytes}}, {columns}, 2", "    usub {table}, {table_end}, {bytes}")
         if row:
             self.text(f"    uadd {{table}}, {{table}}, {row * self.row_bytes}")
         self.text(f"    segment.shared.b8.d1 ur{segment}, {{table}}")
 
-    def point_at_multipliers(self) -> None:
+    def point_at_multipliers(self):
         """The segment of the multipliers begins with those of the tile that is finished next."""
         if self.own_multipliers:
             self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
 
-    def load_biases(self, tile: int) -> None:
+    def load_biases(self, tile):
         self.text(*(self.load_quad(tile, quad) for quad in range(self.used_columns // 4)))
 
-    def load_quad(self, tile: int, quad: int) -> str:
+    def load_quad(self, tile, quad):
         """Four registers of a tile become the biases of their columns."""
         return f"    ld.v4 r{self.register_of(tile, 4 * quad)}, ur{_BIASES}:r{self.zero}:{16 * quad}"
 
-    def multiply(self, tile: int, half: int, first: bool = True, last: bool = False, parts: slice = slice(None)) -> None:
+    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
         super().multiply(tile, half, first and not self.has_bias, last, parts)
 
-    def step(self) -> None:
+    def step(self):
         """The thread unit finishes half a tile, then gets the other half; between them comes the mm of a half whose biases it has loaded
         before: so it has always something to do."""
         t, text = self.tiling, self.text
@@ -227,7 +277,7 @@ class LinearKernel(MatmulKernel):
             return
         text("step:")
         self.wait_for_b()
-        text(f"    segment.shared.b8.d1 ur{_B_SEGMENT}, {self.slot_of_b()}")
+        text(f"    segment.shared.b8.d1 ur{B_SEGMENT}, {self.slot_of_b()}")
         self.next_slot("{slot}")
         text.select(("up0", "up1"), self.begin_halves)
         self.copy_next_a()
@@ -242,7 +292,7 @@ class LinearKernel(MatmulKernel):
             not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
         text("stored:")
 
-    def begin_halves(self, tile: int, half: int) -> None:
+    def begin_halves(self, tile, half):
         """The first mm of a tile, and the first lines that finish the one before."""
         self.multiply(tile, half, parts=slice(0, 1))
         first = self.text.label("first")
@@ -250,12 +300,12 @@ class LinearKernel(MatmulKernel):
         self.point_at_multipliers()
         self.text(*self.finish_tile(not tile)[:_QUEUED], f"{first}:")
 
-    def same_rows_begin(self) -> str:
+    def same_rows_begin(self):
         """Where all tiles have the same columns nothing else is to be done."""
         plain = self.halves and self.tiling.chunks == 1 and self.last_columns == self.cfg.threads
         return "step" if plain else super().same_rows_begin()
 
-    def copy_c(self, tile: int, between: Callable[[], None] | None = None) -> None:
+    def copy_c(self, tile, between=None):
         """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases.
 
         ``between`` its two halves comes another mm; the first lines have been issued then.
@@ -282,21 +332,19 @@ class LinearKernel(MatmulKernel):
             text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
 
-    def send_and_announce(self, tile: int, wait: bool) -> None:
+    def send_and_announce(self, tile, wait):
         """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
         if not self.narrow_tile:
             self.send_staged(1 - tile, wait)
             self.text(f"    barrier.wait b{self.c_staged(tile)}", "    umov {staged}, 1")
             self.announce_rows(tile)
 
-    def finish_tile(self, tile: int) -> list[str]:
+    def finish_tile(self, tile):
         """Lines that requantise and store a tile; those of the first half stand first. The last one writes the last registers, behind
         all stores. What a line has written is read by one that does not follow at once."""
-        lines: list[str] = []
-        quads = self.used_columns // 4
+        lines, quads = [], self.used_columns // 4
         self.lines_of_first_half = 0
-        stores: list[str] = []
-        loads: list[str] = []
+        stores, loads = [], []
         for quad in range(quads):
             ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GRANULE
             lines += self.finish_quad(tile, quad) + stores
@@ -310,52 +358,28 @@ class LinearKernel(MatmulKernel):
                 lines, loads, self.lines_of_first_half = lines + loads, [], len(lines + loads)
         return lines + stores + (loads if self.has_bias else [f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0"])
 
-    def place_of_c(self, tile: int) -> str:
+    def place_of_c(self, tile):
         """Address of a thread's row of the staging area."""
         return f"ur{2 + tile}:rf{self.offset_c}"
 
-    def finish_quad(self, tile: int, quad: int) -> list[str]:
+    def finish_quad(self, tile, quad):
         """Four columns to bytes; 32-bit results are stored as they are."""
         register = self.register_of(tile, 4 * quad)
         if self.steps is None:
             return [f"    st.v4 {self.place_of_c(tile)}:{16 * quad}, r{register}"]
-        return list(self.steps.instructions(register, 4, self.bytes + quad, self.load_multipliers(quad) if self.own_multipliers else None))
+        return list(self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)))
 
-    def load_multipliers(self, quad: int) -> Callable[[int], tuple[str, int]]:
+    def load_multipliers(self, quad):
         """For ``RequantiseSteps.instructions``."""
         return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
 
-    def send_staged(self, tile: int, wait: bool = True) -> None:
+    def send_staged(self, tile, wait=True):
         """Send a tile to the rows of C, if one is staged."""
         none = self.text.label("sent")
         self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
         self.send_rows(tile, wait)
         self.text(f"{none}:")
 
-    def end(self) -> None:
+    def end(self):
         if not self.narrow_tile:
             self.text.select(("up0",), lambda tile: self.send_staged(not tile))
-
-
-def plan_linear(cfg: Config, m: int, n: int, k: int, addresses: Sequence[int], signed: Sequence[bool], bias: np.ndarray | None,
-                requantise: Requantise | None, table: np.ndarray | None) -> Launch:
-    """Program and arguments for C (m x n) = A (m x k) x B (k x n) + bias, requantised.
-
-    Parameters
-    ----------
-    addresses : sequence of int
-        Of A, B, C and the table, laid out as for ``choice.plan``; C has elements of 8 bits with ``requantise``, else of 32.
-    signed : sequence of bool
-        Signedness of A and B.
-    bias, requantise, table
-        As for, and from, ``table_for``.
-
-    Returns ``Launch``.
-    """
-    (a_signed, b_signed), (a, b, c, table_from) = signed, addresses
-    reserved, fewest = (0 if table is None else table.nbytes), (4 if requantise is None else 8)
-    kernel, program = fitted(cfg, "linear", lambda cfg: first_fitting(
-        LinearKernel(cfg, m, n, k, a_signed, b_signed, table, bias is not None, requantise, tiling)
-        for tiling in Tiling.candidates(cfg, k, reserved=reserved, fewest=fewest)))
-    uniform = kernel.uniform(a, b, c) | {_UNIFORM.index("table_from"): table_from}
-    return Launch(program, uniform, m * n * k)

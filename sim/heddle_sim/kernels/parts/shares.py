@@ -34,8 +34,8 @@ def share_out(cores: int, m: int, n: int, block: int, column_block: int | None =
     none is empty, the first is that of core 0.
 
     C is cut into a grid of bands of rows and bands of columns. The time of a core goes with its blocks of rows, ragged ones included, times
-    its columns; of the grids with the shortest time of the busiest core the one with the fewest bands of columns is
-    taken, as each block of A is then loaded by the fewest cores.
+    its columns. Of the grids with the shortest time of the busiest core the one with the fewest bands of columns is
+    taken. Each block of A is then loaded by the fewest cores.
     """
     column_block = column_block or block
     row_blocks, column_blocks = -(-m // block), -(-n // column_block)
@@ -46,6 +46,7 @@ def share_out(cores: int, m: int, n: int, block: int, column_block: int | None =
         time = max(-(-length // block) for _, length in rows) * max(length for _, length in columns)
         if best is None or time < best[0]:
             best = time, [Share(*row, *column) for row in rows for column in columns]
+    assert best, "there is always a band"
     return best[1]
 
 

@@ -1,38 +1,21 @@
 """What a kernel takes of shared memory, registers and the instruction memory, and refusals of what does not fit."""
 
-from __future__ import annotations
+from typing import NamedTuple
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
-
-from heddle.config import Config, ConfigError
+from heddle.config import ConfigError
 from heddle.constants import TOKEN_GRANULES
 
-from ..isa import assemble
+from ...isa import assemble
 
-if TYPE_CHECKING:
-    from ..isa.program import Program
-    from .text import KernelText
-
-__all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "first_fitting", "fitted"]
+__all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "fitted"]
 
 _MOST = {"shared_memory_kib": 1024, "instruction_words": 4096}      # as ``Config`` has them
-
-
-class Assembled(Protocol):
-    """A kernel that has a program."""
-
-    def program(self) -> Program: ...
-
-
-Built = TypeVar("Built")
-Kernel = TypeVar("Kernel", bound=Assembled)
 
 
 class Unfit(Exception):
     """A kernel does not fit: ``parameter`` of the configuration is too small."""
 
-    def __init__(self, parameter: str) -> None:
+    def __init__(self, parameter):
         super().__init__(parameter)
         self.parameter = parameter
 
@@ -45,7 +28,7 @@ class Region(NamedTuple):
     nbytes: int
 
 
-def check_regions(cfg: Config, regions: Sequence[Region]) -> None:
+def check_regions(cfg, regions):
     """Raises ``AssertionError`` unless all ``Region``s are in shared memory, hold something, and have no byte in common."""
     end, before = 0, "the beginning of shared memory"
     for name, start, nbytes in sorted(regions, key=lambda region: region.start):
@@ -55,7 +38,7 @@ def check_regions(cfg: Config, regions: Sequence[Region]) -> None:
     assert end <= cfg.shared_bytes, f"{before} must end within {cfg.shared_bytes} bytes of shared memory, not at {end}"
 
 
-def check_factors(cfg: Config, words: int, halves: int = 2) -> None:
+def check_factors(cfg, words, halves=2):
     """Raises ``AssertionError`` unless ``words`` factor words fit a part (of ``halves``) of the register file that is loaded while
     ``mm`` reads another. The last granule has the places of the columns of B."""
     granule = cfg.factor_words // TOKEN_GRANULES
@@ -63,24 +46,14 @@ def check_factors(cfg: Config, words: int, halves: int = 2) -> None:
     assert 0 < words <= most, f"factor words must be from 1 to {most}, not {words}"
 
 
-def assemble_kernel(text: KernelText, cfg: Config) -> Program:
+def assemble_kernel(text, cfg):
     """``Program`` of a ``KernelText``. Raises ``Unfit`` where it is longer than the instruction memory."""
     if text.instructions > cfg.instruction_words:
         raise Unfit("instruction_words")
     return assemble(str(text), cfg)
 
 
-def first_fitting(kernels: Iterable[Kernel]) -> tuple[Kernel, Program]:
-    """(kernel, program) of the first of some kernels whose program fits the instruction memory; raises ``Unfit``, if not before."""
-    for kernel in kernels:
-        try:
-            return kernel, kernel.program()
-        except Unfit:
-            continue
-    raise Unfit("instruction_words")
-
-
-def fitted(cfg: Config, kernel: str, build: Callable[[Config], Built], **settings: int) -> Built:
+def fitted(cfg, kernel, build, **settings):
     """``build(cfg)``; where that raises ``Unfit``, ``ConfigError`` says which parameter must have at least which value.
 
     ``kernel`` and ``settings`` (name to value): what is built, for the message. ``build`` is called with larger values of the parameter

@@ -1,16 +1,8 @@
 """Cuts that let loads, ``mm`` and stores of a resident product overlap at its start and its end."""
 
-from __future__ import annotations
-
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from heddle.config import Config
 from heddle.constants import BANK_BYTES, BANKS, TOKEN_GRANULES
-
-if TYPE_CHECKING:
-    from .merges import Merge
 
 __all__ = ["HALF_GRANULES", "first_groups", "group_granules", "last_parts", "store_accesses", "store_cycles"]
 
@@ -21,7 +13,7 @@ _PARTS = 5                                  # of the last tile at most: p2 to p6
 _SHORT = 256                                # steps of a tile that are too few to hide the issue of its parts, if these have many mm
 
 
-def _sizes(slices: int, block: int, start: tuple[int, ...], growth: float) -> list[int]:
+def _sizes(slices, block, start, growth):
     """Lengths of groups from ``start`` on, whole blocks but for single slices at the start."""
     sizes = list(itertools.takewhile(bool, start))
     while sum(sizes) < slices:
@@ -34,14 +26,15 @@ def _sizes(slices: int, block: int, start: tuple[int, ...], growth: float) -> li
     return sizes
 
 
-def group_granules(cfg: Config, block: int) -> int:
+def group_granules(cfg, block):
     """Token granules of which a group begins at a multiple: ``block`` factor words that a vector load writes may be more than one."""
     return max(1, block * TOKEN_GRANULES // cfg.factor_words)
 
 
-def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> list[int]:
-    """Lengths of the groups of slices in which the first block of A is loaded, each into token granules of its own, so that
-    ``mm`` works on one while the next is loaded; ``None`` when there are too few granules."""
+def first_groups(cfg, merge, slices, passes=1):
+    """Lengths of the groups of slices in which the first block of A is loaded; ``None`` when there are too few granules.
+
+    Each goes into token granules of its own, so that ``mm`` works on one while the next is loaded."""
     granule = cfg.factor_words // TOKEN_GRANULES
     block = 1 if merge.kb > 1 else BANK_BYTES // cfg.dot        # slices of a load
     aligned = group_granules(cfg, block)
@@ -64,7 +57,7 @@ def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> lis
     return best and best[1]
 
 
-def store_accesses(merge: Merge, first: int, end: int) -> list[tuple[int, int]]:
+def store_accesses(merge, first, end):
     """(register, registers) of the vector stores of a range of registers."""
     accesses = []
     while first < end:
@@ -75,16 +68,17 @@ def store_accesses(merge: Merge, first: int, end: int) -> list[tuple[int, int]]:
     return accesses
 
 
-def store_cycles(cfg: Config, merge: Merge, first: int, end: int) -> int:
+def store_cycles(cfg, merge, first, end):
     """What they take, with the lanes of a row in the same banks."""
     groups = cfg.thread_groups
     passes = max(groups, cfg.threads // BANKS) * min(merge.lanes_a, 2)
     return sum(passes * width + groups + 6 for _, width in store_accesses(merge, first, end))
 
 
-def last_parts(cfg: Config, merge: Merge, registers: int, slices: int, multiplies: int, places: int) -> list[tuple[int, int]]:
-    """(first register, registers) of the parts in which the last tile is computed, one after the other, so that the stores of each
-    are done when ``mm`` is done with the next, and little is left to store in the end.
+def last_parts(cfg, merge, registers, slices, multiplies, places):
+    """(first register, registers) of the parts in which the last tile is computed, one after the other.
+
+    The stores of each are done when ``mm`` is done with the next, and little is left to store in the end.
 
     A part takes ``multiplies`` ``mm`` instructions; there are ``places`` ranges of product registers for parts besides the first.
     """
@@ -92,7 +86,7 @@ def last_parts(cfg: Config, merge: Merge, registers: int, slices: int, multiplie
     if multiplies > 2 and registers * steps < _SHORT:
         return [(0, registers)]
 
-    def end_of(cuts: Sequence[int]) -> tuple[int, int]:
+    def end_of(cuts):
         free = store_cycles(cfg, merge, 0, merge.registers)         # the tile before is stored first
         for first, end in itertools.pairwise([0, *cuts, registers]):
             free = max(free, end * steps) + store_cycles(cfg, merge, first, end)

@@ -18,7 +18,7 @@ __all__ = ["ResidentB", "RowsOfB"]
 
 
 class ResidentB:
-    """How B lies in shared memory for ``ResidentPlan``: columns of ``k_bytes``, or with ``in_rows`` rows of ``n`` elements.
+    """How B lies in shared memory for ``ResidentKernel``: columns of ``k_bytes``, or with ``in_rows`` rows of ``n`` elements.
 
     Attributes
     ----------

@@ -1,0 +1,24 @@
+"""Execution of a kernel's launches on a device."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..kernels.kernel import Kernel
+    from .host import Host
+    from .stats import Stats
+
+__all__ = ["execute"]
+
+
+def execute(device: Host, kernel: Kernel, operands: Any = None) -> Stats:
+    """Run the launches of a ``Kernel`` one after the other, with ``operands`` at their addresses in global memory.
+
+    Returns ``Stats``, added up over the launches that count.
+    """
+    runs = [(launch.counted, device.run(launch.program, launch.uniform, launch.macs, launch.element_bytes))
+            for launch in kernel.launches(operands)]
+    return reduce(add, (stats for counted, stats in runs if counted))

@@ -1,0 +1,46 @@
+"""Operands of products and layers, checked and made plain."""
+
+import numpy as np
+from heddle.config import Config
+from heddle.errors import UsageError, UsageTypeError
+
+from ..arguments import check_mask
+from ..golden.requantise import Requantise
+from ..isa.features import lacking
+
+__all__ = ["check_columns", "check_elements", "columns_of"]
+
+
+def check_elements(cfg: Config, a: np.ndarray, b: np.ndarray, b_layout: str) -> None:
+    """Raises where A and B have elements of different sizes, or ``cfg`` lacks what these or the layout of B need."""
+    if b_layout == "kn" and not cfg.transpose:
+        raise UsageError(f"b_layout must be nk in configuration {cfg.name} ({lacking(cfg, 'transpose')}), not 'kn'")
+    if a.dtype.itemsize != b.dtype.itemsize:
+        raise UsageTypeError(f"b must have elements of the size of a's ({a.dtype}), not {b.dtype}")
+    if a.dtype.itemsize == 2 and not cfg.mm16:
+        raise UsageTypeError(f"a and b must have 8-bit elements in configuration {cfg.name} ({lacking(cfg, 'mm16')}), not {a.dtype}")
+
+
+def columns_of(a: np.ndarray, b: np.ndarray, transpose: bool, names: tuple[str, str] = ("a", "b")) -> np.ndarray:
+    """B (N, K) for A (M, K) and B (K, N), or with ``transpose`` B (N, K). Raises ``ValueError`` where the lengths along k differ."""
+    first, second = names
+    columns = b if transpose else b.T
+    if a.shape[1] != columns.shape[1]:
+        rule = f"(N, {a.shape[1]})" if transpose else f"({a.shape[1]}, N)"
+        raise UsageError(f"{second} must have shape {rule} to match {first} of shape {a.shape}, not {b.shape}")
+    return columns
+
+
+def check_columns(n: int, bias: np.ndarray | None, requantise: Requantise | None) -> None:
+    """Raises where the operands of a layer that belong to its ``n`` columns are none."""
+    if bias is not None:
+        check_mask("bias", bias)
+        if not isinstance(bias, np.ndarray) or bias.dtype != np.int32:
+            raise UsageTypeError(f"bias must be an int32 array, not {getattr(bias, 'dtype', type(bias).__name__)}")
+        if bias.shape != (n,):
+            raise UsageError(f"bias must have shape ({n},), not {bias.shape}")
+    if requantise is not None:
+        if not isinstance(requantise, Requantise):
+            raise UsageTypeError(f"requantise must be a Requantise, not {type(requantise).__name__}")
+        if requantise.per_column and np.shape(requantise.multiplier) != (n,):
+            raise UsageError(f"multiplier must be an integer or have shape ({n},), not {np.shape(requantise.multiplier)}")

@@ -1,0 +1,46 @@
+"""Registry of kernel families by kind of problem: the first of a list that fits a variant of a problem takes it.
+
+A new kernel is a file of its own, and a line here.
+"""
+
+from .convolution import ConvolutionKernel
+from .copies import (
+    BlockCopy,
+    BlockKernel,
+    BlockMove,
+    BlockPrefetch,
+    RepeatedCopies,
+    RepeatedCopiesKernel,
+    TensorCopy,
+    TensorCopyKernel,
+    TensorPrefetch,
+    TensorPrefetchKernel,
+)
+from .gather import GatherKernel, GatherProblem
+from .layer import LayerKernel, LayerProblem
+from .problem import ConvolutionProblem, MatmulProblem
+from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
+from .resident import ResidentKernel
+from .streaming import StreamingKernel
+from .tiled import TiledKernel
+
+__all__ = ["FAMILIES"]
+
+FAMILIES = {
+    MatmulProblem: [
+        ResidentKernel,
+        StreamingKernel,
+        TiledKernel,
+    ],
+    LayerProblem: [LayerKernel],
+    ConvolutionProblem: [ConvolutionKernel],
+    EngineRun: [EngineKernel],
+    FactorLoad: [FactorKernel],
+    GatherProblem: [GatherKernel],
+    BlockCopy: [BlockKernel],
+    BlockMove: [BlockKernel],
+    BlockPrefetch: [BlockKernel],
+    TensorCopy: [TensorCopyKernel],
+    TensorPrefetch: [TensorPrefetchKernel],
+    RepeatedCopies: [RepeatedCopiesKernel],
+}

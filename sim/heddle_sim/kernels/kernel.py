@@ -1,0 +1,67 @@
+"""Kernel families: the interface between a problem and the program that solves it."""
+
+from abc import ABC, abstractmethod
+from functools import cached_property
+
+from .parts.fitting import Unfit, assemble_kernel
+
+__all__ = ["Kernel"]
+
+
+class Kernel(ABC):
+    """Kernel generator of one family: an object writes the program of one problem, cut in one way, for one configuration.
+
+    A family says which problems it takes (``fits``), in how many cycles (``estimate``) and how they can be cut (``cuts``). It stands in
+    ``FAMILIES``. ``gain``: a variant replaces an earlier one if its cycles are below this part of the other's.
+    """
+
+    gain: float = 1
+
+    def __init__(self, cfg, problem):
+        self.cfg, self.problem = cfg, problem
+
+    @classmethod
+    def fits(cls, cfg, problem):
+        """Whether the family takes a problem of this form, all of whose choices are made. Raises ``ValueError`` for what is illegal."""
+        return True
+
+    @classmethod
+    def estimate(cls, cfg, problem):
+        """Expected cycles from doorbell to done; 0 where no other family or variant competes.
+
+        Raises ``Unfit`` where shared memory has no room, and ``ValueError`` where the configuration lacks a feature.
+        """
+        return 0
+
+    @classmethod
+    def cuts(cls, cfg, problem):
+        """Kernels for a problem, the fastest first: those further back have shorter programs."""
+        yield cls(cfg, problem)
+
+    @classmethod
+    def planned(cls, cfg, problem):
+        """The first of ``cuts`` whose program fits the instruction memory. Raises ``Unfit`` where none does."""
+        for kernel in cls.cuts(cfg, problem):
+            try:
+                kernel.programs     # noqa: B018 - written here, and kept
+            except Unfit:
+                continue
+            return kernel
+        raise Unfit("instruction_words")
+
+    @cached_property
+    def programs(self):
+        """``Program``s that are launched one after the other. Raises ``Unfit`` where one is longer than the instruction memory."""
+        return [assemble_kernel(text, self.cfg) for text in self.write()]
+
+    @abstractmethod
+    def write(self):
+        """``KernelText`` of each program; called once."""
+
+    def arranged(self, *arrays):
+        """Operands as they are to lie in global memory: ``a``, ``b`` (N x K) and what ``Operands.table`` points at, if anything."""
+        return list(arrays)
+
+    @abstractmethod
+    def launches(self, operands=None):
+        """``Launch``es to run one after the other; ``operands``: where they lie, ``Operands`` unless the family says otherwise."""

@@ -1,0 +1,182 @@
+"""Tiling of a product from global memory: how it is cut for a core."""
+
+import math
+from dataclasses import dataclass, replace
+
+from heddle.config import Config
+from heddle.constants import BANK_BYTES, TOKEN_GRANULES
+
+from .fitting import Region, Unfit, check_factors, check_regions
+from .merges import Merge
+
+__all__ = ["MAX_SLICES", "Tiling", "odd_pitch", "round_up"]
+
+MAX_SLICES = 16             # factor words of one mm
+_SHORTER = 4                # how much shorter the chunks of the next candidate are
+_FEWEST_COLUMNS = 4         # of a tile: a copy moves at least 16 bytes of a row of C
+
+
+def round_up(value, multiple):
+    """The next multiple of ``multiple`` from ``value`` on."""
+    return -(-value // multiple) * multiple
+
+
+def odd_pitch(nbytes):
+    """A distance of rows in shared memory that lets neighbouring rows meet different banks: an odd number of 16-byte blocks."""
+    return (round_up(nbytes, BANK_BYTES) // BANK_BYTES | 1) * BANK_BYTES
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """How a problem is cut; lengths along k are bytes.
+
+    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``ab_pitch`` and ``c_pitch`` are the
+    distances of rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages``
+    are shared addresses, the latter equal where there is room for one only. A tile has ``rows`` rows and ``columns`` columns.
+    """
+
+    columns: int
+    rows: int
+    dot: int
+    pitch: int
+    chunk: int
+    chunks: int
+    last_chunk: int
+    ab_pitch: int
+    c_pitch: int
+    slots: tuple
+    a_stage: int
+    c_stages: tuple
+
+    @classmethod
+    def choose(cls, cfg, k, merge=None, b_rows=None, reserved=0, fewest=_FEWEST_COLUMNS):
+        """The first of ``candidates``."""
+        return next(cls.candidates(cfg, k, merge, b_rows, reserved, fewest))
+
+    @classmethod
+    def candidates(cls, cfg, k, merge=None, b_rows=None, reserved=0, fewest=_FEWEST_COLUMNS):
+        """Tilings for a length of k in bytes, the fastest first.
+
+        They have as many columns as there are threads and two staging areas of C where shared memory has room. Later ones have shorter
+        and shorter chunks, whose programs are shorter.
+
+        ``b_rows`` (``RowsOfB``): B comes in rows of k. ``reserved`` bytes at the end of shared memory are not used. A tile has at least
+        ``fewest`` columns. Raises ``Unfit`` where nothing fits shared memory.
+        """
+        merge = merge or Merge(cfg.threads, cfg.dot)
+        smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
+        for columns in _widths(merge, b_rows, fewest):
+            for stages in (2, 1):
+                room = _Room(cfg, merge, b_rows and b_rows.of_width(columns), cfg.shared_bytes - reserved, columns, stages)
+                limit = room.limit()
+                if limit < smallest:
+                    continue
+                chunk = None
+                while chunk is None or chunk > smallest:
+                    tiling = room.tiling(k, limit)
+                    yield tiling
+                    chunk = tiling.chunk
+                    limit = max(smallest, chunk // _SHORTER)
+                return
+        raise Unfit("shared_memory_kib")
+
+    def check(self, cfg, merge, slot_bytes, more=()):
+        """Raises ``AssertionError`` unless all areas of shared memory, with those of ``more``, lie apart.
+
+        The words of a chunk must fit a half of the factor registers."""
+        stages = sorted(set(self.c_stages))
+        assert self.last_chunk > 0 and self.chunk % BANK_BYTES == 0 and self.chunk * self.chunks >= self.pitch
+        assert slot_bytes <= (self.slots[1] if len(self.slots) > 1 else self.a_stage)
+        check_factors(cfg, merge.slices(self.chunk))
+        check_regions(cfg, [*(Region(f"slot {index} of B", place, slot_bytes) for index, place in enumerate(self.slots)),
+                            Region("stage of A", self.a_stage, self.rows * self.ab_pitch),
+                            *(Region(f"stage {index} of C", place, self.rows * self.c_pitch) for index, place in enumerate(stages)), *more])
+
+    @property
+    def end(self):
+        """First byte of shared memory behind all areas."""
+        return max(self.c_stages) + self.rows * self.c_pitch
+
+    @property
+    def stages(self):
+        """Staging areas of C."""
+        return len(set(self.c_stages))
+
+    def with_all_columns(self, column_blocks, shared):
+        """With a slot for each block of columns of B, if ``shared`` bytes are enough for them; else None."""
+        slot = self.slots[1]
+        more = (column_blocks - len(self.slots)) * slot
+        if self.chunks > 1 or self.end + more > shared:
+            return None
+        return replace(self, slots=tuple(slot * index for index in range(column_blocks)), a_stage=self.a_stage + more,
+                       c_stages=tuple(stage + more for stage in self.c_stages))
+
+    @property
+    def contiguous(self):
+        """Whole columns of B lie in shared memory as they do in global memory."""
+        return self.chunks == 1 and self.ab_pitch == self.pitch
+
+
+def _widths(merge, b_rows, fewest):
+    """Numbers of columns that a tile may have, the largest first."""
+    if merge.b_in_rows and merge.ka > 1:        # the lanes of a row store all their parts of a tile
+        return [merge.threads]
+    unit = math.lcm(merge.ka * merge.vector, fewest, b_rows.fewest_columns if b_rows else 1)
+    return [merge.threads, *(unit << shift for shift in reversed(range(merge.threads.bit_length())) if unit << shift < merge.threads)]
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Room of a core for tiles of ``columns`` columns, B in ``b_rows`` of that width or None, ``shared`` bytes of shared memory."""
+
+    cfg: Config
+    merge: Merge
+    b_rows: object          # RowsOfB
+    shared: int
+    columns: int
+    stages: int
+
+    @property
+    def beyond(self):
+        """Bytes beyond the end of k that the last slice reads; rows that are not B count zero times."""
+        return self.merge.slice_bytes if self.b_rows and self.merge.kb > 1 else 0
+
+    def limit(self):
+        """Bytes of k that fit registers and shared memory at a time; not positive where there is no room at all."""
+        cfg, merge, b_rows = self.cfg, self.merge, self.b_rows
+        shared = self.shared - self.stages * merge.rows * merge.result_pitch(self.columns + 1)
+        in_factors = (cfg.factor_words // TOKEN_GRANULES) * (TOKEN_GRANULES // 2 - 1) * merge.slice_bytes
+        in_shared = shared // (2 * self.columns + merge.rows) - BANK_BYTES
+        if b_rows:
+            in_shared = (shared - merge.rows * BANK_BYTES - 2 * b_rows.slot_bytes(self.beyond)) // (
+                merge.rows + 2 * b_rows.slot_bytes(1))
+        limit = min(in_factors, in_shared, cfg.matrix_queue * MAX_SLICES * merge.slice_bytes)
+        return min(limit, cfg.instruction_words * merge.slice_bytes // 8) if merge.kb > 1 else limit
+
+    def tiling(self, k, limit):
+        """``Tiling`` with chunks of at most ``limit`` bytes of ``k``."""
+        cfg, merge, columns, stages = self.cfg, self.merge, self.columns, self.stages
+        rows, pitch, c_pitch = merge.rows, round_up(k, BANK_BYTES), merge.result_pitch(columns + 1)
+        chunk, chunks = pitch, 1
+        if pitch > limit:
+            limit = min(limit, cfg.instruction_words)       # the loads of a chunk are unrolled
+            smallest = math.lcm(BANK_BYTES, merge.slice_bytes)
+            unit = math.lcm(smallest, MAX_SLICES * merge.slice_bytes)
+            unit = unit if limit >= unit else smallest
+            chunks = -(-pitch // (limit // unit * unit))
+            chunk = round_up(-(-pitch // chunks), unit)
+            chunks = -(-pitch // chunk)
+        ab_pitch = odd_pitch(chunk)
+        slots = 2
+        slot = self.b_rows.slot_bytes(chunk + self.beyond) if self.b_rows else columns * ab_pitch
+        # Where the bus is busy most of the time a third slot keeps it so while mm works on one and the next is ready.
+        mm = -(-columns // merge.ka) * merge.slices(k) * merge.step_cycles(cfg.fetch_slots)
+        needed = 3 * slot + rows * (ab_pitch + stages * c_pitch)
+        if chunks == 1 and needed <= self.shared and 2 * columns * pitch > cfg.axi_bytes * mm:
+            slots = 3
+        a_stage = slots * slot
+        c_stage = a_stage + rows * ab_pitch
+        return Tiling(
+            columns=columns, rows=rows, dot=merge.dot, pitch=pitch, chunk=chunk, chunks=chunks, last_chunk=k - (chunks - 1) * chunk,
+            ab_pitch=ab_pitch, c_pitch=c_pitch, slots=tuple(slot * index for index in range(slots)), a_stage=a_stage,
+            c_stages=tuple(c_stage + stage % stages * rows * c_pitch for stage in range(2)))

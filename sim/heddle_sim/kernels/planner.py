@@ -1,0 +1,68 @@
+"""Planner: which family solves a problem, and with which schedule."""
+
+from dataclasses import dataclass
+
+from .families import FAMILIES
+from .kernel import Kernel
+from .parts.fitting import Unfit, fitted
+from .problem import Problem
+
+__all__ = ["Choice", "candidates", "plan", "preferred"]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A variant of a problem, the family that takes it, and the cycles that this expects."""
+
+    problem: Problem
+    family: type[Kernel]
+    cycles: int
+
+
+def plan(cfg, problem):
+    """``Kernel`` for a problem, with its program: the choice that is expected to be the fastest of those that fit.
+
+    ``kernel.problem`` is the problem with all choices made. Raises ``ConfigError``, naming the parameter that is too small, where nothing
+    fits ``cfg``. Raises ``ValueError`` for what is illegal.
+    """
+    return fitted(cfg, problem.name, lambda cfg: _fastest(cfg, problem), **problem.settings)
+
+
+def _fastest(cfg, problem):
+    """See ``plan``; raises ``Unfit``."""
+    choices = candidates(cfg, problem)
+    while choices:
+        choice = preferred(choices)
+        try:
+            return choice.family.planned(cfg, choice.problem)
+        except Unfit:       # shared memory has room: the program is too long
+            choices.remove(choice)
+    raise Unfit("instruction_words")
+
+
+def candidates(cfg, problem):
+    """``Choice``s for the variants of a problem that are legal and that shared memory has room for, in the order of ``variants``.
+
+    Raises ``Unfit`` where there is no room for any, ``ValueError`` where none is legal.
+    """
+    choices, illegal, unfit = [], None, None
+    for variant in problem.variants():
+        try:
+            family = next(family for family in FAMILIES[type(problem)] if family.fits(cfg, variant))
+            choices.append(Choice(variant, family, family.estimate(cfg, variant)))
+        except ValueError as error:
+            illegal = error
+        except Unfit as error:
+            unfit = error
+    if not choices:
+        raise unfit or illegal
+    return choices
+
+
+def preferred(choices):
+    """The choice with the fewest cycles; an earlier one where the gain is small."""
+    best = choices[0]
+    for choice in choices:
+        if choice.cycles < choice.family.gain * best.cycles:
+            best = choice
+    return best
