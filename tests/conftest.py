@@ -2,6 +2,7 @@
 
 import pytest
 from heddle_sim.toolchain.cocotb_runner import SIMULATORS
+from heddle_verif.coverage.plugin import SessionCoverage
 
 FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEED says otherwise
 
@@ -9,6 +10,10 @@ FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEE
 def pytest_addoption(parser):
     parser.addoption("--sim", choices=SIMULATORS, action="append", help="run benches on this simulator only")
     parser.addoption("--seed", help="seed of the benches: a number, or random for a new one each time")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(SessionCoverage())
 
 
 def pytest_generate_tests(metafunc):

@@ -10,6 +10,7 @@ from heddle_sim.rnn.task import Task
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from ..agents.banks import BankMemory
+from ..coverage.recurrent import sample_image
 from ..duts.engine_system import EngineSystem, with_lanes
 from ..fixture import Bench
 from ..stimulus.recurrent_networks import KINDS, random_image, random_model, random_task
@@ -77,6 +78,7 @@ class EngineBench(Bench):
         wrong = np.flatnonzero(self.memory.data != expected)
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
         assert self.skipped == self.state.skipped, f"columns that are left out must be {self.state.skipped}, not {self.skipped}"
+        sample_image(self.cfg, image)
         return cycles
 
     async def each_step(self, steps, tasks, make):

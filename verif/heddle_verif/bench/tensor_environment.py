@@ -16,6 +16,7 @@ from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
 
 from ..agents.payload import pack
+from ..coverage.tmau import sample_tensor
 from ..stimulus.tensor_requests import random_fields, random_request, request_members
 from .tmau_environment import CopyBench
 
@@ -81,6 +82,7 @@ class TensorBench(CopyBench):
             self._execute(fields, request, barrier)
 
     def _execute(self, fields, request, barrier):
+        sample_tensor(fields, request)
         where = request.coordinates, request.shared_address
         if request.store:
             self.unmoved += fields.bytes
