@@ -14,6 +14,7 @@ from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.kernels.copy_cases import QUICK
 from heddle_sim.kernels.tensor_copy import block_copy, tensor_copy
+from heddle_verif.coverage.tmau import sample_tensor
 from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 
 from .test_fuzz import differing, settings
@@ -61,6 +62,8 @@ def compare(cases, rng, cfg=CFG):
                 found, expected = outcome(device, fields, request, cfg), outcome(golden, fields, request, cfg)
                 assert found == expected, f"{found}, not {expected}: {fields} {request}"
                 codes.append(expected and expected[0])
+                if expected is None:
+                    sample_tensor(TensorFields.decode(fields.encode()), request)
                 assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
                     f"{differing(device.memory.bytes, golden.memory.bytes)}: {fields} {request}")
     return codes

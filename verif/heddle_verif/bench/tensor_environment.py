@@ -127,6 +127,26 @@ class TensorBench(CopyBench):
         self.dut.invalidate.value = 0
 
 
+def smaller_box(rng, fields, store):
+    """The same tensor with a box that fits it in all dimensions but, now and then, the innermost."""
+    if fields.mode == TensorMode.TILE:
+        return replace(fields, box=(fields.box[0], *(int(rng.integers(1, min(box, size) + 1))
+                                                     for box, size in zip(fields.box[1:], fields.sizes[1:]))))
+    corners = tuple(0 if store else -int(rng.integers(2)) for _ in fields.lower_corner)
+    return replace(fields, lower_corner=corners, upper_corner=corners, pixels_per_column=int(rng.integers(1, 4)))
+
+
+def at_the_beginning(rng, fields, request):
+    """The same request at the first element of every dimension, or in some of them before it where that is allowed."""
+    back = 0 if request.store else int(rng.integers(2))
+    first = request.coordinates[0] if rng.random() < 0.5 and not back else 0
+    if fields.mode == TensorMode.IM2COL:
+        coordinates = (first, *fields.lower_corner, 0)
+    else:
+        coordinates = (first, *(-back * int(rng.integers(2)) * (count > 1) for count in fields.counts[1:]))
+    return replace(request, coordinates=coordinates, offsets=tuple(0 for _ in request.offsets))
+
+
 class TensorWorkload:
     """Requests and block copies whose ranges do not meet within a batch: loads use the lower halves of the memories, stores the upper."""
 
@@ -161,7 +181,10 @@ class TensorWorkload:
                                  upper_corner=tuple(min(0, value) for value in fields.upper_corner))
                 if any(size + high - low < 1 for size, low, high in zip(fields.sizes[1:], fields.lower_corner, fields.upper_corner)):
                     continue
+            settled = rng.random() < 0.4
+            fields = smaller_box(rng, fields, store) if settled else fields
             request = random_request(rng, bench.cfg, fields, store=store, reductions=bench.cfg.reductions)
+            request = at_the_beginning(rng, fields, request) if settled else request
             if fields.bytes <= bench.cfg.shared_bytes // 2 and first_violation(
                     understood(bench.cfg, fields), request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
                 break

@@ -274,6 +274,10 @@ class CopyBench:
             self.moved += 1
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
+            if cfg.l2_kib and request.prefetch:     # without an answer
+                self._burst(request)
+                request = None
+        if request is not None:
             assert request.tag in self.mover_tags or not self.reads.get(request.tag), "a tag is used twice"
             assert request.tag in {*range(cfg.axi_reads + 2 * cfg.tensors), *self.mover_tags}
             addresses = self._burst(request)

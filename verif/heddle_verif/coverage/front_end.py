@@ -40,7 +40,7 @@ _NAMES = {opcode.value: opcode.name for opcode in Opcode}
 def instruction_values(word):
     """The bins of an instruction word of a program that ended well, without the place.
 
-    None where its opcode is not defined, and for a trap that was passed over.
+    None where its opcode is not defined, for a trap, and for what no instruction may have: its guard, or a branch, passed over it.
     """
     opcode = _NAMES.get(FIELDS["opcode"].get(word))
     if opcode is None:
@@ -49,10 +49,13 @@ def instruction_values(word):
     always = guard == GUARD_ALWAYS and not negate
     if opcode == "TRAP" and always:
         return None
-    with_source = opcode in (*THREAD_SOURCES, *UNIFORM_SOURCES) and source < len(SOURCES)
-    return {"opcode": opcode, "guard": "always" if always else GUARDS[1 + negate],
-            "source": SOURCES[source] if with_source else None,
-            "function": AluFunction(FIELDS["modifiers.alu.function"].get(word)).name if opcode in ("THREAD_ALU", "UNIFORM_ALU") else None}
+    with_source, function = opcode in (*THREAD_SOURCES, *UNIFORM_SOURCES), AluFunction(FIELDS["modifiers.alu.function"].get(word))
+    if with_source and (source >= len(SOURCES) or opcode in UNIFORM_SOURCES and source == OperandSource.REGISTER.value):
+        return None
+    if opcode == "UNIFORM_ALU" and function not in UNIFORM_FUNCTIONS:
+        return None
+    return {"opcode": opcode, "guard": "always" if always else GUARDS[1 + negate], "source": SOURCES[source] if with_source else None,
+            "function": function.name if opcode in ("THREAD_ALU", "UNIFORM_ALU") else None}
 
 
 def sample_instruction(word, place):

@@ -37,18 +37,21 @@ _TYPE_POINTS = {"layout": LAYOUTS, "element": ELEMENTS, "signs": SIGNS, "order":
 OPERATION = Group(
     "matrix.operation", "An `mm` that the unit has ended, in its bench.",
     _MERGE_POINTS | _TYPE_POINTS | {
-        "columns": MASKS, "lanes": MASKS, "slices": ("1", "2 to 15", "16"), "stall": ("none", "banks", "hold", "banks and hold"),
-        "begins": ("after idle", "back to back"), "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "stopped")},
+        "merging": ("none", "ka", "kb", "ka and kb", "lane sum"), "columns": MASKS, "lanes": MASKS, "slices": ("1", "2 to 15", "16"),
+        "stall": ("none", "banks", "hold", "banks and hold"), "begins": ("after idle", "back to back"),
+        "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "stopped")},
     crosses=[("merge", "element", "layout"), ("merge", "columns", "layout"), ("merge", "lanes"), ("merge", "shares"),
-             ("merge", "destination"), ("merge", "order"), ("merge", "stall"), ("merge", "begins"), ("layout", "element", "signs"),
-             ("order", "slices", "columns"), ("layout", "element", "stall"), ("layout", "element", "end"), ("layout", "first", "order")],
+             ("merge", "destination"), ("merge", "order"), ("merging", "element", "stall"), ("merge", "begins"),
+             ("layout", "element", "signs"), ("order", "slices", "columns"), ("layout", "element", "stall"),
+             ("layout", "element", "end"), ("layout", "first", "order")],
     exclude=_MERGE_RULES)
 
 ACCESS = Group(
     "matrix.access", "An access of the thread unit to the registers of the lanes that has ended, in the bench of the matrix unit.",
     {"access": ("read", "product write", "factor write", "return"), "waits": ("not", "one cycle", "longer"), "unit": ("idle", "busy")},
     crosses=[("access", "waits", "unit")],
-    exclude=[Exclusion("factor words and returned values are never refused", access=("factor write", "return"),
+    exclude=[Exclusion("a write of a product register takes two cycles at least", access="product write", waits="not"),
+             Exclusion("factor words and returned values are never refused", access=("factor write", "return"),
                        waits=("one cycle", "longer"))])
 
 INSTRUCTION = Group(
@@ -81,12 +84,14 @@ def _mask(flags):
 def sample_operation(operation, *, end, banks, hold, begins):
     """Count an operation of the bench: how it ended, whether banks were refused or it was held while it was under way."""
     slices = operation.k_length + 1
+    merging = "lane sum" if operation.lane_sum else ("none", "ka", "kb", "ka and kb")[bool(operation.ka) + 2 * bool(operation.kb)]
     OPERATION.sample(
         **_merge_values(operation.ka, operation.ka_interleaved, operation.kb, operation.kb_destination, operation.lane_sum),
         **_type_values(operation.a_signed, operation.b_signed, operation.order, operation.zero, operation.transpose, operation.int16),
         columns=_mask(operation.columns), lanes=_mask(operation.lanes),
         slices=str(slices) if slices in (1, 16) else "2 to 15",
-        stall=("none", "banks", "hold", "banks and hold")[bool(banks) + 2 * bool(hold)], begins=begins, end=end)
+        stall=("none", "banks", "hold", "banks and hold")[bool(banks) + 2 * bool(hold)], begins=begins, end=end,
+        merging=merging)
 
 
 def sample_access(access, waited, busy):

@@ -11,43 +11,40 @@ LANES = ("all", "some", "none")         # threads in which the guard holds
 STALLS = ("none", "registers", "banks", "global memory", "several")
 OPERANDS = ("register", "constant")
 NARROWING = ("NARROW", "SCALE")
-_COMMON = {"threads": LANES, "stall": STALLS}
-_NO_BANKS = "it uses neither banks nor global memory"
-_REGISTERS_ONLY = Exclusion(_NO_BANKS, stall=("banks", "global memory", "several"))
+_COMMON = {"threads": LANES, "stall": STALLS}      # what was held back, of it or of those beside it, since the operation before was done
 
 ALU = Group(
     "thread.alu", "An operation of the ALU that the unit has ended, in its bench.",
     {"function": [function.name for function in AluFunction], "operand": OPERANDS, "registers": ("one", "four"),
      "signs": ("signed", "unsigned")} | _COMMON,
-    crosses=[("function", "operand", "registers"), ("function", "threads"), ("function", "stall"), ("function", "signs")],
+    crosses=[("function", "operand", "registers"), ("function", "threads"), ("registers", "operand", "stall"), ("function", "signs")],
     exclude=[
         Exclusion("with four registers the second operand is a constant", operand="register", registers="four"),
         Exclusion("it takes four registers always", function=NARROWING, registers="one"),
         Exclusion("only high products and narrowing know signs",
                   function=[function.name for function in AluFunction if function.name not in ("MULH", *NARROWING)],
-                  signs=("signed", "unsigned")),
-        _REGISTERS_ONLY])
+                  signs=("signed", "unsigned"))])
 
 COMPARE = Group(
     "thread.compare", "A compare that the unit has ended, in its bench.",
     {"function": [function.name for function in CompareFunction], "operand": OPERANDS, "signs": ("signed", "unsigned")} | _COMMON,
-    crosses=[("function", "operand", "signs"), ("function", "threads"), ("operand", "stall")], exclude=[_REGISTERS_ONLY])
+    crosses=[("function", "operand", "signs"), ("function", "threads"), ("operand", "stall")])
 
 MEMORY = Group(
     "thread.memory", "A load or store that the unit has ended, in its bench.",
     {"kind": ("load", "store"), "access": [access.name for access in Access], "space": [space.name.lower() for space in Space],
-     "offset": ("product register", "factor register"), "end": ("done", "MISALIGNED", "OUT_OF_RANGE")} | _COMMON,
+     "offset": ("product register", "factor register"), "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "AXI_READ", "AXI_WRITE")} | _COMMON,
     crosses=[("kind", "access", "space"), ("kind", "access", "space", "threads"), ("kind", "space", "stall"), ("kind", "space", "end"),
              ("access", "space", "end"), ("kind", "space", "offset")],
     exclude=[
         Exclusion("stores of 8 and 16 bits use the unsigned forms", kind="store", access=("S8", "S16")),
-        Exclusion("any byte is aligned", access=("U8", "S8"), end="MISALIGNED"),
-        Exclusion("it does not use global memory", space="shared", stall=("global memory", "several")),
-        Exclusion("it does not use banks", space="global", stall=("banks", "several"))])
+        Exclusion("shared memory answers without errors", space="shared", end=("AXI_READ", "AXI_WRITE")),
+        Exclusion("nothing is written", kind="load", end="AXI_WRITE"), Exclusion("nothing is read", kind="store", end="AXI_READ"),
+        Exclusion("any byte is aligned", access=("U8", "S8"), end="MISALIGNED")])
 
 OTHER = Group(
     "thread.special", "A thread number, or a lane mask, that the unit has ended, in its bench.",
-    {"kind": ("TID", "LANE_MASK")} | _COMMON, crosses=[("kind", "threads")], exclude=[_REGISTERS_ONLY])
+    {"kind": ("TID", "LANE_MASK")} | _COMMON, crosses=[("kind", "threads"), ("kind", "stall")])
 
 
 def _lanes(active):

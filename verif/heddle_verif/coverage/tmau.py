@@ -20,6 +20,7 @@ _INTEGERS = [format.name for format in TensorFormat if format not in FLOAT_FORMA
 _NOT_REDUCED = [Exclusion("the pair is none of the published ones", reduction=reduction.name,
                           format=[format.name for format in TensorFormat if format not in formats])
                 for reduction, formats in REDUCTION_FORMATS.items() if formats != set(TensorFormat)]
+_NEVER_REDUCED = [format.name for format in TensorFormat if not any(format in kinds for kinds in REDUCTION_FORMATS.values())]
 _REDUCING = [reduction for reduction in REDUCTIONS if reduction != "NONE"]
 
 BLOCKS = Group(
@@ -41,8 +42,8 @@ BLOCKS = Group(
         Exclusion("only writes to global memory reduce", direction=("load", "within shared memory", "prefetch"), reduction=_REDUCING),
         Exclusion("only a reduction can be a pair that does not exist", direction=("load", "within shared memory", "prefetch"),
                   end="TENSOR_REDUCTION"),
-        Exclusion("nothing about a prefetch can be unsupported where there are prefetches", direction="prefetch", end="UNSUPPORTED"),
         Exclusion("without a reduction the format does not count", reduction="NONE", format=FORMATS),
+        Exclusion("nothing reduces elements of this format", format=_NEVER_REDUCED),
         *_NOT_REDUCED])
 
 TENSORS = Group(
@@ -63,9 +64,7 @@ TENSORS = Group(
         Exclusion("a coordinate of a store is at least 0", direction=("store", "reduction"), bounds=("below", "both ends")),
         Exclusion("the innermost dimension has no stride, and there is no other", rank="1", stride="some left out"),
         Exclusion("tiles have no offsets", mode="tile", offsets=("none", "some")),
-        Exclusion("nothing reduces elements of this format", direction="reduction",
-                  format=[format.name for format in TensorFormat if not any(format in kinds for kinds in REDUCTION_FORMATS.values())]),
-        Exclusion("without a reduction the format does not count", reduction="NONE", format=FORMATS),
+        Exclusion("nothing reduces elements of this format", direction="reduction", format=_NEVER_REDUCED),
         *_NOT_REDUCED])
 
 
