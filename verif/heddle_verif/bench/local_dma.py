@@ -1,5 +1,6 @@
 """Bench of the TMAU: copies within a memory and reductions, beside loads and stores."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -22,7 +23,7 @@ __all__ = []
 class Mix(Workload):
     """Copies within a memory read what loads and stores read, and write the ends of the regions that these write."""
 
-    turns = {Space.SHARED: 0, Space.GLOBAL: 17}     # of the pairs of reduction and format, over all tests
+    turns = dict.fromkeys(Space, 0)     # of the pairs of reduction and format, over all tests
 
     def restart(self):
         super().restart()
@@ -51,11 +52,20 @@ class Mix(Workload):
         kind, blocks = self.random.choice(kinds), self.random.choice(SIZES)
         operation = self.move(kind, blocks) if isinstance(kind, Space) else self.operation(kind, blocks)
         if operation and operation.destination_space == Space.GLOBAL and self.bench.cfg.reductions and self.random.random() < 0.7:
-            pairs, kind = choices(self.bench.cfg), operation.source_space
-            self.turns[kind] += 5           # comes to all of them, and soon to every reduction
-            reduction, format = pairs[self.turns[kind] % len(pairs)]
+            reduction, format = self.pair(operation.source_space)
             operation = replace(operation, reduction=reduction, format=format)
         return operation
+
+    def pair(self, source):
+        """The next reduction and format of stores, or of copies within global memory: first one of each reduction, then the others."""
+        ranked = Counter()
+        pairs = []
+        for reduction, format in choices(self.bench.cfg):
+            pairs.append((ranked[reduction], reduction, format))
+            ranked[reduction] += 1
+        pairs.sort(key=lambda pair: pair[0])
+        turn, self.turns[source] = self.turns[source], self.turns[source] + 1
+        return pairs[(turn if source == Space.SHARED or turn < len(ranked) else -turn) % len(pairs)][1:]
 
     async def mix(self, operations):
         self.restart()

@@ -95,6 +95,11 @@ def merged_operations(work):
                 ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, lane_sum=0, int16=number // 4 % 2 & cfg.mm16,
                 k_length=random.randrange(3), product=3, columns=work.mask_of(number % 4), lanes=work.mask_of((number + 1) % 4)))
             yield MatrixOperation(**values | (work.transposed(values) if rows else {}))
+    for rows, number in itertools.product(range(1 + cfg.transpose), range(8)):
+        values = vars(work.operation(
+            ka=0, kb=0, kb_destination=0, lane_sum=1, int16=number // 4 & cfg.mm16, k_length=random.randrange(3), product=9,
+            columns=work.mask_of(number % 4), lanes=work.mask_of((number + 1) % 4)))
+        yield MatrixOperation(**values | (work.transposed(values) if rows else {}))
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")

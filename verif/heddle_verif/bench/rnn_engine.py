@@ -114,7 +114,7 @@ async def one_layer(dut, kind):
     await bench.start()
     counts = (1, min(2, bench.cfg.rnn_contexts), bench.cfg.rnn_contexts + 1)
     for cat, tasks in zip((1, 2, 4), bench.rng.permutation(counts)):
-        await bench.check(random_image(bench.cfg, bench.rng, tasks=int(tasks), kinds=(kind,), cats=(cat,), largest=12 if tasks == 1 else 6,
+        await bench.check(random_image(bench.cfg, bench.rng, tasks=int(tasks), kinds=(kind,), cats=(cat,), largest=16 if tasks == 1 else 8,
                                        starts=bool(bench.rng.integers(2))))
     bench.finish()
 

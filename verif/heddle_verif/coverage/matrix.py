@@ -41,7 +41,7 @@ OPERATION = Group(
         "stall": ("none", "banks", "hold", "banks and hold"), "begins": ("after idle", "back to back"),
         "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "PRODUCT_RANGE", "stopped")},
     crosses=[("merge", "element", "layout"), ("merge", "columns", "layout"), ("merge", "lanes"), ("merge", "shares"),
-             ("merge", "destination"), ("merge", "order"), ("merging", "element", "stall"), ("merge", "begins"),
+             ("merge", "destination"), ("merge", "order"), ("merging", "element", "stall"), ("merging", "begins"),
              ("layout", "element", "signs"), ("order", "slices", "columns"), ("layout", "element", "stall"),
              ("layout", "element", "end"), ("layout", "first", "order")],
     exclude=_MERGE_RULES)

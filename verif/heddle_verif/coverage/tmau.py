@@ -17,9 +17,6 @@ REDUCTIONS = [reduction.name for reduction in Reduction]
 FORMATS = [format.name for format in TensorFormat]
 SPAN, BURST = 128, 512      # bytes: the longest pattern of a swizzle, a burst
 _INTEGERS = [format.name for format in TensorFormat if format not in FLOAT_FORMATS]
-_NOT_REDUCED = [Exclusion("the pair is none of the published ones", reduction=reduction.name,
-                          format=[format.name for format in TensorFormat if format not in formats])
-                for reduction, formats in REDUCTION_FORMATS.items() if formats != set(TensorFormat)]
 _NEVER_REDUCED = [format.name for format in TensorFormat if not any(format in kinds for kinds in REDUCTION_FORMATS.values())]
 _REDUCING = [reduction for reduction in REDUCTIONS if reduction != "NONE"]
 
@@ -40,11 +37,14 @@ BLOCKS = Group(
         Exclusion("what is longer than a burst crosses one", size="more than a burst", global_place=("at a burst", "inside a burst")),
         Exclusion("a prefetch tells no barrier", direction="prefetch", barrier="with"),
         Exclusion("only writes to global memory reduce", direction=("load", "within shared memory", "prefetch"), reduction=_REDUCING),
+        Exclusion("a prefetch has no field for it", direction="prefetch", reduction="NONE"),
         Exclusion("only a reduction can be a pair that does not exist", direction=("load", "within shared memory", "prefetch"),
                   end="TENSOR_REDUCTION"),
         Exclusion("without a reduction the format does not count", reduction="NONE", format=FORMATS),
         Exclusion("nothing reduces elements of this format", format=_NEVER_REDUCED),
-        *_NOT_REDUCED])
+        *(Exclusion("the pair is none of the published ones", reduction=reduction.name,
+                    format=[format.name for format in TensorFormat if format not in formats])
+          for reduction, formats in REDUCTION_FORMATS.items())])
 
 TENSORS = Group(
     "tmau.tensors", "A copy of a tensor that breaks no rule, in the bench of the TMAU or on devices.",
@@ -56,7 +56,7 @@ TENSORS = Group(
     crosses=[("mode", "rank", "direction"), ("mode", "rank", "swizzle"), ("mode", "rank", "bounds"), ("mode", "rank", "stride"),
              ("mode", "swizzle", "bounds"), ("mode", "stride", "bounds"), ("mode", "interleave", "direction"),
              ("interleave", "swizzle"), ("interleave", "bounds"), ("fill", "bounds"), ("fill", "format"), ("format", "direction"),
-             ("reduction", "format"), ("mode", "offsets"), ("direction", "bounds"), ("direction", "swizzle")],
+             ("mode", "reduction"), ("mode", "offsets"), ("direction", "bounds"), ("direction", "swizzle")],
     exclude=[
         Exclusion("im2col has at least three dimensions", mode="im2col", rank=("1", "2")),
         Exclusion("interleave 32B goes with swizzle 32B", interleave="B32", swizzle=("NONE", "B64", "B128")),
@@ -64,8 +64,7 @@ TENSORS = Group(
         Exclusion("a coordinate of a store is at least 0", direction=("store", "reduction"), bounds=("below", "both ends")),
         Exclusion("the innermost dimension has no stride, and there is no other", rank="1", stride="some left out"),
         Exclusion("tiles have no offsets", mode="tile", offsets=("none", "some")),
-        Exclusion("nothing reduces elements of this format", direction="reduction", format=_NEVER_REDUCED),
-        *_NOT_REDUCED])
+        Exclusion("nothing reduces elements of this format", direction="reduction", format=_NEVER_REDUCED)])
 
 
 def _number(field):
