@@ -32,7 +32,6 @@ async def random_operations(dut, profile):
         for _ in range(12):
             bench.operations.append(work.operation())
         await bench.idle(also_accesses=False)
-        await ClockCycles(dut.clk, 40)      # accesses alone
     bench.next_access = lambda: None
     await bench.idle()
     await bench.compare()
@@ -234,8 +233,8 @@ async def transposed_errors(dut):
             values |= {"pitch": random.choice([8, size, size - 16, size // 4, 0xFFFFFFF0, 0x80000001, size // cfg.dot])}
         elif kind == 1:
             values |= {"base": random.choice([size, size - 16, size - 160, 0xFFFFFFF0, size - 1])}
-        elif kind == 3 and random.random() < 0.5:
-            values |= {"product": PRODUCT_REGISTERS - random.randrange(1, cfg.threads)}
+        elif kind == 3:
+            values |= {"product": PRODUCT_REGISTERS - random.randrange(1, cfg.threads), "columns": np.ones(cfg.threads, bool)}
         elif kind == 2 and cfg.mm16:
             values |= {"int16": 1, "base": random.choice([1, 2, 33])}
         bench.operations.append(MatrixOperation(**values))

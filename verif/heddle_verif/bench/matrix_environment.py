@@ -58,7 +58,7 @@ class MatrixBench:
         self.next_access = lambda: None
         self.stream = StreamSampler("MatrixUnit", "i_operation")
         self.begins, self.stalled = deque(), {"banks": 0, "hold": 0}    # of the operations in flight; last cycle of each stall
-        self.waited = dict.fromkeys(self.current, 0)
+        self.waited, self.beside = dict.fromkeys(self.current, 0), dict.fromkeys(self.current, False)   # of the accesses under way
 
     # -- small helpers ----------------------------------------------------------------------
 
@@ -314,10 +314,11 @@ class MatrixBench:
                 progress, over = access.sample(self)
                 self.refused += not progress
                 self.waited[kind] += not progress
+                self.beside[kind] |= bool(self.in_flight)
                 if over:
                     self.current[kind] = None
-                    sample_access(ACCESS_NAMES[type(access)], self.waited[kind], self.in_flight)
-                    self.waited[kind] = 0
+                    sample_access(ACCESS_NAMES[type(access)], self.waited[kind], self.beside[kind])
+                    self.waited[kind], self.beside[kind] = 0, False
 
     def _drive_access(self):
         if self.random.random() >= self.access_stall:
