@@ -120,6 +120,32 @@ def test_a_process_writes_when_it_ends(tmp_path):
     assert samples["errors.reported"] == {("matrix unit", "MISALIGNED"): 1}
 
 
+@pytest.mark.parametrize("workers", [[], ["-n", "2"]])
+def test_a_session_merges_what_its_processes_sample(workers, tmp_path):
+    (tmp_path / "conftest.py").write_text("""
+from heddle_verif.coverage.plugin import SessionCoverage
+def pytest_configure(config):
+    config.pluginmanager.register(SessionCoverage())
+""")
+    (tmp_path / "test_some.py").write_text("""
+import pytest
+from heddle_verif.coverage.errors import sample_error
+@pytest.mark.parametrize("code", [5, 6, 7])
+def test_error(code):
+    sample_error("matrix unit", code)
+    assert code < 7
+""")
+    environment = {name: value for name, value in os.environ.items() if name not in ("HEDDLE_COVERAGE", "PYTEST_XDIST_WORKER")}
+    environment |= {"HEDDLE_BUILD": str(tmp_path / "build"), "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+                    "HEDDLE_COVERAGE_RUN": "some"}
+    subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", str(tmp_path), *workers,
+                    str(tmp_path)], env=environment, cwd=tmp_path, stdout=subprocess.DEVNULL)
+    assert [path.name for path in (tmp_path / "build" / "coverage").iterdir()] == ["some.json"]
+    samples, notes = read(tmp_path / "build" / "coverage" / "some.json", GROUPS)
+    assert sum(samples["errors.reported"].values()) == 3
+    assert notes == {"run": "some", "failed": 1, "tests": {"test_some.py": 3}}
+
+
 def test_report():
     group = fruit()
     group.sample(kind="apple", colour="red")
@@ -139,6 +165,18 @@ def test_command_line(tmp_path, capsys):
     assert "streams.queue" in capsys.readouterr().out and (tmp_path / "page.md").read_text().startswith("# Functional coverage\n")
     (tmp_path / "wrong.json").write_text(json.dumps({"groups": {"no.group": []}}))
     assert main(["report", str(tmp_path)]) == 2
+
+
+def test_a_run_of_other_declarations_is_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
+    folder = tmp_path / "coverage"
+    folder.mkdir()
+    (folder / "nightly.json").write_text(json.dumps({"groups": {"no.group": []}}))
+    assert main(["report"]) == 2
+    (folder / "test.json").write_text(json.dumps({"groups": {"front_end.gate": [["tokens", 2]]}}))
+    assert main(["report"]) == 0
+    said = capsys.readouterr()
+    assert "left out" in said.err and "front_end.gate: reason: 5 of 6 not sampled" in said.out
 
 
 @pytest.mark.parametrize("name", GROUPS)

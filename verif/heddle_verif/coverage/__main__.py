@@ -4,12 +4,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from heddle.errors import HeddleError
+from heddle.errors import HeddleError, UsageError
 from heddle_sim.toolchain.build_cache import build_directory
 
 from . import GROUPS
 from .report import page, problems, text
-from .storage import merged
+from .storage import merged, read
 
 __all__ = ["main"]
 
@@ -22,6 +22,18 @@ def _files(places):
     return found
 
 
+def _readable(files):
+    """Those of the last runs that were made with the present declarations; the others are named."""
+    kept = []
+    for path in files:
+        try:
+            read(path, GROUPS)
+            kept.append(path)
+        except UsageError as error:
+            print(f"coverage: left out: {error}", file=sys.stderr)
+    return kept
+
+
 def main(arguments=None):
     """The command line; returns the exit status: 0, 1 with ``--check`` and a hole, 2 where there is nothing to report."""
     parser = argparse.ArgumentParser(prog="python -m heddle_verif.coverage", description="Functional coverage of benches and devices.")
@@ -30,7 +42,7 @@ def main(arguments=None):
     report.add_argument("--markdown", metavar="FILE", help="write the page to FILE")
     report.add_argument("--check", action="store_true", help="end with 1 when a bin or combination is neither hit nor excluded")
     options = parser.parse_args(arguments)
-    files = _files(options.places or [build_directory() / "coverage"])
+    files = _files(options.places) if options.places else _readable(_files([build_directory() / "coverage"]))
     if not files:
         print("coverage: there are no samples; run tests first", file=sys.stderr)
         return 2

@@ -60,7 +60,7 @@ ACCESS = Group(
 INSTRUCTION = Group(
     "matrix.instruction", "An `mm` of a program that ended without an error on a device.",
     _MERGE_POINTS | _TYPE_POINTS | {"simulator": ("verilator", "golden")},
-    crosses=[("merge", "element", "layout", "simulator"), ("merge", "shares", "simulator"), ("merge", "destination", "simulator"),
+    crosses=[("merge", "element", "layout"), ("merge", "simulator"), ("merge", "shares"), ("merge", "destination"),
              ("layout", "element", "signs", "simulator"), ("layout", "order", "simulator"), ("first", "simulator")],
     exclude=_MERGE_RULES)
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 from collections import Counter
-from pathlib import Path
 
 from heddle_sim.toolchain.build_cache import build_directory
 
@@ -55,7 +54,5 @@ class SessionCoverage:
             failed = self.tests.pop("failed", 0)
             path = run_path(self.run)
             path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = Path(f"{path}.{os.getpid()}")
-            write_samples(unfinished, samples, run=self.run, failed=failed, tests=dict(sorted(self.tests.items())))
-            unfinished.replace(path)
+            write_samples(path, samples, run=self.run, failed=failed, tests=dict(sorted(self.tests.items())))
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -66,7 +66,8 @@ def page(groups, samples, runs):
              "What benches and devices met of what the units can do. The page is generated: "
              "`python -m heddle_verif.coverage report --markdown docs/coverage.md`.", "",
              "Bins and crosses are declared in `verif/heddle_verif/coverage/`, a file a unit. They are closed: a value without a bin is an "
-             "error. A combination is hit, a hole, or excluded with a reason. Totals are without what is excluded.", "", "## Runs", ""]
+             "error. A combination is hit, a hole, or excluded with a reason. Totals are without what is excluded.", "", "## Runs", "",
+             "Only these are in the page, with the number of tests of each file.", ""]
     lines += list(itertools.chain.from_iterable(_run_lines(run) for run in runs))
     lines += ["", "## Units", "", "| Group | Bins | Excluded | Combinations of crosses | Excluded |", "|---|---|---|---|---|"]
     total = [0] * 6

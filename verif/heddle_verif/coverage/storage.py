@@ -15,9 +15,11 @@ FOLDER_VARIABLE = "HEDDLE_COVERAGE"     # folder into which every process writes
 
 
 def write_samples(path, samples, **notes):
-    """Write samples, a Counter of combinations for each group name; ``notes`` are kept beside them."""
+    """Write samples, a Counter of combinations for each group name, at once; ``notes`` are kept beside them."""
     groups = {name: [[*key, count] for key, count in sorted(counts.items(), key=str)] for name, counts in samples.items() if counts}
-    Path(path).write_text(json.dumps({**notes, "groups": groups}, indent=0, ensure_ascii=False) + "\n")
+    unfinished = Path(f"{path}.{os.getpid()}")
+    unfinished.write_text(json.dumps({**notes, "groups": groups}, indent=0, ensure_ascii=False) + "\n")
+    unfinished.replace(path)
 
 
 def read(path, groups):
