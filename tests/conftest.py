@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from heddle_sim.toolchain.cocotb_runner import SIMULATORS
+from heddle_verif.coverage.plugin import SessionCoverage
 
 UNITS = Path(__file__).with_name("heddle")      # their benches: Icarus in make test, Verilator at night
 FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEED says otherwise
@@ -12,6 +13,10 @@ FIXED_SEED = 20240229       # of every bench, unless --seed or COCOTB_RANDOM_SEE
 def pytest_addoption(parser):
     parser.addoption("--sim", choices=SIMULATORS, action="append", help="run benches on this simulator only")
     parser.addoption("--seed", help="seed of the benches: a number, or random for a new one each time")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(SessionCoverage())
 
 
 def pytest_generate_tests(metafunc):

@@ -32,6 +32,7 @@ from .execution import execute
 from .host import Pads
 from .memory import GlobalMemory, Placement
 from .networks import RecurrentAccess
+from .observers import report_run
 from .products import check_columns, check_elements, columns_of
 from .results import LayerResult, MatrixResult
 from .stats import Stats
@@ -182,6 +183,7 @@ class Device(TensorAccess, RecurrentAccess):
         macs = check_integer("macs", macs, 0, (1 << 63) - 1)
         element_bytes = check_integer("element_bytes", element_bytes, 1, 2)
         outcome = self._backend.run(program, _uniform_values(uniform), self.timeout_cycles, self.wait_timeout_cycles)
+        report_run(self.cfg, self.simulator, program, outcome.error and outcome.error[0])
         stats = Stats(outcome.cycles, macs, self.cfg.peak_macs(element_bytes), outcome.breakdown, outcome.counters)
         if outcome.error:
             code, pc, operand, core, dimension = outcome.error

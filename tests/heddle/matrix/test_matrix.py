@@ -33,6 +33,14 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == (19 if filters is None else 7)
 
 
+def test_merges_of_sixteen_threads(seed):
+    """A group of three or four threads for a row, each with three or four for a dot product, takes more threads than ``tiny`` has."""
+    cfg = PLAIN.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=4)
+    summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator="icarus", seed=seed,
+                        test_filter="every_merge")
+    assert summary["tests"] == 1
+
+
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("dot8", "dot16"))])
 def test_pe(config, simulator, seed):
     cfg = CONFIGS[config]

@@ -13,6 +13,7 @@ from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.agents.axi_host import random_pauses
 from heddle_verif.agents.payload import pack
+from heddle_verif.coverage.errors import sample_error
 from heddle_verif.duts.control_system import REASONS, ControlSystem
 from heddle_verif.fixture import Bench
 
@@ -95,6 +96,8 @@ class ControlBench(Bench):
 
     async def error(self):
         code, *rest = [await self.read(f"error_{part}") for part in PARTS]
+        if code == ErrorCode.TIMEOUT.value:         # the others come from units, here from the bench
+            sample_error("control", code)
         return ErrorCode(code), *rest
 
 

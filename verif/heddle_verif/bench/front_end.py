@@ -210,7 +210,7 @@ async def barriers(dut):
     """Expected bytes; a barrier that nothing can complete is an error, one with copies under way waits."""
     bench = await prepared(dut, "none", 0.5)
     await bench.load(assemble("barrier.expect b3, 0x12345678\n@up1 barrier.expect b4, 1\n@!up1 barrier.expect b15, ur7\n"
-                              "barrier.wait b3\nmov r1, 1\nhalt", bench.cfg))
+                              "barrier.wait b3\n@!up1 nop\nmov r1, 1\n@!up1 halt\ntrap 1", bench.cfg))
     await bench.run()
     lines = [f"barrier.expect b{index % 16}, " + (f"ur{index % 60}" if index % 3 else hex(bench.rng.integers(1 << 32)))
              for index in range(150)]

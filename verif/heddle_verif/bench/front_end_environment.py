@@ -15,6 +15,7 @@ from heddle.interfaces.layouts import (
     thread_operation_layout,
 )
 from heddle.isa.encoding import AluFunction, WaitUnit
+from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorMode
 from heddle.tmau.layouts import tensor_operation_layout
 from heddle_sim.functional.front_end import FrontModel
@@ -23,10 +24,13 @@ from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.checkers.hazards import HazardChecker
 from heddle_verif.checkers.scoreboard import Scoreboard
+from heddle_verif.coverage.errors import sample_error
+from heddle_verif.coverage.front_end import sample_gate, sample_instruction
 from heddle_verif.fixture import Bench
 
 UNITS = ("thread", "matrix", "copy")
 COPIES = ("copy", "tensor")         # what the signal ``copy_busy`` stands for
+ENGINE_ERRORS = (ErrorCode.OUT_OF_RANGE, ErrorCode.RECURRENT_IMAGE)      # passed on
 END_LIMIT = 60_000      # cycles of a program
 
 
@@ -103,6 +107,7 @@ class FrontBench(Bench):
         self.errors, self.instruction_cycles = [], []
         self.waits, self.groups = [], []        # of the program that runs, where the model ran it
         self._groups_before = None
+        self._held_before = None
         self.groups_move = True
         self._busy_before = 0
         self.copies_may_end = True
@@ -118,7 +123,7 @@ class FrontBench(Bench):
         self.scoreboards["invalidate"] = Scoreboard("invalidate", strict=True)
         self.sinks = {unit: self.sink(f"o_{unit}", shapes[unit], pause=self.pause, on_item=getattr(self, f"_take_{unit}"))
                       for unit in self.units}
-        self.monitor("o_error", error_layout, self.errors.append)
+        self.monitor("o_error", error_layout, self._take_error)
         self.program = self.source("i_program", program_write_layout(cfg), pause="none")
         self.model.state.predicates[:] = self.rng.integers(0, 2, (PREDICATES, cfg.threads)).astype(bool)
         self.model.state.lane_mask[:] = self.rng.integers(0, 2, cfg.threads).astype(bool)
@@ -140,6 +145,11 @@ class FrontBench(Bench):
         cocotb.start_soon(self._units())
 
     # -- units ------------------------------------------------------------------------------
+
+    def _take_error(self, error):
+        self.errors.append(error)
+        if error["code"] not in ENGINE_ERRORS:
+            sample_error("front end", error["code"])
 
     def _take_thread(self, operation):
         self.scoreboards["thread"].observe(thread_item(operation))
@@ -182,6 +192,10 @@ class FrontBench(Bench):
         refused = [_signal_of(unit) for unit, valid, ready in self._offers if valid.value and not ready.value]
         leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
         self.waited_for_copies += copy
+        held = tokens, tuple(refused), barrier
+        if held != self._held_before:
+            sample_gate(*held)
+            self._held_before = held
         assert queue == bool(refused), "a queue stall is an operation that its unit does not take"
         assert leaves + barrier + ("copy" in refused) <= 1, "an instruction leaves, or there is one reason why not"
         assert tokens + ("thread" in refused) + ("matrix" in refused) <= 1, "one operation is at the gate"
@@ -269,7 +283,7 @@ class FrontBench(Bench):
     # -- programs ---------------------------------------------------------------------------
 
     async def load(self, program, address=0):
-        words = getattr(program, "words", program)
+        self.words = words = getattr(program, "words", program)
         self.model.load(program, address)
         self.program.put(*({"address": address + index, "word": word} for index, word in enumerate(words)))
         await self.program.drained()
@@ -345,6 +359,9 @@ class FrontBench(Bench):
         assert found == ([] if result.ok else [(result.error, result.pc, result.operand)]), found
         if result.ok:
             assert len(self.instruction_cycles) == result.instructions, (len(self.instruction_cycles), result.instructions)
+        if result.ok:
+            for word in self.words[entry:]:
+                sample_instruction(word, "bench")
         for scoreboard in self.scoreboards.values():
             assert not scoreboard.outstanding, f"{scoreboard.name}: {scoreboard.outstanding} operations are missing"
         return result

@@ -1,9 +1,11 @@
 """Bench of the TMAU: copies within a memory and reductions, beside loads and stores."""
 
+from collections import Counter
 from dataclasses import replace
 from functools import partial
 
 import cocotb
+from heddle.constants import MAX_BURST_BYTES
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorFormat
@@ -21,6 +23,8 @@ __all__ = []
 class Mix(Workload):
     """Copies within a memory read what loads and stores read, and write the ends of the regions that these write."""
 
+    turns = dict.fromkeys(Space, 0)     # of the pairs of reduction and format, over all tests
+
     def restart(self):
         super().restart()
         shared, memory = self.bench.cfg.shared_bytes, len(self.bench.memory)
@@ -32,6 +36,8 @@ class Mix(Workload):
     def move(self, space, blocks):
         """The next copy within a memory, or ``None`` when the batch is full."""
         destination = self.next_move[space] + 16 * self.random.randrange(5)
+        if self.random.random() < 0.2:
+            destination = -(-destination // MAX_BURST_BYTES) * MAX_BURST_BYTES
         low, high = self.sources[space]
         if destination + 16 * blocks > self.end_move[space] or 16 * blocks > high - low:
             return None
@@ -46,9 +52,20 @@ class Mix(Workload):
         kind, blocks = self.random.choice(kinds), self.random.choice(SIZES)
         operation = self.move(kind, blocks) if isinstance(kind, Space) else self.operation(kind, blocks)
         if operation and operation.destination_space == Space.GLOBAL and self.bench.cfg.reductions and self.random.random() < 0.7:
-            reduction, format = self.random.choice(choices(self.bench.cfg))
+            reduction, format = self.pair(operation.source_space)
             operation = replace(operation, reduction=reduction, format=format)
         return operation
+
+    def pair(self, source):
+        """The next reduction and format of stores, or of copies within global memory: first one of each reduction, then the others."""
+        ranked = Counter()
+        pairs = []
+        for reduction, format in choices(self.bench.cfg):
+            pairs.append((ranked[reduction], reduction, format))
+            ranked[reduction] += 1
+        pairs.sort(key=lambda pair: pair[0])
+        turn, self.turns[source] = self.turns[source], self.turns[source] + 1
+        return pairs[(turn if source == Space.SHARED or turn < len(ranked) else -turn) % len(pairs)][1:]
 
     async def mix(self, operations):
         self.restart()

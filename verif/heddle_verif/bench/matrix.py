@@ -1,5 +1,7 @@
 """Bench of the matrix unit against its golden model."""
 
+import itertools
+
 import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
@@ -15,7 +17,7 @@ from .register_access import ProductWrite, Read
 PROFILES = {
     "free": {},
     "banks": {"bank_stall": 0.4},
-    "operations": {"operation_stall": 0.8, "access_stall": 0.3},
+    "operations": {"operation_stall": 0.8, "access_stall": 0.3, "hold": 0.2},
     "all": {"bank_stall": 0.2, "operation_stall": 0.4, "access_stall": 0.6, "hold": 0.3},
 }
 
@@ -79,19 +81,39 @@ async def no_bubbles(dut, order):
     bench.finish()
 
 
+def merged_operations(work):
+    """Every merge with each of its destinations and orders of columns, and with every kind of columns and lanes for both types."""
+    cfg, random = work.cfg, work.random
+    for ka, kb in itertools.product(range(4), repeat=2):
+        if group_size(ka, kb) > cfg.threads:
+            continue
+        variants = list(itertools.product(range(2 if ka else 1), range(kb + 1)))
+        for rows, number in itertools.product(range(1 + cfg.transpose), range(max(8, len(variants)))):
+            interleaved, destination = variants[number % len(variants)]
+            values = vars(work.operation(
+                ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, lane_sum=0, int16=number // 4 % 2 & cfg.mm16,
+                k_length=random.randrange(3), product=3, columns=work.mask_of(number % 4), lanes=work.mask_of((number + 1) % 4)))
+            yield MatrixOperation(**values | (work.transposed(values) if rows else {}))
+    for rows, number in itertools.product(range(1 + cfg.transpose), range(8)):
+        values = vars(work.operation(
+            ka=0, kb=0, kb_destination=0, lane_sum=1, int16=number // 4 & cfg.mm16, k_length=random.randrange(3), product=9,
+            columns=work.mask_of(number % 4), lanes=work.mask_of((number + 1) % 4)))
+        yield MatrixOperation(**values | (work.transposed(values) if rows else {}))
+
+
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 async def every_merge(dut):
-    """All factors, destinations and orders of columns, with all and with some columns and lanes [S0.5-S0.7]."""
+    """All factors, destinations and orders of columns, with all, some, one and no columns and lanes, with B in columns and in rows, of both
+    sizes of elements, while banks and a hold come in the way or do not [S0.5-S0.8]."""
     bench, work = await begin(dut)
     everything = np.ones(work.cfg.threads, bool)
-    merges = [(ka, interleaved, kb, destination) for ka in range(4) for interleaved in range(2 if ka else 1)
-              for kb in range(4) for destination in range(kb + 1) if group_size(ka, kb) <= work.cfg.threads]
-    work.random.shuffle(merges)
-    for number, (ka, interleaved, kb, destination) in enumerate(merges):
-        masks = {"columns": everything, "lanes": everything} if number % 2 else {}
-        bench.operations.append(work.operation(
-            ka=ka, ka_interleaved=interleaved, kb=kb, kb_destination=destination, lane_sum=0,
-            k_length=work.random.randrange(3), product=3, **masks))
+    operations = list(merged_operations(work))
+    work.random.shuffle(operations)
+    for number in range(4):
+        bench.bank_stall, bench.hold = 0.3 * (number % 2), 0.3 * (number // 2)
+        bench.operations += operations[number::4]
+        await bench.idle()
+    bench.bank_stall = bench.hold = 0
     for order in LoopOrder:
         for lanes in (everything, everything, ~everything, np.arange(work.cfg.threads) > 0):
             bench.operations.append(work.operation(
@@ -211,6 +233,8 @@ async def transposed_errors(dut):
             values |= {"pitch": random.choice([8, size, size - 16, size // 4, 0xFFFFFFF0, 0x80000001, size // cfg.dot])}
         elif kind == 1:
             values |= {"base": random.choice([size, size - 16, size - 160, 0xFFFFFFF0, size - 1])}
+        elif kind == 3:
+            values |= {"product": PRODUCT_REGISTERS - random.randrange(1, cfg.threads), "columns": np.ones(cfg.threads, bool)}
         elif kind == 2 and cfg.mm16:
             values |= {"int16": 1, "base": random.choice([1, 2, 33])}
         bench.operations.append(MatrixOperation(**values))
@@ -329,9 +353,10 @@ async def stop_discards(dut):
     bench, work = await begin(dut, bank_stall=0.3)
     everything = np.ones(work.cfg.threads, bool)
     for delay in (0, 1, 5, 9, 14, 15, 16, 30, 60, 100):
-        for _ in range(4):
+        for number in range(4):
             # Without lanes the operation that is cut changes nothing, at whatever step.
-            bench.operations.append(work.operation(columns=everything, k_length=15, lanes=~everything))
+            values = vars(work.operation(columns=everything, k_length=15, lanes=~everything))
+            bench.operations.append(MatrixOperation(**values | (work.transposed(values) if number % 2 and work.cfg.transpose else {})))
         while bench.operations or bench.offered:
             await RisingEdge(dut.clk)
         await ClockCycles(dut.clk, delay + 1)

@@ -12,11 +12,15 @@ from heddle.interfaces.layouts import SHARED_READ_LATENCY, error_layout, matrix_
 from heddle_sim.golden.matrix import multiply
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
+from ..coverage.errors import sample_error
+from ..coverage.matrix import sample_access, sample_operation
+from ..coverage.streams import StreamSampler
 from .register_access import FactorWrite, ProductWrite, Read, Return
 
 __all__ = ["MatrixBench"]
 
 ENGINE_INPUTS = ("engine_active", "engine_step", "engine_take")
+ACCESS_NAMES = {Read: "read", ProductWrite: "product write", FactorWrite: "factor write", Return: "return"}
 IDLE_LIMIT = 4_000          # cycles without progress that fail a test
 
 
@@ -52,6 +56,9 @@ class MatrixBench:
         self.asked = 0, []      # banks in the cycle before, and what was read there
         self.told = 0           # banks for this cycle
         self.next_access = lambda: None
+        self.stream = StreamSampler("MatrixUnit", "i_operation")
+        self.begins, self.stalled = deque(), {"banks": 0, "hold": 0}    # of the operations in flight; last cycle of each stall
+        self.waited, self.beside = dict.fromkeys(self.current, 0), dict.fromkeys(self.current, False)   # of the accesses under way
 
     # -- small helpers ----------------------------------------------------------------------
 
@@ -162,7 +169,10 @@ class MatrixBench:
             self._drive_access()
 
     def _sample_operation(self):
-        if self.offered and int(self.dut.i_operation__ready.value):
+        ready = bool(int(self.dut.i_operation__ready.value))
+        self.stream.step(self.offered is not None, ready)
+        if self.offered and ready:
+            self.begins.append((self.cycle, "back to back" if self.in_flight else "after idle"))
             self.in_flight.append(self.offered)
             self.offered = None
             self.accepted += 1
@@ -184,7 +194,9 @@ class MatrixBench:
         assert self.cfg.fetch_slots > 1 or request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
         if self.cfg.issue_ahead:
             assert not (self.dut.hold.value and request), "a bank is asked for with hold"
-            self.held += bool(self.dut.hold.value) and bool(self.in_flight)
+            held = bool(self.dut.hold.value) and bool(self.in_flight)
+            self.held += held
+            self.stalled["hold"] = self.cycle if held else self.stalled["hold"]
         if self.cfg.banks_known_ahead:
             failed = self.cfg.words_voided and not request and self.dut.o_error__valid.value     # a word that is not read, it turns out
             assert request == self.told or failed, f"{request:#x} is asked for, {self.told:#x} was told"
@@ -196,7 +208,9 @@ class MatrixBench:
                 start = row * ROW_BYTES + bank * BANK_BYTES
                 words[bank] = int.from_bytes(self.shared[start:start + BANK_BYTES].tobytes(), "little")
                 read.append(start)
-        self.expected_conflicts += bool(request & ~grant)
+        if request & ~grant:
+            self.expected_conflicts += 1
+            self.stalled["banks"] = self.cycle
         self.data.append(words)
         blocks = int(self.dut.event_matrix_blocks.value)
         self.blocks += blocks
@@ -258,6 +272,7 @@ class MatrixBench:
         if int(self.dut.o_error__valid.value):
             error = error_layout.from_bits(int(self.dut.o_error__payload.value))
             self.errors.append((error.code, error.pc, error.operand))
+            sample_error("matrix unit", error.code)
         if int(self.dut.done.value):
             assert self.in_flight, "done without an operation"
             self.done_at = self.cycle
@@ -265,15 +280,22 @@ class MatrixBench:
             assert int(self.dut.busy.value) and int(self.dut.active.value), "done, but not busy and active"
             if getattr(operation, "discarded", False):
                 self.completed += 1
+                self._count(operation, "stopped")
                 return
             result = multiply(self.products, self.factors, self.shared, operation)
             self.products = result.products
             assert self.errors[:len(result.errors)] == result.errors, f"errors {self.errors}, expected {result.errors} first"
             del self.errors[:len(result.errors)]
+            self._count(operation, result.errors[0][0].name if result.errors else "done")
             self._compare_reads(result, self.cfg.passes(1 + operation.int16), operation.transpose)
             self.completed += 1
             if not self.in_flight:
                 assert not self.errors and not self.reads, f"surplus: errors {self.errors}, reads {self.reads}"
+
+    def _count(self, operation, end):
+        """Coverage of an operation that is over."""
+        since, begins = self.begins.popleft()
+        sample_operation(operation, end=end, begins=begins, **{name: last > since for name, last in self.stalled.items()})
 
     def _idle_registers(self):
         """No request; everything that a request would qualify is random."""
@@ -291,8 +313,12 @@ class MatrixBench:
             if access is not None:
                 progress, over = access.sample(self)
                 self.refused += not progress
+                self.waited[kind] += not progress
+                self.beside[kind] |= bool(self.in_flight)
                 if over:
                     self.current[kind] = None
+                    sample_access(ACCESS_NAMES[type(access)], self.waited[kind], self.beside[kind])
+                    self.waited[kind], self.beside[kind] = 0, False
 
     def _drive_access(self):
         if self.random.random() >= self.access_stall:

@@ -53,6 +53,12 @@ class Workload:
             return np.zeros(self.cfg.threads, bool)
         return self.rng.random(self.cfg.threads) < self.random.choice([0.2, 0.5, 0.8])
 
+    def mask_of(self, kind):
+        """No lane, one, some or all of them."""
+        lanes = np.arange(self.cfg.threads)
+        count = (0, 1, self.random.randrange(2, self.cfg.threads), self.cfg.threads)[kind]
+        return np.isin(lanes, self.random.sample(lanes.tolist(), count))
+
     def operation(self, **fixed):
         random, cfg = self.random, self.cfg
         slices = fixed.get("k_length", random.choice([0, 0, 1, 2, 3, 7, 15]))

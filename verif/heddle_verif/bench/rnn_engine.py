@@ -3,16 +3,19 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle_sim.golden.recurrent_engine import EngineState, engine_run
+from heddle.front_end.recurrent_control import recurrent_error_layout
+from heddle_sim.golden.recurrent_engine import EngineFault, EngineState, engine_run
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.model import EngineModel
 from heddle_sim.rnn.task import Task
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from ..agents.banks import BankMemory
+from ..coverage.errors import sample_error
+from ..coverage.recurrent import sample_image
 from ..duts.engine_system import EngineSystem, with_lanes
 from ..fixture import Bench
-from ..stimulus.recurrent_networks import KINDS, random_image, random_model, random_task
+from ..stimulus.recurrent_networks import KINDS, random_image, random_model, random_task, stacked_gru
 
 LIMIT = 60_000      # cycles of a run
 
@@ -45,15 +48,19 @@ class EngineBench(Bench):
         await self.cycles(3)
 
     async def run(self, address):
-        """Cycles of a run."""
+        """Cycles of a run; ``fault`` becomes the code and operand of its error, or None."""
         dut = self.dut
         dut.start.value, dut.address.value = 1, address
         await RisingEdge(dut.clk)
         dut.start.value = 0
-        cycles = 0
+        cycles, self.fault = 0, None
         while True:
             await RisingEdge(dut.clk)
             cycles += 1
+            if (bits := int(dut.error.value)) & 1:
+                error = recurrent_error_layout.from_bits(bits)
+                self.fault = error.code, address if error.of_image else error.operand
+                sample_error("recurrent engine", error.code)
             self.skipped += int(dut.event_rnn_skipped.value)
             self.steps += int(dut.event_rnn_steps.value)
             if not int(dut.busy.value):
@@ -71,12 +78,13 @@ class EngineBench(Bench):
         for address in (image.bias_address, image.address):
             if address is not None:
                 cycles = await self.run(address)
-                assert not int(self.dut.error.value) & 1, f"error {int(self.dut.error.value):#x}"
+                assert self.fault is None, f"error {self.fault}"
                 engine_run(self.cfg, self.state, expected, address)
         await self.cycles(2)
         wrong = np.flatnonzero(self.memory.data != expected)
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
         assert self.skipped == self.state.skipped, f"columns that are left out must be {self.state.skipped}, not {self.skipped}"
+        sample_image(self.cfg, image)
         return cycles
 
     async def each_step(self, steps, tasks, make):
@@ -101,11 +109,13 @@ def _config():
 @cocotb.test(timeout_time=50, timeout_unit="ms")
 @cocotb.parametrize(kind=KINDS)
 async def one_layer(dut, kind):
-    """Each kind of layer alone, in one context."""
+    """Each kind of layer: one task, some that take turns, and more than there are contexts."""
     bench = EngineBench(dut)
     await bench.start()
-    for cat in (1, 2, 4):
-        await bench.check(random_image(bench.cfg, bench.rng, tasks=1, kinds=(kind,), cats=(cat,)))
+    counts = (1, min(2, bench.cfg.rnn_contexts), bench.cfg.rnn_contexts + 1)
+    for cat, tasks in zip((1, 2, 4), bench.rng.permutation(counts)):
+        await bench.check(random_image(bench.cfg, bench.rng, tasks=int(tasks), kinds=(kind,), cats=(cat,), largest=16 if tasks == 1 else 8,
+                                       starts=bool(bench.rng.integers(2))))
     bench.finish()
 
 
@@ -116,6 +126,36 @@ async def several_contexts(dut):
     await bench.start()
     for _ in range(6):
         await bench.check(random_image(bench.cfg, bench.rng, models=2, tasks=int(bench.rng.integers(2, 7)), starts=True))
+    bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+async def several_layers(dut):
+    """Layers in one step, each of which reads the result of the one before, in one task and in several."""
+    bench = EngineBench(dut)
+    await bench.start()
+    for cat, tasks in zip((1, 2, 4), (2, 1, bench.cfg.rnn_contexts + 1)):
+        model = stacked_gru(bench.cfg, bench.rng, 3, 8, linear=False, cat=cat, reverse=cat == 1, skip_zeros=cat == 4)
+        await bench.check(build_image(bench.cfg, [random_task(bench.rng, model, 1 + number % 3) for number in range(tasks)]))
+    bench.finish()
+
+
+@cocotb.test(timeout_time=50, timeout_unit="ms")
+async def faults(dut):
+    """Images that do not lie in shared memory, or whose counts are none, end with the error of the golden engine; the next one runs."""
+    bench = EngineBench(dut)
+    await bench.start()
+    size = len(bench.memory.data)
+    bench.memory.data[:] = 0
+    for address in (0, 8, size, size - 16, 1 << 31):
+        await bench.run(address)
+        expected = None
+        try:
+            engine_run(bench.cfg, bench.state, bench.memory.data.copy(), address)
+        except EngineFault as fault:
+            expected = fault.code, fault.operand
+        assert bench.fault == expected is not None, f"{bench.fault}, not {expected} at {address:#x}"
+    await bench.check(random_image(bench.cfg, bench.rng, tasks=1))
     bench.finish()
 
 
@@ -145,6 +185,8 @@ async def jumps(dut):
             results.append(image.results(bench.memory.data)[0].outputs)
         for name, values in results[0].items():
             assert np.array_equal(values, results[1][name]), f"{kind} cat {cat}: {name} must be {values}, not {results[1][name]}"
+    for kind in KINDS:      # differences that wait, of tasks that take turns
+        await bench.check(random_image(bench.cfg, bench.rng, tasks=int(bench.rng.integers(1, 5)), kinds=(kind,), largest=5))
     bench.finish()
 
 

@@ -9,6 +9,7 @@ from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from heddle_verif.agents.pause import PATTERNS, always, none
 from heddle_verif.checkers.scoreboard import Scoreboard
+from heddle_verif.coverage.streams import sample_level
 from heddle_verif.fixture import Bench
 
 ITEMS = 400
@@ -30,6 +31,8 @@ class StreamBench(Bench):
         self.latency = 1 if depth is None else self.unit.latency
         super().__init__(dut, self.unit, idle_limit=300)
         self.has_level = depth is not None
+        self.kind = "buffer" if depth is None else "queue without a register" if not bench_parameters()["registered"] else (
+            "queue in block memory" if self.latency == 3 else "queue of 2" if depth == 2 else "queue of more")
         self.level = 0
 
     async def begin(self, source_pause, sink_pause):
@@ -55,7 +58,9 @@ class StreamBench(Bench):
                 continue
             assert bool(dut.i__ready.value) == (self.level < self.depth), f"i.ready with {self.level} of {self.depth} items"
             assert not self.has_level or int(dut.level.value) == self.level, f"level must be {self.level}"
-            self.level += bool(dut.i__valid.value and dut.i__ready.value) - bool(dut.o__valid.value and dut.o__ready.value)
+            enters, leaves = bool(dut.i__valid.value and dut.i__ready.value), bool(dut.o__valid.value and dut.o__ready.value)
+            sample_level(self.kind, self.level, self.depth, enters, leaves)
+            self.level += enters - leaves
 
     async def end(self, items):
         await self.i.drained()

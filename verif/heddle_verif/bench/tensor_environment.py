@@ -7,7 +7,7 @@ import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.isa.encoding import Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
-from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, TensorMode
+from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, Interleave, TensorMode
 from heddle.tmau.layouts import tensor_operation_layout
 from heddle_sim.golden.block_copy import CopyOperation
 from heddle_sim.golden.tensor_checks import first_violation, understood, unsupported_value
@@ -16,6 +16,7 @@ from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
 
 from ..agents.payload import pack
+from ..coverage.tmau import sample_tensor
 from ..stimulus.tensor_requests import random_fields, random_request, request_members
 from .tmau_environment import CopyBench
 
@@ -81,6 +82,7 @@ class TensorBench(CopyBench):
             self._execute(fields, request, barrier)
 
     def _execute(self, fields, request, barrier):
+        sample_tensor(fields, request)
         where = request.coordinates, request.shared_address
         if request.store:
             self.unmoved += fields.bytes
@@ -125,6 +127,31 @@ class TensorBench(CopyBench):
         self.dut.invalidate.value = 0
 
 
+def smaller_box(rng, fields, store):
+    """The same tensor with a box that fits it, if it has rows that are long enough."""
+    nbytes, plain = fields.unit_bytes, fields.interleave == Interleave.NONE
+    row = fields.box[0] if fields.mode == TensorMode.TILE else fields.channels_per_pixel
+    row = min(row, fields.sizes[0] * nbytes // 16 * 16 // nbytes or row) if plain else min(row, fields.sizes[0])
+    if fields.mode == TensorMode.TILE:
+        return replace(fields, box=(row, *(int(rng.integers(1, min(box, size) + 1))
+                                                     for box, size in zip(fields.box[1:], fields.sizes[1:]))))
+    corners = tuple(0 if store else -int(rng.integers(2)) for _ in fields.lower_corner)
+    return replace(fields, channels_per_pixel=row, lower_corner=corners, upper_corner=corners,
+                   pixels_per_column=int(rng.integers(1, 4)))
+
+
+def at_the_beginning(rng, fields, request):
+    """The same request at the first element of every dimension, or in some of them before it where that is allowed."""
+    back = int(not request.store and rng.random() < 0.7)
+    before = back and fields.interleave == Interleave.NONE and rng.random() < 0.3
+    first = -(16 // fields.unit_bytes) if before else request.coordinates[0] if rng.random() < 0.5 and not back else 0
+    if fields.mode == TensorMode.IM2COL:
+        coordinates = (first, *fields.lower_corner, 0)
+    else:
+        coordinates = (first, *(-back * int(rng.integers(2)) * (count > 1) for count in fields.counts[1:]))
+    return replace(request, coordinates=coordinates, offsets=tuple(0 for _ in request.offsets))
+
+
 class TensorWorkload:
     """Requests and block copies whose ranges do not meet within a batch: loads use the lower halves of the memories, stores the upper."""
 
@@ -159,7 +186,10 @@ class TensorWorkload:
                                  upper_corner=tuple(min(0, value) for value in fields.upper_corner))
                 if any(size + high - low < 1 for size, low, high in zip(fields.sizes[1:], fields.lower_corner, fields.upper_corner)):
                     continue
+            settled = rng.random() < 0.5
+            fields = smaller_box(rng, fields, store) if settled else fields
             request = random_request(rng, bench.cfg, fields, store=store, reductions=bench.cfg.reductions)
+            request = at_the_beginning(rng, fields, request) if settled else request
             if fields.bytes <= bench.cfg.shared_bytes // 2 and first_violation(
                     understood(bench.cfg, fields), request, bench.cfg.shared_bytes, bench.cfg.axi_address_bits) is None:
                 break

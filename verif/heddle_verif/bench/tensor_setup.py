@@ -16,6 +16,7 @@ from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from ..agents.pause import PATTERNS, none, pattern
 from ..agents.stream import StreamSink, StreamSource
+from ..coverage.errors import sample_error
 from ..stimulus.tensor_requests import box_of, broken, legal_cases, random_fields, random_request, request_members
 from ..stimulus.tensor_rule_cases import DESCRIPTORS, IN_IM2COL, IN_TILE, REQUESTS, TILE, bytes_of
 
@@ -95,6 +96,7 @@ async def _run(dut, cases, rng, source_pause, sink_pauses):
             value = getattr(violation.value, "value", violation.value) & 0xFFFF_FFFF
             wanted = {"code": violation.error.value, "dimension": violation.dimension or 0, "value": value}
             assert failure["violation"] == wanted, f"{violation}: {failure}"
+            sample_error("TMAU", violation.error)
     return cycles, seen
 
 

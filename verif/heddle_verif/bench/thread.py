@@ -235,12 +235,12 @@ async def memory_errors(dut):
     bench = ThreadBench(dut, Stalls(data=0.3, responses=0.3, latency=(1, 30)))
     await bench.start()
     workload, cfg = Workload(bench), bench.cfg
-    for access in (Access.U8, Access.B32, Access.V4):
+    for access in Access:
         for first in (0, 3, cfg.threads - 1, cfg.threads):
             size = ACCESS_BYTES[access]
             workload.set(8, np.where(np.arange(cfg.threads) < first, 0, MEMORY_BYTES // size) + np.arange(cfg.threads))
             await bench.idle()
-            for kind in (ThreadKind.LOAD, ThreadKind.STORE):
+            for kind in (ThreadKind.LOAD, ThreadKind.STORE)[:1 + (access in STORES)]:
                 bench.issue(kind=kind, access=access, space=Space.GLOBAL, element_shift=size.bit_length() - 1, dst=40, c=44, a=8,
                             pc=first + 100, guard=GUARD_ALWAYS)
             await bench.idle()

@@ -18,14 +18,19 @@ from heddle.interfaces.layouts import (
     write_data_layout,
     write_response_layout,
 )
-from heddle_sim.golden.thread import ThreadState, execute
+from heddle_sim.golden.thread import ThreadState, active_threads, execute
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
+from ..coverage.errors import sample_error
+from ..coverage.streams import StreamSampler
+from ..coverage.thread import sample_operation
 from .thread_memory import GlobalMemorySide
 
 __all__ = ["ThreadBench", "Stalls"]
 
 IDLE_LIMIT = 20_000     # cycles without progress that fail a test
+STREAMS = ("i_operation", *(f"global_port__{name}" for name in ("read_request", "read_data", "write_request", "write_data",
+                                                                "write_response")))
 MEMORY_BYTES = 1 << 14
 
 
@@ -71,6 +76,9 @@ class ThreadBench(GlobalMemorySide):
     def _forget(self):
         """Nothing is under way."""
         self.operations, self.under_way, self.accepted = deque(), deque(), self.done
+        self.stalls_seen = set()        # since the last operation was done
+        self.streams = [(StreamSampler("ThreadUnit", name), self.port(f"{name}__valid"), self.port(f"{name}__ready"),
+                         name.endswith(("request", "write_data"))) for name in STREAMS]
         self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
         self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
@@ -162,6 +170,7 @@ class ThreadBench(GlobalMemorySide):
             conflict = bool(dut.event_thread_bank_conflicts.value)
             assert conflict or not self.denied, "a request was not granted a cycle before: that is a conflict"
             self.conflict_events += conflict
+            self._observe_streams()
             self._registers()
             self._banks()
             self._completions()
@@ -170,6 +179,14 @@ class ThreadBench(GlobalMemorySide):
             self._writing()
             assert self.busy or self.done == self.accepted, "busy fell before everything was done"
             assert self.pending or not self.responses, "writes_pending fell before the last answer"
+
+    def _observe_streams(self):
+        """Coverage of the streams, and what holds operations back."""
+        for sampler, valid, ready, is_output in self.streams:
+            offered, taken = bool(valid.value), bool(ready.value)
+            sampler.step(offered, taken)
+            if is_output and offered and not taken:
+                self.stalls_seen.add("global memory")
 
     def _pause(self, probability):
         return self.random.random() < probability
@@ -184,6 +201,8 @@ class ThreadBench(GlobalMemorySide):
         stalled = self._register_read()
         stalled |= self._register_writes()
         self.register_stalls += stalled
+        if stalled:
+            self.stalls_seen.add("registers")
         for slot in range(self.slots):
             value = self.random.getrandbits(32) if operands is None else int(operands[slot])
             self.port(f"registers__read_data__{slot}").value = value
@@ -252,6 +271,8 @@ class ThreadBench(GlobalMemorySide):
                 self.times["bank_write"].append(self.cycle)
         self.moved += bool(read & granted) + bool(write & taken)
         self.denied = bool(read & ~granted | write & ~taken)
+        if self.denied:
+            self.stalls_seen.add("banks")
         grants = [sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS)) for _ in range(2)]
         if self.cfg.banks_known_ahead:      # those of the next cycle have been told
             self.port("bank_ahead").value = grants[0] ^ ((1 << BANKS) - 1)
@@ -267,12 +288,16 @@ class ThreadBench(GlobalMemorySide):
             self.times["done"].append(self.cycle)
             operation = self.under_way.popleft()
             if not self.discarding:
+                active = active_threads(self.golden, operation.guard, operation.guard_negate)
                 errors = execute(self.golden, operation)
+                sample_operation(operation, active, self.stalls_seen, errors[0].code.name if errors else None, FIRST_FACTOR_REGISTER)
+                self.stalls_seen = set()
                 self.expected_errors.update((error.code.value, error.pc, error.operand) for error in errors)
                 self.compare_registers(f"after operation {self.done}, {operation!r}")
         if dut.o_error__valid.value:
             error = error_layout.from_bits(dut.o_error__payload.value.to_unsigned())
             self.errors[error.code.value, error.pc, error.operand] += 1
+            sample_error("thread unit", error.code)
 
     def _operation(self):
         dut = self.dut

@@ -4,6 +4,8 @@ import itertools
 
 import cocotb
 from cocotb.triggers import RisingEdge
+from heddle.constants import MAX_BURST_BYTES
+from heddle.interfaces.layouts import CopyKind
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle_sim.golden.block_copy import CopyOperation, check_copy
 from heddle_sim.toolchain.cocotb_runner import bench_config
@@ -54,10 +56,19 @@ class Workload:
             swizzle=self.swizzle, barrier=barrier or 0,
             has_barrier=int(barrier is not None), pc=self.random.randrange(4096))
 
+    def prefetch(self, blocks):
+        """A prefetch from anywhere in global memory, often from the beginning of a burst."""
+        source = 16 * self.random.randrange(len(self.bench.memory) // 16 - blocks)
+        return CopyOperation(Space.SHARED, Space.GLOBAL, self.random.getrandbits(32),
+                             source & -MAX_BURST_BYTES if self.random.random() < 0.5 else source, blocks,
+                             kind=CopyKind.PREFETCH_BLOCK, pc=self.random.randrange(4096))
+
     async def batch(self, operations, sizes=SIZES):
         """Issue random loads and stores until a region is full, and check."""
         self.restart()
         for _ in range(operations):
+            if self.bench.cfg.prefetches and self.random.random() < 0.2:
+                self.bench.issue(self.prefetch(self.random.choice(sizes)))
             operation = self.operation(self.random.choice([LOAD, STORE]), self.random.choice(sizes))
             if operation is None:
                 break
@@ -127,6 +138,8 @@ async def rejected(dut):
         # Rows of a matrix whose exact address 32 bits do not hold, on either side of either end.
         *(dict(direction, **{end: place}) for direction in (load, store) for end in ("source", "destination") for place in (-16, 1 << 32)),
     ]
+    if cfg.prefetches:
+        wrong += [dict(load, kind=1, source=4), dict(load, kind=1, source=limit - 16, blocks=2)]
     if cfg.axi_address_bits < 32:
         wrong += [dict(load, source=limit), dict(store, destination=0xFFFFFFF0)]
     for fields in wrong:

@@ -21,11 +21,13 @@ from heddle.interfaces.layouts import (
 )
 from heddle.isa.encoding import Reduction, Space
 from heddle.tmau.unit import Tmau
-from heddle_sim.golden.block_copy import copy_block
+from heddle_sim.golden.block_copy import check_copy, copy_block
 from heddle_sim.golden.reductions import reduce_elements
 from heddle_sim.toolchain.cocotb_runner import bench_config
 
 from heddle_verif.checkers.stream_rules import check_streams
+from heddle_verif.coverage.errors import sample_error
+from heddle_verif.coverage.tmau import sample_block
 
 __all__ = ["CopyBench", "Stalls"]
 
@@ -80,7 +82,7 @@ class CopyBench:
         for _ in range(3):
             await RisingEdge(self.dut.clk)
         self.dut.rst.value = 0
-        check_streams(self.dut, Tmau(self.cfg).signature)
+        check_streams(self.dut, Tmau(self.cfg).signature, unit="Tmau")
         self.task = cocotb.start_soon(self._loop())
 
     def _drive_idle(self):
@@ -232,6 +234,7 @@ class CopyBench:
         if dut.o_error__valid.value:
             error = error_layout.from_bits(dut.o_error__payload.value.to_unsigned())
             self.errors[error.code.value, error.pc, error.operand, error.dimension] += 1
+            sample_error("TMAU", error.code)
         if dut.o_arrival__valid.value:
             arrival = barrier_arrival_layout.from_bits(dut.o_arrival__payload.value.to_unsigned())
             self.arrived[arrival.barrier] += arrival.bytes
@@ -243,7 +246,9 @@ class CopyBench:
             self.accepted += 1
             self.busy = True
             self.times["operation"].append(self.cycle)
-            self.operations.popleft()
+            operation = self.operations.popleft()
+            problem = check_copy(self.cfg, operation)
+            sample_block(operation, problem and problem[0].name)
             dut.i_operation__valid.value = 0
             dut.i_operation__payload.value = self.random.getrandbits(copy_operation_layout.size)
         elif dut.i_operation__valid.value:
@@ -269,6 +274,10 @@ class CopyBench:
             self.moved += 1
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
+            if cfg.l2_kib and request.prefetch:     # without an answer
+                self._burst(request)
+                request = None
+        if request is not None:
             assert request.tag in self.mover_tags or not self.reads.get(request.tag), "a tag is used twice"
             assert request.tag in {*range(cfg.axi_reads + 2 * cfg.tensors), *self.mover_tags}
             addresses = self._burst(request)

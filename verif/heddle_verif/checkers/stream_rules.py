@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 from cocotb.triggers import RisingEdge
 
 from ..agents.stream import StreamHandles
+from ..coverage.streams import StreamSampler
 
 __all__ = ["StreamChecker", "check_streams", "input_ports", "streams_of"]
 
@@ -55,14 +56,17 @@ def input_ports(signature):
 
 class StreamChecker:
     """Fails the test when a stream breaks a rule: ``valid`` and ``ready`` are known; under ``valid`` the payload is known, and both
-    stay as they are until ``ready``. Nothing is checked during reset. ``transfers`` counts the items that passed.
+    stay as they are until ``ready``. Nothing is checked during reset. ``transfers`` counts the items that passed; how they came counts for
+    the coverage of the stream, where it is declared for ``unit``.
     """
 
-    def __init__(self, dut, name, shape, clock=None):
+    def __init__(self, dut, name, shape, clock=None, unit=None):
         self.handles = StreamHandles(dut, name, shape)
         self.transfers = 0
         self._clock = dut.clk if clock is None else clock
         self._reset = getattr(dut, "rst", None)
+        sampler = StreamSampler(unit, name)
+        self._sampler = sampler if sampler.counts else None
         self.task = cocotb.start_soon(self._run())
 
     def state(self):
@@ -72,16 +76,20 @@ class StreamChecker:
                                                if getattr(handles, part) is not None)
 
     async def _run(self):
-        handles, waiting = self.handles, None
+        handles, waiting, sampler = self.handles, None, self._sampler
         while True:
             await RisingEdge(self._clock)
             if self._reset is not None and bool(self._reset.value):
                 waiting = None
+                if sampler:
+                    sampler.restart()
                 continue
             for part in ("valid", "ready"):
                 signal = getattr(handles, part)
                 assert signal is None or signal.value.is_resolvable, f"{part} must be known: {self.state()}"
-            valid = handles.is_valid()
+            valid, ready = handles.is_valid(), handles.is_ready()
+            if sampler:
+                sampler.step(valid, ready)
             assert valid or waiting is None, f"valid must stay until the item is accepted: {self.state()}"
             if not valid:
                 continue
@@ -89,13 +97,13 @@ class StreamChecker:
             assert payload is None or payload.is_resolvable, f"payload must be known under valid: {self.state()}"
             bits = 0 if payload is None else int(payload)
             assert waiting in (None, bits), f"payload must stay {waiting:#x} until it is accepted: {self.state()}"
-            if handles.is_ready():
+            if ready:
                 self.transfers += 1
                 waiting = None
             else:
                 waiting = bits
 
 
-def check_streams(dut, signature, clock=None):
-    """A ``StreamChecker`` on every stream of the design; returned by stream name."""
-    return {name: StreamChecker(dut, name, shape, clock) for name, shape, _ in streams_of(signature)}
+def check_streams(dut, signature, clock=None, unit=None):
+    """A ``StreamChecker`` on every stream of the design, a ``unit`` of the coverage; returned by stream name."""
+    return {name: StreamChecker(dut, name, shape, clock, unit) for name, shape, _ in streams_of(signature)}

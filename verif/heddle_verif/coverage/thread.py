@@ -1,0 +1,80 @@
+"""Coverage of the thread unit: functions, compares, loads and stores, with guards, stalls and errors."""
+
+from heddle.interfaces.layouts import ThreadKind
+from heddle.isa.encoding import Access, AluFunction, CompareFunction, Space
+
+from .model import Exclusion, Group
+
+__all__ = ["ALU", "COMPARE", "MEMORY", "OTHER", "sample_operation"]
+
+LANES = ("all", "some", "none")         # threads in which the guard holds
+STALLS = ("none", "registers", "banks", "global memory", "several")
+OPERANDS = ("register", "constant")
+NARROWING = ("NARROW", "SCALE")
+_COMMON = {"threads": LANES, "stall": STALLS}      # what was held back since the operation before was done
+_COMPUTING = {"threads": LANES, "stall": STALLS[:2]}
+_USED = {"shared": {"registers", "banks"}, "global": {"registers", "global memory"}}
+
+ALU = Group(
+    "thread.alu", "An operation of the ALU that the unit has ended, in its bench.",
+    {"function": [function.name for function in AluFunction], "operand": OPERANDS, "registers": ("one", "four"),
+     "signs": ("signed", "unsigned")} | _COMPUTING,
+    crosses=[("function", "operand", "registers"), ("function", "threads"), ("registers", "operand", "stall"), ("function", "signs")],
+    exclude=[
+        Exclusion("with four registers the second operand is a constant", operand="register", registers="four"),
+        Exclusion("it takes four registers always", function=NARROWING, registers="one"),
+        Exclusion("only high products and narrowing know signs",
+                  function=[function.name for function in AluFunction if function.name not in ("MULH", *NARROWING)],
+                  signs=("signed", "unsigned"))])
+
+COMPARE = Group(
+    "thread.compare", "A compare that the unit has ended, in its bench.",
+    {"function": [function.name for function in CompareFunction], "operand": OPERANDS, "signs": ("signed", "unsigned")} | _COMPUTING,
+    crosses=[("function", "operand", "signs"), ("function", "threads"), ("operand", "stall")])
+
+MEMORY = Group(
+    "thread.memory", "A load or store that the unit has ended, in its bench.",
+    {"kind": ("load", "store"), "access": [access.name for access in Access], "space": [space.name.lower() for space in Space],
+     "offset": ("product register", "factor register"), "end": ("done", "MISALIGNED", "OUT_OF_RANGE", "AXI_READ", "AXI_WRITE")} | _COMMON,
+    crosses=[("kind", "access", "space"), ("kind", "access", "space", "threads"), ("kind", "space", "stall"), ("kind", "space", "end"),
+             ("access", "end"), ("kind", "space", "offset")],
+    exclude=[
+        Exclusion("stores of 8 and 16 bits use the unsigned forms", kind="store", access=("S8", "S16")),
+        Exclusion("stores of 8 and 16 bits use the unsigned forms", access=("S8", "S16"), end="AXI_WRITE"),
+        Exclusion("it uses banks, not global memory", space="shared", stall="global memory"),
+        Exclusion("it uses global memory, not banks", space="global", stall="banks"),
+        Exclusion("shared memory answers without errors", space="shared", end=("AXI_READ", "AXI_WRITE")),
+        Exclusion("nothing is written", kind="load", end="AXI_WRITE"), Exclusion("nothing is read", kind="store", end="AXI_READ"),
+        Exclusion("any byte is aligned", access=("U8", "S8"), end="MISALIGNED")])
+
+OTHER = Group(
+    "thread.special", "A thread number, or a lane mask, that the unit has ended, in its bench.",
+    {"kind": ("TID", "LANE_MASK")} | _COMPUTING, crosses=[("kind", "threads"), ("kind", "stall")])
+
+
+def _lanes(active):
+    return "all" if active.all() else "some" if active.any() else "none"
+
+
+def sample_operation(operation, active, stalls, error, first_factor):
+    """Count an operation: bool [threads] where its guard held, names of the stalls in its time, name of its error code or None.
+
+    ``first_factor`` is the number of the first factor register.
+    """
+    kind = operation.kind
+    memory = kind in (ThreadKind.LOAD, ThreadKind.STORE)
+    stalls = set(stalls) & (_USED[operation.space.name.lower()] if memory else {"registers"})
+    common = {"threads": _lanes(active), "stall": "none" if not stalls else "several" if len(stalls) > 1 else stalls.pop()}
+    operand, signs = OPERANDS[not operation.b_is_register], ("signed", "unsigned")[operation.unsigned]
+    if kind is ThreadKind.ALU:
+        function = operation.function.name
+        four = operation.access is Access.V4
+        ALU.sample(function=function, operand=operand, registers=("one", "four")[four],
+                   signs=signs if function in ("MULH", *NARROWING) else None, **common)
+    elif kind is ThreadKind.COMPARE:
+        COMPARE.sample(function=operation.compare.name, operand=operand, signs=signs, **common)
+    elif memory:
+        MEMORY.sample(kind=kind.name.lower(), access=operation.access.name, space=operation.space.name.lower(), end=error or "done",
+                      offset="factor register" if operation.a >= first_factor else "product register", **common)
+    else:
+        OTHER.sample(kind=kind.name, **common)
