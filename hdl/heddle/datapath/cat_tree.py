@@ -21,7 +21,7 @@ def tap_sum_bits(cfg):
 
 
 class CatTree(Component):
-    """Adds the ``dot`` products of a lane like ``LaneTree``, or makes 1, 2 or 4 sums of them, each accumulated apart [S3.4].
+    """Adds the ``dot`` products of a lane like ``ReductionTree``, or makes 1, 2 or 4 sums of them, each accumulated apart [S3.4].
 
     Product i belongs to quarter i mod 4. Quarters are added with ``log2(dot) - 2`` levels each; three adders remain:
 
@@ -51,7 +51,7 @@ class CatTree(Component):
     -------
     i : In(signed(product_bits(cfg))).array(dot)
     odd_high : In(1)
-        With ``two_passes`` only; see ``LaneTree``.
+        With ``two_passes`` only; see ``ReductionTree``.
     taps : In(tap_layout(cfg))
     root : Out(signed(sum_bits))
     sum : Out(signed(tap_sum_bits(cfg)))

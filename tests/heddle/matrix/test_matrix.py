@@ -44,14 +44,14 @@ def test_lane(config, simulator, seed):
 
 
 @pytest.mark.parametrize(("width", "depth"), [(18, 3), (1, 1), (8, 4)])
-def test_reduction_tree(width, depth, simulator, seed):
+def test_adder_tree(width, depth, simulator, seed):
     run_bench(AdderTree(width, depth), bench="heddle_verif.bench.adder_tree", simulator=simulator, seed=seed,
               parameters={"width": width, "depth": depth})
 
 
 @pytest.mark.parametrize(("width", "depth", "message"), [
     (0, 1, "width must be at least 1, not 0"), (8, -1, "depth must not be negative, not -1")])
-def test_reduction_tree_parameters(width, depth, message):
+def test_adder_tree_parameters(width, depth, message):
     with pytest.raises(ValueError, match=message):
         AdderTree(width, depth)
 
