@@ -13,6 +13,7 @@ from ..interfaces.layouts import (
     ErrorStream,
     matrix_operation_layout,
 )
+from ..lib.members import connect_members
 from ..lib.onehot import any_of, select_one_hot
 from .address_generator import AddressGenerator
 from .bank_scheduler import BankScheduler
@@ -125,7 +126,7 @@ class BFetch(Component):
             address.valid.eq(groups.o_valid),
             address.i.eq(groups.o),
         ]
-        m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
+        connect_members(m, flipped(self), address, ("offset",))
         granted, remaining = self._ask(m, schedule.o)
         paused = self.pause & ((~self.bank.request | self.bank.grant).all() if self.cfg.asks_in_pauses else schedule.o.bank.any())
         m.d.comb += [schedule.o_ready.eq(~remaining), self.conflict.eq(~schedule.advance & ~paused)]

@@ -8,6 +8,7 @@ from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import PC_BITS, BankReadPort, BankWritePort, GlobalPort, ThreadKind, thread_operation_layout
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
+from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu
@@ -153,7 +154,7 @@ class Lsu(Component):
             self.in_flight.eq(gather.in_flight), self.event_conflicts.eq(gather.event_conflicts),
         ]
         m.d.comb += [port.eq(address) for port, address in zip(gather.address, self.address)]
-        m.d.comb += [port.eq(word) for port, word in zip(gather.data, self.data)]
+        connect_members(m, flipped(self), gather, ("data",))
         if self.cfg.late_address_checks:
             m.d.sync += gather.drop.eq(gather.valid & gather.ready & self._bad)
         if not self.cfg.thread_overlap:

@@ -16,6 +16,7 @@ from ..interfaces.layouts import (
 )
 from ..isa.encoding import Access, AluFunction
 from ..isa.error_codes import ErrorCode
+from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
 from .lsu import Lsu, slot_step_layout
@@ -239,8 +240,8 @@ class ThreadUnit(Component):
             array.choose.eq(self._slot_step.active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
             array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
         ]
-        for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
-            m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
+        connect_members(m, array, late, ("a", "b"))
+        connect_members(m, late, array, ("product",))
 
     def _hold(self, m):
         """Operations that meet results of the one before."""
@@ -273,7 +274,7 @@ class ThreadUnit(Component):
             memory.hold.eq(writer.pending), memory.hold_shared.eq(self._late_operation.waiting_for_data),
             memory.hold_errors.eq(self._valid & (memory.failed | memory.error)), writer.same.eq(memory.same),
         ]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip([*memory.address, *memory.data], [*self._array.address, *self._array.data])]
+        connect_members(m, self._array, memory, ("address", "data"))
 
     def _results(self, m):
         """What comes from the banks, from global memory or from the ALU is kept for the lanes."""
@@ -288,7 +289,7 @@ class ThreadUnit(Component):
         ]
         m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data)]
         m.d.comb += [array.other.eq(memory.other), array.take_other.eq(memory.take_other)]
-        m.d.comb += [place.eq(returned) for place, returned in zip(array.place, memory.place)]
+        connect_members(m, memory, array, ("place",))
 
     def _leave(self, m):
         """The last group is on its way: the operation goes to the write stage, with its error."""
@@ -314,10 +315,9 @@ class ThreadUnit(Component):
 
     def _connect_registers(self, m):
         port, reader, writer = self.registers, self._entrance, self._writer
-        for name in ("read", "read_number", "read_group"):
-            m.d.comb += getattr(port, name).eq(getattr(reader, name))
-        for name in ("return_lanes", "write_product", "write_register", "write_factor", "write_word", "write_parts", "write_lanes"):
-            m.d.comb += getattr(port, name).eq(getattr(writer, name))
+        connect_members(m, flipped(port), reader, ("read", "read_number", "read_group"))
+        connect_members(m, flipped(port), writer, ("return_lanes", "write_product", "write_register", "write_factor", "write_word",
+                                                   "write_parts", "write_lanes"))
         m.d.comb += [
             reader.read_grant.eq(port.read_grant), writer.write_grant.eq(port.write_grant),
             reader.factor_write.eq(writer.write_factor),
@@ -341,4 +341,4 @@ class ThreadUnit(Component):
             self.storing.eq(self._memory.storing),
             self.lane_mask.eq(self._predicates.lane_mask),
         ]
-        m.d.comb += [outer.eq(inner) for outer, inner in zip(self.predicates, self._predicates.predicates)]
+        connect_members(m, flipped(self), self._predicates, ("predicates",))
