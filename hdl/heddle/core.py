@@ -136,8 +136,8 @@ class Core(Component):
             engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.stop),
             front.recurrent_busy.eq(engine.busy), front.recurrent_error.eq(engine.error),
             matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
-            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word)),
-            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data)),
+            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word, strict=True)),
+            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data, strict=True)),
         ]
         own = {"read": engine.read, "read_number": engine.read_register, "read_group": engine.read_group, "read_tap": engine.read_tap}
         for name, member in matrix.registers.signature.members.items():

@@ -201,7 +201,7 @@ class BFetch(Component):
             self.step.eq(step),
         ]
         banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
-        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data)]
+        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data, strict=True)]
         for slot in range(self.cfg.fetch_slots):
             if picker is not None and slot < self.cfg.piece_slots:
                 value = self._select_line(m, slot, previous.slots[slot], banks, picker)
@@ -210,7 +210,7 @@ class BFetch(Component):
             else:
                 value = self._select(m, slot, previous.slots[slot], banks)
             self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
-            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
+            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
         return Cat(waiting[:len(waiting) // 2]).any(), ending
 
     def _take(self, request):

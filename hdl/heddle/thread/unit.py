@@ -182,8 +182,8 @@ class ThreadUnit(Component):
             array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
             array.entry.eq(writer.entry), array.entry_ahead.eq(writer.entry_ahead), array.word.eq(writer.place),
         ]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data)]
-        m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o)]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data, strict=True)]
+        m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o, strict=True)]
 
     def _step(self, m):
         """The operands of the next step go into the slots when the last step was taken; results wait for the operation before."""
@@ -287,7 +287,7 @@ class ThreadUnit(Component):
             array.store.eq(returns.store), array.store_group.eq(returns.store_group), array.store_words.eq(returns.store_words),
             array.store_current.eq(returns.store_current),
         ]
-        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data)]
+        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data, strict=True)]
         m.d.comb += [array.other.eq(memory.other), array.take_other.eq(memory.take_other)]
         connect_members(m, memory, array, ("place",))
 
@@ -325,7 +325,7 @@ class ThreadUnit(Component):
         writing, destination = list(writer.writing), list(writer.destination)
         if self.cfg.thread_overlap:
             writing, destination = [*writing, Mux(self._valid, self._words, 0)], [*destination, self._operation.dst]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination])]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination], strict=True)]
 
     def _observe(self, m):
         m.d.sync += [
