@@ -8,6 +8,7 @@ from .front_end.instruction_fetch import program_write_layout
 from .front_end.unit import FrontEnd
 from .interfaces.layouts import PC_BITS, ErrorStream, GlobalPort
 from .isa.counter_table import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
+from .lib.members import connect_members
 from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
 from .memory.global_arbiter import GlobalArbiter
@@ -177,8 +178,8 @@ class Core(Component):
             engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.stop),
             front.recurrent_busy.eq(engine.busy), front.recurrent_error.eq(engine.error),
             matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
-            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word)),
-            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data)),
+            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word, strict=True)),
+            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data, strict=True)),
         ]
         own = {"read": engine.read, "read_number": engine.read_register, "read_group": engine.read_group, "read_tap": engine.read_tap}
         for name, member in matrix.registers.signature.members.items():
@@ -233,9 +234,8 @@ class Core(Component):
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
-        for name in ("core", "program_end", "entry", "host_write", "host_index", "host_data", "start", "stop"):
-            m.d.comb += getattr(front, name).eq(getattr(self, name))
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(front.predicates, thread.predicates)]
+        connect_members(m, flipped(self), front, ("core", "program_end", "entry", "host_write", "host_index", "host_data", "start", "stop"))
+        connect_members(m, thread, front, ("predicates",))
         if self.cfg.wait_timeout:
             m.d.comb += front.wait_timeout.eq(self.wait_timeout)
         if self.cfg.multicast:

@@ -10,6 +10,7 @@ from .control.run_control import RunControl
 from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
 from .isa.counter_table import LEVEL2_EVENTS, absent_counters
 from .l2.unit import L2
+from .lib.members import connect_members
 from .lib.shared_module import SharedModule
 from .memory.axi_master import AxiMaster, axi_members
 from .tmau.multicast_network import MulticastNetwork
@@ -85,8 +86,7 @@ class Top(Component):
             counters.index.eq(registers.counter_index), registers.counter_value.eq(counters.value),
             self.interrupt.eq(registers.interrupt),
         ]
-        m.d.comb += [getattr(registers, name).eq(getattr(run, name))
-                     for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
+        connect_members(m, run, registers, ("running", "done", "failed", "stuck", "finished", "error", "error_core"))
         self._run(m, registers, run, cores, masters, level2.busy if cfg.l2_kib else 0)
         self._count(m, counters, run, cores, masters, level2)
         if cfg.multicast:

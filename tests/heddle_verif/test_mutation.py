@@ -11,7 +11,7 @@ from heddle_verif.mutation.sources import source_texts
 
 
 def test_sample():
-    result = mutate_unit("reduction_tree", 3)
+    result = mutate_unit("adder_tree", 3)
     assert (result["run"], result["killed"], result["survivors"]) == (3, 3, [])
 
 
@@ -21,13 +21,13 @@ def test_what_has_not_changed_is_not_run_again(monkeypatch, tmp_path):
     result = {"run": 3, "killed": 3, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
     monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda name, *arguments, **options: runs.append(name) or result)
     for _ in range(2):
-        run_units(["reduction_tree"], 3, 1, report=said.append)
-    assert runs == ["reduction_tree"] and not said[0].endswith("unchanged") and said[1].endswith("unchanged")
+        run_units(["adder_tree"], 3, 1, report=said.append)
+    assert runs == ["adder_tree"] and not said[0].endswith("unchanged") and said[1].endswith("unchanged")
     for change in ({"count": 4}, {"count": 3, "seed": 2}, {"count": 3, "again": True}):
-        run_units(["reduction_tree"], minutes=1, report=said.append, **change)
+        run_units(["adder_tree"], minutes=1, report=said.append, **change)
         assert not said[-1].endswith("unchanged"), change
     (tmp_path / "mutation.json").write_text("{")        # cut off
-    run_units(["reduction_tree"], 3, 1, report=said.append)
+    run_units(["adder_tree"], 3, 1, report=said.append)
     assert len(runs) == 5
 
 
@@ -35,20 +35,20 @@ def test_a_run_that_was_cut_short_is_not_kept(monkeypatch, tmp_path):
     monkeypatch.setenv("HEDDLE_BUILD", str(tmp_path))
     result = {"run": 2, "killed": 2, "equivalent": 0, "waived": 0, "survivors": [], "score": 1.0, "seconds": 1}
     monkeypatch.setattr("heddle_verif.mutation.mutate.mutate_unit", lambda *arguments, **options: result)
-    assert [run_units(["reduction_tree"], 3, 1)["reduction_tree"]["unchanged"] for _ in range(2)] == [False, False]
+    assert [run_units(["adder_tree"], 3, 1)["adder_tree"]["unchanged"] for _ in range(2)] == [False, False]
 
 
 def test_key_of_a_unit(monkeypatch):
     """It hangs on the unit and on what its bench imports, near and far."""
-    before = unit_key("reduction_tree", 3, 1)
-    assert before == unit_key("reduction_tree", 3, 1) != unit_key("reduction_tree", 4, 1)
+    before = unit_key("adder_tree", 3, 1)
+    assert before == unit_key("adder_tree", 3, 1) != unit_key("adder_tree", 4, 1)
     names = dict(source_texts(["heddle_verif.bench.shared_lsu"]))
     assert "numpy" not in names and {
         "heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.derived"} <= names.keys()
     read = sources._text
     changed = "heddle_verif.bench.adder_tree"
     monkeypatch.setattr(sources, "_text", lambda name: read(name) + "# changed" if name == changed else read(name))
-    assert unit_key("reduction_tree", 3, 1) != before
+    assert unit_key("adder_tree", 3, 1) != before
 
 
 @pytest.mark.parametrize("name", [name for name in UNITS if name.endswith("_base")])
@@ -91,7 +91,7 @@ def test_what_nothing_reads_is_equivalent(bit, expected):
 
 def test_description():
     command = ("mutate -ctrl mut_sel 3 1 -mode inv -module mutated.tree -cell $6 -port A -portbit 6 -src /x/lib/wiring.py:1 "
-               "-src /x/hdl/heddle/stream.py:65")
+               "-src /x/hdl/heddle/lib/stream.py:65")
     assert describe(command) == "hdl/heddle/lib/stream.py:65 in tree: inv port A[6]"
     assert describe("mutate -mode inv -module mutated.tree -cell $6 -port A -portbit 6") == "cell $6 in tree: inv port A[6]"
 

@@ -20,19 +20,19 @@ TREE = {"parameters": {"width": 8, "depth": 3}}
 CASES = {
     "buffer": (lambda: make_unit(None), "stream", {"parameters": {"depth": None}}),
     "queue": (lambda: make_unit(9), "stream", {"parameters": {"depth": 9}}),
-    "reduction_tree": (lambda: AdderTree(8, 3), "reduction_tree", TREE),
-    "tokens": (lambda: Scoreboard(TINY), "tokens", {"cfg": TINY}),
+    "adder_tree": (lambda: AdderTree(8, 3), "adder_tree", TREE),
+    "scoreboard": (lambda: Scoreboard(TINY), "scoreboard", {"cfg": TINY}),
     "arbiter": (lambda: GlobalArbiter(TINY), "arbiter", {"cfg": TINY}),
     "axi_master": (lambda: AxiMaster(TINY), "axi_master", {"cfg": TINY, "test_filter": "random_traffic|errors"}),
     "barriers": (lambda: Barriers(TINY), "barriers", {"cfg": TINY}),
     "alu": (lambda: Alu(), "alu", {}),
-    "copy_unit": (lambda: Tmau(TINY.replace(axi_address_bits=17)), "copy",
-                  {"cfg": TINY.replace(axi_address_bits=17), "test_filter": "rejected|stopping"}),
+    "tmau": (lambda: Tmau(TINY.replace(axi_address_bits=17)), "tmau",
+             {"cfg": TINY.replace(axi_address_bits=17), "test_filter": "rejected|stopping"}),
     "thread_unit": (lambda: ThreadUnit(TINY), "thread", {"cfg": TINY, "test_filter": "dependent_operations|start_and_stop"}),
     "device": (lambda: Top(TINY), "top", {"cfg": TINY, "test_filter": "short_program"}),
 }
-QUICK = {"xprop": {"queue", "tokens", "barriers"}, "gates": {"queue", "reduction_tree"}}
-GATES = ("buffer", "queue", "reduction_tree", "tokens", "arbiter", "axi_master", "alu")
+QUICK = {"xprop": {"queue", "scoreboard", "barriers"}, "gates": {"queue", "adder_tree"}}
+GATES = ("buffer", "queue", "adder_tree", "scoreboard", "arbiter", "axi_master", "alu")
 
 
 def case(variant, name):

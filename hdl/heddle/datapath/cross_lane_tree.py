@@ -76,7 +76,7 @@ class CrossLaneTree(Component):
         def registers(name, values, width, condition=None):
             """``values`` one cycle later, zero without the condition."""
             kept = [Signal(signed(width), name=f"{name}_{j}", reset_less=True) for j in range(len(values))]
-            m.d.sync += [total.eq(value) for total, value in zip(kept, values)]
+            m.d.sync += [total.eq(value) for total, value in zip(kept, values, strict=True)]
             if condition is not None:
                 with m.If(~condition):
                     m.d.sync += [total.eq(0) for total in kept]
@@ -97,6 +97,6 @@ class CrossLaneTree(Component):
                 scaled = registers(f"{name}_scaled", values, 24, holds & self.scaled)
                 weighted[:] = [value | Cat(Const(0, 8), more).as_signed() for value, more in zip(weighted, scaled)]
         sums = [value | totals[j // 2] if totals else value for j, value in enumerate(kept)]
-        m.d.comb += [output.eq(value) for output, value in zip(self.o, sums)]
+        m.d.comb += [output.eq(value) for output, value in zip(self.o, sums, strict=True)]
         m.d.comb += self.first.eq(any_of([sums[0], *rest]))
         return m

@@ -148,7 +148,7 @@ class PEArray(Component):
         values = [[] for _ in range(slots)]
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
-            m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots])]
+            m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots], strict=True)]
             for name in COMMON + ("odd_high", "scaled") * cfg.two_passes + ("wide",) * cfg.wide_lanes + ("taps", "read_tap") * cfg.rnn:
                 m.d.comb += getattr(lane, name).eq(at_lanes[name])
             m.d.comb += [

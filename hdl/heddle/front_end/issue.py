@@ -8,6 +8,7 @@ from ..constants import STORE_GROUPS, UNIFORM_PREDICATES
 from ..interfaces.layouts import PC_BITS, CopyKind, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..isa.encoding import Opcode, Reduction, Space, WaitUnit
 from ..isa.error_codes import ErrorCode
+from ..lib.members import connect_members
 from ..thread.alu import AluDatapath
 from ..tmau.layouts import tensor_operation_layout
 from .decode import decoded_layout
@@ -357,10 +358,8 @@ class Issue(Component):
         for_gate = instruction.for_thread | instruction.for_matrix
         m.d.comb += [
             gate.i.payload.eq(instruction), gate.i.valid.eq(self._execute & for_gate), gate.clear.eq(self.start),
-            gate.thread_done.eq(self.thread_done), gate.matrix_done.eq(self.matrix_done), gate.lane_mask.eq(self.lane_mask),
-            self.event_token_stalls.eq(gate.event_token_stalls),
         ]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(gate.predicates, self.predicates)]
+        connect_members(m, flipped(self), gate, ("thread_done", "matrix_done", "lane_mask", "event_token_stalls", "predicates"))
         if self.cfg.issue_ahead:
             m.d.comb += self.matrix_hold.eq(gate.matrix_hold)
         with m.If(gate.waiting_thread):

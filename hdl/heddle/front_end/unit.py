@@ -4,6 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, connect, flipped
 
+from ..lib.members import connect_members
 from ..lib.stream import link
 from .decode import Decode
 from .instruction_fetch import InstructionFetch, program_write_layout
@@ -103,9 +104,7 @@ class FrontEnd(Component):
         link(m, decode.o, issue.i)
         for name in (*self._streams, "o_error"):
             connect(m, getattr(issue, name), flipped(getattr(self, name)))
-        m.d.comb += [getattr(issue, name).eq(getattr(self, name)) for name in self._inputs]
-        m.d.comb += [getattr(self, name).eq(getattr(issue, name)) for name in self._outputs]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(issue.predicates, self.predicates)]
+        connect_members(m, flipped(self), issue, (*self._inputs, *self._outputs, "predicates"))
         m.d.comb += [
             fetch.program_end.eq(self.program_end), decode.program_end.eq(self.program_end), fetch.enable.eq(issue.active),
             fetch.redirect.eq(self.start | issue.redirect),

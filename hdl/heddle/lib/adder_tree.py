@@ -1,4 +1,4 @@
-"""Adder tree: pipelined, one register a level, with every partial sum as an output."""
+"""A balanced adder tree, registered at every level."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -9,10 +9,13 @@ __all__ = ["AdderTree"]
 
 
 class AdderTree(Component):
-    """Adder tree: adds ``2**depth`` signed numbers; one addition and one register a level [S3.4].
+    """Balanced adder tree: the exact sum of ``2**depth`` signed integers [S3.4].
 
-    Level l (1 to ``depth``) has ``2**(depth - l)`` sums of ``2**l`` neighbouring inputs each, exact in ``width + l`` bits. All levels
-    are outputs: two or four partial sums are the taps of level ``depth - 1`` or ``depth - 2``.
+    Level l (1 to ``depth``) adds neighbours in pairs, into ``2**(depth - l)`` registers of ``width + l`` bits. There are
+    ``2**depth - 1`` adders.
+
+    *Latency*: ``depth`` cycles, 0 with one input. *Throughput*: one set of inputs a cycle. *Back-pressure*: none; whoever
+    feeds the tree keeps track of what is valid. *Reset*: none, and no enable.
 
     Parameters
     ----------
@@ -24,9 +27,9 @@ class AdderTree(Component):
     Members
     -------
     i : In(signed(width)).array(2**depth)
-        Numbers.
-    taps_1 … taps_<depth> : Out(signed(width + l)).array(2**(depth - l))
-        Sums of level l; ``taps(l)`` returns them.
+        The addends.
+    root : Out(signed(width + depth))
+        Their sum.
 
     Raises
     ------
@@ -51,29 +54,14 @@ class AdderTree(Component):
             raise UsageError(f"depth must not be negative, not {depth!r}")
         self.width = width
         self.depth = depth
-        members = {"i": In(signed(width)).array(1 << depth)}
-        for level in range(1, depth + 1):
-            members[f"taps_{level}"] = Out(signed(width + level)).array(1 << (depth - level))
-        super().__init__(members)
-
-    def taps(self, level):
-        """Sums of a level: a list of ``2**(depth - level)`` values. Level 0 is the inputs."""
-        return list(self.i if level == 0 else getattr(self, f"taps_{level}"))
-
-    @property
-    def root(self):
-        """The sum of all inputs, ``depth`` cycles later."""
-        return self.taps(self.depth)[0]
+        super().__init__({"i": In(signed(width)).array(1 << depth), "root": Out(signed(width + depth))})
 
     def elaborate(self, platform):
         m = Module()
-        values = self.taps(0)
+        values = list(self.i)
         for level in range(1, self.depth + 1):
-            sums = []
-            for index, tap in enumerate(self.taps(level)):
-                total = Signal(signed(self.width + level), name=f"sum_{level}_{index}", reset_less=True)
-                m.d.sync += total.eq(values[2 * index] + values[2 * index + 1])
-                m.d.comb += tap.eq(total)
-                sums.append(total)
+            sums = [Signal(signed(self.width + level), name=f"sum_{level}_{index}", reset_less=True) for index in range(len(values) // 2)]
+            m.d.sync += [total.eq(values[2 * index] + values[2 * index + 1]) for index, total in enumerate(sums)]
             values = sums
+        m.d.comb += self.root.eq(values[0])
         return m

@@ -13,6 +13,7 @@ from ..interfaces.layouts import (
     ErrorStream,
     matrix_operation_layout,
 )
+from ..lib.members import connect_members
 from ..lib.onehot import any_of, select_one_hot
 from .address_generator import AddressGenerator
 from .bank_scheduler import BankScheduler
@@ -142,7 +143,7 @@ class BFetch(Component):
             address.valid.eq(groups.o_valid),
             address.i.eq(groups.o),
         ]
-        m.d.comb += [element.eq(offset) for element, offset in zip(address.offset, self.offset)]
+        connect_members(m, flipped(self), address, ("offset",))
         granted, remaining = self._ask(m, schedule.o)
         paused = self.pause & ((~self.bank.request | self.bank.grant).all() if self.cfg.asks_in_pauses else schedule.o.bank.any())
         m.d.comb += [schedule.o_ready.eq(~remaining), self.conflict.eq(~schedule.advance & ~paused)]
@@ -217,7 +218,7 @@ class BFetch(Component):
             self.step.eq(step),
         ]
         banks = [Signal(8 * BANK_BYTES, name=f"bank_{bank}", reset_less=True) for bank in range(BANKS)]
-        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data)]
+        m.d.sync += [kept.eq(word) for kept, word in zip(banks, self.bank.data, strict=True)]
         for slot in range(self.cfg.fetch_slots):
             if picker is not None and slot < self.cfg.piece_slots:
                 value = self._select_line(m, slot, previous.slots[slot], banks, picker)
@@ -226,7 +227,7 @@ class BFetch(Component):
             else:
                 value = self._select(m, slot, previous.slots[slot], banks)
             self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
-            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot])]
+            m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
         return Cat(waiting[:len(waiting) // 2]).any(), ending
 
     def _take(self, request):

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..constants import BANKS
 from ..datapath.pe_array import PEArray, engine_members
 from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
+from ..lib.members import connect_members
 from ..lib.stream import Queue, link
 from .b_fetch import BFetch
 
@@ -110,20 +111,13 @@ class MatrixUnit(Component):
         connect(m, flipped(self.bank), fetch.bank)
         connect(m, flipped(self.o_error), fetch.o_error)
         connect(m, flipped(self.registers), lanes.registers)
+        m.d.comb += fetch.stop.eq(self.stop)
+        connect_members(m, fetch, lanes, ("offset_read", "offset_number", "offset_grant", "offset_load", "step"))
         m.d.comb += [
-            fetch.stop.eq(self.stop),
-            lanes.offset_read.eq(fetch.offset_read),
-            lanes.offset_number.eq(fetch.offset_number),
-            fetch.offset_grant.eq(lanes.offset_grant),
-            lanes.offset_load.eq(fetch.offset_load),
-            lanes.step.eq(fetch.step),
             fetch.pause.eq((lanes.pause | self.hold) if self.cfg.issue_ahead else lanes.pause),
             self.done.eq(lanes.done),
         ]
-        m.d.comb += [element.eq(offset) for element, offset in zip(fetch.offset, lanes.offset)]
-        m.d.comb += lanes.take.eq(fetch.take)
-        for taken, word in zip(lanes.word, fetch.word):
-            m.d.comb += [element.eq(value) for element, value in zip(taken, word)]
+        connect_members(m, fetch, lanes, ("offset", "take", "word"))
         if self.cfg.rnn:
             self._engine(m, lanes)
         if self.cfg.banks_known_ahead:
@@ -133,12 +127,7 @@ class MatrixUnit(Component):
         return m
 
     def _engine(self, m, lanes):
-        m.d.comb += [
-            lanes.engine_active.eq(self.engine_active),
-            lanes.engine_step.eq(self.engine_step),
-            lanes.engine_take.eq(self.engine_take),
-            *(element.eq(value) for element, value in zip(lanes.engine_word, self.engine_word)),
-        ]
+        connect_members(m, flipped(self), lanes, ("engine_active", "engine_step", "engine_take", "engine_word"))
 
     def _state(self, m, queue):
         unfinished = Signal(range(self.cfg.matrix_queue + PIPELINE_OPERATIONS))

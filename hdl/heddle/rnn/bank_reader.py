@@ -117,7 +117,7 @@ class BankReader(Component):
             self.busy.eq(more | coming | self.valid), self.last.eq(~more & ~coming), self.data.eq(kept),
         ]
         m.submodules.choice = choice = BankChoice()
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(choice.i, self.bank.data)]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(choice.i, self.bank.data, strict=True)]
         m.d.comb += choice.bank.eq(coming_bank)
         m.d.comb += [row.eq(word[3:]) for row in self.bank.row]
         m.d.sync += [held.eq(self.hold), coming.eq(granted), coming_bank.eq(bank), self.valid.eq(coming | (self.valid & held))]

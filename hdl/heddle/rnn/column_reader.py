@@ -121,7 +121,7 @@ class ColumnReader(Component):
         word = [value.as_signed() for value in self.column]
         if cfg.rnn_differences:
             word = self._differences(m, word, read, ahead.stride, place, moves, accepted)
-        m.d.comb += [element.eq(value) for element, value in zip(column.elements, choose_group(cfg, word, place, sweep.cat))]
+        m.d.comb += [element.eq(value) for element, value in zip(column.elements, choose_group(cfg, word, place, sweep.cat), strict=True)]
         m.d.comb += [
             ahead.begin.eq(accepted), ahead.read.eq(read), ahead.final.eq(finished),
             ahead.enable.eq(sweep.skip & ~self._first_differences()),
@@ -178,5 +178,5 @@ class ColumnReader(Component):
             differences.read.eq(read), differences.word.eq(sent[bits:]), differences.place.eq(place), differences.cat.eq(sweep.cat),
             differences.fresh.eq(sweep.fresh), differences.held.eq(sweep.held), differences.take.eq(moves & sweep.difference),
         ]
-        m.d.comb += [sink.eq(value) for sink, value in zip(differences.i, values)]
+        m.d.comb += [sink.eq(value) for sink, value in zip(differences.i, values, strict=True)]
         return [Mux(sweep.difference, source, value) for source, value in zip(differences.o, values)]

@@ -8,6 +8,7 @@ from ..front_end.recurrent_control import recurrent_error_layout
 from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..isa.counter_table import most_in_a_cycle
 from ..isa.error_codes import ErrorCode
+from ..lib.members import connect_members
 from ..lib.stream import link
 from .activation_queue import ActivationQueue
 from .column_reader import ColumnReader
@@ -117,8 +118,8 @@ class RecurrentEngine(Component):
         self._tables(m, loader, scheduler, tail)
         self._vectors(m, vectors, loader, columns, tail)
         self._progress(m, progress, loader, scheduler, columns, tail)
-        lanes = (("step", blocks), ("take", blocks), *((name, tail) for name in ("read", "read_register", "read_group", "read_tap")))
-        m.d.comb += [getattr(self, name).eq(getattr(unit, name)) for name, unit in lanes]
+        connect_members(m, flipped(self), blocks, ("step", "take"))
+        connect_members(m, flipped(self), tail, ("read", "read_register", "read_group", "read_tap"))
         m.d.comb += [
             blocks.sweep.eq(columns.sweep), jobs.job.eq(scheduler.job), jobs.coming.eq(scheduler.launch),
             scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
@@ -127,8 +128,8 @@ class RecurrentEngine(Component):
             self.event_rnn_steps.eq(blocks.step.step), self.event_rnn_waits.eq(self.busy & ~blocks.step.step),
             self.event_rnn_skipped.eq(columns.event_skipped),
         ]
-        m.d.comb += [outer.eq(inner) for outer, inner in zip(self.word, blocks.word)]
-        m.d.comb += [inner.eq(outer) for outer, inner in zip(self.read_data, tail.read_data)]
+        connect_members(m, flipped(self), blocks, ("word",))
+        connect_members(m, flipped(self), tail, ("read_data",))
         self._run(m, loader, scheduler, columns, blocks, jobs, tail, writer, progress)
         return m
 
@@ -155,12 +156,12 @@ class RecurrentEngine(Component):
             vectors.loaded_valid.eq(loader.loaded_valid), vectors.loaded_place.eq(loader.loaded_place), vectors.loaded.eq(loader.loaded),
             loader.loaded_wait.eq(tail.write_next),
         ]
-        for sinks, sources in ((columns.column, vectors.column), (tail.operand, vectors.operand), (vectors.write_data, tail.write_data)):
-            m.d.comb += [sink.eq(source) for sink, source in zip(sinks, sources)]
+        connect_members(m, vectors, columns, ("column",))
+        connect_members(m, vectors, tail, ("operand", "write_data"))
 
     def _progress(self, m, progress, loader, scheduler, columns, tail):
         for unit in (scheduler, columns):
-            m.d.comb += [sink.eq(source) for sink, source in zip(unit.status, progress.status)]
+            connect_members(m, progress, unit, ("status",))
         passed = columns.ended & columns.sweep.release
         m.d.comb += [
             progress.launch.eq(scheduler.launch), progress.launch_context.eq(scheduler.event_context),

@@ -2,11 +2,12 @@
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
 from ..lib.delay import Delay, Stages
+from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue, link
 from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout, tail_output_layout
@@ -143,11 +144,7 @@ class Tail(Component):
         m.submodules.queue = queue = Queue(tail_output_layout(self.cfg), self.output_depth)
         link(m, self.i, issue.i)
         link(m, queue.o, self.o_output)
-        m.d.comb += [
-            self.operation_address.eq(issue.operation_address),
-            issue.operation.eq(self.operation),
-            *(getattr(self, name).eq(getattr(issue, name)) for name in ("read", "read_register", "read_group", "read_tap")),
-        ]
+        connect_members(m, flipped(self), issue, ("operation_address", "operation", "read", "read_register", "read_group", "read_tap"))
         self._compute(m, issue.slot, queue.i.payload.elements)
         self._place(m, issue.slot, queue.i)
         credits = Signal(range(self.output_depth + 1), init=self.output_depth)

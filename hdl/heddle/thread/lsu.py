@@ -8,6 +8,7 @@ from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import PC_BITS, BankReadPort, BankWritePort, GlobalPort, ThreadKind, thread_operation_layout
 from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
+from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu
@@ -170,7 +171,7 @@ class Lsu(Component):
         else:
             turn = Mux(self.failed, failed_slot, turn)
             m.d.comb += self.failing.eq(self.valid & check.bad)
-        m.d.comb += [port.eq(operand) for port, operand in zip(check.addresses, operands)]
+        m.d.comb += [port.eq(operand) for port, operand in zip(check.addresses, operands, strict=True)]
         m.d.comb += [
             check.active.eq(self.step.active), check.access.eq(self.operation.access),
             check.space.eq(self.operation.space), check.address.eq(wrong),
@@ -194,8 +195,8 @@ class Lsu(Component):
             self.requesting.eq(gather.requesting), self.storing.eq(gather.storing),
             self.in_flight.eq(gather.in_flight), self.event_conflicts.eq(gather.event_conflicts),
         ]
-        m.d.comb += [port.eq(address) for port, address in zip(gather.address, self.address)]
-        m.d.comb += [port.eq(word) for port, word in zip(gather.data, self.data)]
+        m.d.comb += [port.eq(address) for port, address in zip(gather.address, self.address, strict=True)]
+        connect_members(m, flipped(self), gather, ("data",))
         if self.cfg.late_address_checks:
             m.d.sync += gather.drop.eq(gather.valid & gather.ready & self._bad)
         if not self.cfg.thread_overlap:
@@ -205,7 +206,7 @@ class Lsu(Component):
             same.start.eq(self.start), same.step.eq(gather.valid & gather.ready), same.active.eq(step.active),
             self.same.eq(same.same & ~is_global & (self.operation.kind == ThreadKind.LOAD)),
         ]
-        m.d.comb += [port.eq(address) for port, address in zip(same.address, self.address)]
+        m.d.comb += [port.eq(address) for port, address in zip(same.address, self.address, strict=True)]
 
     def _global(self, m, access, address):
         """Accesses global memory for one thread; returns whether the thread is over."""

@@ -2,11 +2,12 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
+from ..lib.members import connect_members
 from ..lib.stream import Queue, link
 from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 
@@ -103,12 +104,9 @@ class OperandFetch(Component):
         m.submodules.queue = queue = Queue(thread_operation_layout, self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
-        for name in ("factor_write", "read_grant", "take"):
-            m.d.comb += getattr(reader, name).eq(getattr(self, name))
-        for name in ("read", "read_number", "read_group", "arrive", "write_place", "read_place", "available", "arriving", "event_stalls"):
-            m.d.comb += getattr(self, name).eq(getattr(reader, name))
-        for name in ("writing", "destination"):
-            m.d.comb += [inner.eq(outer) for inner, outer in zip(getattr(reader, name), getattr(self, name))]
+        connect_members(m, flipped(self), reader, (
+            "factor_write", "read_grant", "take", "read", "read_number", "read_group", "arrive", "write_place", "read_place", "available",
+            "arriving", "event_stalls", "writing", "destination"))
         if self.cfg.thread_overlap:
             self._read_ahead(m, queue, reader)
         else:

@@ -2,11 +2,12 @@
 
 from amaranth import *
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, flipped
 
 from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, Space
+from ..lib.members import connect_members
 from .micro_ops import MicroOps
 
 __all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
@@ -118,7 +119,8 @@ class OperandSequencer(Component):
             steps.serial.eq(kind.serial), steps.words.eq(kind.words),
             steps.advance.eq(self.advance & self.final),
         ]
-        m.d.comb += [getattr(self, name).eq(getattr(steps, name)) for name in ("group", "slot", "word", "last_word", "done")]
+        connect_members(m, flipped(self), steps, ("group", "slot", "word", "last_word"))
+        m.d.comb += self.done.eq(steps.done)
         with m.If(self.advance):
             m.d.sync += first_is_over.eq(~self.final)
         with m.If(self.start):

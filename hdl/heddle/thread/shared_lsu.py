@@ -140,7 +140,7 @@ class SharedLsu(Component):
         m.d.comb += [groups.valid.eq(self.valid), self.ready.eq(groups.ready)]
         m.d.comb += [groups.payload[name].eq(getattr(self, name)) for name in ("waiting", "group", "word")]
         for name in ("address", "data"):
-            m.d.comb += [place.eq(value) for place, value in zip(groups.payload[name], getattr(self, name))]
+            m.d.comb += [place.eq(value) for place, value in zip(groups.payload[name], getattr(self, name), strict=True)]
         if not self.cfg.far_registers:
             m.d.comb += self.occupied.eq(self._occupied)
             return groups
@@ -296,4 +296,4 @@ class SharedLsu(Component):
             self.return_slots.eq(now), self.return_group.eq(group),
             self.in_flight.eq(self.requesting | Cat(flying).any()),
         ]
-        m.d.comb += [port.eq(place) for port, place in zip(self.return_place, places)]
+        m.d.comb += [port.eq(place) for port, place in zip(self.return_place, places, strict=True)]

@@ -1,11 +1,12 @@
 """All SIMD lanes of the thread unit with their common controls."""
 
 from amaranth import *
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, flipped
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction
+from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from .alu import AluDecode, alu_control_layout
 from .operand_fetch import OPERAND_QUEUE
@@ -179,7 +180,7 @@ class SimdLanes(Component):
                 leave.entry.eq(self.entry), leave.entry_ahead.eq(self.entry_ahead), leave.place.eq(self.word),
                 self.o[slot].eq(leave.o),
             ]
-            m.d.comb += [bank.eq(word) for bank, word in zip(leave.banks, self.banks)]
+            connect_members(m, flipped(self), leave, ("banks",))
         return m
 
     def _alu_control(self, m):

@@ -16,6 +16,7 @@ from ..interfaces.layouts import (
 )
 from ..isa.encoding import Access, AluFunction
 from ..isa.error_codes import ErrorCode
+from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
 from .lsu import Lsu, slot_step_layout
@@ -215,8 +216,8 @@ class ThreadUnit(Component):
             array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
             array.entry.eq(writer.entry), array.entry_ahead.eq(writer.entry_ahead), array.word.eq(writer.place),
         ]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data)]
-        m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o)]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data, strict=True)]
+        m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o, strict=True)]
 
     def _step(self, m):
         """The operands of the next micro-operation enter the SIMD lanes when the last one was taken; ALU results wait for the operation
@@ -275,8 +276,8 @@ class ThreadUnit(Component):
             array.choose.eq(self._slot_step.active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
             array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
         ]
-        for source, target in ((array.a, late.a), (array.b, late.b), (late.product, array.product)):
-            m.d.comb += [inner.eq(outer) for inner, outer in zip(target, source)]
+        connect_members(m, array, late, ("a", "b"))
+        connect_members(m, late, array, ("product",))
 
     def _hold(self, m):
         """Connects the result hazards with the operation in write-back."""
@@ -309,7 +310,7 @@ class ThreadUnit(Component):
             memory.hold.eq(writer.pending), memory.hold_shared.eq(self._late_operation.waiting_for_data),
             memory.hold_errors.eq(self._valid & (memory.failed | memory.error)), writer.same.eq(memory.same),
         ]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip([*memory.address, *memory.data], [*self._array.address, *self._array.data])]
+        connect_members(m, self._array, memory, ("address", "data"))
 
     def _results(self, m):
         """Data from the banks, from global memory and from the ALU go to the result buffers."""
@@ -322,9 +323,9 @@ class ThreadUnit(Component):
             array.store.eq(returns.store), array.store_group.eq(returns.store_group), array.store_words.eq(returns.store_words),
             array.store_current.eq(returns.store_current),
         ]
-        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data)]
+        m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data, strict=True)]
         m.d.comb += [array.other.eq(memory.other), array.take_other.eq(memory.take_other)]
-        m.d.comb += [place.eq(returned) for place, returned in zip(array.place, memory.place)]
+        connect_members(m, memory, array, ("place",))
 
     def _leave(self, m):
         """After the last group the operation goes to write-back, with its error."""
@@ -350,10 +351,9 @@ class ThreadUnit(Component):
 
     def _connect_registers(self, m):
         port, reader, writer = self.registers, self._entrance, self._writer
-        for name in ("read", "read_number", "read_group"):
-            m.d.comb += getattr(port, name).eq(getattr(reader, name))
-        for name in ("return_lanes", "write_product", "write_register", "write_factor", "write_word", "write_parts", "write_lanes"):
-            m.d.comb += getattr(port, name).eq(getattr(writer, name))
+        connect_members(m, flipped(port), reader, ("read", "read_number", "read_group"))
+        connect_members(m, flipped(port), writer, ("return_lanes", "write_product", "write_register", "write_factor", "write_word",
+                                                   "write_parts", "write_lanes"))
         m.d.comb += [
             reader.read_grant.eq(port.read_grant), writer.write_grant.eq(port.write_grant),
             reader.factor_write.eq(writer.write_factor),
@@ -361,7 +361,7 @@ class ThreadUnit(Component):
         writing, destination = list(writer.writing), list(writer.destination)
         if self.cfg.thread_overlap:
             writing, destination = [*writing, Mux(self._valid, self._words, 0)], [*destination, self._operation.dst]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination])]
+        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination], strict=True)]
 
     def _observe(self, m):
         m.d.sync += [
@@ -377,4 +377,4 @@ class ThreadUnit(Component):
             self.storing.eq(self._memory.storing),
             self.lane_mask.eq(self._predicates.lane_mask),
         ]
-        m.d.comb += [outer.eq(inner) for outer, inner in zip(self.predicates, self._predicates.predicates)]
+        connect_members(m, flipped(self), self._predicates, ("predicates",))

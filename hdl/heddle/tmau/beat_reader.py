@@ -132,7 +132,7 @@ class BeatReader(Component):
         wanted, split, rows = self._wanted(m, beat)
         allowed = Signal(name="allowed")
         if not self.cfg.single_bank_beats:
-            m.d.comb += [port.eq(row) for port, row in zip(self.bank_read.row, rows)]
+            m.d.comb += [port.eq(row) for port, row in zip(self.bank_read.row, rows, strict=True)]
             m.d.comb += allowed.eq(self.i.valid & ~full & ~(beat.arrives & self.o_moved.valid))
             return allowed, beat, wanted, split, ready
         kept = Signal(beat_layout(self.cfg), name="kept_beat", reset_less=True)

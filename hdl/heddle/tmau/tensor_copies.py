@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import barrier_blocks_signature, error_layout, read_data_layout, read_request_layout
 from ..l2.reduction_formats import reducible_formats
+from ..lib.members import connect_members
 from ..lib.stream import link
 from .chunk_bursts import ChunkBursts
 from .descriptor_read_port import DESCRIPTOR_TAG_BITS
@@ -91,7 +92,6 @@ class TensorCopies(Component):
             self.o_failure.payload.dimension.eq(violation.dimension),
             self.o_failure.payload.operand.eq(violation.value),
             self.o_failure.payload.pc.eq(failure.payload.pc),
-            *(getattr(generator, name).eq(getattr(self, name)) for name in ("invalidate", "invalidate_address", "stop")),
-            self.dropped.eq(generator.dropped), self.busy.eq(generator.busy),
         ]
+        connect_members(m, flipped(self), generator, ("invalidate", "invalidate_address", "stop", "dropped", "busy"))
         return m

@@ -17,6 +17,7 @@ from ..interfaces.layouts import (
     error_layout,
 )
 from ..isa.encoding import Space
+from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.stream import Queue, link
 from .barrier_updates import BarrierUpdates
@@ -175,7 +176,7 @@ class Tmau(Component):
         m.submodules.tensors = tensors = TensorCopies(self.cfg)
         link(m, self.i_tensor, tensors.i_operation)
         connect(m, tensors.o_sized, flipped(self.o_sized))
-        m.d.comb += [getattr(tensors, name).eq(getattr(self, name)) for name in ("invalidate", "invalidate_address", "stop")]
+        connect_members(m, flipped(self), tensors, ("invalidate", "invalidate_address", "stop"))
         return tensors
 
     def _memories(self, m, load, store, arrivals):
