@@ -1,4 +1,4 @@
-"""A balanced adder tree, registered at every level."""
+"""Adder tree: balanced, one register a level."""
 
 from amaranth.hdl import Module, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
@@ -35,16 +35,6 @@ class AdderTree(Component):
     ------
     ValueError
         When ``width`` is less than 1 or ``depth`` is negative.
-
-    *Latency*: l cycles from ``i`` to the sums of level l.
-
-    *Throughput*: one set of inputs a cycle.
-
-    *Back-pressure*: none. The registers have no enable; the user of the tree tracks valid sums.
-
-    *Reset*: the registers have no reset.
-
-    *Area*: ``2**depth - 1`` adders; unused taps cost nothing.
     """
 
     def __init__(self, width, depth):
