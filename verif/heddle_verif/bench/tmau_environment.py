@@ -67,6 +67,7 @@ class CopyBench:
         self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
         self.accesses, self.expected_accesses = Counter(), Counter()       # words that banks were granted for
         self.held = {}
+        self.beat_blocks = max(1, cfg.axi_bytes // BANK_BYTES)      # of a beat of the bus; halves count as whole ones
         self.unmoved = 0            # bytes of stores that barriers are told of, although some are clipped
         self.allowed = None         # where shared memory may be written, by byte
         self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
@@ -271,7 +272,7 @@ class CopyBench:
             self.reads[self.read_beats].popleft()
             self.read_beats = None
             dut.global_port__read_data__payload.value = self.random.getrandbits(self.layouts["read_data"].size)
-            self.moved += 1
+            self.moved += self.beat_blocks
         if (request := self._sample("read_request")) is not None:
             self.times["read_request"].append(self.cycle)
             if cfg.l2_kib and request.prefetch:     # without an answer
@@ -311,7 +312,7 @@ class CopyBench:
         if (beat := self._sample("write_data")) is not None:
             self.times["write_data"].append(self.cycle)
             self.write_data.append((beat.data, beat.strobe, beat.last))
-            self.moved += 1
+            self.moved += self.beat_blocks
         if self.write_requests and len(self.write_data) > self.write_requests[0].beats_minus_one:
             self._write_burst(self.write_requests.popleft())
         dut.global_port__write_request__ready.value = not self._pause(stalls.requests)
