@@ -44,7 +44,7 @@ class Bench:
         warnings.filterwarnings("ignore", category=UnusedElaboratable)
         self.dut = dut
         self.signature = getattr(component, "signature", component)
-        self.unit = type(component).__name__        # under whose name coverage counts streams
+        self.unit_name = type(component).__name__        # under whose name coverage counts streams
         self.rng = np.random.default_rng(cocotb.RANDOM_SEED)
         self.cfg = bench_config()
         self.parameters = bench_parameters()
@@ -65,7 +65,7 @@ class Bench:
         cocotb.start_soon(Clock(self.dut.clk, 10, unit="ns").start())
         if hasattr(self.dut, "rst"):
             self.dut.rst.value = 1
-        self.checkers = check_streams(self.dut, self.signature, unit=self.unit)
+        self.checkers = check_streams(self.dut, self.signature, unit=self.unit_name)
         self._watching = True
         cocotb.start_soon(self._watch())
         await self.reset()
