@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
 from ..arguments import check_mask, integer_array
+from ..kernels.convolution import ConvolutionKernel
 from ..kernels.parts.convolution_shape import ConvolutionShape
 from ..kernels.planner import plan
 from ..kernels.problem import ConvolutionProblem, Elements, Operands
@@ -114,7 +115,7 @@ def convolve(device: Host, x: ArrayLike, w: ArrayLike, *, strides: int | Sequenc
 
 def _run(device: Host, shape: ConvolutionShape, x: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Stats]:
     """The convolution of one group."""
-    kernel, memory = plan(device.cfg, ConvolutionProblem(shape, Elements.of(x, w))), device.memory
+    kernel, memory = cast(ConvolutionKernel, plan(device.cfg, ConvolutionProblem(shape, Elements.of(x, w)))), device.memory
     x_rows, w_rows, y_rows = shape.operand_shapes()
     with Placement(memory) as places:
         addresses = [places.place(x.reshape(x_rows)), places.place(w.reshape(w_rows)), places.reserve(y_rows, np.int32)]

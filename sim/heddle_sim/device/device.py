@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from heddle.config import Config, load_config
@@ -37,9 +37,6 @@ from .products import check_columns, check_elements, columns_of
 from .results import LayerResult, MatrixResult
 from .stats import Stats
 from .tensors import TensorAccess
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["Device", "SIMULATORS"]
 

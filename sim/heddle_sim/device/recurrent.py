@@ -45,7 +45,9 @@ class _Engine:
     def run(self, images: list[list[EngineImage]], load: bool) -> tuple[list[list[np.ndarray]], Stats]:
         """Shared memory of each core after each of its images, and figures. ``images``: a list for each core, see ``EngineRun``. ``load``:
         weights and biases are loaded as part of the run."""
-        device, source, loads = self.device, None, None
+        device = self.device
+        source: int | None = None
+        loads: int | None = None
         cores: list[tuple[int, ...]] = []
         with Placement(device.memory) as places:
             if load:

@@ -12,6 +12,12 @@ whose slot is then free for the copies of step i + 3. A finished tile goes to on
 the threads meet different banks. From there it goes to the result, while ``mm`` works on the next one.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, TOKEN_GRANULES
 from heddle.errors import UsageError
 
@@ -20,9 +26,10 @@ from .kernel import Kernel
 from .parts.fitting import Region, Unfit, check_factors, check_regions
 from .parts.launch import Launch
 from .parts.merges import write_scaled
-from .parts.shares import begin_share, share_out
+from .parts.shares import Share, begin_share, share_out
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, round_up
+from .problem import ConvolutionProblem, Operands
 
 __all__ = ["ConvolutionKernel"]
 
@@ -50,7 +57,7 @@ class ConvolutionKernel(Kernel):
     where the configuration lacks a feature, ``Unfit`` where the slots do not fit shared memory.
     """
 
-    def __init__(self, cfg, problem, stage_count=2, most_blocks=_MAX_BOX):
+    def __init__(self, cfg: Config, problem: ConvolutionProblem, stage_count: int = 2, most_blocks: int = _MAX_BOX) -> None:
         super().__init__(cfg, problem)
         shape = problem.shape
         strided = ["tensor_strides"] if any(stride > 1 for stride in shape.stride) else []
@@ -87,7 +94,7 @@ class ConvolutionKernel(Kernel):
         self.offset_b = cfg.registers - 1
         self.text = KernelText(self._names())
 
-    def _names(self):
+    def _names(self) -> list[str]:
         spatial = self.shape.spatial
         return ["x", "w", "y", *(f"x{d}" for d in range(spatial + 2)), *(f"o{d}" for d in range(spatial)),
                 *(f"w{d}" for d in range(spatial + 2)), *(f"a_{slot}" for slot in range(_SLOTS)), *(f"b_{slot}" for slot in range(_SLOTS)),
@@ -95,7 +102,7 @@ class ConvolutionKernel(Kernel):
                 "block", "back"]
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: ConvolutionProblem) -> int:
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, copies on the bus and instructions."""
         kernel, threads = next(cls.cuts(cfg, problem)), cfg.threads
         tiles = max(-(-share.rows // threads) * -(-share.columns // threads) for share in kernel.shares)
@@ -104,7 +111,7 @@ class ConvolutionKernel(Kernel):
         return tiles * (max(kernel.steps * max(mm, bus), kernel.steps * _STEP + _STORE) + _TILE)
 
     @classmethod
-    def cuts(cls, cfg, problem):
+    def cuts(cls, cfg: Config, problem: ConvolutionProblem) -> Iterator[Self]:
         """Those with two staging areas, if there is room; of them those with shorter and shorter rows."""
         try:
             kernel = cls(cfg, problem)
@@ -117,16 +124,16 @@ class ConvolutionKernel(Kernel):
                 return
             kernel = cls(cfg, problem, kernel.stage_count, blocks // 2)
 
-    def a_place(self, slot):
+    def a_place(self, slot: int) -> int:
         """Shared address of the pixels of a slot; the weights lie behind them."""
         return 2 * self.half_bytes * slot
 
-    def b_place(self, slot):
+    def b_place(self, slot: int) -> int:
         return self.a_place(slot) + self.half_bytes
 
     # -- copies -----------------------------------------------------------------------------
 
-    def copy_operands(self, slot, number):
+    def copy_operands(self, slot: int, number: int) -> None:
         """Bring the operands of the next step, if there is one, into a slot; ``number`` of this place in the program."""
         text, rank, count = self.text, self.shape.spatial + 2, self.shape.filter[-1]
         text("    usetp.le up2, {left}, 0", f"    @up2 bra copied_{number}", "    usub {left}, {left}, 1",
@@ -140,7 +147,7 @@ class ConvolutionKernel(Kernel):
             text("    bra next_row")
         text(f"copied_{number}:")
 
-    def next_row(self):
+    def next_row(self) -> None:
         """The copies move on: over the filter, then the pieces of the channels, the columns, and the pixels."""
         text, shape, done = self.text, self.shape, "row_begun"
         text("next_row:", "    umov {o0}, 0", "    umov {w1}, 0")
@@ -160,7 +167,7 @@ class ConvolutionKernel(Kernel):
         text(f"{done}:")
         self._return("back", "copied", 2 * _SLOTS - 1)
 
-    def _next_pixels(self):
+    def _next_pixels(self) -> None:
         """``threads`` pixels of the result further: a number whose digits count columns, rows, planes and images."""
         text, shape, rest = self.text, self.shape, self.cfg.threads
         axes = zip(reversed(shape.result), reversed(shape.stride), reversed(shape.lower_corner))
@@ -173,7 +180,7 @@ class ConvolutionKernel(Kernel):
         if rest:
             text(f"    uadd {{x{shape.spatial + 1}}}, {{x{shape.spatial + 1}}}, {rest}")
 
-    def _return(self, register, label, count):
+    def _return(self, register: str, label: str, count: int) -> None:
         """Go on at the label whose number a uniform register holds."""
         for number in range(count - 1):
             self.text(f"    usetp.eq up2, {{{register}}}, {number}", f"    @up2 bra {label}_{number}")
@@ -181,17 +188,17 @@ class ConvolutionKernel(Kernel):
 
     # -- registers --------------------------------------------------------------------------
 
-    def _factors(self, slot):
+    def _factors(self, slot: int) -> int:
         """First factor register of the half that a slot uses."""
         return FIRST_FACTOR_REGISTER + slot % 2 * self.cfg.factor_registers // 2
 
-    def load_rows(self, slot):
+    def load_rows(self, slot: int) -> None:
         """Thread t loads its row of a slot, when that has come."""
         self.text(f"    barrier.wait b{_COPIED[slot]}",
                   *(f"    ld.v4 r{self._factors(slot) + 4 * block}, ur0:r{self.offset_a}:{self.a_place(slot) + BANK_BYTES * block}"
                     for block in range(self.used_bytes // BANK_BYTES)))
 
-    def multiply(self, slot, tile, first, last=True):
+    def multiply(self, slot: int, tile: bool, first: bool, last: bool = True) -> None:
         """mm over the channels of a piece; ``last`` may have fewer.
 
         Consecutive ``mm`` on the same product registers hold their tokens together until the last of them is done. One without columns on
@@ -206,7 +213,7 @@ class ConvolutionKernel(Kernel):
                       f"r{self._factors(slot) + index * dot // 4}")
         self.text(f"    @p2 mm8{self.signs}.k1 r{PRODUCT_REGISTERS - self.cfg.threads}, ur0:rf{self.offset_b}:0, r{self._factors(slot)}")
 
-    def store(self, tile):
+    def store(self, tile: bool) -> None:
         """A finished tile: registers to its staging area, from there to the result."""
         text, blocks, part_bytes = self.text, self.result_row // BANK_BYTES, self.cfg.threads * self.result_row
         staged = _STAGED[tile % self.stage_count]
@@ -225,7 +232,7 @@ class ConvolutionKernel(Kernel):
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, share):
+    def arguments(self, share: Share) -> dict[str, int]:
         """Names and values of the uniform registers with which a core begins its share."""
         shape, threads = self.shape, self.cfg.threads
         tiles = -(-share.rows // threads) * -(-share.columns // threads)
@@ -239,13 +246,13 @@ class ConvolutionKernel(Kernel):
             values |= {f"x{1 + d}": (lower + place * stride) & 0xFFFF_FFFF, f"o{d}": 0, f"w{1 + d}": 0}
         return values | {f"x{shape.spatial + 1}": pixel}
 
-    def launches(self, operands=None):
+    def launches(self, operands: Operands = None) -> list[Launch]:
         """One ``Launch``; ``operands``: addresses of the descriptors of x, w and y."""
         values = self.arguments(self.shares[0]) | {"x": operands.a, "w": operands.b, "y": operands.c}
         names = self._names()
         return [Launch(self.programs[0], {names.index(name): value for name, value in values.items()}, self.shape.macs)]
 
-    def prologue(self):
+    def prologue(self) -> None:
         text = self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(share) for share in self.shares], (), "finish")
@@ -262,7 +269,7 @@ class ConvolutionKernel(Kernel):
         self._choose_piece()
         self.load_rows(0)
 
-    def _write_result_places(self):
+    def _write_result_places(self) -> None:
         """Where the blocks of the row of thread t lie in a staged part: block j at j XOR (row of shared memory), as the swizzle has it."""
         text, row = self.text, self.scratch + 3
         log_row, mask = self.result_row.bit_length() - 1, {16: 0, 32: 1, 64: 3, 128: 7}[self.result_row]
@@ -271,15 +278,15 @@ class ConvolutionKernel(Kernel):
              f"    add r{row}, r{row}, r{self.scratch}")
         text(*(f"    xor r{self.result_places + block}, r{row}, {BANK_BYTES * block}" for block in range(self.result_row // BANK_BYTES)))
 
-    def _choose_columns(self):
+    def _choose_columns(self) -> None:
         if self.ragged:
             self.text("    usub {columns}, {end_column}, {y0}", f"    setp.lt p1, r{self.tid}, {{columns}}")
 
-    def _choose_piece(self):
+    def _choose_piece(self) -> None:
         if self.pieces > 1:
             self.text(f"    usetp.le up6, {{steps}}, {self.shape.positions}")
 
-    def block(self, slot):
+    def block(self, slot: int) -> None:
         """A step with the operands of a slot: one position of the filter and one piece of the channels. Behind the first step of a tile the
         tile before is stored."""
         text, last = self.text, _SLOTS - 1
@@ -293,7 +300,7 @@ class ConvolutionKernel(Kernel):
         if slot == last:
             text("    bra step_0")
 
-    def next_tile(self):
+    def next_tile(self) -> None:
         text, threads = self.text, self.cfg.threads
         text("next_tile:", f"    umov {{steps}}, {self.steps}", "    umov {prev0}, {y0}", "    umov {prev1}, {y1}",
              "    usetp.eq up3, {tile}, {tile}", "    usetp.eq up5, {tile}, {tile}", "    uxor {tile}, {tile}, 1",
@@ -308,7 +315,7 @@ class ConvolutionKernel(Kernel):
         text("    usetp.ne up3, {tile}, {tile}", "    @up4 bra finish")
         self._return("block", "stored", _SLOTS)
 
-    def write(self):
+    def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         self.prologue()
         for slot in range(_SLOTS):

@@ -1,8 +1,12 @@
 """Copies: a box of a tensor, or blocks of 16 bytes, between global and the shared memory of core 0."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
 from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import TensorFormat, TensorMode
@@ -22,7 +26,7 @@ MOST_STARTS = 48        # boxes of ``RepeatedCopies`` of rank 1
 # -- problems -------------------------------------------------------------------------------
 
 
-def _reduces(reduction):
+def _reduces(reduction: Iterable[Reduction | TensorFormat] | None) -> str:
     """Modifiers of a reduction and its format, or of none."""
     return "".join(f".{part.name.lower()}" for part in reduction or ())
 
@@ -30,7 +34,9 @@ def _reduces(reduction):
 class _Blocks(Problem):
     """Blocks of 16 bytes: ``values`` (name to value of the uniform registers) and ``lines`` of the program."""
 
-    name = "copies of blocks"
+    @property
+    def name(self) -> str:
+        return "copies of blocks"
 
 
 @dataclass(frozen=True)
@@ -48,11 +54,11 @@ class BlockCopy(_Blocks):
     reduction: tuple[Reduction, TensorFormat] | None = None
 
     @property
-    def values(self):
+    def values(self) -> dict[str, int]:
         return {"shared": self.shared_address, "global": self.global_address, "blocks": self.nbytes // BANK_BYTES}
 
     @property
-    def lines(self):
+    def lines(self) -> list[str]:
         spaces, operands = (".shared.global", "{shared}, {global}") if self.to_shared else (".global.shared", "{global}, {shared}")
         modifiers = ("" if self.swizzle == "none" else f".{self.swizzle}") + _reduces(self.reduction)
         return [f"    copy_block{spaces}{modifiers} {operands}, {{blocks}}", "    wait.copy"]
@@ -69,11 +75,11 @@ class BlockMove(_Blocks):
     reduction: tuple[Reduction, TensorFormat] | None = None
 
     @property
-    def values(self):
+    def values(self) -> dict[str, int]:
         return {"destination": self.destination, "source": self.source, "blocks": self.nbytes // BANK_BYTES}
 
     @property
-    def lines(self):
+    def lines(self) -> list[str]:
         return [f"    copy_block.{self.space}.{self.space}{_reduces(self.reduction)} {{destination}}, {{source}}, {{blocks}}",
                 "    wait.copy"]
 
@@ -86,16 +92,20 @@ class BlockPrefetch(_Blocks):
     nbytes: int
 
     @property
-    def values(self):
+    def values(self) -> dict[str, int]:
         return {"global": self.address, "blocks": self.nbytes // BANK_BYTES}
 
     @property
-    def lines(self):
+    def lines(self) -> list[str]:
         return ["    prefetch_block {global}, {blocks}"]
 
 
 class _Tensors(Problem):
-    name = "copies of tensors"
+    """Boxes of tensors."""
+
+    @property
+    def name(self) -> str:
+        return "copies of tensors"
 
 
 @dataclass(frozen=True)
@@ -135,7 +145,10 @@ class TensorPrefetch(_Tensors):
 class _CopyKernel(Kernel):
     """Copies of core 0; the others end at once. A kernel has ``text`` and ``uniform``, the values of the uniform registers."""
 
-    def write(self):
+    text: KernelText
+    uniform: dict[int, int]
+
+    def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         self.text("    umov {core}, %core", "    usetp.ne up0, {core}, 0", "    @up0 bra end")
         self.emit()
@@ -143,10 +156,10 @@ class _CopyKernel(Kernel):
         return [self.text]
 
     @abstractmethod
-    def emit(self):
+    def emit(self) -> None:
         """Write the instructions of core 0."""
 
-    def launches(self, operands=None):
+    def launches(self, operands: object = None) -> list[Launch]:
         """One ``Launch``; the problem has the addresses."""
         return [Launch(self.programs[0], self.uniform)]
 
@@ -154,12 +167,12 @@ class _CopyKernel(Kernel):
 class BlockKernel(_CopyKernel):
     """Block copy, move or prefetch."""
 
-    def __init__(self, cfg, problem):
+    def __init__(self, cfg: Config, problem: BlockCopy | BlockMove | BlockPrefetch) -> None:
         super().__init__(cfg, problem)
         self.text = KernelText(["core", *problem.values])
         self.uniform = dict(enumerate(problem.values.values(), 1))
 
-    def emit(self):
+    def emit(self) -> None:
         self.text(*self.problem.lines)
 
 
@@ -169,7 +182,8 @@ class _TensorKernel(_CopyKernel):
     The coordinates lie in neighbouring registers, innermost first, and so do the offsets. ``more``: values of further registers, by name.
     """
 
-    def __init__(self, cfg, problem, nbytes=0, more=None):
+    def __init__(self, cfg: Config, problem: TensorCopy | RepeatedCopies | TensorPrefetch, nbytes: int = 0,
+                 more: dict[str, int] | None = None) -> None:
         super().__init__(cfg, problem)
         request, more = problem.request, more or {}
         rank, pixels = len(request.coordinates), request.mode == TensorMode.IM2COL
@@ -182,23 +196,23 @@ class _TensorKernel(_CopyKernel):
         values |= dict(zip(coordinates, request.coordinates)) | dict(zip(offsets, request.offsets))
         self.uniform = {number: values.get(name, 0) for number, name in enumerate(names)}
 
-    def emit(self):
+    def emit(self) -> None:
         # The descriptor was written by the host: a copy of what lay at its address before must not be used.
         self.text("    invalidate_descriptor {descriptor}")
         self.copy()
 
     @abstractmethod
-    def copy(self):
+    def copy(self) -> None:
         """Write the instructions about the tensor."""
 
 
 class TensorCopyKernel(_TensorKernel):
     """Tensor copy: one box."""
 
-    def __init__(self, cfg, problem):
+    def __init__(self, cfg: Config, problem: TensorCopy) -> None:
         super().__init__(cfg, problem, problem.nbytes)
 
-    def copy(self):
+    def copy(self) -> None:
         reduction = _reduces((self.request.reduction,)) if self.request.reduction.value else ""
         if self.request.store:
             self.text(f"    copy_tensor.{self.form}.global.shared{reduction} {{shared}}, {self.operands}", "    wait.copy")
@@ -210,7 +224,7 @@ class TensorCopyKernel(_TensorKernel):
 class RepeatedCopiesKernel(_TensorKernel):
     """Tensor copies back to back."""
 
-    def __init__(self, cfg, problem):
+    def __init__(self, cfg: Config, problem: RepeatedCopies) -> None:
         self.places = [f"place{number}" for number in range(len(problem.places))]
         self.rank = len(problem.request.coordinates)
         starts = {f"start{number}": number * problem.step for number in range(problem.count + 1)} if self.rank == 1 else {}
@@ -218,11 +232,11 @@ class RepeatedCopiesKernel(_TensorKernel):
         super().__init__(cfg, problem, problem.nbytes, {
             "all_bytes": problem.count * problem.nbytes, **dict(zip(self.places, problem.places)), **starts})
 
-    def copy(self):
+    def copy(self) -> None:
         self._copies(self.places[:1], "bytes", 0)
         self._copies([self.places[number % len(self.places)] for number in range(self.problem.count)], "all_bytes", 1)
 
-    def _copies(self, places, total, box):
+    def _copies(self, places: list[str], total: str, box: int) -> None:
         """Copies from or to ``places`` of the boxes from number ``box`` on; register ``total`` has their bytes."""
         if not places:
             return
@@ -242,5 +256,5 @@ class RepeatedCopiesKernel(_TensorKernel):
 class TensorPrefetchKernel(_TensorKernel):
     """Tensor prefetch: one box."""
 
-    def copy(self):
+    def copy(self) -> None:
         self.text(f"    prefetch_tensor.{self.form} {self.operands}")

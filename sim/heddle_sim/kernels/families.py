@@ -17,8 +17,9 @@ from .copies import (
     TensorPrefetchKernel,
 )
 from .gather import GatherKernel, GatherProblem
+from .kernel import Kernel
 from .layer import LayerKernel, LayerProblem
-from .problem import ConvolutionProblem, MatmulProblem
+from .problem import ConvolutionProblem, MatmulProblem, Problem
 from .recurrent import EngineKernel, EngineRun, FactorKernel, FactorLoad
 from .resident import ResidentKernel
 from .streaming import StreamingKernel
@@ -26,7 +27,7 @@ from .tiled import TiledKernel
 
 __all__ = ["FAMILIES"]
 
-FAMILIES = {
+FAMILIES: dict[type[Problem], list[type[Kernel]]] = {
     MatmulProblem: [
         ResidentKernel,
         StreamingKernel,

@@ -4,9 +4,11 @@ Rows of 128 bytes lie one behind the other. In the plain layout the pieces that 
 128-byte swizzle of the copy, piece p of row r lies at p XOR (r mod 8). Eight neighbouring threads then meet eight banks.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
-from heddle.config import ConfigError
+from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.isa.encoding import Swizzle
 from heddle.tmau.swizzle import swizzles
@@ -16,7 +18,7 @@ from .kernel import Kernel
 from .parts.fitting import Unfit
 from .parts.launch import Launch
 from .parts.text import KernelText
-from .problem import Problem
+from .problem import Operands, Problem
 
 __all__ = ["SLICES", "GatherKernel", "GatherProblem"]
 
@@ -29,31 +31,34 @@ class GatherProblem(Problem):
     """Copy ``threads`` rows of 128 bytes to shared memory, plain or ``swizzled``, gather them, and store them as they were."""
 
     swizzled: bool = False
-    name = "gather"
+
+    @property
+    def name(self) -> str:
+        return "gather"
 
 
 class GatherKernel(Kernel):
     """Gather of a ``GatherProblem``: ``a`` of the operands is the source, ``c`` the result, ``threads`` rows of 128 bytes each."""
 
     @classmethod
-    def fits(cls, cfg, problem):
+    def fits(cls, cfg: Config, problem: GatherProblem) -> bool:
         """All gathers. Raises ``ConfigError`` where the swizzle is missing."""
         if problem.swizzled and Swizzle.B128 not in swizzles(cfg):
             raise ConfigError(f"configuration {cfg.name} must have copy_swizzles for a swizzled copy ({lacking(cfg, 'copy_swizzles')})")
         return True
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: GatherProblem) -> int:
         """See ``Kernel``; 0."""
         if cfg.threads * ROW_BYTES > cfg.shared_bytes:
             raise Unfit("shared_memory_kib")
         return 0
 
-    def launches(self, operands=None):
+    def launches(self, operands: Operands = None) -> list[Launch]:
         """One ``Launch``."""
         return [Launch(self.programs[0], {0: operands.a, 1: operands.c})]
 
-    def write(self):
+    def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         nbytes, swizzled = self.cfg.threads * ROW_BYTES, self.problem.swizzled
         text = KernelText(())

@@ -1,9 +1,19 @@
 """Kernel families: the interface between a problem and the program that solves it."""
 
-from abc import ABC, abstractmethod
-from functools import cached_property
+from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from heddle.config import Config
+
+from ..isa.program import Program
 from .parts.fitting import Unfit, assemble_kernel
+from .parts.launch import Launch
+from .parts.text import KernelText
 
 __all__ = ["Kernel"]
 
@@ -17,16 +27,16 @@ class Kernel(ABC):
 
     gain: float = 1
 
-    def __init__(self, cfg, problem):
+    def __init__(self, cfg: Config, problem: Any) -> None:
         self.cfg, self.problem = cfg, problem
 
     @classmethod
-    def fits(cls, cfg, problem):
+    def fits(cls, cfg: Config, problem: Any) -> bool:
         """Whether the family takes a problem of this form, all of whose choices are made. Raises ``ValueError`` for what is illegal."""
         return True
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: Any) -> int:
         """Expected cycles from doorbell to done; 0 where no other family or variant competes.
 
         Raises ``Unfit`` where shared memory has no room, and ``ValueError`` where the configuration lacks a feature.
@@ -34,12 +44,12 @@ class Kernel(ABC):
         return 0
 
     @classmethod
-    def cuts(cls, cfg, problem):
+    def cuts(cls, cfg: Config, problem: Any) -> Iterator[Self]:
         """Kernels for a problem, the fastest first: those further back have shorter programs."""
         yield cls(cfg, problem)
 
     @classmethod
-    def planned(cls, cfg, problem):
+    def planned(cls, cfg: Config, problem: Any) -> Self:
         """The first of ``cuts`` whose program fits the instruction memory. Raises ``Unfit`` where none does."""
         for kernel in cls.cuts(cfg, problem):
             try:
@@ -50,18 +60,18 @@ class Kernel(ABC):
         raise Unfit("instruction_words")
 
     @cached_property
-    def programs(self):
+    def programs(self) -> list[Program]:
         """``Program``s that are launched one after the other. Raises ``Unfit`` where one is longer than the instruction memory."""
         return [assemble_kernel(text, self.cfg) for text in self.write()]
 
     @abstractmethod
-    def write(self):
+    def write(self) -> list[KernelText]:
         """``KernelText`` of each program; called once."""
 
-    def arranged(self, *arrays):
+    def arranged(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """Operands as they are to lie in global memory: ``a``, ``b`` (N x K) and what ``Operands.table`` points at, if anything."""
         return list(arrays)
 
     @abstractmethod
-    def launches(self, operands=None):
+    def launches(self, operands: Any = None) -> list[Launch]:
         """``Launch``es to run one after the other; ``operands``: where they lie, ``Operands`` unless the family says otherwise."""

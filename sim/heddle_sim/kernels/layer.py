@@ -6,18 +6,24 @@ them. When a tile is complete it is requantised (``requantisation``), four colum
 These are stored through the staging area in rows of 16 bytes, or, where a tile is narrower than that, from the registers.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES
 from heddle.errors import UsageError
 
 from ..golden.requantise import Requantise
 from .parts.fitting import Region
 from .parts.requantisation import RequantiseSteps
+from .parts.shares import Share
 from .parts.tiling import Tiling, round_up
-from .parts.transfers import A_STAGED, B_COPIED
-from .problem import MatmulProblem, Problem, Schedule
+from .parts.transfers import A_STAGED, B_COPIED, RowBytes, Rows
+from .problem import MatmulProblem, Operands, Problem, Schedule
 from .tiled import B_SEGMENT, TiledKernel
 
 __all__ = ["LayerKernel", "LayerProblem"]
@@ -40,34 +46,37 @@ class LayerProblem(Problem):
     product: MatmulProblem
     bias: np.ndarray | None = None
     requantise: Requantise | None = None
-    name = "linear"
 
     @property
-    def result(self):
+    def name(self) -> str:
+        return "linear"
+
+    @property
+    def result(self) -> np.dtype:
         """Element type of y."""
         return np.dtype(np.int32 if self.requantise is None else self.requantise.dtype)
 
     @property
-    def own_multipliers(self):
+    def own_multipliers(self) -> bool:
         """Each column has a multiplier of its own."""
         return self.requantise is not None and self.requantise.per_column
 
-    def table_shape(self, cfg):
+    def table_shape(self, cfg: Config) -> tuple[int, int]:
         """Rows and columns of ``table``; columns are padded to a multiple of the threads."""
         return (self.bias is not None) + self.own_multipliers, round_up(self.product.n, cfg.threads)
 
-    def table_bytes(self, cfg):
+    def table_bytes(self, cfg: Config) -> int:
         """Bytes of ``table``, 0 without one."""
         rows, columns = self.table_shape(cfg)
         return 4 * rows * columns
 
-    def table(self, cfg):
+    def table(self, cfg: Config) -> np.ndarray | None:
         """Constants of the columns as they are to lie in global memory: int32 (rows, columns padded with zeros), or None.
 
         Raises ``ValueError`` when they take more than a quarter of shared memory.
         """
-        rows = [] if self.bias is None else [self.bias]
-        if self.own_multipliers:
+        rows: list[Any] = [] if self.bias is None else [self.bias]
+        if self.requantise is not None and self.requantise.per_column:
             rows.append(RequantiseSteps.of(self.requantise).multipliers)
         if not rows:
             return None
@@ -91,7 +100,7 @@ class LayerKernel(TiledKernel):
     So the thread unit begins when half of the tile is complete. What it has staged is sent behind the next ``mm``: then it is there.
     """
 
-    def __init__(self, cfg, problem, tiling):
+    def __init__(self, cfg: Config, problem: LayerProblem, tiling: Tiling) -> None:
         self.result_bytes = problem.result.itemsize
         self.table_bytes = problem.table_bytes(cfg)
         # An mm holds the tokens of as many registers as there are threads: those of a half, and as many behind them that nobody uses.
@@ -122,36 +131,36 @@ class LayerKernel(TiledKernel):
         self.tiling.check(cfg, self.merge, self.tiling.columns * self.tiling.ab_pitch, more)
 
     @classmethod
-    def fits(cls, cfg, problem):
+    def fits(cls, cfg: Config, problem: LayerProblem) -> bool:        # type: ignore[override]    # a layer is no product
         """All layers."""
         return True
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: LayerProblem) -> int:        # type: ignore[override]    # a layer is no product
         """Cycles of the product, roughly; the thread unit finishes a tile beside the next."""
         product = replace(problem.product, schedule=Schedule(1, 1, "column-outer"))
         return cls._cycles(cfg, product, next(cls._tilings(cfg, problem)))
 
     @classmethod
-    def cuts(cls, cfg, problem):
+    def cuts(cls, cfg: Config, problem: LayerProblem) -> Iterator[Self]:        # type: ignore[override]    # a layer is no product
         """One for each of ``Tiling.candidates`` beside the table."""
         for tiling in cls._tilings(cfg, problem):
             yield cls(cfg, problem, tiling)
 
     @staticmethod
-    def _tilings(cfg, problem):
+    def _tilings(cfg: Config, problem: LayerProblem) -> Iterator[Tiling]:
         fewest = 4 if problem.requantise is None else 8         # columns of a tile
         return Tiling.candidates(cfg, problem.product.k_bytes, reserved=problem.table_bytes(cfg), fewest=fewest)
 
-    def tile_registers(self):
+    def tile_registers(self) -> int:
         return 4 * self.cfg.threads if self.halves else super().tile_registers()
 
-    def register_of(self, tile, column):
+    def register_of(self, tile: int, column: int) -> int:
         if not self.halves:
             return super().register_of(tile, column)
         return (2 * tile + column // _GRANULE) * self.cfg.threads + column % _GRANULE
 
-    def arguments(self, operands, share):
+    def arguments(self, operands: Operands, share: Share) -> dict[str, int]:
         own = {"table_from": operands.table, "table_end": self.table + 4 * (share.column + share.columns), "staged": 0}
         if self.keeps_b:
             blocks = -(-share.columns // self.tiling.columns)
@@ -160,13 +169,13 @@ class LayerKernel(TiledKernel):
 
     # -- B, all of whose columns stay in shared memory where there is room ------------------
 
-    def wait_for_b(self):
+    def wait_for_b(self) -> None:
         if not self.keeps_b:
             super().wait_for_b()
         else:
             self.text(f"    barrier.wait b{B_COPIED[0]}")
 
-    def issue_b(self, kind):
+    def issue_b(self, kind: str) -> None:
         if not self.keeps_b:
             super().issue_b(kind)
             return
@@ -174,7 +183,7 @@ class LayerKernel(TiledKernel):
                   f"    copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{B_COPIED[0]}")
         self.next_slot("{b_to}")
 
-    def next_slot(self, register):
+    def next_slot(self, register: str) -> None:
         if not self.keeps_b:
             super().next_slot(register)
         elif self.column_blocks > 1:
@@ -183,7 +192,7 @@ class LayerKernel(TiledKernel):
 
     # -- A, in two staging areas where there is room ------------------------------------------
 
-    def issue_a(self, rows, row_bytes):
+    def issue_a(self, rows: Rows, row_bytes: RowBytes) -> None:
         if not self.stages_two:
             super().issue_a(rows, row_bytes)
             return
@@ -195,15 +204,15 @@ class LayerKernel(TiledKernel):
                       f"    {guard} copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{barrier}")
         self.text(f"    uxor {{a_to}}, {{a_to}}, {first ^ second}")
 
-    def segment_of_a(self, half):
+    def segment_of_a(self, half: int) -> int:
         return int(half) if self.stages_two else super().segment_of_a(half)
 
-    def load_a(self, half, last):
+    def load_a(self, half: int, last: bool) -> None:
         if self.stages_two:
             self.text(f"    barrier.wait b{_A_STAGED[half]}")
         super().load_a(half, last)
 
-    def next_a(self):
+    def next_a(self) -> None:
         if not self.stages_two:
             super().next_a()
             return
@@ -212,12 +221,12 @@ class LayerKernel(TiledKernel):
 
     # -- program ----------------------------------------------------------------------------
 
-    def copy_first(self):
+    def copy_first(self) -> None:
         if self.table_bytes:
             self.text(f"    umov {{table}}, {self.table}", f"    barrier.expect b{_TABLE_COPIED}, {self.table_bytes}",
                       f"    copy_block.shared.global {{table}}, {{table_from}}, {self.table_bytes // BANK_BYTES}, b{_TABLE_COPIED}")
 
-    def lanes(self):
+    def lanes(self) -> None:
         if self.stages_two:
             self.copy_a()
             self.text(f"    segment.shared.b8.d1 ur1, {self.a_stages[1]}")
@@ -228,7 +237,7 @@ class LayerKernel(TiledKernel):
                       f"    mov r{low}, {_NO_COLUMN}", f"    mov r{high}, {_NO_COLUMN}",
                       f"    @p{predicate} mov r{low}, r{self.column}", f"    @p{predicate} add r{high}, r{self.column}, {_GRANULE}")
 
-    def begin(self):
+    def begin(self) -> None:
         """The table is there; the first two tiles begin with their biases."""
         text = self.text
         if self.table_bytes:
@@ -241,34 +250,34 @@ class LayerKernel(TiledKernel):
             self.point_at_next_biases("{n}")
             self.load_biases(1)
 
-    def point_at_next_biases(self, columns):
+    def point_at_next_biases(self, columns: str) -> None:
         """The segment of the biases begins with those of the tile behind the one where ``columns`` are left."""
         self.text(f"    usub {{bytes}}, {columns}, {self.tiling.columns}", "    usetp.le up2, {bytes}, 0", "    @up2 umov {bytes}, {n}")
         self.point_at_table(_BIASES, 0, "{bytes}")
 
-    def point_at_table(self, segment, row, columns):
+    def point_at_table(self, segment: int, row: int, columns: str) -> None:
         """A segment begins at the first of the columns of which ``columns`` are left, in a row of the table."""
         self.text(f"    ushl {{bytes}}, {columns}, 2", "    usub {table}, {table_end}, {bytes}")
         if row:
             self.text(f"    uadd {{table}}, {{table}}, {row * self.row_bytes}")
         self.text(f"    segment.shared.b8.d1 ur{segment}, {{table}}")
 
-    def point_at_multipliers(self):
+    def point_at_multipliers(self) -> None:
         """The segment of the multipliers begins with those of the tile that is finished next."""
         if self.own_multipliers:
             self.point_at_table(_MULTIPLIERS, int(self.has_bias), "{prev_cols}")
 
-    def load_biases(self, tile):
+    def load_biases(self, tile: int) -> None:
         self.text(*(self.load_quad(tile, quad) for quad in range(self.used_columns // 4)))
 
-    def load_quad(self, tile, quad):
+    def load_quad(self, tile: int, quad: int) -> str:
         """Four registers of a tile become the biases of their columns."""
         return f"    ld.v4 r{self.register_of(tile, 4 * quad)}, ur{_BIASES}:r{self.zero}:{16 * quad}"
 
-    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+    def multiply(self, tile: int, half: int, first: bool = True, last: bool = False, parts: slice = slice(None)) -> None:
         super().multiply(tile, half, first and not self.has_bias, last, parts)
 
-    def step(self):
+    def step(self) -> None:
         """The thread unit finishes half a tile, then gets the other half; between them comes the mm of a half whose biases it has loaded
         before: so it has always something to do."""
         t, text = self.tiling, self.text
@@ -292,7 +301,7 @@ class LayerKernel(TiledKernel):
             not tile, lambda: self.multiply(tile, half, parts=slice(1, 2))))
         text("stored:")
 
-    def begin_halves(self, tile, half):
+    def begin_halves(self, tile: int, half: int) -> None:
         """The first mm of a tile, and the first lines that finish the one before."""
         self.multiply(tile, half, parts=slice(0, 1))
         first = self.text.label("first")
@@ -300,12 +309,12 @@ class LayerKernel(TiledKernel):
         self.point_at_multipliers()
         self.text(*self.finish_tile(not tile)[:_QUEUED], f"{first}:")
 
-    def same_rows_begin(self):
+    def same_rows_begin(self) -> str:
         """Where all tiles have the same columns nothing else is to be done."""
         plain = self.halves and self.tiling.chunks == 1 and self.last_columns == self.cfg.threads
         return "step" if plain else super().same_rows_begin()
 
-    def copy_c(self, tile, between=None):
+    def copy_c(self, tile: int, between: Callable[[], None] | None = None) -> None:
         """Send the tile that is staged, finish and stage this one, and let its registers begin with the next one's biases.
 
         ``between`` its two halves comes another mm; the first lines have been issued then.
@@ -332,19 +341,21 @@ class LayerKernel(TiledKernel):
             text(f"    segment.global.b8.d1 ur{_RESULT_SEGMENT}, {{prev_c}}", f"    setp.lt p2, r{self.thread_number}, {{prev_rows}}",
                  f"    @p2 st.v2 ur{_RESULT_SEGMENT}:r{self.offset_rows}:0, r{self.bytes}")
 
-    def send_and_announce(self, tile, wait):
+    def send_and_announce(self, tile: int, wait: bool) -> None:
         """Before a tile is staged. The mm between two halves has waited for the last line of ``finish_tile``, thus for the stores."""
         if not self.narrow_tile:
             self.send_staged(1 - tile, wait)
             self.text(f"    barrier.wait b{self.c_staged(tile)}", "    umov {staged}, 1")
             self.announce_rows(tile)
 
-    def finish_tile(self, tile):
+    def finish_tile(self, tile: int) -> list[str]:
         """Lines that requantise and store a tile; those of the first half stand first. The last one writes the last registers, behind
         all stores. What a line has written is read by one that does not follow at once."""
-        lines, quads = [], self.used_columns // 4
+        lines: list[str] = []
+        quads = self.used_columns // 4
         self.lines_of_first_half = 0
-        stores, loads = [], []
+        stores: list[str] = []
+        loads: list[str] = []
         for quad in range(quads):
             ends_part = quad == quads - 1 or self.halves and 4 * quad + 4 == _GRANULE
             lines += self.finish_quad(tile, quad) + stores
@@ -358,28 +369,28 @@ class LayerKernel(TiledKernel):
                 lines, loads, self.lines_of_first_half = lines + loads, [], len(lines + loads)
         return lines + stores + (loads if self.has_bias else [f"    mov r{self.register_of(tile, 4 * quads - 1)}, 0"])
 
-    def place_of_c(self, tile):
+    def place_of_c(self, tile: int) -> str:
         """Address of a thread's row of the staging area."""
         return f"ur{2 + tile}:rf{self.offset_c}"
 
-    def finish_quad(self, tile, quad):
+    def finish_quad(self, tile: int, quad: int) -> list[str]:
         """Four columns to bytes; 32-bit results are stored as they are."""
         register = self.register_of(tile, 4 * quad)
         if self.steps is None:
             return [f"    st.v4 {self.place_of_c(tile)}:{16 * quad}, r{register}"]
-        return list(self.steps.instructions(register, 4, self.bytes + quad, self.own_multipliers and self.load_multipliers(quad)))
+        return list(self.steps.instructions(register, 4, self.bytes + quad, self.load_multipliers(quad) if self.own_multipliers else None))
 
-    def load_multipliers(self, quad):
+    def load_multipliers(self, quad: int) -> Callable[[int], tuple[str, int]]:
         """For ``RequantiseSteps.instructions``."""
         return lambda _: (f"    ld.v4 r{self.factors}, ur{_MULTIPLIERS}:r{self.zero}:{16 * quad}", self.factors)
 
-    def send_staged(self, tile, wait=True):
+    def send_staged(self, tile: int, wait: bool = True) -> None:
         """Send a tile to the rows of C, if one is staged."""
         none = self.text.label("sent")
         self.text("    usetp.eq up2, {staged}, 0", f"    @up2 bra {none}")
         self.send_rows(tile, wait)
         self.text(f"{none}:")
 
-    def end(self):
+    def end(self) -> None:
         if not self.narrow_tile:
             self.text.select(("up0",), lambda tile: self.send_staged(not tile))

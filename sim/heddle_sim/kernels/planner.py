@@ -1,6 +1,11 @@
 """Planner: which family solves a problem, and with which schedule."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import cast
+
+from heddle.config import Config
 
 from .families import FAMILIES
 from .kernel import Kernel
@@ -19,7 +24,7 @@ class Choice:
     cycles: int
 
 
-def plan(cfg, problem):
+def plan(cfg: Config, problem: Problem) -> Kernel:
     """``Kernel`` for a problem, with its program: the choice that is expected to be the fastest of those that fit.
 
     ``kernel.problem`` is the problem with all choices made. Raises ``ConfigError``, naming the parameter that is too small, where nothing
@@ -28,7 +33,7 @@ def plan(cfg, problem):
     return fitted(cfg, problem.name, lambda cfg: _fastest(cfg, problem), **problem.settings)
 
 
-def _fastest(cfg, problem):
+def _fastest(cfg: Config, problem: Problem) -> Kernel:
     """See ``plan``; raises ``Unfit``."""
     choices = candidates(cfg, problem)
     while choices:
@@ -40,12 +45,14 @@ def _fastest(cfg, problem):
     raise Unfit("instruction_words")
 
 
-def candidates(cfg, problem):
+def candidates(cfg: Config, problem: Problem) -> list[Choice]:
     """``Choice``s for the variants of a problem that are legal and that shared memory has room for, in the order of ``variants``.
 
     Raises ``Unfit`` where there is no room for any, ``ValueError`` where none is legal.
     """
-    choices, illegal, unfit = [], None, None
+    choices: list[Choice] = []
+    illegal: Exception | None = None
+    unfit: Unfit | None = None
     for variant in problem.variants():
         try:
             family = next(family for family in FAMILIES[type(problem)] if family.fits(cfg, variant))
@@ -55,11 +62,11 @@ def candidates(cfg, problem):
         except Unfit as error:
             unfit = error
     if not choices:
-        raise unfit or illegal
+        raise cast(Exception, unfit or illegal)
     return choices
 
 
-def preferred(choices):
+def preferred(choices: list[Choice]) -> Choice:
     """The choice with the fewest cycles; an earlier one where the gain is small."""
     best = choices[0]
     for choice in choices:

@@ -1,6 +1,13 @@
 """Problems that kernels solve: shapes, element types, layouts, schedules, and where operands lie at launch."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from heddle.config import Config
 
 from ..arguments import check_choice, check_flag
 from .parts.convolution_shape import ConvolutionShape
@@ -34,12 +41,12 @@ class Elements:
     b_signed: bool = True
 
     @classmethod
-    def of(cls, a, b):
+    def of(cls, a: np.ndarray, b: np.ndarray) -> Self:
         """Element types of two arrays of integers of the same size."""
         return cls(a.dtype.itemsize, *(bool(array.dtype.kind == "i") for array in (a, b)))
 
     @property
-    def signs(self):
+    def signs(self) -> str:
         """Modifiers of ``mm``."""
         return f".{'s' if self.a_signed else 'u'}a.{'s' if self.b_signed else 'u'}b"
 
@@ -55,7 +62,7 @@ class Schedule:
     kb: int | None = None
     order: str | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if self.order is not None:
             check_choice("order", self.order, ORDERS)
         for name in ("ka", "kb"):
@@ -63,7 +70,7 @@ class Schedule:
                 object.__setattr__(self, name, check_factor(name, getattr(self, name)))
 
     @property
-    def merges(self):
+    def merges(self) -> dict[str, int]:
         """Name to value of the merges that are not None."""
         return {name: value for name, value in (("ka", self.ka), ("kb", self.kb)) if value is not None}
 
@@ -79,24 +86,26 @@ class Layout:
     b_layout: str = "nk"
     resident: bool = False
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         object.__setattr__(self, "resident", check_flag("resident", self.resident))
 
     @property
-    def b_in_rows(self):
+    def b_in_rows(self) -> bool:
         return self.b_layout == "kn"
 
 
 class Problem:
     """Base of all problems. ``name`` and ``settings`` (name to value) tell a refusal what was asked for."""
 
-    name = "a program"
+    @property
+    def name(self) -> str:
+        return "a program"
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, int]:
         return {}
 
-    def variants(self):
+    def variants(self) -> Sequence[Self]:
         """The problem with each choice that it leaves open made in each possible way, those that are preferred first."""
         return [self]
 
@@ -113,31 +122,33 @@ class MatmulProblem(Problem):
     schedule: Schedule = Schedule()
 
     @property
-    def name(self):
+    def name(self) -> str:
         return "a resident product" if self.layout.resident else "matmul"
 
     @property
-    def settings(self):
+    def settings(self) -> dict[str, int]:
         shape = {"m": self.m, "n": self.n, "k": self.k} if self.layout.resident else {}
         return shape | self.schedule.merges
 
     @property
-    def k_bytes(self):
+    def k_bytes(self) -> int:
         """Bytes of a row of A."""
         return self.k * self.elements.nbytes
 
     @property
-    def macs(self):
+    def macs(self) -> int:
         """Multiply-accumulates, without padding."""
         return self.m * self.n * self.k
 
-    def merge(self, cfg):
+    def merge(self, cfg: Config) -> Merge:
         """``Merge`` of the schedule, whose merges are chosen, on a core of ``cfg``. Raises ``ValueError`` for groups that are too large."""
+        assert self.schedule.ka is not None and self.schedule.kb is not None
         return Merge(cfg.threads, cfg.dot, self.schedule.ka, self.schedule.kb, self.layout.b_in_rows)
 
-    def variants(self):
+    def variants(self) -> Sequence[Self]:
         """See ``Problem``. From global memory ``ka`` comes first, which is cheaper to store."""
         asked = self.schedule
+        orders: Iterable[str]
         all_ka, all_kb = (MERGES if factor is None else (factor,) for factor in (asked.ka, asked.kb))
         if self.layout.resident:
             pairs, orders = [(ka, kb) for ka in all_ka for kb in all_kb], (asked.order or "k-outer",)
@@ -152,4 +163,7 @@ class ConvolutionProblem(Problem):
 
     shape: ConvolutionShape
     elements: Elements = Elements()
-    name = "a convolution"
+
+    @property
+    def name(self) -> str:
+        return "a convolution"

@@ -1,10 +1,15 @@
 """Recurrent networks: weights and an image are copied in, the engine runs, its outputs go out."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 from heddle.errors import UsageError
 
@@ -12,6 +17,9 @@ from .kernel import Kernel
 from .parts.launch import Launch
 from .parts.text import KernelText
 from .problem import Problem
+
+if TYPE_CHECKING:
+    from ..rnn.task import EngineImage
 
 __all__ = ["EngineKernel", "EngineOperands", "EngineRun", "FactorKernel", "FactorLoad", "factor_table"]
 
@@ -24,7 +32,7 @@ _LEAST_ROWS = 2
 _IMAGE_BARRIER = f"b{_SLOTS}"
 
 
-def factor_table(cfg, words):
+def factor_table(cfg: Config, words: np.ndarray) -> np.ndarray:
     """Words int8 [threads, n, dot] as the loads want them in memory: uint8 [loads, threads, 16], the last words zero."""
     per_load = BANK_BYTES // cfg.dot
     loads = -(-words.shape[1] // per_load)
@@ -39,7 +47,7 @@ class _Loading:
     ``apart``: the slots lie beside the image, which may be copied meanwhile; otherwise shared memory has no place for both at once.
     """
 
-    def __init__(self, cfg, first, count, room):
+    def __init__(self, cfg: Config, first: int, count: int, room: int) -> None:
         self.first, self.row = first, cfg.threads * BANK_BYTES
         self.apart = cfg.shared_bytes - room >= min(count, 2) * self.row
         self.room = room if self.apart else 0
@@ -48,7 +56,7 @@ class _Loading:
         size = max(1, min(rows // self.slots, max(_LEAST_ROWS, count // _PIECES)))
         self.size, self.pieces = size, [min(size, count - start) for start in range(0, count, size)]
 
-    def lines(self, image):
+    def lines(self, image: list[str]) -> list[str]:
         """Text; ``image`` is that of the copy of the image, which follows the last piece on the bus."""
         copies = [self._copy(number) for number in range(len(self.pieces))]
         copies[-1:] = [[*copies[-1], *image]] if self.apart else copies[-1:]
@@ -65,26 +73,26 @@ class _Loading:
                 lines += ["wait.thread", *copies[number + self.slots]]
         return lines if self.apart else [*lines, "wait.thread", *image]
 
-    def _place(self, number):
+    def _place(self, number: int) -> int:
         return self.room + number % self.slots * self.size * self.row
 
-    def _copy(self, number):
+    def _copy(self, number: int) -> list[str]:
         nbytes = self.pieces[number] * self.row
         return [f"umov {_SHARED}, {self._place(number)}", f"barrier.expect b{number % self.slots}, {nbytes}",
                 f"copy_block.shared.global {_SHARED}, {_WEIGHTS}, {nbytes // BANK_BYTES}, b{number % self.slots}",
                 f"uadd {_WEIGHTS}, {_WEIGHTS}, {nbytes}"]
 
 
-def _count(lines):
+def _count(lines: list[str]) -> int:
     """Instructions of a text."""
     return KernelText.of(lines).instructions
 
 
-def _load_only(cfg, first, count):
+def _load_only(cfg: Config, first: int, count: int) -> list[str]:
     return [*_Loading(cfg, first, count, 0).lines([]), "wait.thread", "halt"]
 
 
-def _pieces(cfg, loads, last):
+def _pieces(cfg: Config, loads: int, last: Callable[[int, int], list[str]]) -> list[int]:
     """How many loads each program does, so that all fit the instruction memory: a list. ``last`` makes the text of the last one, of a
     first load and a number of loads; those before it do nothing but load."""
     counts, first = [], 0
@@ -108,7 +116,7 @@ class EngineOperands:
     """
 
     source: int | None = None
-    cores: tuple = ()
+    cores: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ class EngineRun(Problem):
     ``loads``: rows of the ``factor_table`` to be loaded before. None: the factor registers and biases of the run before are there.
     """
 
-    images: list
+    images: list[list[EngineImage]]
     loads: int | None = None
 
 
@@ -136,26 +144,26 @@ class _LoadingKernel(Kernel):
     """
 
     @cached_property
-    def counts(self):
+    def counts(self) -> list[int]:
         """Loads of each program. Raises ``ValueError`` where the last fits the instruction memory with no number of them."""
         return _pieces(self.cfg, self.problem.loads or 0, self.lines)
 
     @abstractmethod
-    def lines(self, first, count):
+    def lines(self, first: int, count: int) -> list[str]:
         """Lines of the last program, which loads ``count`` rows of the table from ``first`` on."""
 
-    def write(self):
+    def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         *counts, last = self.counts
         firsts = [sum(counts[:number]) for number in range(len(counts))]
         loading = [_load_only(self.cfg, first, count) for first, count in zip(firsts, counts)]
         return [KernelText.of(lines) for lines in (*loading, self.lines(sum(counts), last))]
 
-    def _launches(self, source, uniform, macs):
+    def _launches(self, source: int | None, uniform: dict[int, int], macs: int) -> list[Launch]:
         """``uniform`` and ``macs`` are those of the last launch."""
         row, first, launches = self.cfg.threads * BANK_BYTES, 0, []
         for program, count in zip(self.programs, self.counts):
-            launches.append(Launch(program, {int(_WEIGHTS[2:]): source + first * row} if count else {}))
+            launches.append(Launch(program, {} if source is None or not count else {int(_WEIGHTS[2:]): source + first * row}))
             first += count
         last = launches.pop()
         return [*launches, Launch(last.program, last.uniform | uniform, macs)]
@@ -168,10 +176,10 @@ class FactorKernel(_LoadingKernel):
     So the bus is the bound: bytes / (``axi_data_bits`` / 8) cycles. Registers r0 and r1 of all threads are used.
     """
 
-    def lines(self, first, count):
+    def lines(self, first: int, count: int) -> list[str]:
         return _load_only(self.cfg, first, count)
 
-    def launches(self, operands=None):
+    def launches(self, operands: EngineOperands = EngineOperands()) -> list[Launch]:
         """``Launch``es; ``operands``: ``EngineOperands``."""
         return self._launches(operands.source, {}, 0)
 
@@ -183,16 +191,16 @@ class EngineKernel(_LoadingKernel):
     one has the same places, what is loaded never lies where another one has outputs, and biases are alike.
     """
 
-    def lines(self, first, count):
+    def lines(self, first: int, count: int) -> list[str]:
         return _engine_lines(self.cfg, self.problem.images, first, count, self.problem.loads is not None)
 
-    def launches(self, operands=None):
+    def launches(self, operands: EngineOperands = EngineOperands()) -> list[Launch]:
         """``Launch``es; ``operands``: ``EngineOperands``."""
         uniform = {2 * core + index: address for core, pair in enumerate(operands.cores) if pair for index, address in enumerate(pair)}
         return self._launches(operands.source, uniform, sum(image.macs for of_core in self.problem.images for image in of_core))
 
 
-def _engine_lines(cfg, images, first, count, biases):
+def _engine_lines(cfg: Config, images: list[list[EngineImage]], first: int, count: int, biases: bool) -> list[str]:
     lines = [] if len(images) == 1 else [f"umov {_CORE}, %core"]
     for core, of_core in enumerate(images):
         guard = "" if len(images) == 1 else "@up0 "
@@ -209,16 +217,16 @@ def _engine_lines(cfg, images, first, count, biases):
     return lines
 
 
-def _select_image(core, image, guard):
+def _select_image(core: int, image: EngineImage, guard: str) -> list[str]:
     return [f"{guard}umov {_IMAGE}, ur{2 * core}", f"{guard}umov {_BYTES}, {len(image.loaded)}",
             f"{guard}umov {_BLOCKS}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _run_images(core, images, biases):
+def _run_images(core: int, images: list[EngineImage], biases: bool) -> list[str]:
     """From the first image in shared memory to outputs of all in global memory."""
     lines, (first, *further) = [], images
     if biases and first.bias_registers is not None:
-        lines += _load_biases(first)
+        lines += _load_biases(first, first.bias_registers)
     if further:                             # weights in shared memory have been read
         lines += ["wait.thread", *_next_image(images, 1)]
     if biases and first.bias_registers is None and first.bias_address is not None:
@@ -236,15 +244,15 @@ def _run_images(core, images, biases):
     return [*lines, "wait.copy", "halt"]
 
 
-def _next_image(images, number):
+def _next_image(images: list[EngineImage], number: int) -> list[str]:
     """The copy of an image; those before it have been copied."""
     image = images[number]
     return [f"uadd {_IMAGE}, {_IMAGE}, {len(images[number - 1].loaded)}", f"umov {_SHARED}, {image.origin}",
             f"copy_block.shared.global {_SHARED}, {_IMAGE}, {len(image.loaded) // BANK_BYTES}"]
 
 
-def _load_biases(image):
+def _load_biases(image: EngineImage, registers: Iterable[int]) -> list[str]:
     """Biases from their table into product registers of all threads; r0, of a sum that is not yet made, is used."""
     row = 4 * image.words.shape[0]
-    loads = [f"ld.b32 r{register}, {_SEGMENT}:r0:{image.bias_address + index * row}" for index, register in enumerate(image.bias_registers)]
+    loads = [f"ld.b32 r{register}, {_SEGMENT}:r0:{image.bias_address + index * row}" for index, register in enumerate(registers)]
     return ["mov r0, %tid", "shl r0, r0, 2", f"segment.shared.b8.d1 {_SEGMENT}, 0", *loads, "wait.thread"]

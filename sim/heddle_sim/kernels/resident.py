@@ -8,13 +8,15 @@ loads into the other half of the factor registers follow. Instructions issue in 
 it stands behind the ``mm``s of the next. How the start and the end overlap: ``parts.overlap``.
 """
 
+from __future__ import annotations
+
 import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from heddle.config import ConfigError
+from heddle.config import Config, ConfigError
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 
 from .kernel import Kernel
@@ -24,7 +26,7 @@ from .parts.launch import Launch
 from .parts.overlap import HALF_GRANULES, first_groups, group_granules, last_parts, store_accesses
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, odd_pitch, round_up
-from .problem import ORDERS
+from .problem import ORDERS, MatmulProblem, Operands
 
 __all__ = ["ResidentKernel"]
 
@@ -64,7 +66,7 @@ class ResidentKernel(Kernel):
     Raises ``Unfit`` when the operands do not fit shared memory, ``ConfigError`` for several cores.
     """
 
-    def __init__(self, cfg, problem):
+    def __init__(self, cfg: Config, problem: MatmulProblem) -> None:
         super().__init__(cfg, problem)
         if cfg.cores > 1:
             raise ConfigError(f"cores must be 1 for a resident product, not {cfg.cores}")
@@ -104,17 +106,17 @@ class ResidentKernel(Kernel):
         self.offset_b = cfg.registers - 1
 
     @classmethod
-    def fits(cls, cfg, problem):
+    def fits(cls, cfg: Config, problem: MatmulProblem) -> bool:
         """Products with operands and result in shared memory."""
         return problem.layout.resident
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
         """Cycles, roughly: steps of ``mm``, or accesses of the threads where they take longer, with start and end."""
         return cls(cfg, problem).cycles
 
     @cached_property
-    def parts(self):
+    def parts(self) -> list[tuple[int, int]]:
         """(first register, registers) of the parts of the last tile of all."""
         cfg, merge, registers = self.cfg, self.merge, self._registers(self.last_columns)
         if self.chunks > 1 or merge.b_in_rows:              # parts would read the same rows of B again
@@ -123,7 +125,7 @@ class ResidentKernel(Kernel):
         slices = self.passes * merge.slices(self.k_bytes)
         return last_parts(cfg, merge, registers, slices, multiplies, (256 - 16) // self.distance - 2)
 
-    def _registers(self, columns):
+    def _registers(self, columns: int) -> int:
         """Product registers of a lane that ``columns`` columns of a tile reach."""
         if self.merge.b_in_rows:
             return self.merge.registers_of(columns)
@@ -132,7 +134,7 @@ class ResidentKernel(Kernel):
         return full * self.merge.vector + min(rest, self.merge.vector)
 
     @cached_property
-    def lanes(self):
+    def lanes(self) -> np.ndarray:
         """See the class."""
         merge, threads = self.merge, self.cfg.threads
         table = np.zeros((2, threads, 4), np.int32)
@@ -150,7 +152,7 @@ class ResidentKernel(Kernel):
         return table.reshape(2 * threads, 4)
 
     @property
-    def cycles(self):
+    def cycles(self) -> int:
         """See ``estimate``."""
         merge, slices = self.merge, self.merge.slices(self.k_bytes)
         step = self.passes * merge.step_cycles(self.cfg.fetch_slots)
@@ -163,7 +165,7 @@ class ResidentKernel(Kernel):
 
     # -- programs ---------------------------------------------------------------------------
 
-    def launches(self, operands=None):
+    def launches(self, operands: Operands = None) -> list[Launch]:
         """Loading, the product, which alone is counted, and storing. ``operands.table``: ``lanes``."""
         load, multiply, store = self.programs
         moves = self._moves(operands)
@@ -177,24 +179,25 @@ class ResidentKernel(Kernel):
         return [Launch(load, places, 0, self.element_bytes, counted=False), Launch(multiply, rows, self.problem.macs, self.element_bytes),
                 Launch(store, results, 0, self.element_bytes, counted=False)]
 
-    def _moves(self, operands):
+    def _moves(self, operands: Operands) -> list[tuple[int, ...]]:
         """Operands of ``copy_rows`` for A and B: place and pitch in shared memory, address, pitch and blocks of a row, rows."""
         return [(place, pitch, address, size, size // BANK_BYTES, count) for place, pitch, address, size, count in (
             (0, self.ab_pitch, operands.a, self.k_bytes, self.m),
             (self.b_address, self.b.pitch, operands.b, self.b.row_bytes, self.b.rows))]
 
-    def arranged(self, a, b):
+    def arranged(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """A (M x K), B (N x K) and the lanes' places as they are to lie in global memory."""
+        a, b = arrays
         padded = np.zeros((self.m, self.k_bytes // self.element_bytes), a.dtype)
         padded[:, :self.problem.k] = a
         return [padded, self.b.padded(b), self.lanes]
 
-    def write(self):
+    def write(self) -> list[KernelText]:
         """See ``Kernel``: loading, the product, storing."""
         return [KernelText.of(lines) for lines in (self._loading(), self.product(), [
             "    copy_rows.global.shared ur0, ur2, ur4", "    wait.copy", "    halt"])]
 
-    def _loading(self):
+    def _loading(self) -> list[str]:
         """Lines that fill shared memory and the lanes' places."""
         return ["    barrier.expect b1, ur22", "    barrier.expect b0, ur21",
                 "    segment.shared.b8.d1 ur0, 0", "    segment.global.b128.d1 ur1, ur20", f"    mov r{self.part + 1}, %tid",
@@ -203,11 +206,13 @@ class ResidentKernel(Kernel):
                 "    copy_rows.shared.global ur0, ur2, ur4, b0", "    copy_rows.shared.global ur6, ur8, ur10, b1",
                 "    barrier.wait b0", "    barrier.wait b1", "    wait.thread", "    halt"]
 
-    def product(self):
+    def product(self) -> list[str]:
         """Lines of the program that multiplies."""
         steps = [_Step(row, column, chunk) for row in range(self.row_blocks) for column in range(self.column_blocks)
                  for chunk in range(self.chunks)]
-        lines, half, key, stores = [], 0, self._key(steps[0]), []
+        lines: list[str] = []
+        stores: list[str] = []
+        half, key = 0, self._key(steps[0])
         predicates = self._predicates()
         if self._guard(steps[0]) or len(steps) == 1:
             lines, predicates = lines + predicates, []
@@ -230,23 +235,25 @@ class ResidentKernel(Kernel):
                 stores = results[-1]
         return [*lines, *stores, "    halt"]
 
-    def _start(self, step, multiplies):
+    def _start(self, step: _Step, multiplies: list[str]) -> list[str]:
         """The first loads, each group ahead of the ``mm``s of the group before."""
         groups, loads = self._pieces(step), self._loads(step, 0)
-        lines, multiplies = loads[0], iter(multiplies)
+        pieces: list[_Piece]
+        following: list[str]
+        lines, left = loads[0], iter(multiplies)
         for pieces, following in itertools.zip_longest(groups, loads[1:], fillvalue=[]):
-            lines = lines + following + list(itertools.islice(multiplies, len(pieces)))
+            lines = lines + following + list(itertools.islice(left, len(pieces)))
         return lines
 
     @staticmethod
-    def _key(step):
+    def _key(step: _Step) -> tuple[int, int]:
         """What must be in the factor registers."""
         return step.row_block, step.chunk
 
-    def _guard(self, step):
+    def _guard(self, step: _Step) -> bool:
         return step.column_block == self.column_blocks - 1 and self.last_columns != self.cfg.threads
 
-    def _predicates(self):
+    def _predicates(self) -> list[str]:
         """p0: lanes with results; p1: columns of the last tile of a row; from p2 on: those of the parts of the last tile of all."""
         lines, scratch = [], self.part + 1
         if self.last_columns != self.cfg.threads:
@@ -259,10 +266,10 @@ class ResidentKernel(Kernel):
         return lines
 
     @property
-    def _some_lanes_store(self):
+    def _some_lanes_store(self) -> bool:
         return self.merge.kb > 1 or self.merge.ka == 3
 
-    def _pieces(self, step):
+    def _pieces(self, step: _Step) -> list[list[_Piece]]:
         """Slices of a step, in groups that are loaded together: one, or those of ``first_groups`` for the first block of A."""
         slices = self.merge.slices(self._chunk_bytes(step))
         sizes = first_groups(self.cfg, self.merge, slices, self.passes) if step.row_block == step.chunk == 0 else None
@@ -275,10 +282,10 @@ class ResidentKernel(Kernel):
             first, granule = first + size, round_up(-(-(word + size) // self.granule), group_granules(self.cfg, block))
         return groups
 
-    def _chunk_bytes(self, step):
+    def _chunk_bytes(self, step: _Step) -> int:
         return min(self.chunk, self.k_bytes - step.chunk * self.chunk)
 
-    def _loads(self, step, half):
+    def _loads(self, step: _Step, half: int) -> list[list[str]]:
         """Loads of the rows of A of a step, by group."""
         merge = self.merge
         base = step.row_block * merge.rows * self.ab_pitch + step.chunk * self.chunk
@@ -297,10 +304,10 @@ class ResidentKernel(Kernel):
                            for number, place, access in merge.loads((before + length) * merge.slice_bytes)])
         return groups
 
-    def _factor(self, half, word):
+    def _factor(self, half: int, word: int) -> int:
         return FIRST_FACTOR_REGISTER + (half * self.cfg.factor_words // 2 + word) * self.cfg.dot // 4
 
-    def _tile(self, step, tile, half, last):
+    def _tile(self, step: _Step, tile: int, half: int, last: bool) -> tuple[list[list[str]], list[list[str]]]:
         """``mm``s and stores of a step, in one part or, the last of all, in several."""
         if last and len(self.parts) > 1:
             places = [tile, *range(2, 1 + len(self.parts))]
@@ -317,7 +324,7 @@ class ResidentKernel(Kernel):
             self.last_columns if step.column_block == self.column_blocks - 1 else self.cfg.threads))]
         return multiplies, [self._stores(step, product, *span) for (_, product), span in zip(parts, ranges)]
 
-    def _stores(self, step, product, first, count):
+    def _stores(self, step: _Step, product: int, first: int, count: int) -> list[str]:
         """Stores of some registers of a tile whose first register would be ``product``."""
         merge = self.merge
         guard = "@p0 " if self._some_lanes_store else ""

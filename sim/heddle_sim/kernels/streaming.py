@@ -9,20 +9,25 @@ belong to the slot. When these can be stored, ``mm`` is done with the columns, a
 The loop is unrolled over the slots, so that addresses, registers and barriers are constants.
 """
 
-import itertools
+from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
+from typing import Self
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, BARRIERS, FIRST_FACTOR_REGISTER
 
 from .kernel import Kernel
 from .parts.cost import MERGE_GAIN, loading_cycles, matrix_cycles, storing_cycles
 from .parts.launch import Launch
 from .parts.merges import write_scaled
-from .parts.shares import begin_share
+from .parts.shares import Share, begin_share
 from .parts.stream_start import REQUEST_CYCLES, Event, beginning
-from .parts.stream_tiling import MAX_SLOTS, StreamTiling
+from .parts.stream_tiling import MAX_SLOTS, Part, StreamTiling
 from .parts.text import KernelText
 from .parts.tiling import round_up
-from .problem import ORDERS, Operands
+from .problem import ORDERS, MatmulProblem, Operands
 
 __all__ = ["StreamingKernel"]
 
@@ -50,7 +55,7 @@ class StreamingKernel(Kernel):
 
     gain = MERGE_GAIN
 
-    def __init__(self, cfg, problem, tiling):
+    def __init__(self, cfg: Config, problem: MatmulProblem, tiling: StreamTiling) -> None:
         super().__init__(cfg, problem)
         self.tiling, self.merge = tiling, tiling.merge
         elements = problem.elements
@@ -63,16 +68,16 @@ class StreamingKernel(Kernel):
     # -- planning ---------------------------------------------------------------------------
 
     @staticmethod
-    def _tiling(cfg, problem):
+    def _tiling(cfg: Config, problem: MatmulProblem) -> StreamTiling | None:
         return StreamTiling.choose(cfg, problem.m, problem.n, problem.k_bytes, problem.merge(cfg))
 
     @classmethod
-    def fits(cls, cfg, problem):
+    def fits(cls, cfg: Config, problem: MatmulProblem) -> bool:
         """Products from global memory, B in columns, whose rows of a core fit a tile and whose A fits the factor registers."""
         return not problem.layout.resident and not problem.merge(cfg).b_in_rows and cls._tiling(cfg, problem) is not None
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
         """Cycles: the bus is busy from the first byte of A to the last of B, or ``mm`` from the first loads on."""
         tiling, passes = cls._tiling(cfg, problem), cfg.passes(problem.elements.nbytes)
         merge, share = tiling.merge, max(tiling.shares, key=lambda part: part.columns)
@@ -86,13 +91,13 @@ class StreamingKernel(Kernel):
         return round(max(bus, matrix, threads) + stores + _RESULTS)
 
     @classmethod
-    def cuts(cls, cfg, problem):
+    def cuts(cls, cfg: Config, problem: MatmulProblem) -> Iterator[Self]:
         """One."""
         yield cls(cfg, problem, cls._tiling(cfg, problem))
 
     # -- arguments --------------------------------------------------------------------------
 
-    def arguments(self, operands, share):
+    def arguments(self, operands: Operands, share: Share) -> dict[str, int]:
         """Names and values of the uniform registers with which a core begins its share, with ``operands`` at these addresses."""
         t = self.tiling
         tiles = -(-share.columns // t.columns)
@@ -117,7 +122,7 @@ class StreamingKernel(Kernel):
             values |= {f"c_from_{stage}": place, f"c_from_pitch_{stage}": t.c_pitch}
         return values
 
-    def launches(self, operands=None):
+    def launches(self, operands: Operands = None) -> list[Launch]:
         """One ``Launch``: the values of the uniform registers at the doorbell are those with which core 0 begins."""
         values = self.arguments(operands, self.tiling.shares[0])
         uniform = {_UNIFORM.index(name): value for name, value in values.items()}
@@ -125,7 +130,7 @@ class StreamingKernel(Kernel):
 
     # -- program ----------------------------------------------------------------------------
 
-    def write(self):
+    def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         t = self.tiling
         self.prologue()
@@ -134,7 +139,7 @@ class StreamingKernel(Kernel):
         self.text("    bra step_1", "finish:", "    halt")
         return [self.text]
 
-    def prologue(self):
+    def prologue(self) -> None:
         """What is there before the third tile: places of the lanes, A in its registers, the first two tiles under way."""
         t, text, merge, scratch = self.tiling, self.text, self.merge, self.scratch
         if self.cfg.cores > 1:
@@ -162,11 +167,12 @@ class StreamingKernel(Kernel):
             text("    usetp.lt up1, {left}, 0")
         text(f"    bra store_{min(2, len(t.slots) - 1)}")
 
-    def places(self):
+    def places(self) -> list[str]:
         """Instructions that tell each thread its row of A and its column of B."""
-        t, merge, scratch, lines = self.tiling, self.merge, self.scratch, []
+        t, merge, scratch = self.tiling, self.merge, self.scratch
+        lines: list[str] = []
 
-        def text(*more):
+        def text(*more: str) -> None:
             lines.extend(more)
 
         text(f"    mov r{self.thread_number}, %tid")
@@ -180,11 +186,11 @@ class StreamingKernel(Kernel):
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.k), scratch)
         return lines
 
-    def first_tiles(self):
+    def first_tiles(self) -> None:
         """Loads of A, the copies of B behind the first, and ``mm`` of the first two tiles, in the order of ``beginning``."""
         t, text, waited = self.tiling, self.text, set()
 
-        def wait(barrier):
+        def wait(barrier: int) -> None:
             if barrier not in waited:
                 text(f"    barrier.wait b{barrier}")
                 waited.add(barrier)
@@ -199,11 +205,11 @@ class StreamingKernel(Kernel):
                 wait(self.b_barrier(place))
                 self.multiply(place, t.parts[number], "@p4 " if place else self.guard)
 
-    def next_tile(self):
+    def next_tile(self) -> None:
         """up1: there is none."""
         self.text("    usub {left}, {left}, 1", "    usetp.lt up1, {left}, 0")
 
-    def step(self, slot):
+    def step(self, slot: int) -> None:
         """``mm`` of a tile; the tile before is stored, and the columns that come in its place are asked for."""
         t, text = self.tiling, self.text
         before = (slot - 1) % len(t.slots)
@@ -216,49 +222,49 @@ class StreamingKernel(Kernel):
         self.copy_c(before)
         text("    @up1 bra finish")
 
-    def last_columns(self, name):
+    def last_columns(self, name: int | str) -> None:
         """p1 for a tile with fewer columns, the last."""
         if self.tiling.ragged:
             self.text("    usetp.ne up2, {left}, 0", f"    @up2 bra multiply_{name}", f"    setp.lt p1, r{self.column}, {{columns_last}}",
                       f"multiply_{name}:")
 
-    def multiply_all(self, slot):
+    def multiply_all(self, slot: int) -> None:
         """``mm`` over all of k."""
         self.text(f"    barrier.wait b{self.b_barrier(slot)}")
         for part in self.tiling.parts:
             self.multiply(slot, part, self.guard)
 
-    def multiply(self, slot, part, guard):
+    def multiply(self, slot: int, part: Part, guard: str) -> None:
         """``mm`` over a part of k of the columns in a slot."""
         t = self.tiling
         mm, order = self.multiplies
         self.text(f"    {guard}{mm}.k{part.length}{order}{'' if part.first else '.z'} r{slot * t.distance}, "
                   f"ur1:rf{self.offset_b}:{t.slots[slot] + part.first * self.merge.slice_bytes}, r{self.factor(part.word)}")
 
-    def factor(self, word):
+    def factor(self, word: int) -> int:
         """Number of the register that begins a factor word."""
         return FIRST_FACTOR_REGISTER + word * self.cfg.dot // 4
 
     @property
-    def guarded(self):
+    def guarded(self) -> bool:
         """Not all lanes always fetch a column."""
         return self.tiling.ragged or self.tiling.columns < self.cfg.threads
 
     @property
-    def guard(self):
+    def guard(self) -> str:
         return "@p1 " if self.guarded else ""
 
     # -- copies -----------------------------------------------------------------------------
 
-    def a_barrier(self, part):
+    def a_barrier(self, part: int) -> int:
         first = len(_C_STAGED) + len(self.tiling.slots)
         return min(first + part, BARRIERS - 1)
 
     @staticmethod
-    def b_barrier(slot):
+    def b_barrier(slot: int) -> int:
         return len(_C_STAGED) + slot
 
-    def copy_a(self, part):
+    def copy_a(self, part: int) -> None:
         """Rows of a part of A to shared memory."""
         t, text = self.tiling, self.text
         last = part and part == len(t.parts) - 1
@@ -269,7 +275,7 @@ class StreamingKernel(Kernel):
         text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{self.a_barrier(part)}",
              f"    barrier.expect b{self.a_barrier(part)}, {{a_bytes{'_last' if last else ''}}}")
 
-    def load_a(self, part, index):
+    def load_a(self, part: Part, index: int) -> None:
         """A load of a part of A from shared memory to the factor registers; zero where a lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
         number, place, access = t.loads(part)[index]
@@ -279,7 +285,7 @@ class StreamingKernel(Kernel):
             guard = "@p2 "
         self.text(f"    {guard}ld.{access} r{register}, ur0:rf{self.offset_a}:{part.start + place}")
 
-    def copy_b(self, slot):
+    def copy_b(self, slot: int) -> None:
         """The next columns of B to their slot, unless all have been asked for."""
         t, text, barrier = self.tiling, self.text, self.b_barrier(slot)
         done = text.label("b_copied")
@@ -291,7 +297,7 @@ class StreamingKernel(Kernel):
              f"    copy_rows.shared.global {{b_to_{slot}}}, {{b_from}}, {{b_blocks}}, b{barrier}",
              f"    uadd {{b_from}}, {{b_from}}, {t.columns * t.pitch}", f"{done}:")
 
-    def copy_c(self, slot):
+    def copy_c(self, slot: int) -> None:
         """Store the tile of a slot: registers to a staging area, from there to the rows of C. The first store waits for the ``mm`` of the
         tile: then its slot is free."""
         t, text, stage = self.tiling, self.text, slot % 2

@@ -15,6 +15,13 @@ Several cores share the tiles out (``shares``): each takes a rectangle of C as i
 arguments of core 0, which the host sets, and changes what is different for itself.
 """
 
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Self
+
+import numpy as np
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER
 
 from .kernel import Kernel
@@ -22,11 +29,11 @@ from .parts.columns import RowsOfB
 from .parts.cost import MERGE_GAIN, loading_cycles, matrix_cycles, storing_cycles
 from .parts.launch import Launch
 from .parts.merges import write_scaled
-from .parts.shares import begin_share, share_out
+from .parts.shares import Share, begin_share, share_out
 from .parts.text import KernelText
 from .parts.tiling import MAX_SLICES, Tiling, round_up
 from .parts.transfers import A_STAGED, C_STAGED, RowBytes, Rows, Transfers
-from .problem import ORDERS, Operands
+from .problem import ORDERS, MatmulProblem, Operands
 
 __all__ = ["B_SEGMENT", "TiledKernel"]
 
@@ -57,7 +64,7 @@ class TiledKernel(Transfers, Kernel):
     gain = MERGE_GAIN
     result_bytes = 4
 
-    def __init__(self, cfg, problem, tiling):
+    def __init__(self, cfg: Config, problem: MatmulProblem, tiling: Tiling | None) -> None:
         super().__init__(cfg, problem)
         self.product, element_bytes, n = problem, problem.elements.nbytes, problem.n
         self.merge, self.tiling = problem.merge(cfg), tiling
@@ -80,18 +87,18 @@ class TiledKernel(Transfers, Kernel):
         self.check()
 
     @classmethod
-    def fits(cls, cfg, problem):
+    def fits(cls, cfg: Config, problem: MatmulProblem) -> bool:
         """All products from global memory."""
         return not problem.layout.resident
 
     @classmethod
-    def estimate(cls, cfg, problem):
+    def estimate(cls, cfg: Config, problem: MatmulProblem) -> int:
         """Cycles of the busiest core, roughly: for each tile the longest of ``mm``, thread accesses and bus."""
         merge = problem.merge(cfg)
         return cls._cycles(cfg, problem, Tiling.choose(cfg, problem.k_bytes, merge))
 
     @staticmethod
-    def _cycles(cfg, problem, tiling):
+    def _cycles(cfg: Config, problem: MatmulProblem, tiling: Tiling) -> int:
         """See ``estimate``."""
         merge, k = problem.merge(cfg), problem.k_bytes
         share = max(share_out(cfg.cores, problem.m, problem.n, merge.rows, tiling.columns), key=lambda part: part.rows * part.columns)
@@ -109,27 +116,27 @@ class TiledKernel(Transfers, Kernel):
         return round(first + row_blocks * column_blocks * each + stores)
 
     @classmethod
-    def cuts(cls, cfg, problem):
+    def cuts(cls, cfg: Config, problem: MatmulProblem) -> Iterator[Self]:
         """One for each of ``Tiling.candidates``."""
         rows_of_b = RowsOfB(cfg, problem.n, problem.elements.nbytes) if problem.layout.b_in_rows else None
         for tiling in Tiling.candidates(cfg, problem.k_bytes, problem.merge(cfg), rows_of_b):
             yield cls(cfg, problem, tiling)
 
-    def check(self):
+    def check(self) -> None:
         """See ``Tiling.check``."""
         t = self.tiling
         t.check(self.cfg, self.merge, self.b_rows.slot_bytes(t.chunk) if self.b_rows else t.columns * t.ab_pitch)
 
     @property
-    def ragged(self):
+    def ragged(self) -> bool:
         """Not all tiles have as many columns as there are threads."""
         return self.last_columns != self.cfg.threads
 
-    def c_staged(self, tile):
+    def c_staged(self, tile: int) -> int:
         """Barrier of the staging area of a tile."""
         return C_STAGED[tile % self.tiling.stages]
 
-    def copy_c(self, tile):
+    def copy_c(self, tile: int) -> None:
         """Store a tile: registers to its staging area, from there to the rows of C."""
         t, text, threads = self.tiling, self.text, self.cfg.threads
         text(f"    barrier.wait b{self.c_staged(tile)}")
@@ -145,7 +152,7 @@ class TiledKernel(Transfers, Kernel):
         if len(t.slots) == 3:
             self.copy_b()               # the bus has another block to read
 
-    def announce_rows(self, tile):
+    def announce_rows(self, tile: int) -> None:
         """Tell the barrier of a staged tile what ``send_rows`` will copy, while the stores to the staging area are under way."""
         t, text = self.tiling, self.text
         full, last = self.result_bytes * t.columns, round_up(self.result_bytes * self.last_columns, BANK_BYTES)
@@ -156,7 +163,7 @@ class TiledKernel(Transfers, Kernel):
         text(f"    umin {{c_rows}}, {{prev_rows}}, {t.rows}", "    umov {c_to}, {prev_c}", f"    umov {{c_from}}, {t.c_stages[tile]}")
         self.expect(self.c_staged(tile), Rows("{c_rows}", t.rows, self.last_rows), RowBytes(full, last, "up6" if ragged else None))
 
-    def send_rows(self, tile, wait=True):
+    def send_rows(self, tile: int, wait: bool = True) -> None:
         """A staged tile to the rows of C; ``wait`` for the stores to the staging area."""
         if wait:
             self.text("    wait.thread")
@@ -164,7 +171,7 @@ class TiledKernel(Transfers, Kernel):
 
     # -- registers --------------------------------------------------------------------------
 
-    def load_a(self, half, last):
+    def load_a(self, half: int, last: bool) -> None:
         """Load the staged rows of A into one half of the factor registers, a block or a word of every lane at a time; zero where a
         lane has no word in the last slice."""
         t, merge = self.tiling, self.merge
@@ -178,11 +185,11 @@ class TiledKernel(Transfers, Kernel):
             self.text(*(f"    mov r{first + number + part}, 0" for part in range(t.dot // 4)),
                       f"    @p2 ld.{access} r{first + number}, ur{self.segment_of_a(half)}:rf{self.offset_a}:{place}")
 
-    def segment_of_a(self, half):
+    def segment_of_a(self, half: int) -> int:
         """Segment of the staged rows that go to one half of the factor registers."""
         return 0
 
-    def load_next_a(self, half=None):
+    def load_next_a(self, half: int | None = None) -> None:
         """``load_a`` for the chunk that comes; without ``half``, for the half that up1 names."""
         t, text = self.tiling, self.text
         if t.chunks == 1 or not self.merge.tail(t.last_chunk):
@@ -195,7 +202,7 @@ class TiledKernel(Transfers, Kernel):
         else:
             text.select(("up1", "up6"), self.load_a)
 
-    def multiply(self, tile, half, first=True, last=False, parts=slice(None)):
+    def multiply(self, tile: int, half: int, first: bool = True, last: bool = False, parts: slice = slice(None)) -> None:
         """mm over the words of one chunk, for some of ``column_parts``."""
         t, merge = self.tiling, self.merge
         slices = merge.slices(t.last_chunk if last or t.chunks == 1 else t.chunk)
@@ -207,36 +214,36 @@ class TiledKernel(Transfers, Kernel):
                 self.text(f"    {guard}{self.multiplies}{self.product.elements.signs}.k{min(MAX_SLICES, slices - index)}{self.order}{zero} "
                           f"r{self.register_of(tile, column)}, {self.b_address(index, column)}, r{register}")
 
-    def choose_columns(self, count):
+    def choose_columns(self, count: int | str) -> None:
         """Columns of a tile before ``count``, a number or ``{n}``, exist."""
         if self.tiling.columns < self.cfg.threads and count == "{n}":
             self.text(f"    umin {{bytes}}, {{n}}, {self.tiling.columns}")
             count = "{bytes}"
         self.text(*(f"    setp.lt p{predicate}, r{register}, {count}" for predicate, register, _ in self.column_parts))
 
-    def tile_registers(self):
+    def tile_registers(self) -> int:
         """Registers of both tiles."""
         return 2 * self.cfg.threads
 
-    def register_of(self, tile, column):
+    def register_of(self, tile: int, column: int) -> int:
         """Product register of a column of a tile."""
         return tile * self.cfg.threads + column
 
-    def b_address(self, index, column=0):
+    def b_address(self, index: int, column: int = 0) -> str:
         """Address of the columns of B from ``column`` and from slice ``index`` of the chunk on."""
         place = index * self.merge.slice_bytes + column * self.tiling.ab_pitch
         if self.b_rows:
             place = place // self.element_bytes * self.b_rows.pitch
         return f"ur{B_SEGMENT}:rf{self.offset_b}:{place}"
 
-    def scale_thread_number(self, register, factor, source=None):
+    def scale_thread_number(self, register: int, factor: int, source: int | None = None) -> None:
         """register = thread number (or register ``source``) x factor; any register."""
         write_scaled(self.text, self.scratch + 2, self.thread_number if source is None else source, 1, factor, self.scratch)
         self.text(f"    mov r{register}, r{self.scratch + 2}")
 
     # -- program ----------------------------------------------------------------------------
 
-    def arguments(self, operands, share):
+    def arguments(self, operands: Operands, share: Share) -> dict[str, int]:
         """Names and values of the uniform registers with which a core begins its share, with ``operands`` at these addresses."""
         t = self.tiling
         row_blocks, column_blocks = -(-share.rows // t.rows), -(-share.columns // t.columns)
@@ -254,17 +261,18 @@ class TiledKernel(Transfers, Kernel):
             "cols": share.columns, "rows": share.rows, "n": share.columns, "column_blocks": column_blocks,
         } | (self.b_rows.arguments(t, b) if self.b_rows else {})
 
-    def launches(self, operands=None):
+    def launches(self, operands: Operands = None) -> list[Launch]:
         """One ``Launch``: the values of the uniform registers at the doorbell are those with which core 0 begins."""
         values = self.arguments(operands, self.shares[0])
         uniform = {_UNIFORM.index(name): value for name, value in values.items()}
         return [Launch(self.programs[0], uniform, self.product.macs, self.element_bytes)]
 
-    def arranged(self, a, b):
+    def arranged(self, *arrays: np.ndarray) -> list[np.ndarray]:
         """A (M x K) and B (N x K) as they are to lie in global memory."""
+        a, b = arrays
         return [a, b.T if self.b_rows else b]
 
-    def prologue(self):
+    def prologue(self) -> None:
         t, text = self.tiling, self.text
         if self.cfg.cores > 1:
             begin_share(text, self.cfg.cores, [self.arguments(Operands(), share) for share in self.shares], _ADDRESSES, "finish")
@@ -282,7 +290,7 @@ class TiledKernel(Transfers, Kernel):
         text(f"    barrier.wait b{A_STAGED}")
         self.load_next_a(0)
 
-    def lanes(self):
+    def lanes(self) -> None:
         """What the threads are: their columns, and their places in the staged rows of A and C."""
         t, merge, text, scratch = self.tiling, self.merge, self.text, self.scratch
         text(f"    mov r{self.thread_number}, %tid")
@@ -294,16 +302,16 @@ class TiledKernel(Transfers, Kernel):
         if merge.tail(t.last_chunk):
             merge.write_tail_lanes(text, 2, self.thread_number, merge.tail(t.last_chunk), scratch)
 
-    def copy_first(self):
+    def copy_first(self) -> None:
         """Copies of a kernel derived from this one that come before all others."""
 
-    def begin(self):
+    def begin(self) -> None:
         """What a kernel derived from this one does before the first step."""
 
-    def end(self):
+    def end(self) -> None:
         """What it does behind the last step."""
 
-    def step(self):
+    def step(self) -> None:
         """One chunk of one tile, and the store of the tile before."""
         t, text = self.tiling, self.text
         text("step:")
@@ -321,32 +329,32 @@ class TiledKernel(Transfers, Kernel):
         text.select(("up0",), lambda tile: self.copy_c(not tile))
         text("stored:", "    @up4 bra finish")
 
-    def copy_next_a(self):
+    def copy_next_a(self) -> None:
         """The first mm of a row block has waited for its A: the staging area is free."""
         if self.tiling.chunks == 1 and self.column_blocks > 1:
             self.text("    usetp.ne up2, {cols}, {n}", "    @up2 bra staged")
         self.copy_a()
         self.text("staged:")
 
-    def slot_of_b(self):
+    def slot_of_b(self) -> str:
         """Uniform register with the shared address of the columns of this step."""
         if self.b_rows and self.b_rows.narrow:
             self.text("    uor {bytes}, {slot}, {b_low}")
             return "{bytes}"
         return "{slot}"
 
-    def next_a(self):
+    def next_a(self) -> None:
         """Load the A of the next step into the other half."""
         self.text("    uxor {half}, {half}, 1", "    usetp.ne up1, {half}, 0", f"    barrier.wait b{A_STAGED}")
         self.load_next_a()
 
-    def next_chunk(self):
+    def next_chunk(self) -> None:
         """Stay on the tile while it has chunks left."""
         self.text("    usub {k_left}, {k_left}, 1", "    usetp.le up2, {k_left}, 0", "    @up2 bra next_tile",
                   "    usetp.ne up3, {k_left}, {k_left}", "    usetp.ne up5, {k_left}, {k_left}", "    bra load_next",
                   "next_tile:", f"    umov {{k_left}}, {self.tiling.chunks}", "    usetp.eq up5, {k_left}, {k_left}")
 
-    def advance(self):
+    def advance(self) -> None:
         t, text = self.tiling, self.text
         columns = t.columns
         ragged = self.last_columns != columns
@@ -379,11 +387,11 @@ class TiledKernel(Transfers, Kernel):
         self.end()
         text("    halt")
 
-    def same_rows_begin(self):
+    def same_rows_begin(self) -> str:
         """Where the next tile of the same rows begins."""
         return "same_rows"
 
-    def write(self):
+    def write(self) -> list[KernelText]:
         """See ``Kernel``."""
         self.prologue()
         self.step()

@@ -1,21 +1,29 @@
 """What a kernel takes of shared memory, registers and the instruction memory, and refusals of what does not fit."""
 
-from typing import NamedTuple
+from __future__ import annotations
 
-from heddle.config import ConfigError
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from heddle.config import Config, ConfigError
 from heddle.constants import TOKEN_GRANULES
 
 from ...isa import assemble
 
+if TYPE_CHECKING:
+    from ...isa.program import Program
+    from .text import KernelText
+
 __all__ = ["Region", "Unfit", "assemble_kernel", "check_factors", "check_regions", "fitted"]
 
+Built = TypeVar("Built")
 _MOST = {"shared_memory_kib": 1024, "instruction_words": 4096}      # as ``Config`` has them
 
 
 class Unfit(Exception):
     """A kernel does not fit: ``parameter`` of the configuration is too small."""
 
-    def __init__(self, parameter):
+    def __init__(self, parameter: str) -> None:
         super().__init__(parameter)
         self.parameter = parameter
 
@@ -28,7 +36,7 @@ class Region(NamedTuple):
     nbytes: int
 
 
-def check_regions(cfg, regions):
+def check_regions(cfg: Config, regions: Sequence[Region]) -> None:
     """Raises ``AssertionError`` unless all ``Region``s are in shared memory, hold something, and have no byte in common."""
     end, before = 0, "the beginning of shared memory"
     for name, start, nbytes in sorted(regions, key=lambda region: region.start):
@@ -38,7 +46,7 @@ def check_regions(cfg, regions):
     assert end <= cfg.shared_bytes, f"{before} must end within {cfg.shared_bytes} bytes of shared memory, not at {end}"
 
 
-def check_factors(cfg, words, halves=2):
+def check_factors(cfg: Config, words: int, halves: int = 2) -> None:
     """Raises ``AssertionError`` unless ``words`` factor words fit a part (of ``halves``) of the register file that is loaded while
     ``mm`` reads another. The last granule has the places of the columns of B."""
     granule = cfg.factor_words // TOKEN_GRANULES
@@ -46,14 +54,14 @@ def check_factors(cfg, words, halves=2):
     assert 0 < words <= most, f"factor words must be from 1 to {most}, not {words}"
 
 
-def assemble_kernel(text, cfg):
+def assemble_kernel(text: KernelText, cfg: Config) -> Program:
     """``Program`` of a ``KernelText``. Raises ``Unfit`` where it is longer than the instruction memory."""
     if text.instructions > cfg.instruction_words:
         raise Unfit("instruction_words")
     return assemble(str(text), cfg)
 
 
-def fitted(cfg, kernel, build, **settings):
+def fitted(cfg: Config, kernel: str, build: Callable[[Config], Built], **settings: object) -> Built:
     """``build(cfg)``; where that raises ``Unfit``, ``ConfigError`` says which parameter must have at least which value.
 
     ``kernel`` and ``settings`` (name to value): what is built, for the message. ``build`` is called with larger values of the parameter

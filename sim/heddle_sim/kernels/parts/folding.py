@@ -1,16 +1,18 @@
 """Products of tensors as one matrix product [S0.16]."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from heddle.errors import UsageError
 
-from ...arguments import plain_array
+from ...arguments import integer_array
 
 __all__ = ["contracted_axes", "fold"]
 
 
-def contracted_axes(a_rank, b_rank, axes):
+def contracted_axes(a_rank: int, b_rank: int, axes: Any) -> tuple[int, int]:
     """The contracted axis of each operand, from 0, for the ``axes`` of ``numpy.tensordot``: 1, or a pair of an axis (or a sequence of
     one) each.
 
@@ -32,22 +34,24 @@ def contracted_axes(a_rank, b_rank, axes):
         if isinstance(axis, bool) or not isinstance(axis, (int, np.integer)) or not -rank <= axis < rank:
             raise UsageError(f"axes must name an axis of {name} from {-rank} to {rank - 1}, not {axis!r}")
         found.append(int(axis) % rank)
-    return tuple(found)
+    return found[0], found[1]
 
 
-def fold(a, b, axes):
+def fold(a: np.ndarray, b: np.ndarray, axes: int | Sequence[int | Sequence[int]]) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
     """Fold two arrays to matrices: A (m, x, k) to (m·x, k), B (k, n, y, z) to the n·y·z columns of k elements.
 
     Returns ``(a, b, shape)``: ``a`` (M, K), ``b`` (N, K) and the shape to which the product (M, N) unfolds.
     """
+    a, b = integer_array("a", a), integer_array("b", b)
     for name, array in (("a", a), ("b", b)):
-        if plain_array(name, array).ndim == 0:
+        if array.ndim == 0:
             raise UsageError(f"{name} must have at least 1 dimension, not 0")
-    matrices, shape = [], ()
+    matrices: list[np.ndarray] = []
+    shape: tuple[int, ...] = ()
     for array, axis in zip((a, b), contracted_axes(a.ndim, b.ndim, axes)):
         moved = np.moveaxis(array, axis, -1)
         shape += moved.shape[:-1]
         matrices.append(np.ascontiguousarray(moved).reshape(math.prod(moved.shape[:-1]), moved.shape[-1]))
     if matrices[0].shape[1] != matrices[1].shape[1]:
         raise UsageError(f"axes must have the same length in a and b, not {matrices[0].shape[1]} and {matrices[1].shape[1]}")
-    return *matrices, shape
+    return matrices[0], matrices[1], shape

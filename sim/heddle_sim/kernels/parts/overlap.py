@@ -1,8 +1,16 @@
 """Cuts that let loads, ``mm`` and stores of a resident product overlap at its start and its end."""
 
-import itertools
+from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, BANKS, TOKEN_GRANULES
+
+if TYPE_CHECKING:
+    from .merges import Merge
 
 __all__ = ["HALF_GRANULES", "first_groups", "group_granules", "last_parts", "store_accesses", "store_cycles"]
 
@@ -13,7 +21,7 @@ _PARTS = 5                                  # of the last tile at most: p2 to p6
 _SHORT = 256                                # steps of a tile that are too few to hide the issue of its parts, if these have many mm
 
 
-def _sizes(slices, block, start, growth):
+def _sizes(slices: int, block: int, start: tuple[int, ...], growth: float) -> list[int]:
     """Lengths of groups from ``start`` on, whole blocks but for single slices at the start."""
     sizes = list(itertools.takewhile(bool, start))
     while sum(sizes) < slices:
@@ -26,12 +34,12 @@ def _sizes(slices, block, start, growth):
     return sizes
 
 
-def group_granules(cfg, block):
+def group_granules(cfg: Config, block: int) -> int:
     """Token granules of which a group begins at a multiple: ``block`` factor words that a vector load writes may be more than one."""
     return max(1, block * TOKEN_GRANULES // cfg.factor_words)
 
 
-def first_groups(cfg, merge, slices, passes=1):
+def first_groups(cfg: Config, merge: Merge, slices: int, passes: int = 1) -> list[int]:
     """Lengths of the groups of slices in which the first block of A is loaded; ``None`` when there are too few granules.
 
     Each goes into token granules of its own, so that ``mm`` works on one while the next is loaded."""
@@ -57,7 +65,7 @@ def first_groups(cfg, merge, slices, passes=1):
     return best and best[1]
 
 
-def store_accesses(merge, first, end):
+def store_accesses(merge: Merge, first: int, end: int) -> list[tuple[int, int]]:
     """(register, registers) of the vector stores of a range of registers."""
     accesses = []
     while first < end:
@@ -68,14 +76,14 @@ def store_accesses(merge, first, end):
     return accesses
 
 
-def store_cycles(cfg, merge, first, end):
+def store_cycles(cfg: Config, merge: Merge, first: int, end: int) -> int:
     """What they take, with the lanes of a row in the same banks."""
     groups = cfg.thread_groups
     passes = max(groups, cfg.threads // BANKS) * min(merge.lanes_a, 2)
     return sum(passes * width + groups + 6 for _, width in store_accesses(merge, first, end))
 
 
-def last_parts(cfg, merge, registers, slices, multiplies, places):
+def last_parts(cfg: Config, merge: Merge, registers: int, slices: int, multiplies: int, places: int) -> list[tuple[int, int]]:
     """(first register, registers) of the parts in which the last tile is computed, one after the other.
 
     The stores of each are done when ``mm`` is done with the next, and little is left to store in the end.
@@ -86,7 +94,7 @@ def last_parts(cfg, merge, registers, slices, multiplies, places):
     if multiplies > 2 and registers * steps < _SHORT:
         return [(0, registers)]
 
-    def end_of(cuts):
+    def end_of(cuts: Sequence[int]) -> tuple[int, int]:
         free = store_cycles(cfg, merge, 0, merge.registers)         # the tile before is stored first
         for first, end in itertools.pairwise([0, *cuts, registers]):
             free = max(free, end * steps) + store_cycles(cfg, merge, first, end)

@@ -7,12 +7,14 @@ bounds at the limits of the type are those of ``narrow``. Without any of these `
 1/4 and more leave no shift for ``narrow``: there the sums are clamped to what can change the result and shifted left first.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 from heddle.errors import UsageError
 
-from ...golden.requantise import MAX_MULTIPLIER
+from ...golden.requantise import MAX_MULTIPLIER, Requantise
 
 __all__ = ["RequantiseSteps"]
 
@@ -27,22 +29,24 @@ class RequantiseSteps:
     ``multipliers`` is one integer, or an int32 array with one for each column.
     """
 
-    before: tuple
-    multipliers: object
-    after: tuple
+    before: tuple[tuple[str, int], ...]
+    multipliers: np.ndarray | int
+    after: tuple[tuple[str, int], ...]
     shift: int
     unsigned: bool
 
     @classmethod
-    def of(cls, spec):
+    def of(cls, spec: Requantise) -> Self:
         """For a ``Requantise``. Raises ``ValueError`` when factors per column are too far apart."""
-        multipliers, shift = np.asarray(spec.multiplier, np.int64), int(spec.shift)
+        multipliers: Any = np.asarray(spec.multiplier, np.int64)
+        shift = int(spec.shift)
         if not spec.per_column and int(multipliers) > _SATURATES << shift:
             multipliers, shift = np.int64(_SATURATES), 0
         while shift < 33 and 2 * multipliers.max() <= MAX_MULTIPLIER:
             multipliers, shift = multipliers * 2, shift + 1
         (minimum, maximum), zero = spec.bounds, int(spec.zero_point)
-        before, after = (), []
+        before: tuple[tuple[str, int], ...] = ()
+        after = []
         if shift < 33:
             before = cls._enlarge(int(multipliers.min()), shift, minimum - zero, maximum - zero)
             shift = 33
@@ -57,7 +61,7 @@ class RequantiseSteps:
                    np.dtype(spec.dtype) == np.uint8)
 
     @staticmethod
-    def _enlarge(multiplier, shift, minimum, maximum):
+    def _enlarge(multiplier: int, shift: int, minimum: int, maximum: int) -> tuple[tuple[str, int], tuple[str, int], tuple[str, int]]:
         """Clamp the sums to those that matter and shift them left, so that 33 bits of shift are left."""
         left = 33 - shift
         low, high = (((minimum - 1) << shift) // multiplier, -(-((maximum + 1) << shift) // multiplier))
@@ -66,7 +70,8 @@ class RequantiseSteps:
                              f"{multiplier} / 2**{shift}, scaled until the greatest multiplier has 31 bits")
         return ("max", low), ("min", high), ("shl", left)
 
-    def instructions(self, first, count, target, multiplier_load=None):
+    def instructions(self, first: int, count: int, target: int,
+                     multiplier_load: Callable[[int], tuple[str, int]] | None = None) -> Iterator[str]:
         """Lines that turn ``count`` registers (a multiple of four) from ``first`` into bytes of ``count`` / 4 registers from ``target``.
 
         ``multiplier_load(quad)`` is, with multipliers per column, (line that loads those of four columns, register of the first).

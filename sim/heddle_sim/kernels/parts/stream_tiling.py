@@ -1,14 +1,18 @@
 """Tiling of a product of few rows: how it is cut where A stays in the factor registers."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Self
 
+from heddle.config import Config
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
 from .fitting import Region, check_factors, check_regions
 from .merges import Merge
-from .shares import share_out
+from .shares import Share, share_out
 from .tiling import MAX_SLICES, odd_pitch, round_up
 
 __all__ = ["MAX_SLOTS", "Part", "StreamTiling"]
@@ -38,35 +42,35 @@ class StreamTiling:
     """
 
     merge: Merge
-    shares: tuple
+    shares: tuple[Share, ...]
     n: int
     columns: int
     k: int
     pitch: int
     ab_pitch: int
     c_pitch: int
-    slots: tuple
+    slots: tuple[int, ...]
     a_stage: int
-    c_stages: tuple
-    parts: tuple
+    c_stages: tuple[int, ...]
+    parts: tuple[Part, ...]
     distance: int
 
     @property
-    def places(self):
+    def places(self) -> int:
         return len(self.slots) * self.distance
 
-    def loads(self, part):
+    def loads(self, part: Part) -> list[tuple[int, int, str]]:
         """Loads of a part of A, as ``Merge.loads`` has them."""
         return self.merge.loads(self.k - part.start if part is self.parts[-1] else part.nbytes)
 
     @property
-    def ragged(self):
+    def ragged(self) -> bool:
         """The last tile of a core has fewer columns than the others."""
         return any(share.columns % self.columns for share in self.shares)
 
     @classmethod
     @lru_cache(256)         # fits, estimate and cuts of a kernel ask for the same
-    def choose(cls, cfg, m, n, k, merge):
+    def choose(cls, cfg: Config, m: int, n: int, k: int, merge: Merge) -> Self | None:
         """For C (m x n) and a length of k in bytes; ``None`` where the rows of a core take more than a tile.
 
         Also where A does not fit the factor registers or shared memory, or the program the instruction memory."""
@@ -102,7 +106,7 @@ class StreamTiling:
         tiling.check(cfg)
         return tiling
 
-    def check(self, cfg):
+    def check(self, cfg: Config) -> None:
         """Raises ``AssertionError`` unless all areas of shared memory lie apart and A fits the factor registers."""
         rows = self.merge.rows
         check_factors(cfg, self.parts[-1].word + self.parts[-1].length, halves=1)
@@ -111,14 +115,14 @@ class StreamTiling:
                             *(Region(f"stage {index} of C", place, rows * self.c_pitch) for index, place in enumerate(self.c_stages))])
 
 
-def _instructions(cfg, merge, k, parts, slots, columns):
+def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, columns: int) -> int:
     """Of the program, no fewer than it has."""
     stores = len(merge.stores(columns))
     loads = len(merge.loads(k)) + cfg.dot // 4
     return 70 + 32 * (cfg.cores - 1) + loads + 6 * parts + slots * (40 + parts + stores)
 
 
-def _parts(cfg, k, merge):
+def _parts(cfg: Config, k: int, merge: Merge) -> tuple[Part, ...]:
     """Parts of A, each in granules of its own, or ``None`` where there are too few of these."""
     slices, granule = merge.slices(k), cfg.factor_words // TOKEN_GRANULES
     size = MAX_SLICES

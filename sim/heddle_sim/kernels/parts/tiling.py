@@ -1,13 +1,20 @@
 """Tiling of a product from global memory: how it is cut for a core."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Self
 
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
 from .fitting import Region, Unfit, check_factors, check_regions
 from .merges import Merge
+
+if TYPE_CHECKING:
+    from .columns import RowsOfB
 
 __all__ = ["MAX_SLICES", "Tiling", "odd_pitch", "round_up"]
 
@@ -16,12 +23,12 @@ _SHORTER = 4                # how much shorter the chunks of the next candidate 
 _FEWEST_COLUMNS = 4         # of a tile: a copy moves at least 16 bytes of a row of C
 
 
-def round_up(value, multiple):
+def round_up(value: int, multiple: int) -> int:
     """The next multiple of ``multiple`` from ``value`` on."""
     return -(-value // multiple) * multiple
 
 
-def odd_pitch(nbytes):
+def odd_pitch(nbytes: int) -> int:
     """A distance of rows in shared memory that lets neighbouring rows meet different banks: an odd number of 16-byte blocks."""
     return (round_up(nbytes, BANK_BYTES) // BANK_BYTES | 1) * BANK_BYTES
 
@@ -44,17 +51,19 @@ class Tiling:
     last_chunk: int
     ab_pitch: int
     c_pitch: int
-    slots: tuple
+    slots: tuple[int, ...]
     a_stage: int
-    c_stages: tuple
+    c_stages: tuple[int, ...]
 
     @classmethod
-    def choose(cls, cfg, k, merge=None, b_rows=None, reserved=0, fewest=_FEWEST_COLUMNS):
+    def choose(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
+               fewest: int = _FEWEST_COLUMNS) -> Tiling:
         """The first of ``candidates``."""
         return next(cls.candidates(cfg, k, merge, b_rows, reserved, fewest))
 
     @classmethod
-    def candidates(cls, cfg, k, merge=None, b_rows=None, reserved=0, fewest=_FEWEST_COLUMNS):
+    def candidates(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
+                   fewest: int = _FEWEST_COLUMNS) -> Iterator[Tiling]:
         """Tilings for a length of k in bytes, the fastest first.
 
         They have as many columns as there are threads and two staging areas of C where shared memory has room. Later ones have shorter
@@ -80,7 +89,7 @@ class Tiling:
                 return
         raise Unfit("shared_memory_kib")
 
-    def check(self, cfg, merge, slot_bytes, more=()):
+    def check(self, cfg: Config, merge: Merge, slot_bytes: int, more: Sequence[Region] = ()) -> None:
         """Raises ``AssertionError`` unless all areas of shared memory, with those of ``more``, lie apart.
 
         The words of a chunk must fit a half of the factor registers."""
@@ -93,16 +102,16 @@ class Tiling:
                             *(Region(f"stage {index} of C", place, self.rows * self.c_pitch) for index, place in enumerate(stages)), *more])
 
     @property
-    def end(self):
+    def end(self) -> int:
         """First byte of shared memory behind all areas."""
         return max(self.c_stages) + self.rows * self.c_pitch
 
     @property
-    def stages(self):
+    def stages(self) -> int:
         """Staging areas of C."""
         return len(set(self.c_stages))
 
-    def with_all_columns(self, column_blocks, shared):
+    def with_all_columns(self, column_blocks: int, shared: int) -> Self | None:
         """With a slot for each block of columns of B, if ``shared`` bytes are enough for them; else None."""
         slot = self.slots[1]
         more = (column_blocks - len(self.slots)) * slot
@@ -112,12 +121,12 @@ class Tiling:
                        c_stages=tuple(stage + more for stage in self.c_stages))
 
     @property
-    def contiguous(self):
+    def contiguous(self) -> bool:
         """Whole columns of B lie in shared memory as they do in global memory."""
         return self.chunks == 1 and self.ab_pitch == self.pitch
 
 
-def _widths(merge, b_rows, fewest):
+def _widths(merge: Merge, b_rows: RowsOfB | None, fewest: int) -> list[int]:
     """Numbers of columns that a tile may have, the largest first."""
     if merge.b_in_rows and merge.ka > 1:        # the lanes of a row store all their parts of a tile
         return [merge.threads]
@@ -131,17 +140,17 @@ class _Room:
 
     cfg: Config
     merge: Merge
-    b_rows: object          # RowsOfB
+    b_rows: RowsOfB | None
     shared: int
     columns: int
     stages: int
 
     @property
-    def beyond(self):
+    def beyond(self) -> int:
         """Bytes beyond the end of k that the last slice reads; rows that are not B count zero times."""
         return self.merge.slice_bytes if self.b_rows and self.merge.kb > 1 else 0
 
-    def limit(self):
+    def limit(self) -> int:
         """Bytes of k that fit registers and shared memory at a time; not positive where there is no room at all."""
         cfg, merge, b_rows = self.cfg, self.merge, self.b_rows
         shared = self.shared - self.stages * merge.rows * merge.result_pitch(self.columns + 1)
@@ -153,7 +162,7 @@ class _Room:
         limit = min(in_factors, in_shared, cfg.matrix_queue * MAX_SLICES * merge.slice_bytes)
         return min(limit, cfg.instruction_words * merge.slice_bytes // 8) if merge.kb > 1 else limit
 
-    def tiling(self, k, limit):
+    def tiling(self, k: int, limit: int) -> Tiling:
         """``Tiling`` with chunks of at most ``limit`` bytes of ``k``."""
         cfg, merge, columns, stages = self.cfg, self.merge, self.columns, self.stages
         rows, pitch, c_pitch = merge.rows, round_up(k, BANK_BYTES), merge.result_pitch(columns + 1)

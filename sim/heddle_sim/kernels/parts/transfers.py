@@ -1,10 +1,13 @@
 """Copies of A and B from global to shared memory, for kernels that work on tiles."""
 
+
 from typing import NamedTuple
 
 from heddle.constants import BANK_BYTES
 
-from .tiling import round_up
+from .columns import RowsOfB
+from .text import KernelText
+from .tiling import Tiling, round_up
 
 __all__ = ["A_STAGED", "B_COPIED", "C_STAGED", "RowBytes", "Rows", "Transfers"]
 
@@ -30,12 +33,18 @@ class RowBytes(NamedTuple):
 class Transfers:
     """Part of ``TiledKernel``: writes the instructions that bring the next block of A or B and tell its barrier what comes."""
 
-    def expect(self, barrier, rows, row_bytes):
+    text: KernelText
+    tiling: Tiling
+    b_rows: RowsOfB | None
+    last_rows: int
+    last_columns: int
+
+    def expect(self, barrier: int | None, rows: Rows, row_bytes: RowBytes) -> None:
         """Tell a barrier the bytes of ``rows`` (``Rows``) of ``row_bytes`` (``RowBytes``); without a barrier they stand in ``bytes``."""
         text = self.text
         ragged = rows.last != rows.full
 
-        def choose(nbytes):
+        def choose(nbytes: int) -> None:
             text(f"    umov {{bytes}}, {rows.full * nbytes}")
             if ragged:
                 text(f"    @up2 umov {{bytes}}, {rows.last * nbytes}")
@@ -51,25 +60,25 @@ class Transfers:
         if barrier is not None:
             text(f"    barrier.expect b{barrier}, {{bytes}}")
 
-    def next_chunk_of(self, counter, source, done):
+    def next_chunk_of(self, counter: str, source: str, done: str) -> None:
         """Move a producer to its next chunk, or behind the last one of its rows; returns in the latter case only."""
         t = self.tiling
         self.text(f"    uadd {source}, {source}, {t.chunk}", f"    usub {counter}, {counter}, 1",
                   f"    usetp.gt up2, {counter}, 0", f"    @up2 bra {done}",
                   f"    umov {counter}, {t.chunks}", f"    usub {source}, {source}, {t.chunks * t.chunk}")
 
-    def chunk_blocks(self, counter, blocks):
+    def chunk_blocks(self, counter: str, blocks: str) -> None:
         """Blocks of the producer's chunk; up6 says that it is the last."""
         t = self.tiling
         self.text(f"    umov {blocks}, {t.chunk // BANK_BYTES}", f"    usetp.eq up6, {counter}, 1",
                   f"    @up6 umov {blocks}, {-(-t.last_chunk // BANK_BYTES)}")
 
-    def chunk_bytes(self):
+    def chunk_bytes(self) -> RowBytes:
         """``RowBytes`` of a chunk of A or B: up6 says that it is the last."""
         t = self.tiling
         return RowBytes(t.chunk, round_up(t.last_chunk, BANK_BYTES), "up6" if t.chunks > 1 else None)
 
-    def copy_a(self):
+    def copy_a(self) -> None:
         """Stage the next block of A."""
         t, text = self.tiling, self.text
         done, chunked = text.label("a_staged"), t.chunks > 1
@@ -85,12 +94,12 @@ class Transfers:
         text(f"    uadd {{a_from}}, {{a_from}}, {t.rows * t.pitch}", f"    usub {{a_rows_left}}, {{a_rows_left}}, {t.rows}",
              f"{done}:")
 
-    def issue_a(self, rows, row_bytes):
+    def issue_a(self, rows: Rows, row_bytes: RowBytes) -> None:
         """Copy the next rows of A to their staging area, whose barrier is told (``expect``)."""
         self.expect(A_STAGED, rows, row_bytes)
         self.text(f"    copy_rows.shared.global {{a_to}}, {{a_from}}, {{a_blocks}}, b{A_STAGED}")
 
-    def copy_b(self):
+    def copy_b(self) -> None:
         """Bring the next columns of B into the free slot."""
         t, text = self.tiling, self.text
         if self.b_rows:
@@ -113,19 +122,19 @@ class Transfers:
              "    usetp.gt up2, {b_cols_left}, 0", f"    @up2 bra {done}",
              "    umov {b_from}, {b}", "    umov {b_cols_left}, {n}", f"{done}:")
 
-    def issue_b(self, kind):
+    def issue_b(self, kind: str) -> None:
         """Copy the next columns to their slot, whose barrier is told the ``bytes``."""
         for slot, barrier in zip(self.tiling.slots, B_COPIED):
             self.text(f"    usetp.eq up2, {{b_to}}, {slot}", f"    @up2 barrier.expect b{barrier}, {{bytes}}",
                       f"    @up2 copy_{kind}.shared.global {{b_to}}, {{b_from}}, {{b_blocks}}, b{barrier}")
         self.next_slot("{b_to}")
 
-    def wait_for_b(self):
+    def wait_for_b(self) -> None:
         """The columns of this step are in their slot."""
         for slot, barrier in zip(self.tiling.slots, B_COPIED):
             self.text(f"    usetp.eq up2, {{slot}}, {slot}", f"    @up2 barrier.wait b{barrier}")
 
-    def next_slot(self, register):
+    def next_slot(self, register: str) -> None:
         """Move an address to the next slot of B."""
         t = self.tiling
         if len(t.slots) == 2:
