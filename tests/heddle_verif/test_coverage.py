@@ -41,6 +41,7 @@ def test_bins_and_crosses():
 def test_a_wrong_exclusion_is_found():
     group = fruit()
     group.sample(kind="apple", colour="blue")
+    assert "Sampled although excluded:" in page({group.name: group}, {group.name: group.samples}, [])
     cross = group.tallies()[2]
     assert cross.refuted == [("apple", "blue")] and (cross.covered, cross.total) == (0, 3)
     assert "market.fruit: kind × colour: apple × blue was sampled although excluded: no apple is blue" in problems(

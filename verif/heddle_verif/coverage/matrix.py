@@ -47,11 +47,10 @@ OPERATION = Group(
     exclude=_MERGE_RULES)
 
 ACCESS = Group(
-    "matrix.access", "An access of the thread unit to the registers of the lanes that has ended, in the bench of the matrix unit.",
+    "matrix.access", "An access of the thread unit to registers, beside an `mm` or not, in benches of the matrix unit and of the lanes.",
     {"access": ("read", "product write", "factor write", "return"), "waits": ("not", "one cycle", "longer"), "unit": ("idle", "busy")},
     crosses=[("access", "waits", "unit")],
     exclude=[Exclusion("a write of a product register takes two cycles at least", access="product write", waits="not"),
-             Exclusion("only steps of an mm hold it up", access="product write", waits="longer", unit="idle"),
              Exclusion("only an mm refuses a read, and a write of factor words, which the thread unit does not make beside one",
                        access="read", waits=("one cycle", "longer"), unit="idle"),
              Exclusion("factor words and returned values are never refused", access=("factor write", "return"),

@@ -80,6 +80,8 @@ def page(groups, samples, runs):
         lines += ["| Coverpoint or cross | Hit | Holes |", "|---|---|---|"]
         lines += [f"| {tally.name} | {tally.covered} of {tally.total} | {_holes(tally)} |" for tally in group.tallies(samples[name])
                   if tally.total or tally.holes]
+        refuted = [line for tally in group.tallies(samples[name]) for line in _refuted(name, tally)]
+        lines += ["", "Sampled although excluded:", "", *(f"- {line}" for line in refuted)] if refuted else []
         if group.exclude:
             lines += ["", "Excluded:", ""]
             lines += [f"- {exclusion}: {exclusion.reason}." for exclusion in group.exclude]
