@@ -31,7 +31,7 @@ class StreamBench(Bench):
         self.latency = 1 if depth is None else self.unit.latency
         super().__init__(dut, self.unit, idle_limit=300)
         self.has_level = depth is not None
-        self.kind = "buffer" if depth is None else "queue without a register" if not bench_parameters()["registered"] else (
+        self.kind = "buffer" if depth is None else "queue without a register" if not bench_parameters().get("registered", True) else (
             "queue in block memory" if self.latency == 3 else "queue of 2" if depth == 2 else "queue of more")
         self.level = 0
 

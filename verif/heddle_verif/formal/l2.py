@@ -53,7 +53,7 @@ class LookupSpec(Component):
     def elaborate(self, platform):
         m = Module()
         cfg = load_config("tiny").replace(axi_data_bits=512, axi_reads=2, axi_writes=2, cores=4, l2_kib=2, l2_ways=2, reductions=True)
-        m.submodules.dut = dut = Sized(lambda: l2_lookup.Level2Lookup(cfg), writes=PENDING, line_bits=3)
+        m.submodules.dut = dut = Sized(lambda: l2_lookup.L2Lookup(cfg), writes=PENDING, line_bits=3)
         for name in ("i_read", "i_write"):
             any_stream(m, getattr(dut, name), name)
         for name in ("o_access", "o_fill", "o_write"):
