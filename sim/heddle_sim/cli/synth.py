@@ -1,17 +1,18 @@
 """Synthesise for an FPGA and count what it takes.
 
-With --pnr, nextpnr places and routes the design as well (a unit: minutes); the row then has the clock frequency that it reached and the
-path that limits it, or how many wires are still overused when the time is over. Without it fmax_mhz is null. Units that others have
-published figures of have those in ``peers``.
+With --pnr, nextpnr places and routes the design as well (a unit: minutes), with --seeds several times. A row then has the clock frequency
+that nextpnr estimates after placing, the one that it reached and the path that limits it, or how many wires are still overused when the
+time is over. Without --pnr fmax_mhz is null. Units that others have published figures of have those in ``peers``.
 """
 
 import argparse
 
+from heddle.errors import UsageError
 from heddle.units import make_unit
 from heddle_fpga.sites import load_sites, sites_of
 from heddle_fpga.synthesis import CLOCK_MHZ, SEED, TARGETS, count_parts, synthesise
 
-from .common import add_config, add_json, configuration, megahertz, print_rows, progress_for, seconds, seed
+from .common import add_config, add_json, configuration, megahertz, positive, print_rows, progress_for, seconds, seed
 from .peers import peers
 
 __all__ = ["add_arguments", "execute"]
@@ -28,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sites", metavar="FILE", help="where multipliers and block RAMs go (default: "
                         "constraints/CONFIG-ecp5.toml for a whole device, if it exists)")
     parser.add_argument("--seed", type=seed, default=SEED, help=f"of placement (default {SEED})")
+    parser.add_argument("--seeds", type=positive, default=1, metavar="N", help="with --pnr: a row for each of N seeds, from --seed on")
     parser.add_argument("--time-limit", type=seconds, default=3600, metavar="SECONDS", help="of each tool (default 3600)")
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
     add_json(parser)
@@ -36,24 +38,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> None:
     options.config = options.config or ("base" if options.unit == "tmau" else "small")
     cfg = configuration(options)
+    if options.seeds > 1 and not options.pnr:
+        raise UsageError(f"--seeds must be 1 without --pnr, not {options.seeds}")
     sites = options.sites or sites_of(cfg, options.unit)
     with progress_for(options) as progress:
         def stage(name: str) -> None:
             progress.step()
             progress.stage(name)
 
-        row = synthesise(
-            cfg, options.unit, options.target, pnr=options.pnr, seed=options.seed, clock_mhz=options.clock,
-            sites=load_sites(sites) if sites else [], time_limit_s=options.time_limit, stage=stage)
+        rows = synthesise(
+            cfg, options.unit, options.target, pnr=options.pnr, seeds=range(options.seed, options.seed + options.seeds),
+            clock_mhz=options.clock, sites=load_sites(sites) if sites else [], time_limit_s=options.time_limit, stage=stage)
         progress.step()
-        rows = [row]
+        others = peers(options.unit, options.target)
+        rows = [row | ({"peers": others} if others else {}) for row in rows]
         if options.parts:
             counts = count_parts(make_unit(options.unit, cfg), options.target, options.time_limit, options.clock)
             rows += [{"unit": f"{options.unit}.{path}" if path else f"{options.unit} (parts)", "target": options.target} | part
                      for path, part in counts.items()]
-    others = peers(options.unit, options.target)
-    columns = dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram", "fmax_mhz"))
-    print_rows(options, "synth", cfg.name, [row | ({"peers": others} if others else {}), *rows[1:]], columns)
+    columns = dict.fromkeys(("unit", "target", "lut", "carry", "ff", "dsp", "bram",
+                             *(("seed", "placed_mhz", "overused_wires") if options.pnr else ()), "fmax_mhz"))
+    print_rows(options, "synth", cfg.name, rows, columns)
     if not options.json:
         for other in others:
             figures = ", ".join(f"{name} {other[name]:,}" for name in columns if name in other and name != "unit")

@@ -54,6 +54,7 @@ def test_every_verb_has_help(capsys, verb):
         (["generate", "--unit", "loom", "--config", "tiny"], "unit must be one of "),
         (["show", "threads"], "invalid choice: 'threads'"),
         (["synth", "--target", "paper"], "invalid choice: 'paper'"),
+        (["synth", "--unit", "alu", "--seeds", "3"], "--seeds must be 1 without --pnr, not 3"),
     ],
 )
 def test_wrong_use_is_2_and_one_line(capsys, arguments, says):
@@ -275,7 +276,7 @@ def test_synth_counts_cells(capsys):
 def test_synth_names_peers(capsys, monkeypatch):
     """Figures of others stand beside ours, with their source."""
     counts = dict(unit="tmau", target="xilinx", lut=1, carry=1, ff=1, dsp=1, bram=1, fmax_mhz=None)
-    monkeypatch.setattr("heddle_sim.cli.synth.synthesise", lambda *arguments, **options: counts)
+    monkeypatch.setattr("heddle_sim.cli.synth.synthesise", lambda *arguments, **options: [counts])
     printed = rows(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
     (row,) = printed["rows"]
     assert printed["config"] == "base"      # small has no such unit
