@@ -5,6 +5,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES
+from ..parameters.memory import MemoryParameters
 
 __all__ = ["SharedBank"]
 
@@ -17,7 +18,7 @@ class SharedBank(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MemoryParameters
     readers, writers : int
         Number of ports.
     ahead : bool
@@ -44,7 +45,7 @@ class SharedBank(Component):
     """
 
     def __init__(self, cfg, readers, writers, ahead=False):
-        self.cfg = cfg
+        self.cfg = cfg = MemoryParameters.of(cfg)
         self._ahead = ahead
         address = {"request": Out(1), "row": Out(cfg.row_bits), "grant": In(1)}
         super().__init__({
