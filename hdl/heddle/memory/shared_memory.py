@@ -82,7 +82,8 @@ class SharedMemory(Component):
 
     def elaborate(self, platform):
         m = Module()
-        banks = SharedModule("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
+        banks = SharedModule("heddle_shared_bank", SharedBank, self.cfg.shared_rows, self.readers, 1 if self._common else self.writers,
+                             self._ahead)
         writes = self._one_write(m) if self._common else self.write
         ordered = self.cfg.banks_known_ahead
         for index in range(BANKS):
