@@ -1,10 +1,22 @@
 """Parameters of a configuration: presets, every rule with its message, derived values."""
 
+import ast
+import dataclasses
+import inspect
 import re
+from pathlib import Path
 
+import heddle
 import pytest
 from heddle import Config, ConfigError, load_config
-from heddle.config import preset_names
+from heddle.config import CONFIG_DIRECTORY, GROUPS, preset_names
+from heddle.matrix.unit import MatrixUnit
+from heddle.parameters.group import Parameters
+from heddle.parameters.matrix import DatapathParameters, MatrixParameters
+from heddle.parameters.thread import ThreadParameters
+from heddle.tmau.unit import Tmau
+
+KEYS = {table: list(inspect.get_annotations(group)) for table, group in GROUPS.items()}
 
 
 def refuses(message, **parameters):
@@ -133,8 +145,8 @@ def test_unknown_configuration():
 
 def test_file_with_an_unknown_key(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text("thread = 8\n")
-    with pytest.raises(ConfigError, match=r"mine\.toml: thread must be one of axi_address_bits, "):
+    path.write_text("thred = 8\n")
+    with pytest.raises(ConfigError, match=r"mine\.toml: thred must be one of axi_address_bits, .*, extends, .*, matrix, .*, name, "):
         load_config(path)
 
 
@@ -251,3 +263,169 @@ def test_second_level():
     refuses("l2_kib must be a power of two from 8 to 4096, not 4", l2_kib=4, cores=4, l2_ways=8)
     refuses("l2_kib must be a power of two from 1 to 32, not 64", l2_kib=64, axi_address_bits=16)
     assert Config(l2_kib=4, cores=4, reductions=True).line_beats == 4
+
+
+def in_tables(cfg):
+    """The parameters of a configuration as keywords, each in its table."""
+    return {"name": cfg.name} | {table: {key: getattr(cfg, key) for key in keys} for table, keys in KEYS.items()}
+
+
+def as_toml(parameters):
+    def text(value):
+        if isinstance(value, dict):
+            return f"{{{', '.join(line(*each) for each in value.items())}}}"
+        if isinstance(value, list):
+            return f"[{', '.join(map(text, value))}]"
+        return str(value).lower() if isinstance(value, bool) else repr(value)
+
+    def line(key, value):
+        return f"{key} = {text(value)}"
+
+    tables = {key: value for key, value in parameters.items() if isinstance(value, dict)}
+    return "\n".join([*(line(key, value) for key, value in parameters.items() if key not in tables),
+                      *(part for table, values in tables.items() for part in (f"[{table}]", *(line(*each) for each in values.items())))])
+
+
+def test_each_parameter_is_in_one_table():
+    assert sorted(["name", *(key for keys in KEYS.values() for key in keys)]) == sorted(field.name for field in dataclasses.fields(Config))
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_tables_and_flat_keys_are_the_same(name, tmp_path):
+    cfg = load_config(name)
+    assert Config(**in_tables(cfg)) == cfg
+    for number, parameters in enumerate((in_tables(cfg), cfg.as_dict())):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(as_toml(parameters))
+        assert load_config(path) == cfg and hash(load_config(path)) == hash(cfg)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_presets_are_in_tables(name):
+    lines = (CONFIG_DIRECTORY / f"{name}.toml").read_text().splitlines()
+    assert next(line for line in lines if line and line[0] != "#") == "[core]"
+
+
+def test_keywords_in_tables_and_flat():
+    cfg = Config(name="mine", matrix={"transpose": False, "mm16": False}, threads=16, rnn={"rnn": True, "rnn_contexts": 2})
+    assert cfg == Config(name="mine", transpose=False, mm16=False, threads=16, rnn=True, rnn_contexts=2)
+    assert (cfg.transpose, cfg.threads, cfg.rnn, cfg.rnn_contexts) == (False, 16, True, 2)
+    assert eval(repr(cfg)) == cfg and hash(eval(repr(cfg))) == hash(cfg) and cfg != Config(name="mine")
+    assert not hasattr(cfg, "matrix")
+
+
+def test_replace_takes_both():
+    cfg = load_config("tiny")
+    changed = cfg.replace(matrix={"transpose": False}, rnn={"rnn_contexts": 8}, threads=16)
+    assert changed == cfg.replace(transpose=False, rnn_contexts=8, threads=16) and changed.rnn
+    assert dataclasses.replace(cfg, threads=16) == cfg.replace(core={"threads": 16})
+    with pytest.raises(ConfigError, match="^threads must be in table core or outside of it, not both$"):
+        dataclasses.replace(cfg, core={"threads": 16})
+
+
+WRONG_TABLES = [
+    ({"nonsense": 1}, "nonsense must be one of axi_address_bits, "),
+    ({"nonsense": {"threads": 8}}, "nonsense must be one of axi_address_bits, "),
+    ({"matrix": {"nonsense": 1}}, "matrix.nonsense must be one of fetch_words, matrix_queue, mm16, transpose, wide_lanes"),
+    ({"matrix": {"threads": 8}}, "threads must be in table core, not in table matrix"),
+    ({"matrix": {"name": "mine"}}, "name must be outside of tables, not in table matrix"),
+    ({"matrix": 3}, "matrix must be a table of parameters, not 3"),
+    ({"matrix": [{"mm16": True}]}, "matrix must be a table of parameters, not [{'mm16': True}]"),
+    ({"matrix": {"matrix": {"mm16": True}}}, "matrix.matrix must be one of fetch_words, "),
+    ({"rnn": 3}, "rnn must be true or false, not 3"),
+    ({"threads": {"threads": 8}}, "threads must be an integer, not {'threads': 8}"),
+    ({"threads": 8, "core": {"threads": 8}}, "threads must be in table core or outside of it, not both"),
+    ({"matrix": {"mm16": 1}}, "mm16 must be true or false, not 1"),
+    ({"core": {"threads": 9}}, "threads must be one of 8, 16, 32, 64, not 9"),
+]
+
+
+@pytest.mark.parametrize("parameters, message", WRONG_TABLES, ids=[message.split(" not ")[0][:40] for _, message in WRONG_TABLES])
+def test_wrong_tables(parameters, message, tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(as_toml(parameters))
+    for make in (lambda: Config(**parameters), lambda: load_config("tiny").replace(**parameters), lambda: load_config(path)):
+        with pytest.raises(ConfigError, match=re.escape(message)):
+            make()
+
+
+def test_files_name_what_is_in_no_table(tmp_path):
+    """What only a file has stands outside of its tables; messages name the file, one of a base its own."""
+    (tmp_path / "mine.toml").write_text('[core]\nextends = "base"\n')
+    (tmp_path / "other.toml").write_text('extends = "mine.toml"\n')
+    for name in ("mine", "other"):
+        with pytest.raises(ConfigError, match=r"mine\.toml: extends must be outside of tables, not in table core$"):
+            load_config(tmp_path / f"{name}.toml")
+
+
+@pytest.mark.parametrize("below", ["threads = 16\nfar_registers = true\n", "[core]\nthreads = 16\nfar_registers = true\n"],
+                         ids=["flat", "tables"])
+@pytest.mark.parametrize("above", ["threads = 8\nrnn_contexts = 2\n", "[core]\nthreads = 8\n[rnn]\nrnn_contexts = 2\n"],
+                         ids=["flat", "tables"])
+def test_extending_with_tables(tmp_path, below, above):
+    """Tables of a file change single parameters of its base, however either is written."""
+    (tmp_path / "below.toml").write_text(f'extends = "tiny"\n{below}')
+    (tmp_path / "above.toml").write_text(f'extends = "below.toml"\n{above}')
+    assert load_config(tmp_path / "above.toml") == load_config("tiny").replace(name="above", threads=8, far_registers=True, rnn_contexts=2)
+
+
+def test_signature():
+    parameters = inspect.signature(Config).parameters
+    assert parameters.keys() == {"name", *GROUPS, *(key for keys in KEYS.values() for key in keys)}
+    assert parameters["threads"].default == 32 and parameters["threads"].annotation is int
+
+
+def parameter_classes(kind=Parameters):
+    for below in kind.__subclasses__():
+        if below.__module__.startswith("heddle.parameters."):
+            yield from {below, *parameter_classes(below)}
+
+
+def units_of_folders():
+    """(file, first statement) of each constructor in a folder of units that takes ``cfg``."""
+    folder = Path(heddle.__file__).parent
+    for path in sorted(folder.glob("*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef) and node.name == "__init__" and any(each.arg == "cfg" for each in node.args.args):
+                yield path.relative_to(folder), ast.unparse(node.body[0])
+
+
+def test_units_take_their_group():
+    """Each constructor begins with the parameters of its folder, so that nothing else can be read."""
+    found = list(units_of_folders())
+    for path, first in found:
+        assert first.endswith(f"cfg = {path.parts[0].title().replace('_', '')}Parameters.of(cfg)"), path
+    assert len(found) > 90
+
+
+@pytest.mark.parametrize("kind, cannot", [
+    (MatrixParameters, ("tensors", "copy_queue", "instruction_words", "l2_kib", "rnn_contexts", "name")),
+    (DatapathParameters, ("shared_memory_kib", "tensors", "issue_ahead")),
+    (ThreadParameters, ("transpose", "mm16", "tensors", "rnn_contexts")),
+])
+def test_parameters_of_others_cannot_be_read(kind, cannot):
+    cfg = load_config("tiny")
+    mine = kind.of(cfg)
+    assert kind.of(mine) is mine and mine == kind.of(cfg) and hash(mine) == hash(kind.of(cfg))
+    for name in cannot:
+        assert hasattr(cfg, name)
+        with pytest.raises(AttributeError, match=f"'{kind.__name__}' object has no attribute '{name}'"):
+            getattr(mine, name)
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_what_units_take_has_the_values_of_the_whole(name):
+    cfg = load_config(name)
+    for kind in set(parameter_classes()):
+        mine = kind.of(cfg)
+        for each in dir(kind):
+            if not each.startswith("_") and not callable(getattr(cfg, each)):
+                assert getattr(mine, each) == getattr(cfg, each), each
+        assert all(type(getattr(cfg, field.name)) is field.type for field in dataclasses.fields(kind))
+
+
+def test_units_take_a_whole_configuration_too():
+    cfg = load_config("tiny")
+    assert MatrixUnit(cfg).signature == MatrixUnit(MatrixParameters.of(cfg)).signature
+    with pytest.raises(AttributeError, match="'ThreadParameters' object has no attribute "):
+        Tmau(ThreadParameters.of(cfg))

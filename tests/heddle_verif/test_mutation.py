@@ -44,7 +44,7 @@ def test_key_of_a_unit(monkeypatch):
     assert before == unit_key("adder_tree", 3, 1) != unit_key("adder_tree", 4, 1)
     names = dict(source_texts(["heddle_verif.bench.shared_lsu"]))
     assert "numpy" not in names and {
-        "heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.derived"} <= names.keys()
+        "heddle_verif.bench.shared_lsu", "heddle_verif.bench.thread_workload", "heddle.config", "heddle.parameters.derived"} <= names.keys()
     read = sources._text
     changed = "heddle_verif.bench.adder_tree"
     monkeypatch.setattr(sources, "_text", lambda name: read(name) + "# changed" if name == changed else read(name))

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..front_end.instruction_fetch import program_write_layout
 from ..interfaces.layouts import error_layout
 from ..isa.register_map import ADDRESS_BITS, CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERRUPT, REGISTERS, UNIFORM_WINDOW
+from ..parameters.control import ControlParameters
 
 __all__ = ["ControlRegisters"]
 
@@ -85,7 +86,7 @@ class ControlRegisters(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ControlParameters.of(cfg)
         super().__init__({
             "write": In(1), "write_address": In(ADDRESS_BITS), "write_data": In(32),
             "read_address": In(ADDRESS_BITS), "read_data": Out(32), "read_wait": Out(1),

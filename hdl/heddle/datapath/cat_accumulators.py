@@ -5,6 +5,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import any_of, select_one_hot
+from ..parameters.matrix import DatapathParameters
 from .layouts import TAP_ROW_BITS, tap_banks
 
 __all__ = ["CatAccumulators"]
@@ -18,7 +19,7 @@ class CatAccumulators(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -43,6 +44,7 @@ class CatAccumulators(Component):
     """
 
     def __init__(self, cfg):
+        cfg = DatapathParameters.of(cfg)
         self._banks = banks = tap_banks(cfg)
         super().__init__({
             "source_row": In(TAP_ROW_BITS),

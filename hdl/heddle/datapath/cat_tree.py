@@ -6,6 +6,7 @@ from amaranth.utils import exact_log2
 
 from ..lib.adder_tree import AdderTree
 from ..lib.onehot import any_of
+from ..parameters.matrix import DatapathParameters
 from .cat_accumulators import CatAccumulators
 from .layouts import TAP_ROW_BITS, TAPS, tap_banks, tap_layout, tap_read_bits
 from .reduction_tree import element_product_bits, product_bits
@@ -38,7 +39,7 @@ class CatTree(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -69,7 +70,7 @@ class CatTree(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "i": In(signed(product_bits(cfg))).array(cfg.dot),
             **({"odd_high": In(1)} if cfg.two_passes else {}),

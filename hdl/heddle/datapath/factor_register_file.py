@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.matrix import DatapathParameters
+
 __all__ = ["FactorRegisterFile"]
 
 
@@ -14,7 +16,7 @@ class FactorRegisterFile(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -42,7 +44,7 @@ class FactorRegisterFile(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         parts = cfg.numbers_per_word
         super().__init__({
             "address_a": In(cfg.factor_address_bits),

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import select_one_hot
+from ..parameters.matrix import DatapathParameters
 from .cat_tree import CatTree
 from .cross_lane_tree import GROUP_LEVELS, group_sum_bits
 from .factor_register_file import FactorRegisterFile
@@ -33,7 +34,7 @@ class PE(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -110,7 +111,7 @@ class PE(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "factor_address": In(cfg.factor_address_bits),
             "word": In(signed(cfg.element_bits)).array(cfg.dot),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..interfaces.layouts import RegisterPort
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
+from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import engine_step_layout
 from .cross_lane_tree import CrossLaneTree
 from .layouts import step_layout
@@ -45,7 +46,7 @@ class PEArray(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -95,7 +96,7 @@ class PEArray(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "step": In(step_layout(cfg)),
             "word": In(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..parameters.matrix import DatapathParameters
 from ..rnn.layouts import engine_step_layout
 from .cross_lane_tree import GROUP_LEVELS
 from .layouts import TAP_ROW_BITS, accumulate_layout, step_layout, tap_banks, tap_layout
@@ -24,7 +25,7 @@ class PipelineControl(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -79,7 +80,7 @@ class PipelineControl(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "i": In(step_layout(cfg)),
             "a_signed": Out(2),

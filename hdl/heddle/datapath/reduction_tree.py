@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..lib.adder_tree import AdderTree
+from ..parameters.matrix import DatapathParameters
 
 __all__ = ["PRODUCT_BITS", "ReductionTree", "element_product_bits", "product_bits"]
 
@@ -29,7 +30,7 @@ class ReductionTree(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -48,7 +49,7 @@ class ReductionTree(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         members = {"i": In(signed(product_bits(cfg))).array(cfg.dot), "root": Out(signed(cfg.sum_bits))}
         if cfg.two_passes:
             members["odd_high"] = In(1)

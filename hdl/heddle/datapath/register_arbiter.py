@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import FIRST_FACTOR_REGISTER
 from ..interfaces.layouts import RegisterPort
+from ..parameters.matrix import DatapathParameters
 from .layouts import TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout, tap_banks, tap_read_bits
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
@@ -28,7 +29,7 @@ class RegisterArbiter(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : DatapathParameters
 
     Members
     -------
@@ -67,7 +68,7 @@ class RegisterArbiter(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "registers": In(AccessPort(cfg)),
             "read_register": In(PRODUCT_ADDRESS_BITS),

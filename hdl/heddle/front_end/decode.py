@@ -10,6 +10,7 @@ from ..isa.encoding import AluFunction, Opcode, OperandSource, Special, instruct
 from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import MAX_RANK
 from ..lib.onehot import select_one_hot
+from ..parameters.front_end import FrontEndParameters
 from ..thread.alu import AluDecode, alu_control_layout
 from .instruction_checks import FailedField, InstructionChecks
 from .instruction_fetch import fetched_layout
@@ -87,7 +88,7 @@ class Decode(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
 
     Members
     -------
@@ -134,7 +135,7 @@ class Decode(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
             "write": In(1), "write_index": In(6), "program_end": In(cfg.program_counter_bits + 1),

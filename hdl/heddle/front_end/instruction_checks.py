@@ -22,6 +22,7 @@ from ..isa.error_codes import ErrorCode
 from ..isa.issue_rules import CHECKS
 from ..isa.tensor_descriptor import MAX_RANK, TensorMode
 from ..lib.onehot import any_of
+from ..parameters.front_end import FrontEndParameters
 from ..tmau.swizzle import swizzles
 
 __all__ = ["FailedField", "InstructionChecks", "failed_operand"]
@@ -59,7 +60,7 @@ class InstructionChecks(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
         Checks of absent features always fail.
 
     Members
@@ -77,7 +78,7 @@ class InstructionChecks(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({"word": In(instruction_layout), "segment_space": In(Space), "code": Out(ErrorCode), "field": Out(FailedField)})
 
     def elaborate(self, platform):

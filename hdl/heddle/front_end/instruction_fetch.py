@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import PC_BITS
 from ..isa.encoding import instruction_layout
+from ..parameters.front_end import FrontEndParameters
 
 __all__ = ["InstructionFetch", "fetched_layout", "program_write_layout"]
 
@@ -28,7 +29,7 @@ class InstructionFetch(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
 
     Members
     -------
@@ -57,7 +58,7 @@ class InstructionFetch(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
             "program_end": In(cfg.program_counter_bits + 1),

@@ -9,6 +9,7 @@ from ..interfaces.layouts import PC_BITS, CopyKind, ErrorStream, matrix_operatio
 from ..isa.encoding import Opcode, Reduction, Space, WaitUnit
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
+from ..parameters.front_end import FrontEndParameters
 from ..thread.alu import AluDatapath
 from ..tmau.layouts import tensor_operation_layout
 from .decode import decoded_layout
@@ -29,7 +30,7 @@ class Issue(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
 
     Members
     -------
@@ -143,7 +144,7 @@ class Issue(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__(issue_members(cfg))
 
     def elaborate(self, platform):

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
+from ..parameters.front_end import FrontEndParameters
 from .decode import THREAD_KINDS, decoded_layout
 from .scoreboard import Scoreboard
 
@@ -19,7 +20,7 @@ class IssueQueue(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
 
     Members
     -------
@@ -63,7 +64,7 @@ class IssueQueue(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         self._part_bits = cfg.numbers_per_word.bit_length() - 1
         super().__init__(({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
             "i": In(stream.Signature(decoded_layout(cfg))),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import TOKEN_GRANULES
 from ..lib.onehot import any_of
+from ..parameters.front_end import FrontEndParameters
 
 __all__ = ["Scoreboard", "token_layout"]
 
@@ -106,7 +107,7 @@ class Scoreboard(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
 
     Members
     -------
@@ -151,7 +152,7 @@ class Scoreboard(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         ahead = {"lanes_only": In(TOKEN_GRANULES), "matrix_hold": Out(1)} if cfg.issue_ahead else {}
         super().__init__(ahead | {
             "take": In(1), "token": In(token_layout), "for_matrix": In(1), "writes_predicate": In(1), "open": Out(1),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import SEGMENTS, UNIFORM_REGISTERS
 from ..isa.encoding import Space
+from ..parameters.front_end import FrontEndParameters
 
 __all__ = ["UniformState", "segment_layout"]
 
@@ -18,7 +19,7 @@ class UniformState(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
         With ``tensors`` there is a third read port, ``c``.
 
     Members
@@ -53,7 +54,7 @@ class UniformState(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         self._index = range(UNIFORM_REGISTERS)
         super().__init__({
             "a_index": In(self._index), "a": Out(32),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, connect, flipped
 
 from ..lib.members import connect_members
 from ..lib.stream import link
+from ..parameters.front_end import FrontEndParameters
 from .decode import Decode
 from .instruction_fetch import InstructionFetch, program_write_layout
 from .issue import Issue, issue_members
@@ -29,7 +30,7 @@ class FrontEnd(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : FrontEndParameters
 
     Members
     -------
@@ -75,7 +76,7 @@ class FrontEnd(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = FrontEndParameters.of(cfg)
         issue = issue_members(cfg)
         tensor_outputs = ("invalidate", "invalidate_address", "commit") if cfg.tensors else ()
         tensor_outputs += ("recurrent_start", "recurrent_address") if cfg.rnn else ()

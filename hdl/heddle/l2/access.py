@@ -8,6 +8,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import read_data_layout
 from ..isa.encoding import Reduction
+from ..parameters.l2 import L2Parameters
 from .data import L2Data
 from .layouts import L2Sizes, line_answer_layout, line_beat_layout
 from .lookup import line_access_layout
@@ -33,7 +34,7 @@ class L2Access(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -68,6 +69,7 @@ class L2Access(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.cfg, self.sizes = cfg, L2Sizes(cfg)
         members = {
             "i_access": In(stream.Signature(line_access_layout(cfg))),

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import LINE_BYTES
 from ..interfaces.layouts import MemoryPort
 from ..lib.stream import Queue, link
+from ..parameters.l2 import L2Parameters
 from .access import L2Access
 from .layouts import L2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
 from .lookup import L2Lookup, line_access_layout
@@ -25,7 +26,7 @@ class L2Bank(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -64,6 +65,7 @@ class L2Bank(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.cfg, self.sizes = cfg, L2Sizes(cfg)
         super().__init__({
             "number": In(max(self.sizes.bank_bits, 1)),

@@ -4,6 +4,7 @@ from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.l2 import L2Parameters
 from .layouts import L2Sizes
 
 __all__ = ["L2Data"]
@@ -17,7 +18,7 @@ class L2Data(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -50,7 +51,7 @@ class L2Data(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = L2Parameters.of(cfg)
         row = L2Sizes(cfg).place_bits + L2Sizes(cfg).beat_bits
         super().__init__({
             "read_enable": In(1), "read_row": In(row), "read_data": Out(cfg.axi_data_bits), "read_error": Out(1),

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from amaranth.lib import data
 from amaranth.utils import exact_log2
 
-from ..config import Config
 from ..constants import LINE_BYTES
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import TensorFormat
+from ..parameters.l2 import L2Parameters
 
 __all__ = ["L2Sizes", "line_answer_layout", "line_ack_layout", "line_beat_layout", "line_burst_layout", "line_part_layout",
            "line_read_layout"]
@@ -24,7 +24,7 @@ class L2Sizes:
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -46,7 +46,7 @@ class L2Sizes:
         memory.
     """
 
-    cfg: Config
+    cfg: L2Parameters
 
     @property
     def banks(self):

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.l2 import L2Parameters
 from .layouts import L2Sizes, line_burst_layout, line_read_layout
 from .pending_writes import PendingWrites
 from .tags import L2Tags
@@ -45,7 +46,7 @@ class L2Lookup(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -85,6 +86,7 @@ class L2Lookup(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.cfg, self.sizes = cfg, L2Sizes(cfg)
         super().__init__({
             "i_read": In(stream.Signature(line_read_layout(cfg))),

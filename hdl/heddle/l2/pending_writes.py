@@ -3,6 +3,7 @@
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.l2 import L2Parameters
 from .layouts import L2Sizes
 
 __all__ = ["PendingWrites"]
@@ -16,7 +17,7 @@ class PendingWrites(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -47,6 +48,7 @@ class PendingWrites(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.sizes = sizes = L2Sizes(cfg)
         super().__init__({"line": In(sizes.line_bits), "written": Out(1), "reduced": Out(1), "free": Out(1), "empty": Out(1),
                           "push": In(1), "reduces": In(1), "pop": In(1)})

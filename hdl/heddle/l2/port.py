@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..interfaces.layouts import GlobalPort
 from ..isa.encoding import Reduction
 from ..lib.stream import Queue
+from ..parameters.l2 import L2Parameters
 from .layouts import L2Sizes, line_ack_layout, line_answer_layout, line_part_layout, line_read_layout
 
 __all__ = ["L2Port"]
@@ -24,7 +25,7 @@ class L2Port(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -63,6 +64,7 @@ class L2Port(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.cfg, self.sizes = cfg, L2Sizes(cfg)
         banks = self.sizes.banks
         super().__init__({

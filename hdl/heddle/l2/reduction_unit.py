@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..isa.encoding import Reduction
 from ..isa.tensor_descriptor import TensorFormat
 from ..lib.shared_module import SharedModule
+from ..parameters.l2 import L2Parameters
 from .float_reducer import FLOAT_LATENCY, FloatReducer
 from .integer_reducer import INTEGER_LATENCY, IntegerReducer
 from .reduction_layouts import WORD_BITS, float_control_layout, float_controls, integer_control_layout, integer_controls
@@ -26,7 +27,7 @@ class WordReducer(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -51,7 +52,7 @@ class WordReducer(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = L2Parameters.of(cfg)
         members = {"enable": In(1), "integer": In(integer_control_layout), "old": In(WORD_BITS), "new": In(WORD_BITS),
                    "result": Out(WORD_BITS)}
         if cfg.reduction_floats:
@@ -98,7 +99,7 @@ class ReductionUnit(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -125,7 +126,7 @@ class ReductionUnit(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = L2Parameters.of(cfg)
         super().__init__({"enable": In(1), "old": In(cfg.axi_data_bits), "new": In(cfg.axi_data_bits), "reduction": In(Reduction),
                           "format": In(TensorFormat), "result": Out(cfg.axi_data_bits)})
 

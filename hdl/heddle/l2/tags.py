@@ -5,6 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.l2 import L2Parameters
 from .layouts import L2Sizes
 
 __all__ = ["L2Tags"]
@@ -18,7 +19,7 @@ class L2Tags(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -59,6 +60,7 @@ class L2Tags(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.sizes = sizes = L2Sizes(cfg)
         self.beats = cfg.line_beats
         super().__init__({

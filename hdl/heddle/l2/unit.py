@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..interfaces.layouts import GlobalPort, MemoryPort
 from ..lib.shared_module import SharedModule
 from ..lib.stream import link
+from ..parameters.l2 import L2Parameters
 from .bank import L2Bank
 from .layouts import L2Sizes, line_part_layout, line_read_layout
 from .line_join import LineJoin
@@ -23,7 +24,7 @@ class L2(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -51,7 +52,7 @@ class L2(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = L2Parameters.of(cfg)
         members = {
             "i": In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores),
             "o": Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..interfaces.layouts import write_data_layout, write_response_layout
 from ..isa.encoding import Reduction
 from ..lib.stream import Queue, link
+from ..parameters.l2 import L2Parameters
 from .access import reduced_beat_layout
 from .layouts import L2Sizes, line_ack_layout, line_beat_layout, line_burst_layout, line_part_layout
 from .lookup import line_write_layout
@@ -26,7 +27,7 @@ class L2WritePath(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : L2Parameters
 
     Members
     -------
@@ -68,6 +69,7 @@ class L2WritePath(Component):
     """
 
     def __init__(self, cfg):
+        cfg = L2Parameters.of(cfg)
         self.cfg, self.sizes = cfg, L2Sizes(cfg)
         members = {
             "i": In(stream.Signature(line_part_layout(cfg))),

@@ -11,6 +11,7 @@ from ..constants import PRODUCT_REGISTERS
 from ..interfaces.layouts import PC_BITS, ErrorStream
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of, select_one_hot
+from ..parameters.matrix import MatrixParameters
 from .layouts import PIECE_BITS, group_layout, merge_layout, slots_layout
 from .merges import slot_place
 
@@ -33,7 +34,7 @@ class AddressGenerator(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -70,7 +71,7 @@ class AddressGenerator(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
             "advance": In(1),
             "valid": In(1),

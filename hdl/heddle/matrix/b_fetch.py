@@ -15,6 +15,7 @@ from ..interfaces.layouts import (
 )
 from ..lib.members import connect_members
 from ..lib.onehot import any_of, select_one_hot
+from ..parameters.matrix import MatrixParameters
 from .address_generator import AddressGenerator
 from .bank_scheduler import BankScheduler
 from .broadcast_network import BroadcastNetwork, spread
@@ -36,7 +37,7 @@ class BFetch(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -90,7 +91,7 @@ class BFetch(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         operation = matrix_operation_layout(cfg)
         super().__init__({
             "i": In(stream.Signature(operation)),

@@ -6,6 +6,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES, BANKS
 from ..lib.onehot import any_of
+from ..parameters.matrix import MatrixParameters
 from .layouts import slots_layout, word_request_layout
 
 __all__ = ["BankScheduler"]
@@ -19,7 +20,7 @@ class BankScheduler(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -47,7 +48,7 @@ class BankScheduler(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
             "i": In(slots_layout(cfg)),
             "advance": Out(1),

@@ -4,6 +4,8 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..parameters.matrix import MatrixParameters
+
 __all__ = ["BroadcastNetwork", "spread"]
 
 
@@ -23,7 +25,7 @@ class BroadcastNetwork(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -38,7 +40,7 @@ class BroadcastNetwork(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         members = {
             "i": In(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "o": Out(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..interfaces.layouts import matrix_operation_layout
 from ..isa.encoding import LoopOrder
 from ..lib.onehot import any_of, at_most_one
+from ..parameters.matrix import MatrixParameters
 from .layouts import walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
 
@@ -29,7 +30,7 @@ class LoopSequencer(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -65,7 +66,7 @@ class LoopSequencer(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         operation = matrix_operation_layout(cfg)
         super().__init__({
             "i": In(stream.Signature(operation)),

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import any_of, at_most_one
+from ..parameters.matrix import MatrixParameters
 from .layouts import group_layout, walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_place, columns_together, one_hot_lanes_b, one_word
 
@@ -21,7 +22,7 @@ class MergeSplit(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -53,7 +54,7 @@ class MergeSplit(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
             "advance": In(1),
             "valid": In(1),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
 from ..datapath.layouts import step_layout
+from ..parameters.matrix import MatrixParameters
 from .layouts import pick_layout, piece_layout
 
 __all__ = ["TransposeBuffer"]
@@ -20,7 +21,7 @@ class TransposeBuffer(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -58,7 +59,7 @@ class TransposeBuffer(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
             "line": In(8 * BANK_BYTES).array(cfg.piece_slots),
             "served": In(cfg.piece_slots),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..lib.stream import Queue
+from ..parameters.matrix import MatrixParameters
 from .layouts import PIECE_BITS, pick_layout, slots_layout
 
 __all__ = ["TransposeFetch"]
@@ -31,7 +32,7 @@ class TransposeFetch(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -66,7 +67,7 @@ class TransposeFetch(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__({
             "i": In(slots_layout(cfg)),
             "advance": Out(1),

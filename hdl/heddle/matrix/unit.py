@@ -9,6 +9,7 @@ from ..datapath.pe_array import PEArray, engine_members
 from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
+from ..parameters.matrix import MatrixParameters
 from .b_fetch import BFetch
 
 __all__ = ["MatrixUnit"]
@@ -26,7 +27,7 @@ class MatrixUnit(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MatrixParameters
 
     Members
     -------
@@ -83,7 +84,7 @@ class MatrixUnit(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MatrixParameters.of(cfg)
         super().__init__(({"hold": In(1)} if cfg.issue_ahead else {}) | {
             "i_operation": In(stream.Signature(matrix_operation_layout(cfg))),
             "registers": In(RegisterPort(cfg)),

@@ -6,6 +6,7 @@ from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import MemoryPort
 from ..lib.stream import Queue, link
+from ..parameters.memory import MemoryParameters
 
 __all__ = ["ITEMS", "AxiMaster", "axi_members"]
 
@@ -21,7 +22,7 @@ def axi_members(cfg, prefix="m_axi_"):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MemoryParameters
         Widths: ``axi_id_bits`` of ID, ``axi_address_bits`` of byte address, ``axi_data_bits`` of data.
     prefix : str
         First part of every name.
@@ -50,7 +51,7 @@ class AxiMaster(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MemoryParameters
 
     Members
     -------
@@ -83,7 +84,7 @@ class AxiMaster(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MemoryParameters.of(cfg)
         super().__init__({
             "i": In(MemoryPort(cfg, cfg.axi_id_bits)),
             "pending": Out(1),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BARRIERS, MOST_EXPECTED
 from ..interfaces.layouts import barrier_arrival_layout, barrier_blocks_signature
+from ..parameters.memory import MemoryParameters
 
 __all__ = ["Barriers"]
 
@@ -25,7 +26,7 @@ class Barriers(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MemoryParameters
 
     Members
     -------
@@ -71,7 +72,7 @@ class Barriers(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = MemoryParameters.of(cfg)
         super().__init__({
             "expect": In(Signature({"valid": Out(1), "barrier": Out(range(BARRIERS)), "bytes": Out(COUNT_BITS)})),
             "opened": In(Signature({"valid": Out(1), "barrier": Out(range(BARRIERS))})),

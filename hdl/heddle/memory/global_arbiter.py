@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import GlobalPort
 from ..lib.stream import Queue
+from ..parameters.memory import MemoryParameters
 
 __all__ = ["GlobalArbiter"]
 
@@ -20,7 +21,7 @@ class GlobalArbiter(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MemoryParameters
     tag_bits : int, optional
         Width of a client's tag; ``cfg.tag_bits`` by default.
 
@@ -47,7 +48,7 @@ class GlobalArbiter(Component):
     """
 
     def __init__(self, cfg, tag_bits=None):
-        self.cfg = cfg
+        self.cfg = cfg = MemoryParameters.of(cfg)
         tag_bits = cfg.tag_bits if tag_bits is None else tag_bits
         super().__init__({
             "i_client": In(GlobalPort(cfg, tag_bits)).array(CLIENTS),

@@ -10,14 +10,15 @@ __all__ = ["SharedBank"]
 
 
 class SharedBank(Component):
-    """Bank of shared memory: ``cfg.shared_rows`` words of 16 bytes with a fixed-priority bank arbiter for each direction.
+    """Bank of shared memory: ``rows`` words of 16 bytes with a fixed-priority bank arbiter for each direction.
 
     One read and one write are granted per cycle, each to the requesting port with the lowest index. A write to the row of the read that
     is granted in the same cycle is not granted.
 
     Parameters
     ----------
-    cfg : Config
+    rows : int
+        Number of words.
     readers, writers : int
         Number of ports.
     ahead : bool
@@ -43,10 +44,9 @@ class SharedBank(Component):
     *Reset*: none; contents are zero at power-up.
     """
 
-    def __init__(self, cfg, readers, writers, ahead=False):
-        self.cfg = cfg
-        self._ahead = ahead
-        address = {"request": Out(1), "row": Out(cfg.row_bits), "grant": In(1)}
+    def __init__(self, rows, readers, writers, ahead=False):
+        self._rows, self._ahead = rows, ahead
+        address = {"request": Out(1), "row": Out(range(rows)), "grant": In(1)}
         super().__init__({
             "read": In(Signature(address)).array(readers),
             "data": Out(8 * BANK_BYTES),
@@ -55,7 +55,7 @@ class SharedBank(Component):
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.words = memory = Memory(shape=8 * BANK_BYTES, depth=self.cfg.shared_rows, init=[],
+        m.submodules.words = memory = Memory(shape=8 * BANK_BYTES, depth=self._rows, init=[],
                                              attrs={"no_rw_check": 1})   # the arbiters exclude a read and a write of the same row
         # An asynchronous read with a register at its output: synthesis maps the register to that of the block RAM.
         read, write = memory.read_port(domain="comb"), memory.write_port(granularity=8)

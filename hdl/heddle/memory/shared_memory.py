@@ -8,6 +8,7 @@ from ..errors import UsageError
 from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
+from ..parameters.memory import MemoryParameters
 from .shared_bank import SharedBank
 
 __all__ = ["SharedMemory"]
@@ -23,7 +24,7 @@ class SharedMemory(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : MemoryParameters
     readers, writers : int
         Number of ports, each at least 1; index 0 has the highest priority.
 
@@ -65,6 +66,7 @@ class SharedMemory(Component):
     """
 
     def __init__(self, cfg, readers=3, writers=2):
+        cfg = MemoryParameters.of(cfg)
         for name, value in (("readers", readers), ("writers", writers)):
             if not isinstance(value, int) or value < 1:
                 raise UsageError(f"{name} must be an integer of at least 1, not {value!r}")
@@ -80,7 +82,8 @@ class SharedMemory(Component):
 
     def elaborate(self, platform):
         m = Module()
-        banks = SharedModule("heddle_shared_bank", SharedBank, self.cfg, self.readers, 1 if self._common else self.writers, self._ahead)
+        banks = SharedModule("heddle_shared_bank", SharedBank, self.cfg.shared_rows, self.readers, 1 if self._common else self.writers,
+                             self._ahead)
         writes = self._one_write(m) if self._common else self.write
         ordered = self.cfg.banks_known_ahead
         for index in range(BANKS):

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..errors import UsageError
 from ..lib.stream import Queue
+from ..parameters.rnn import RnnParameters
 from .layouts import tail_job_layout
 
 __all__ = ["ActivationQueue"]
@@ -18,7 +19,7 @@ class ActivationQueue(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : RnnParameters
     delay : int
         Cycles from ``launch`` until the job may be offered, at least 3.
 
@@ -48,6 +49,7 @@ class ActivationQueue(Component):
     """
 
     def __init__(self, cfg, delay):
+        cfg = RnnParameters.of(cfg)
         if delay < 3:
             raise UsageError(f"delay must be at least 3, not {delay!r}")
         self.cfg = cfg

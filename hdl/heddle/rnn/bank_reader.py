@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import BankReadPort
 from ..lib.onehot import select_one_hot
+from ..parameters.rnn import RnnParameters
 
 __all__ = ["WORD_BITS", "BankReader"]
 
@@ -43,7 +44,7 @@ class BankReader(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : RnnParameters
     count : int
         Bits of the number of words.
     places : int
@@ -92,7 +93,7 @@ class BankReader(Component):
     """
 
     def __init__(self, cfg, count, places):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         self.count = count
         super().__init__({
             "begin": In(1), "first": In(WORD_BITS), "on": In(1), "words": In(count), "place": In(places), "hold": In(1),

@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..isa.counter_table import most_in_a_cycle
 from ..lib.onehot import any_of
+from ..parameters.rnn import RnnParameters
 from .delta_threshold import DeltaThreshold, choose_group
 from .dependency_scoreboard import status_layout, written_bits
 from .layouts import COLUMNS_BITS, COUNT_BITS, chosen_sweep_layout
@@ -75,7 +76,7 @@ class ColumnReader(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(chosen_sweep_layout(cfg))),
             "sweep": Out(chosen_sweep_layout(cfg)),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..lib.rounding import add_carry
+from ..parameters.rnn import RnnParameters
 
 __all__ = ["DeltaThreshold", "choose_group"]
 
@@ -61,7 +62,7 @@ class DeltaThreshold(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         bits = exact_log2(cfg.vector_lanes)
         super().__init__({
             "read": In(1), "word": In(exact_log2(cfg.rnn_elements) - bits), "place": In(bits), "cat": In(2),

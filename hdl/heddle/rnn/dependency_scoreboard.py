@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..parameters.rnn import RnnParameters
 from .layouts import COUNT_BITS, DISTRIBUTED, ELEMENT_BITS, context_bits
 
 __all__ = ["DependencyScoreboard", "status_layout", "written_bits"]
@@ -72,7 +73,7 @@ class DependencyScoreboard(Component):
     EVENTS = ("launch", "wrote", "reserved", "loaded", "taken", "released", "started")
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         context = context_bits(cfg)
         super().__init__({
             "status": Out(status_layout(cfg)).array(cfg.rnn_contexts),

@@ -10,6 +10,7 @@ from ..isa.counter_table import most_in_a_cycle
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.stream import link
+from ..parameters.rnn import RnnParameters
 from .activation_queue import ActivationQueue
 from .column_reader import ColumnReader
 from .dependency_scoreboard import DependencyScoreboard
@@ -87,7 +88,7 @@ class RecurrentEngine(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "start": In(1), "address": In(32), "stop": In(1), "busy": Out(1),
             "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import BankReadPort
+from ..parameters.rnn import RnnParameters
 from .bank_reader import WORD_BITS, BankReader
 from .layouts import (
     DISTRIBUTED,
@@ -152,7 +153,7 @@ class ImageLoader(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         contexts = cfg.rnn_contexts
         super().__init__({
             "begin": In(1), "address": In(32), "stop": In(1), "bank": Out(BankReadPort(cfg)), "header": Out(header_layout),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import BankWritePort
+from ..parameters.rnn import RnnParameters
 from .layouts import tail_output_layout
 
 __all__ = ["OutputWriter"]
@@ -43,7 +44,7 @@ class OutputWriter(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(tail_output_layout(cfg))), "bank": Out(BankWritePort(cfg)), "stop": In(1),
             "fault": Out(1), "fault_value": Out(32),

@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.rnn import RnnParameters
 from .column_reader import column_layout
 from .layouts import chosen_sweep_layout, engine_step_layout
 
@@ -39,7 +40,7 @@ class RowSequencer(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(column_layout(cfg))),
             "sweep": In(chosen_sweep_layout(cfg)),

@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..parameters.rnn import RnnParameters
 from .context_arbiter import ContextArbiter
 from .dependency_scoreboard import status_layout
 from .layouts import (
@@ -86,7 +87,7 @@ class Scheduler(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         contexts = cfg.rnn_contexts
         super().__init__({
             "header": In(header_layout),

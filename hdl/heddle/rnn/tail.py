@@ -10,6 +10,7 @@ from ..lib.delay import Delay, Stages
 from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue, link
+from ..parameters.rnn import RnnParameters
 from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout, tail_output_layout
 from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout, vector_group_bits
 from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_control_layout
@@ -104,7 +105,7 @@ class Tail(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         group = vector_group_bits(cfg)
         super().__init__({
             "i": In(stream.Signature(tail_job_layout(cfg))),

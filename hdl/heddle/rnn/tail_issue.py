@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
+from ..parameters.rnn import RnnParameters
 from .layouts import COUNT_BITS, Cell, Pre, context_bits, operation_layout, tail_job_layout
 
 __all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout", "vector_group_bits"]
@@ -83,7 +84,7 @@ class TailIssue(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(tail_job_layout(cfg))),
             "free": In(1),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
+from ..parameters.rnn import RnnParameters
 
 __all__ = ["LOADED_ELEMENTS", "VectorMemory"]
 
@@ -54,7 +55,7 @@ class VectorMemory(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         bits = exact_log2(cfg.rnn_elements)
         group_bits = bits - exact_log2(cfg.tail_lanes)
         super().__init__({

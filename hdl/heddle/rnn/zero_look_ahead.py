@@ -4,6 +4,7 @@ from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..parameters.rnn import RnnParameters
 from .layouts import COLUMNS_BITS
 
 __all__ = ["ZeroLookAhead"]
@@ -47,7 +48,7 @@ class ZeroLookAhead(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
             "begin": In(1), "enable": In(1), "zero": In(cfg.vector_lanes), "read": In(1), "final": In(1),
             "place": In(exact_log2(cfg.vector_lanes)), "cat": In(2), "left": In(COLUMNS_BITS), "shift": Out(range(3)),

@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import ACCESS_BYTES, Access, Space
 from ..isa.error_codes import ErrorCode
+from ..parameters.thread import ThreadParameters
 
 __all__ = ["AddressCheck"]
 
@@ -14,7 +15,7 @@ class AddressCheck(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -40,7 +41,7 @@ class AddressCheck(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "addresses": In(32).array(self.slots),

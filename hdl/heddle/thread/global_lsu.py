@@ -9,6 +9,7 @@ from ..interfaces.layouts import PC_BITS, GlobalPort
 from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
 from ..lib.stream import Queue
+from ..parameters.thread import ThreadParameters
 
 __all__ = ["GlobalLsu"]
 
@@ -24,7 +25,7 @@ class GlobalLsu(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -75,7 +76,7 @@ class GlobalLsu(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "valid": In(1),
             "ready": Out(1),

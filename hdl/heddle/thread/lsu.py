@@ -10,6 +10,7 @@ from ..isa.encoding import Space
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
+from ..parameters.thread import ThreadParameters
 from .address_check import AddressCheck
 from .global_lsu import GlobalLsu
 from .same_address import SameAddress
@@ -29,7 +30,7 @@ class Lsu(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -107,7 +108,7 @@ class Lsu(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "operation": In(thread_operation_layout),

@@ -3,6 +3,8 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.thread import ThreadParameters
+
 __all__ = ["MicroOps"]
 
 
@@ -14,7 +16,7 @@ class MicroOps(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -52,6 +54,7 @@ class MicroOps(Component):
     """
 
     def __init__(self, cfg):
+        cfg = ThreadParameters.of(cfg)
         self.groups, self.slots = cfg.thread_groups, min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "start": In(1),

@@ -9,6 +9,7 @@ from ..constants import FIRST_FACTOR_REGISTER, REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
+from ..parameters.thread import ThreadParameters
 from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 
 __all__ = ["OPERAND_QUEUE", "WORDS", "earlier_writes", "OperandCollector", "OperandFetch"]
@@ -26,7 +27,7 @@ class OperandFetch(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -74,7 +75,7 @@ class OperandFetch(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(thread_operation_layout)),
             "o": Out(stream.Signature(thread_operation_layout)),
@@ -155,7 +156,7 @@ class OperandCollector(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -209,7 +210,7 @@ class OperandCollector(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "operation": In(thread_operation_layout),
             "kind": In(walk_kind_layout),

@@ -8,6 +8,7 @@ from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, Space
 from ..lib.members import connect_members
+from ..parameters.thread import ThreadParameters
 from .micro_ops import MicroOps
 
 __all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
@@ -41,7 +42,7 @@ class OperandSequencer(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -83,7 +84,7 @@ class OperandSequencer(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "operation": In(thread_operation_layout),
             "kind": In(walk_kind_layout),

@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import PREDICATES
 from ..lib.onehot import select_one_hot
+from ..parameters.thread import ThreadParameters
 
 __all__ = ["Predicates"]
 
@@ -14,7 +15,7 @@ class Predicates(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -52,7 +53,7 @@ class Predicates(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "start": In(1),

@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import Access, AluFunction
 from ..lib.onehot import select_one_hot
+from ..parameters.thread import ThreadParameters
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
 
 __all__ = ["destination_words", "ResultBus", "ResultHazards", "ResultRouting"]
@@ -21,7 +22,7 @@ class ResultBus(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -76,7 +77,7 @@ class ResultBus(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         groups = range(cfg.thread_groups)
         super().__init__({
@@ -206,7 +207,7 @@ class ResultRouting(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -235,7 +236,7 @@ class ResultRouting(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         groups = range(cfg.thread_groups)
         super().__init__({
@@ -276,7 +277,7 @@ class ResultHazards(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -316,7 +317,7 @@ class ResultHazards(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "load": In(1),
             "function": In(AluFunction),

@@ -3,6 +3,8 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.thread import ThreadParameters
+
 __all__ = ["SameAddress"]
 
 
@@ -11,7 +13,7 @@ class SameAddress(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -35,6 +37,7 @@ class SameAddress(Component):
     """
 
     def __init__(self, cfg):
+        cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         self.bits = cfg.shared_address_bits
         super().__init__({

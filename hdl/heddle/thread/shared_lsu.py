@@ -9,6 +9,7 @@ from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePor
 from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
 from ..lib.stream import Buffer
+from ..parameters.thread import ThreadParameters
 
 __all__ = ["SharedLsu", "placement_layout"]
 
@@ -24,7 +25,7 @@ class SharedLsu(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -83,7 +84,7 @@ class SharedLsu(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "valid": In(1),

@@ -8,6 +8,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import BANK_BYTES, BANKS
 from ..isa.encoding import Access
 from ..lib.onehot import any_of
+from ..parameters.thread import ThreadParameters
 from .alu import AluDatapath, alu_control_layout
 from .narrow import Narrow
 from .operand_fetch import OPERAND_QUEUE
@@ -28,7 +29,7 @@ class SlotOperands(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -92,7 +93,7 @@ class SlotOperands(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "arrive": In(1),
             "write_place": In(range(OPERAND_QUEUE)),
@@ -177,7 +178,7 @@ class SlotResult(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -220,7 +221,7 @@ class SlotResult(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "bank": In(BANKS),

@@ -8,6 +8,7 @@ from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction
 from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
+from ..parameters.thread import ThreadParameters
 from .alu import AluDecode, alu_control_layout
 from .operand_fetch import OPERAND_QUEUE
 from .shared_lsu import placement_layout
@@ -23,7 +24,7 @@ class SimdLanes(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     Members
@@ -98,7 +99,7 @@ class SimdLanes(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "operation": In(thread_operation_layout),

@@ -19,6 +19,7 @@ from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.onehot import select_one_hot
 from ..lib.stream import link
+from ..parameters.thread import ThreadParameters
 from .lsu import Lsu, slot_step_layout
 from .operand_fetch import OperandFetch
 from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
@@ -39,7 +40,7 @@ class ThreadUnit(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -95,7 +96,7 @@ class ThreadUnit(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
             "i_operation": In(stream.Signature(thread_operation_layout)),

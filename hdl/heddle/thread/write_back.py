@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_BITS
+from ..parameters.thread import ThreadParameters
 from .operand_fetch import WORDS
 
 __all__ = ["WriteBack"]
@@ -18,7 +19,7 @@ class WriteBack(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : ThreadParameters
 
     Members
     -------
@@ -77,7 +78,7 @@ class WriteBack(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "take": In(1),
             "register": In(REGISTER_BITS),

@@ -5,6 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import barrier_arrival_layout
+from ..parameters.tmau import TmauParameters
 
 __all__ = ["BarrierUpdates"]
 
@@ -17,7 +18,7 @@ class BarrierUpdates(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -41,7 +42,7 @@ class BarrierUpdates(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_load": In(stream.Signature(barrier_arrival_layout)),
             "i_store": In(stream.Signature(barrier_arrival_layout)),

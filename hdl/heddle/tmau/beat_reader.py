@@ -16,6 +16,7 @@ from ..interfaces.layouts import (
 )
 from ..lib.onehot import any_of, select_one_hot
 from ..lib.stream import Queue
+from ..parameters.tmau import TmauParameters
 from .beat_requester import beat_layout
 from .layouts import unit_bytes, units_per_beat
 from .swizzle import exchange_of, swizzle
@@ -35,7 +36,7 @@ class BeatReader(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -65,7 +66,7 @@ class BeatReader(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(beat_layout(cfg))),
             "bank_read": Out(BankReadPort(cfg)),

@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
+from ..parameters.tmau import TmauParameters
 from .layouts import burst_layout, unit_bytes, units_per_beat
 from .swizzle import swizzle_bits
 
@@ -39,7 +40,7 @@ class BeatRequester(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -58,7 +59,7 @@ class BeatRequester(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(burst_layout(cfg))),
             "o": Out(stream.Signature(beat_layout(cfg))),

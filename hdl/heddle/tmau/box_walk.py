@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import MAX_RANK
 from ..lib.stream import Buffer, link
+from ..parameters.tmau import TmauParameters
 
 __all__ = ["FAR", "LOOPS", "BoxWalk", "box_walk_layout", "loop_layout", "place_bits", "row_layout"]
 
@@ -69,7 +70,7 @@ class BoxWalk(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -93,7 +94,7 @@ class BoxWalk(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(box_walk_layout(cfg))),
             "o": Out(stream.Signature(row_layout(cfg))),

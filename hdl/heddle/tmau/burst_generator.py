@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..constants import BANK_BYTES
 from ..l2.reduction_formats import reduction_members
+from ..parameters.tmau import TmauParameters
 from .layouts import BURST_BLOCKS, burst_layout, transfer_layout
 
 __all__ = ["BurstGenerator", "place_burst"]
@@ -46,7 +47,7 @@ class BurstGenerator(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -73,7 +74,7 @@ class BurstGenerator(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(transfer_layout(cfg))),
             "o": Out(stream.Signature(burst_layout(cfg))),

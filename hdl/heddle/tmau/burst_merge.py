@@ -4,6 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..parameters.tmau import TmauParameters
 from .layouts import burst_layout
 
 __all__ = ["BurstMerge"]
@@ -16,7 +17,7 @@ class BurstMerge(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -36,7 +37,7 @@ class BurstMerge(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(burst_layout(cfg))).array(2),
             "o": Out(stream.Signature(burst_layout(cfg))),

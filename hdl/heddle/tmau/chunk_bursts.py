@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import Fill
 from ..l2.reduction_formats import reduction_members
+from ..parameters.tmau import TmauParameters
 from .burst_generator import place_burst
 from .float_conversion import convert
 from .layouts import Filler, burst_layout, multicast_members
@@ -24,7 +25,7 @@ class ChunkBursts(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -43,7 +44,7 @@ class ChunkBursts(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(piece_layout(cfg))),
             "o_load": Out(stream.Signature(burst_layout(cfg))),

@@ -9,6 +9,7 @@ from amaranth.utils import ceil_log2, exact_log2
 from ..errors import UsageError
 from ..interfaces.layouts import read_data_layout, read_request_layout
 from ..isa.tensor_descriptor import DESCRIPTOR_ALIGNMENT, DESCRIPTOR_BYTES, descriptor_layout, no_descriptor
+from ..parameters.tmau import TmauParameters
 
 __all__ = ["DescriptorCache"]
 
@@ -25,7 +26,7 @@ class DescriptorCache(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
     shape : ShapeLike
         Payload of a request besides the address.
     entries : int
@@ -66,6 +67,7 @@ class DescriptorCache(Component):
     """
 
     def __init__(self, cfg, shape, entries=8):
+        cfg = TmauParameters.of(cfg)
         if isinstance(entries, bool) or not isinstance(entries, int) or entries < 2 or entries & entries - 1:
             raise UsageError(f"entries must be a power of two of at least 2, not {entries!r}")
         self.cfg, self.shape, self.entries = cfg, shape, entries

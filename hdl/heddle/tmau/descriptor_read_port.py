@@ -5,6 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import read_data_layout, read_request_layout
+from ..parameters.tmau import TmauParameters
 
 __all__ = ["DESCRIPTOR_TAG_BITS", "DescriptorReadPort"]
 
@@ -18,7 +19,7 @@ class DescriptorReadPort(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -48,7 +49,7 @@ class DescriptorReadPort(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         wide, narrow = cfg.tag_bits, DESCRIPTOR_TAG_BITS
         super().__init__({
             "i_copy": In(stream.Signature(read_request_layout(cfg, wide))),

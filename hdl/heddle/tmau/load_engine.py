@@ -17,6 +17,7 @@ from ..interfaces.layouts import (
 from ..isa.error_codes import ErrorCode
 from ..lib.replay_queue import ReplayQueue
 from ..lib.stream import Buffer, Queue, link
+from ..parameters.tmau import TmauParameters
 from .beat_requester import BEATS_WAITING
 from .burst_request import request_burst
 from .layouts import burst_layout, located_beat_layout, multicast_beat_layout, unit_bytes, units_per_beat
@@ -40,7 +41,7 @@ class BeatWriter(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -75,7 +76,7 @@ class BeatWriter(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(located_beat_layout(cfg))),
             "bank_write": Out(BankWritePort(cfg)),
@@ -205,7 +206,7 @@ class LoadEngine(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -253,7 +254,7 @@ class LoadEngine(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_burst": In(stream.Signature(burst_layout(cfg))),
             "read_request": Out(stream.Signature(read_request_layout(cfg, cfg.tag_bits))),

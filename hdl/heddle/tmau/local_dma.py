@@ -8,6 +8,7 @@ from ..constants import BANKS
 from ..interfaces.layouts import BankReadPort, BankWritePort, GlobalPort, barrier_arrival_layout, error_layout
 from ..lib.stream import Queue, link
 from ..memory.global_arbiter import GlobalArbiter
+from ..parameters.tmau import TmauParameters
 from .layouts import move_layout
 from .local_dma_global import GlobalDma
 from .local_dma_shared import SharedDma
@@ -25,7 +26,7 @@ class LocalDma(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -68,7 +69,7 @@ class LocalDma(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(move_layout(cfg))),
             "bank_read": In(BankReadPort(cfg)), "o_bank_read": Out(BankReadPort(cfg)),

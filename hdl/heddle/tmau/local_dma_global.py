@@ -11,6 +11,7 @@ from ..interfaces.layouts import GlobalPort, barrier_arrival_layout, error_layou
 from ..isa.error_codes import ErrorCode
 from ..l2.reduction_formats import reduction_members
 from ..lib.stream import Queue
+from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, BURST_BLOCKS, move_layout, unit_bytes, units_per_beat
 
 __all__ = ["GlobalDma", "parts_buffered"]
@@ -34,6 +35,7 @@ class _Span:
     """Beats of a part on one side: address, number of beats, first unit of the first beat, and end; in units."""
 
     def __init__(self, m, cfg, name, block, blocks):
+        cfg = TmauParameters.of(cfg)
         units = units_per_beat(cfg)
         halves = exact_log2(BANK_BYTES // unit_bytes(cfg))
         low = exact_log2(units)
@@ -56,7 +58,7 @@ class GlobalDma(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -92,7 +94,7 @@ class GlobalDma(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(move_layout(cfg))), "port": Out(GlobalPort(cfg, cfg.tag_bits - 1)),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)), "o_failure": Out(stream.Signature(error_layout)),

@@ -8,6 +8,7 @@ from amaranth.utils import exact_log2
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort, barrier_arrival_layout
 from ..lib.stream import Queue
+from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, move_layout
 
 __all__ = ["ARRIVAL_BLOCKS", "SharedDma"]
@@ -25,7 +26,7 @@ class SharedDma(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -56,7 +57,7 @@ class SharedDma(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(move_layout(cfg))), "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
             "o_moved": Out(stream.Signature(barrier_arrival_layout)), "stop": In(1), "completed": Out(1), "busy": Out(1),

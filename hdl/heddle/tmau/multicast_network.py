@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.onehot import any_of
 from ..lib.stream import Queue, link
+from ..parameters.tmau import TmauParameters
 from .layouts import multicast_beat_layout
 
 __all__ = ["MulticastNetwork"]
@@ -19,7 +20,7 @@ class MulticastNetwork(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -43,7 +44,7 @@ class MulticastNetwork(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         beats = stream.Signature(multicast_beat_layout(cfg))
         super().__init__({"i": In(beats).array(cfg.cores), "o": Out(beats).array(cfg.cores), "pending": Out(cfg.cores)})
 

@@ -7,6 +7,7 @@ from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import error_layout
 from ..isa.error_codes import ErrorCode
+from ..parameters.tmau import TmauParameters
 from .layouts import located_beat_layout, multicast_beat_layout
 
 __all__ = ["MulticastPort"]
@@ -21,7 +22,7 @@ class MulticastPort(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -59,6 +60,7 @@ class MulticastPort(Component):
     """
 
     def __init__(self, cfg):
+        cfg = TmauParameters.of(cfg)
         self.cfg, self._beat = cfg, located_beat_layout(cfg)
         super().__init__({
             "i_beat": In(stream.Signature(self._beat)), "o_beat": Out(stream.Signature(self._beat)),

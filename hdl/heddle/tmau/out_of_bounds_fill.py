@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..lib.stream import Queue
+from ..parameters.tmau import TmauParameters
 from .fill_pattern import filler_word
 from .layouts import burst_layout, located_beat_layout, multicast_members, units_per_beat
 
@@ -20,7 +21,7 @@ class OutOfBoundsFill(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -44,7 +45,7 @@ class OutOfBoundsFill(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         self._burst = data.StructLayout({"burst": burst_layout(cfg), "slot": range(cfg.axi_reads)})
         super().__init__({
             "i_burst": In(stream.Signature(self._burst)),

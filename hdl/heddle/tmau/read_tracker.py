@@ -6,6 +6,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import read_data_layout
+from ..parameters.tmau import TmauParameters
 from .fill_pattern import completed
 from .float_conversion import converted
 from .layouts import burst_layout, conversion_members, located_beat_layout, multicast_members, units_per_beat
@@ -29,7 +30,7 @@ class ReadTracker(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -56,7 +57,7 @@ class ReadTracker(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "burst": In(burst_layout(cfg)),
             "slot": In(range(cfg.axi_reads)),

@@ -10,6 +10,7 @@ from ..isa.encoding import Reduction, Space, Swizzle
 from ..isa.error_codes import ErrorCode
 from ..l2.reduction_formats import lacks_reduction, reducible_formats, reduction_members, undefined_reduction
 from ..lib.onehot import any_of, select_one_hot
+from ..parameters.tmau import TmauParameters
 from .layouts import BLOCK_BITS, move_layout, transfer_layout
 from .swizzle import swizzle_field, swizzles
 
@@ -37,7 +38,7 @@ class RequestCheck(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -70,7 +71,7 @@ class RequestCheck(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_operation": In(stream.Signature(copy_operation_layout)),
             "o_load": Out(stream.Signature(transfer_layout(cfg))),

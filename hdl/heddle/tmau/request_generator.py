@@ -7,6 +7,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from ..interfaces.layouts import barrier_blocks_signature, read_data_layout, read_request_layout
 from ..isa.tensor_descriptor import TensorFormat
 from ..lib.stream import Queue, link
+from ..parameters.tmau import TmauParameters
 from .box_walk import BoxWalk
 from .descriptor_cache import DescriptorCache
 from .layouts import BLOCK_BITS, tensor_failure_layout, tensor_operation_layout
@@ -28,7 +29,7 @@ class RequestGenerator(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
     reducible : collection of TensorFormat
         Formats that the L2 can reduce.
 
@@ -75,6 +76,7 @@ class RequestGenerator(Component):
     """
 
     def __init__(self, cfg, reducible=tuple(TensorFormat)):
+        cfg = TmauParameters.of(cfg)
         self.cfg, self.reducible = cfg, reducible
         super().__init__({
             "i_operation": In(stream.Signature(tensor_operation_layout())),

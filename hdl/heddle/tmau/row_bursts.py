@@ -5,6 +5,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
+from ..parameters.tmau import TmauParameters
 from .box_walk import row_layout
 from .layouts import box_layout, multicast_members
 
@@ -44,7 +45,7 @@ class RowBursts(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -69,7 +70,7 @@ class RowBursts(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_shape": In(stream.Signature(row_shape_layout(cfg))),
             "i_row": In(stream.Signature(row_layout(cfg))),

@@ -5,6 +5,7 @@ from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import BANK_BYTES
 from ..isa.tensor_descriptor import FORMAT_BYTES, Interleave, TensorFormat, TensorMode, descriptor_layout
+from ..parameters.tmau import TmauParameters
 
 __all__ = ["ROW_BITS", "BoxBytes", "RowEdges", "RowShape", "element_shift"]
 
@@ -125,7 +126,7 @@ class BoxBytes(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -156,7 +157,7 @@ class BoxBytes(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "begin": In(1), "enable": In(1), "box": In(9), "step": In(4), "pixels": In(1), "one": In(1), "pixels_per_column": In(11),
             "row_bytes": In(ROW_BITS), "bytes": Out(cfg.shared_address_bits + 1),

@@ -18,6 +18,7 @@ from ..isa.tensor_descriptor import (
 from ..isa.tensor_rules import COORDINATE_OFFSET_BITS, CORNER_LIMITS, SHARED_ALIGNMENT
 from ..l2.reduction_formats import is_one_of, undefined_reduction
 from ..lib.product import BoundedProduct
+from ..parameters.tmau import TmauParameters
 from .layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 from .row_geometry import ROW_BITS
 
@@ -126,7 +127,7 @@ class RequestChecks(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -155,7 +156,7 @@ class RequestChecks(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "request": In(tensor_request_layout()), "row_bytes": In(ROW_BITS), "bytes": In(cfg.shared_address_bits + 1),
             "unaligned": In(1), "keep": In(1), "o": Out(violation_layout), "failed": Out(1),

@@ -8,6 +8,7 @@ from ..isa.error_codes import ErrorCode
 from ..isa.tensor_descriptor import Interleave, TensorFormat, TensorMode
 from ..l2.reduction_formats import is_one_of, lacks_reduction
 from ..lib.product import PartialProduct
+from ..parameters.tmau import TmauParameters
 from .box_walk import FAR, LOOPS, place_bits
 from .float_conversion import CONVERTED_FORMATS
 from .layouts import BLOCK_BITS, box_layout, multicast_members, tensor_failure_layout, tensor_request_layout, violation_layout
@@ -38,7 +39,7 @@ class TensorSetup(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
     reducible : collection of TensorFormat
         Formats that the L2 can reduce. A legal request with a reduction of another format is UNSUPPORTED.
 
@@ -74,6 +75,7 @@ class TensorSetup(Component):
     """
 
     def __init__(self, cfg, reducible=tuple(TensorFormat)):
+        cfg = TmauParameters.of(cfg)
         self.cfg, self.reducible = cfg, frozenset(reducible)
         super().__init__({
             "i": In(stream.Signature(tensor_request_layout())),

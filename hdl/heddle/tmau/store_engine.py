@@ -17,6 +17,7 @@ from ..interfaces.layouts import (
 )
 from ..isa.error_codes import ErrorCode
 from ..lib.stream import Queue, link
+from ..parameters.tmau import TmauParameters
 from .beat_reader import BeatReader
 from .beat_requester import BEATS_WAITING, BeatRequester, beat_layout
 from .burst_request import request_burst
@@ -37,7 +38,7 @@ class StoreEngine(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -83,7 +84,7 @@ class StoreEngine(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_burst": In(stream.Signature(burst_layout(cfg))),
             "write_request": Out(stream.Signature(write_request_layout(cfg, cfg.tag_bits))),

@@ -8,6 +8,7 @@ from ..interfaces.layouts import barrier_blocks_signature, error_layout, read_da
 from ..l2.reduction_formats import reducible_formats
 from ..lib.members import connect_members
 from ..lib.stream import link
+from ..parameters.tmau import TmauParameters
 from .chunk_bursts import ChunkBursts
 from .descriptor_read_port import DESCRIPTOR_TAG_BITS
 from .layouts import burst_layout, tensor_operation_layout
@@ -21,7 +22,7 @@ class TensorCopies(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -62,7 +63,7 @@ class TensorCopies(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_operation": In(stream.Signature(tensor_operation_layout())),
             "o_load": Out(stream.Signature(burst_layout(cfg))),

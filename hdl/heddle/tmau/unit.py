@@ -20,6 +20,7 @@ from ..isa.encoding import Space
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.stream import Queue, link
+from ..parameters.tmau import TmauParameters
 from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
 from .burst_merge import BurstMerge
@@ -53,7 +54,7 @@ class Tmau(Component):
 
     Parameters
     ----------
-    cfg : Config
+    cfg : TmauParameters
 
     Members
     -------
@@ -119,7 +120,7 @@ class Tmau(Component):
     """
 
     def __init__(self, cfg):
-        self.cfg = cfg
+        self.cfg = cfg = TmauParameters.of(cfg)
         super().__init__({
             "i_operation": In(stream.Signature(copy_operation_layout)),
             "bank_read": Out(BankReadPort(cfg)),

@@ -78,8 +78,9 @@ SUBJECTS = {
     "instructions": _instructions,
 }
 DESCRIPTIONS = {
-    "configs": "All presets with their parameters. A .toml file of your own has any of these parameters; what it leaves out has the "
-               "default of heddle.Config, or with extends = \"base\" the value of that configuration.",
+    "configs": "All presets with their parameters. A .toml file of your own has any of these parameters, in tables (core, memory, ...) or "
+               "outside of them; what it leaves out has the default of heddle.Config, or with extends = \"base\" the value of that "
+               "configuration.",
 }
 DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn}
 

@@ -1,7 +1,5 @@
 """A bank of shared memory: arbitration and contents."""
 
-from types import SimpleNamespace
-
 from amaranth.asserts import AnyConst, AnySeq
 from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib.wiring import Component
@@ -24,8 +22,7 @@ class SharedBankSpec(Component):
 
     def elaborate(self, platform):
         m = Module()
-        geometry = SimpleNamespace(shared_rows=self._rows, row_bits=(self._rows - 1).bit_length())
-        m.submodules.dut = dut = SharedBank(geometry, self._readers, self._writers)
+        m.submodules.dut = dut = SharedBank(self._rows, self._readers, self._writers)
         for port in [*dut.read, *dut.write]:
             m.d.comb += [port.request.eq(AnySeq(1)), port.row.eq(AnySeq(len(port.row)))]
         for port in dut.write:
@@ -40,8 +37,8 @@ class SharedBankSpec(Component):
             Assert(Cat(port.grant for port in dut.write).any() == (writes & ~collides)),
             Cover(collides), Cover(reads & writes & ~collides),
         ]
-        row = Signal(geometry.row_bits)
-        m.d.comb += row.eq(AnyConst(geometry.row_bits))
+        row = Signal(range(self._rows))
+        m.d.comb += row.eq(AnyConst(len(row)))
         for bit in self._bits:
             self._contents(m, dut, bit, reads & (read_row == row), writes & ~collides & (write_row == row))
         return m

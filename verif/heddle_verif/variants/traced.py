@@ -1,17 +1,18 @@
 """Which parameters of a configuration the structure of a unit depends on: those that are read while it is elaborated."""
 
 import dataclasses
+from functools import cache
 
 from amaranth.hdl import Fragment
 from heddle import Config
 from heddle.constants import BANK_BYTES, LINE_BYTES
-from heddle.derived import DerivedParameters
 from heddle.lib.shared_module import collect_types
+from heddle.parameters.group import Parameters
 
 __all__ = ["CLASSES", "SIZES", "kind", "read_while_elaborated", "structure"]
 
 FIELDS = {field.name for field in dataclasses.fields(Config)}
-NAMES = FIELDS | {name for name, value in vars(DerivedParameters).items() if isinstance(value, property)}
+NAMES = FIELDS | {name for group in Config.__mro__ for name, value in vars(group).items() if isinstance(value, property)}
 
 
 def _few(value):
@@ -64,7 +65,9 @@ class _Trace:
 _trace = _Trace()
 
 
-class _Traced(Config):
+class _Traced(Parameters):
+    """Parameters whose reads are noted, together with those of what units take of them."""
+
     def __getattribute__(self, name):
         if name not in NAMES:
             return super().__getattribute__(name)
@@ -73,6 +76,14 @@ class _Traced(Config):
         _trace.depth += 1
         try:
             return super().__getattribute__(name)
+        finally:
+            _trace.depth -= 1
+
+    def narrowed(self, kind):
+        """The parameters of a unit; to take them, which reads all of them, is no use of any."""
+        _trace.depth += 1
+        try:
+            return super().narrowed(_traced(kind))
         finally:
             _trace.depth -= 1
 
@@ -85,12 +96,18 @@ class _Traced(Config):
             _trace.depth -= 1
 
 
+@cache
+def _traced(kind):
+    """A class of parameters with noted reads."""
+    return type(f"Traced{kind.__name__}", (_Traced, kind), {})
+
+
 def read_while_elaborated(make, cfg):
     """Names of the fields and derived parameters of ``cfg`` that ``make(cfg)`` and the elaboration of the unit read.
 
     A unit whose elaboration reads equal values is equal: there is nothing else that its structure could depend on.
     """
-    traced = _Traced(**cfg.as_dict())
+    traced = _traced(Config)(**cfg.as_dict())
     _trace.names = set()
     with collect_types():
         Fragment.get(make(traced), None)

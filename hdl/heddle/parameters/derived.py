@@ -1,0 +1,65 @@
+"""Derived parameters that follow from several groups."""
+
+from dataclasses import dataclass
+
+from ..constants import BANK_BYTES
+from .front_end import FrontEndGroup
+from .l2 import L2Group
+from .matrix import MatrixGroup
+from .rnn import RnnGroup
+from .thread import ThreadGroup
+from .tmau import TmauGroup
+
+__all__ = ["DerivedParameters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DerivedParameters(RnnGroup, L2Group, TmauGroup, MatrixGroup, ThreadGroup, FrontEndGroup):
+    """All groups together, and the derived parameters that follow from several of them. Units take these as values."""
+
+    @property
+    def element_bits(self) -> int:
+        """Bits of a broadcast element of B, signed."""
+        return 17 if self.wide_lanes else self.engine_element_bits if self.rnn else 9
+
+    @property
+    def banks_known_ahead(self) -> bool:
+        """Whether the fetch of B predicts its bank request one cycle earlier.
+
+        The thread unit then registers which of its requests must wait. Requires that every reader and writer of shared memory requests
+        at most one bank a cycle.
+        """
+        single_reads = (self.fetch_slots == 1 and min(self.thread_slots, self.threads) == 1 and self.axi_data_bits <= 8 * BANK_BYTES
+                        and not self.rnn)
+        return self.far_registers and single_reads and self.shared_writes == 1
+
+    @property
+    def asks_in_pauses(self) -> bool:
+        """Whether the fetch of B requests its banks also in a cycle of pause.
+
+        The fetch discards the granted word and repeats the request. A pause of one cycle therefore does not reach the request logic.
+        """
+        return self.far_registers and not self.issue_ahead
+
+    @property
+    def words_voided(self) -> bool:
+        """Whether an error of a word of B is a separate flag that voids the word.
+
+        The error is too late for the predicted bank request.
+        """
+        return self.banks_known_ahead and not self.transpose
+
+    @property
+    def prefetches(self) -> bool:
+        """Whether prefetches have an effect."""
+        return self.tensors and self.l2_kib > 0
+
+    @property
+    def prefetched_blocks(self) -> int:
+        """Blocks of 16 bytes that ``prefetch_block`` requests at most: the size of the L2 cache; 0 where prefetches have no effect."""
+        return (self.l2_kib << 10) // BANK_BYTES if self.prefetches else 0
+
+    @property
+    def transfer_blocks(self) -> int:
+        """Blocks of 16 bytes of the largest load, store or prefetch."""
+        return max(self.shared_bytes // BANK_BYTES, self.prefetched_blocks)

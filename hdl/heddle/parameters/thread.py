@@ -1,0 +1,73 @@
+"""Group ``thread``: SIMD lanes of the thread unit."""
+
+from dataclasses import dataclass
+
+from .core import CoreGroup
+from .memory import MemoryGroup
+
+__all__ = ["ThreadGroup", "ThreadParameters"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadGroup(CoreGroup):
+    """Table ``thread``: SIMD lanes of the thread unit.
+
+    Parameters
+    ----------
+    thread_slots : int
+        Threads that execute, load or store in the same cycle (1, 2, 4, 8 or 16). At most ``threads`` slots exist. More slots than the
+        banks of shared memory (8) do not shorten memory accesses.
+    thread_multipliers : int
+        32-bit multipliers, four of 18 x 18 bits each, that the slots of a core share (1, 2, 4 or 8). At most one for each slot exists.
+    thread_queue : int
+        Depth of the instruction queue of the thread unit (2 to 16).
+    """
+
+    thread_slots: int = 8
+    thread_multipliers: int = 8
+    thread_queue: int = 4
+
+    def _check(self) -> None:
+        """Raises ``ConfigError`` where a value violates a rule."""
+        self._one_of("thread_slots", (1, 2, 4, 8, 16))
+        self._one_of("thread_multipliers", (1, 2, 4, 8))
+        self._between("thread_queue", 2, 16)
+
+    @property
+    def thread_groups(self) -> int:
+        """Groups of ``thread_slots`` threads that the thread unit processes one after the other."""
+        return self.threads // min(self.thread_slots, self.threads)
+
+    @property
+    def slot_multipliers(self) -> int:
+        """Multipliers that the slots share: at most one for each slot."""
+        return min(self.thread_multipliers, self.thread_slots, self.threads)
+
+    @property
+    def thread_overlap(self) -> bool:
+        """Whether the thread unit overlaps operations: register reads of the next one and writes of the previous one with execution.
+
+        The overlap is worth its area only for large groups, whose operations take few cycles.
+        """
+        return min(self.thread_slots, self.threads) >= 4
+
+    @property
+    def late_address_checks(self) -> bool:
+        """Whether a step of a load or store proceeds during its address check, and is dropped where an address is wrong."""
+        return self.far_registers and not self.thread_overlap
+
+    @property
+    def registered_alu(self) -> bool:
+        """Whether the results of the ALUs of the thread unit are registered."""
+        return self.far_registers and not self.thread_overlap
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThreadParameters(ThreadGroup, MemoryGroup):
+    """What the thread unit takes: core, memory and its group, and what its ports to lanes and memory depend on."""
+
+    banks_known_ahead: bool
+    tag_bits: int
+    l2_kib: int
+    reductions: bool
+    rnn: bool
