@@ -6,8 +6,9 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from .front_end.instruction_fetch import program_write_layout
 from .front_end.unit import FrontEnd
-from .interfaces.layouts import PC_BITS, ErrorStream, GlobalPort
-from .isa.counter_table import BREAKDOWN, COUNTERS, RNN_EVENTS, most_in_a_cycle
+from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
+from .interfaces.layouts import ErrorStream, GlobalPort
+from .isa.counter_table import COUNTERS, RNN_EVENTS
 from .lib.members import connect_members
 from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
@@ -19,11 +20,10 @@ from .tmau.layouts import multicast_beat_layout
 from .tmau.row_expander import RowExpander
 from .tmau.unit import Tmau
 
-__all__ = ["Core", "CORE_EVENTS", "CORE_REASONS", "ERROR_SOURCES"]
+__all__ = ["Core", "CORE_EVENTS", "ERROR_SOURCES"]
 
 ERROR_SOURCES = ("thread", "matrix", "copy", "front")
 CORE_EVENTS = tuple(name for name in COUNTERS if not name.startswith(("read_", "write_", "level2_")))
-CORE_REASONS = tuple(name for name in BREAKDOWN if name != "control")
 
 
 class Core(Component):
@@ -44,26 +44,12 @@ class Core(Component):
         Number of the core; constant.
     i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
         Writes of the instruction memory by the host, while no program runs.
-    program_end : In(cfg.program_counter_bits + 1)
-        Number of the first instruction after the program; later instructions are void. Constant from two cycles before ``start``.
-    entry : In(cfg.program_counter_bits)
-        First instruction of a run.
-    host_write : In(1)
-        The host writes uniform register ``host_index``, while no program runs.
-    host_index : In(6)
-        Number of a uniform register.
-    host_data : In(32)
-        Value of the uniform register.
-    start : In(1)
-        Begin a run; high for one cycle.
-    stop : In(1)
-        End the run at the next instruction; units discard queued operations and complete outstanding accesses.
-    ended : Out(1)
-        The program has ended.
-    idle : Out(1)
-        No program is active, no unit has work in flight, and every write is acknowledged.
-    pc : Out(PC_BITS)
-        Number of the instruction at issue, or of the last one issued.
+    i_uniform : In(UniformStream())
+        Writes of uniform registers by the host, while no program runs.
+    program : In(ProgramPort(cfg))
+        First instruction and end of the program.
+    run : In(RunPort())
+        Start, stop and end of a run.
     wait_timeout : In(32)
         Limit of a wait instruction in cycles, 0 for none. Only with ``cfg.wait_timeout``.
     o_multicast : Out(stream.Signature(multicast_beat_layout(cfg)))
@@ -82,10 +68,10 @@ class Core(Component):
         Port to global memory; the client number is the top bit of the tag.
     addressed : In(1)
         A read or write address is valid on the AXI port of this core.
-    event_<counter> : Out(range(most_in_a_cycle(counter) + 1))
-        Events of ``CORE_EVENTS`` for the performance counters; the events of AXI master and L2 are not among them.
-    reason_<reason> : Out(1)
-        Reasons of ``CORE_REASONS`` for the cycle breakdown.
+    events : Out(EventPort(CORE_EVENTS))
+        Events for the performance counters; the events of AXI master and L2 are not among them.
+    reasons : Out(ReasonPort())
+        Reasons of the cycle breakdown.
 
     *Latency*: with ``cfg.far_registers`` ``start`` and ``stop`` reach the thread unit, the TMAU and the barriers one cycle later than
     the front end. ``stop`` reaches the matrix unit two cycles later. Errors of the front end and the busy states are then registered.
@@ -104,9 +90,7 @@ class Core(Component):
         super().__init__({
             "core": In(cfg.core_bits),
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "program_end": In(cfg.program_counter_bits + 1), "entry": In(cfg.program_counter_bits),
-            "host_write": In(1), "host_index": In(6), "host_data": In(32),
-            "start": In(1), "stop": In(1), "ended": Out(1), "idle": Out(1), "pc": Out(PC_BITS),
+            "i_uniform": In(UniformStream()), "program": In(ProgramPort(cfg)), "run": In(RunPort()),
             **({"wait_timeout": In(32)} if cfg.wait_timeout else {}),
             **({"o_multicast": Out(stream.Signature(multicast_beat_layout(cfg))),
                 "i_multicast": In(stream.Signature(multicast_beat_layout(cfg))), "multicast_pending": In(1),
@@ -114,8 +98,8 @@ class Core(Component):
             "o_error": Out(ErrorStream()).array(len(ERROR_SOURCES)),
             "global_port": Out(GlobalPort(cfg, cfg.axi_id_bits)),
             "addressed": In(1),
-        } | {f"event_{name}": Out(range(most_in_a_cycle(name) + 1)) for name in CORE_EVENTS}
-            | {f"reason_{name}": Out(1) for name in CORE_REASONS})
+            "events": Out(EventPort(CORE_EVENTS)), "reasons": Out(ReasonPort()),
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -138,7 +122,7 @@ class Core(Component):
             connect(m, front.o_tensor, copy.i_tensor)
             m.d.comb += [
                 copy.invalidate.eq(front.invalidate), copy.invalidate_address.eq(front.invalidate_address),
-                copy.clear.eq(self.start), copy.commit.eq(front.commit), front.rows_busy.eq(rows.busy),
+                copy.clear.eq(self.run.start), copy.commit.eq(front.commit), front.rows_busy.eq(rows.busy),
                 front.groups_pending.eq(copy.groups_pending), front.groups_unread.eq(copy.groups_unread),
             ]
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
@@ -175,7 +159,7 @@ class Core(Component):
         """The recurrent engine: while busy it uses the SIMD lanes and the register port of the thread unit."""
         m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
         m.d.comb += [
-            engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.stop),
+            engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.run.stop),
             front.recurrent_busy.eq(engine.busy), front.recurrent_error.eq(engine.error),
             matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
             *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word, strict=True)),
@@ -218,13 +202,13 @@ class Core(Component):
 
     def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
-        start, stop, pending = self.start, self.stop, thread.writes_pending
+        start, stop, pending = self.run.start, self.run.stop, thread.writes_pending
         matrix_stop = stop
         if self.cfg.far_registers:
             # ``start`` precedes the first instruction. The registered busy states have no gap: a store that is not yet pending is
             # covered by the busy thread unit, and a copy is included from its acceptance on.
             start, stop = Signal(name="start_units"), Signal(name="stop_units")
-            m.d.sync += [start.eq(self.start), stop.eq(self.stop)]
+            m.d.sync += [start.eq(self.run.start), stop.eq(self.run.stop)]
             # The matrix unit may stop later than the other units and resume equally later: a run does not end while the unit is busy,
             # and the first ``mm`` of the next run is issued several cycles after ``start``.
             matrix_stop = Signal(name="stop_matrix")
@@ -234,7 +218,13 @@ class Core(Component):
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
-        connect_members(m, flipped(self), front, ("core", "program_end", "entry", "host_write", "host_index", "host_data", "start", "stop"))
+        connect_members(m, flipped(self), front, ("core",))
+        m.d.comb += [
+            front.start.eq(self.run.start), front.stop.eq(self.run.stop),
+            front.entry.eq(self.program.entry), front.program_end.eq(self.program.end),
+            front.host_write.eq(self.i_uniform.valid), front.host_index.eq(self.i_uniform.payload.index),
+            front.host_data.eq(self.i_uniform.payload.value),
+        ]
         connect_members(m, thread, front, ("predicates",))
         if self.cfg.wait_timeout:
             m.d.comb += front.wait_timeout.eq(self.wait_timeout)
@@ -254,8 +244,8 @@ class Core(Component):
             barriers.opened.valid.eq(front.opens), barriers.opened.barrier.eq(front.opens_barrier),
             barriers.index.eq(front.barrier), barriers.passed.eq(front.barrier_passed),
             *(getattr(front, f"barrier_{name}").eq(getattr(barriers, name)) for name in ("complete", "overrun", "excess")),
-            self.ended.eq(front.ended), self.pc.eq(front.pc),
-            self.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
+            self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
+            self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
                          & front.tokens_empty),
         ]
 
@@ -265,15 +255,15 @@ class Core(Component):
                    "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
                    "copy_bank_conflicts": copy}
         for name, unit in sources.items():
-            m.d.comb += getattr(self, f"event_{name}").eq(getattr(unit, f"event_{name}"))
+            m.d.comb += getattr(self.events, name).eq(getattr(unit, f"event_{name}"))
         if engine:
-            m.d.comb += [getattr(self, f"event_{name}").eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
+            m.d.comb += [getattr(self.events, name).eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
         m.d.comb += [
-            self.event_matrix_instructions.eq(matrix.done), self.event_thread_instructions.eq(thread.done),
-            self.reason_matrix.eq(matrix.event_matrix_steps | (engine.step.step if engine else 0)),
-            self.reason_matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
-            self.reason_copy_wait.eq(front.waiting_copy), self.reason_thread.eq(front.waiting_thread),
-            self.reason_drain.eq(front.ended),
+            self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
+            self.reasons.matrix.eq(matrix.event_matrix_steps | (engine.step.step if engine else 0)),
+            self.reasons.matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
+            self.reasons.copy_wait.eq(front.waiting_copy), self.reasons.thread.eq(front.waiting_thread),
+            self.reasons.drain.eq(front.ended),
         ]
 
     def _copy_start(self, m, copy):
@@ -283,4 +273,4 @@ class Core(Component):
             worked.eq(copy.busy),
             starting.eq(Mux(worked, starting & ~self.addressed, copy.busy | (copy.i_operation.valid & copy.i_operation.ready))),
         ]
-        m.d.comb += self.event_copy_start_cycles.eq(starting)
+        m.d.comb += self.events.copy_start_cycles.eq(starting)

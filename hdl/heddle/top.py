@@ -7,18 +7,17 @@ from .control.axi_lite import AxiLite, axi_lite_members
 from .control.control_registers import ControlRegisters
 from .control.performance_counters import PerformanceCounters
 from .control.run_control import RunControl
-from .core import CORE_EVENTS, CORE_REASONS, ERROR_SOURCES, Core
+from .core import CORE_EVENTS, ERROR_SOURCES, Core
+from .interfaces.control import REASONS
 from .isa.counter_table import LEVEL2_EVENTS, absent_counters
 from .l2.unit import L2
-from .lib.members import connect_members
 from .lib.shared_module import SharedModule
-from .memory.axi_master import AxiMaster, axi_members
+from .memory.axi_master import MASTER_EVENTS, AxiMaster, axi_members
 from .tmau.multicast_network import MulticastNetwork
 
 __all__ = ["Top", "axi_prefixes"]
 
 EVENTS_OF_LEVEL2 = {"level2_hits": "event_hit", "level2_misses": "event_miss", "level2_evictions": "event_eviction"}
-MASTER_EVENTS = ("read_requests", "read_beats", "write_requests", "write_beats")
 
 
 def axi_prefixes(cfg):
@@ -77,23 +76,17 @@ class Top(Component):
         for core, master, client, memory in zip(cores, masters, level2.i, level2.o):
             connect(m, core.global_port, client)
             connect(m, memory, master.i)
-        m.d.comb += [
-            registers.write.eq(lite.write), registers.write_address.eq(lite.write_address),
-            registers.write_data.eq(lite.write_data), registers.read_address.eq(lite.read_address),
-            lite.read_data.eq(registers.read_data), lite.read_wait.eq(registers.read_wait),
-            registers.counters_settled.eq(counters.settled),
-            run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout),
-            counters.index.eq(registers.counter_index), registers.counter_value.eq(counters.value),
-            self.interrupt.eq(registers.interrupt),
-        ]
-        connect_members(m, run, registers, ("running", "done", "failed", "stuck", "finished", "error", "error_core"))
+        connect(m, lite.access, registers.access)
+        connect(m, registers.counters, counters.read)
+        connect(m, run.status, registers.status)
+        m.d.comb += [run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout), self.interrupt.eq(registers.interrupt)]
         self._run(m, registers, run, cores, masters, level2.busy if cfg.l2_kib else 0)
         self._count(m, counters, run, cores, masters, level2)
         if cfg.multicast:
             self._multicast(m, cores)
         if cfg.l2_kib:
             # The host may change memory between runs: drop all lines at the start and the end of a run.
-            m.d.comb += level2.invalidate.eq(run.start | run.finished)
+            m.d.comb += level2.invalidate.eq(run.start | run.status.finished)
         return m
 
     def _cores(self, m):
@@ -120,13 +113,13 @@ class Top(Component):
     def _run(self, m, registers, run, cores, masters, level2_busy):
         """Distribute program, uniform registers, start and stop to all cores; collect errors and ends of runs."""
         for number, (core, master) in enumerate(zip(cores, masters)):
+            of_core = run.cores[number]
             m.d.comb += [
                 core.i_program.payload.eq(registers.o_program.payload), core.i_program.valid.eq(registers.o_program.valid),
-                core.host_write.eq(registers.uniform_write), core.host_index.eq(registers.uniform_index),
-                core.host_data.eq(registers.uniform_data), core.entry.eq(registers.entry),
-                core.program_end.eq(registers.program_end), run.pc[number].eq(core.pc),
-                core.start.eq(run.start), core.stop.eq(run.stop),
-                run.ended[number].eq(core.ended), run.idle[number].eq(core.idle & ~master.pending & ~level2_busy),
+                core.i_uniform.payload.eq(registers.o_uniform.payload), core.i_uniform.valid.eq(registers.o_uniform.valid),
+                core.program.entry.eq(registers.program.entry), core.program.end.eq(registers.program.end),
+                core.run.start.eq(of_core.start), core.run.stop.eq(of_core.stop), of_core.pc.eq(core.run.pc),
+                of_core.ended.eq(core.run.ended), of_core.idle.eq(core.run.idle & ~master.pending & ~level2_busy),
             ]
             if self.cfg.wait_timeout:
                 m.d.comb += core.wait_timeout.eq(registers.wait_timeout)
@@ -135,13 +128,13 @@ class Top(Component):
 
     def _count(self, m, counters, run, cores, masters, level2):
         domain = m.d.sync if self.cfg.far_registers else m.d.comb       # registered or not, but all inputs alike
-        domain += [counters.enable.eq(run.running), counters.clear.eq(run.start)]
+        domain += [counters.enable.eq(run.status.running), counters.clear.eq(run.start)]
         for units, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
             for name in (each for each in names if each not in absent_counters(self.cfg)):
-                domain += getattr(counters, f"event_{name}").eq(sum(getattr(unit, f"event_{name}") for unit in units))
-        domain += [getattr(counters, f"reason_{name}").eq(getattr(cores[0], f"reason_{name}")) for name in CORE_REASONS]
+                domain += getattr(counters.events, name).eq(sum(getattr(unit.events, name) for unit in units))
+        domain += [getattr(counters.reasons, name).eq(getattr(cores[0].reasons, name)) for name in REASONS]
         if self.cfg.l2_kib:
-            domain += [getattr(counters, f"event_{name}").eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]
+            domain += [getattr(counters.events, name).eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]
 
     def _through(self, m, unit, members, prefix="m_axi_"):
         """Connect ports of the device to the ports of a unit; ports to memory have their own prefix."""

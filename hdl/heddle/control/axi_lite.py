@@ -3,6 +3,7 @@
 from amaranth import *
 from amaranth.lib.wiring import Component, In, Out
 
+from ..interfaces.control import RegisterAccessPort
 from ..isa.register_map import ADDRESS_BITS
 
 __all__ = ["AxiLite", "axi_lite_members"]
@@ -29,21 +30,11 @@ class AxiLite(Component):
     -------
     s_axil_* : In or Out, as ``axi_lite_members`` lists
         AXI4-Lite signals.
-    write : Out(1)
-        A register is written; high for one cycle per write.
-    write_address : Out(ADDRESS_BITS)
-        Byte address of the write.
-    write_data : Out(32)
-        Data of the write.
-    read_address : Out(ADDRESS_BITS)
-        Byte address of a read; valid for two cycles, longer with ``read_wait``.
-    read_data : In(32)
-        Register at ``read_address`` of the previous cycle.
-    read_wait : In(1)
-        The read waits; ``read_data`` is not valid.
+    access : Out(RegisterAccessPort())
+        Accesses to registers.
 
-    *Latency*: write: 1 cycle from address and data on the bus to ``write`` and the ready signals, 2 cycles to ``bvalid``. Read: 1 cycle
-    from ``arvalid`` to ``read_address`` and ``arready``, 3 cycles to ``rvalid`` without ``read_wait``.
+    *Latency*: write: 1 cycle from address and data on the bus to ``access.write`` and the ready signals, 2 cycles to ``bvalid``. Read:
+    1 cycle from ``arvalid`` to ``access.read_address`` and ``arready``, 3 cycles to ``rvalid`` without ``access.read_wait``.
 
     *Throughput*: a write every 3 cycles, a read every 4 cycles.
 
@@ -56,25 +47,23 @@ class AxiLite(Component):
     """
 
     def __init__(self):
-        super().__init__(axi_lite_members() | {
-            "write": Out(1), "write_address": Out(ADDRESS_BITS), "write_data": Out(32),
-            "read_address": Out(ADDRESS_BITS), "read_data": In(32), "read_wait": In(1),
-        })
+        super().__init__(axi_lite_members() | {"access": Out(RegisterAccessPort())})
 
     def elaborate(self, platform):
         m = Module()
+        access = self.access
         with m.FSM(name="write_channel"):
             with m.State("IDLE"):
                 take = Signal()
                 m.d.comb += take.eq(self.s_axil_awvalid & self.s_axil_wvalid)
                 m.d.sync += [
-                    self.write_address.eq(self.s_axil_awaddr), self.write_data.eq(self.s_axil_wdata),
-                    self.s_axil_awready.eq(take), self.s_axil_wready.eq(take), self.write.eq(take),
+                    access.write_address.eq(self.s_axil_awaddr), access.write_data.eq(self.s_axil_wdata),
+                    self.s_axil_awready.eq(take), self.s_axil_wready.eq(take), access.write.eq(take),
                 ]
                 with m.If(take):
                     m.next = "TAKEN"
             with m.State("TAKEN"):
-                m.d.sync += [self.s_axil_awready.eq(0), self.s_axil_wready.eq(0), self.write.eq(0), self.s_axil_bvalid.eq(1)]
+                m.d.sync += [self.s_axil_awready.eq(0), self.s_axil_wready.eq(0), access.write.eq(0), self.s_axil_bvalid.eq(1)]
                 m.next = "RESPOND"
             with m.State("RESPOND"):
                 with m.If(self.s_axil_bready):
@@ -82,15 +71,15 @@ class AxiLite(Component):
                     m.next = "IDLE"
         with m.FSM(name="read_channel"):
             with m.State("IDLE"):
-                m.d.sync += [self.read_address.eq(self.s_axil_araddr), self.s_axil_arready.eq(self.s_axil_arvalid)]
+                m.d.sync += [access.read_address.eq(self.s_axil_araddr), self.s_axil_arready.eq(self.s_axil_arvalid)]
                 with m.If(self.s_axil_arvalid):
                     m.next = "TAKEN"
             with m.State("TAKEN"):
                 m.d.sync += self.s_axil_arready.eq(0)
                 m.next = "READ"
             with m.State("READ"):
-                m.d.sync += [self.s_axil_rdata.eq(self.read_data), self.s_axil_rvalid.eq(~self.read_wait)]
-                with m.If(~self.read_wait):
+                m.d.sync += [self.s_axil_rdata.eq(access.read_data), self.s_axil_rvalid.eq(~access.read_wait)]
+                with m.If(~access.read_wait):
                     m.next = "RESPOND"
             with m.State("RESPOND"):
                 with m.If(self.s_axil_rready):

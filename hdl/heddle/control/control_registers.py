@@ -5,8 +5,8 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..front_end.instruction_fetch import program_write_layout
-from ..interfaces.layouts import error_layout
-from ..isa.register_map import ADDRESS_BITS, CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERRUPT, REGISTERS, UNIFORM_WINDOW
+from ..interfaces.control import CounterPort, ProgramPort, RegisterAccessPort, StatusPort, UniformStream
+from ..isa.register_map import CONTROL, COUNTER_WINDOW, DEVICE_ID, INTERRUPT, REGISTERS, UNIFORM_WINDOW, counter_addresses
 from ..parameters.control import ControlParameters
 
 __all__ = ["ControlRegisters"]
@@ -23,64 +23,32 @@ class ControlRegisters(Component):
 
     Members
     -------
-    write : In(1)
-        A register is written.
-    write_address : In(ADDRESS_BITS)
-        Byte address of the write.
-    write_data : In(32)
-        Data of the write.
-    read_address : In(ADDRESS_BITS)
-        Byte address of a read.
-    read_data : Out(32)
-        Register at ``read_address`` of the previous cycle.
-    read_wait : Out(1)
-        The read of a counter must wait: the counters have not settled after the end of a run.
+    access : In(RegisterAccessPort())
+        Accesses of the host to registers. ``read_wait`` holds the read of a counter that has not settled after the end of a run.
     o_program : Out(stream.Signature(program_write_layout(cfg), always_ready=True))
         Instructions for the instruction memory.
-    uniform_write : Out(1)
-        A uniform register of all cores is written.
-    uniform_index : Out(6)
-        Number of the uniform register.
-    uniform_data : Out(32)
-        Value of the uniform register.
-    counter_index : Out(6)
-        Counter to read; combinational from ``read_address``.
-    counter_value : In(32)
-        Counter at ``counter_index`` of the previous cycle.
-    counters_settled : In(1)
-        Counter values are exact.
+    o_uniform : Out(UniformStream())
+        Writes of a uniform register of all cores.
+    program : Out(ProgramPort(cfg))
+        First instruction and end of the program.
+    counters : Out(CounterPort(len(counter_addresses())))
+        Performance counters; ``counters.index`` is combinational from ``access.read_address``.
+    status : In(StatusPort(cfg.cores))
+        State of the last run. The interrupt becomes pending with ``status.finished``.
     doorbell : Out(1)
         Starts a run; high for one cycle per write of 1 to bit 0 of ``control``.
-    entry : Out(program_counter_bits)
-        First instruction of the program.
-    program_end : Out(program_counter_bits + 1)
-        Number of the first instruction behind the program.
     timeout : Out(32)
         Time limit of a run in cycles; 0: none.
     wait_timeout : Out(32)
         Time limit of one wait in cycles; 0: none. Constant 0 without ``cfg.wait_timeout``.
-    running : In(1)
-        A run is in progress.
-    done : In(1)
-        The last run has ended.
-    failed : In(1)
-        The last run had an error.
-    stuck : In(1)
-        Memory did not answer; the device needs a reset.
-    finished : In(1)
-        A run ends in this cycle: the interrupt becomes pending.
-    error : In(error_layout)
-        Error of the last run.
-    error_core : In(core_bits)
-        Core of the error.
     interrupt : Out(1)
         Enabled and pending interrupt; registered.
 
-    *Latency*: 1 cycle from ``read_address`` to ``read_data``. A write is visible in the registers one cycle after ``write``; with
-    ``cfg.far_registers`` two cycles after, still before a read that begins at the write response. ``doorbell``, ``o_program`` and
-    ``uniform_write`` occur in the cycle of ``write``, with ``cfg.far_registers`` one cycle later.
+    *Latency*: 1 cycle from ``access.read_address`` to ``access.read_data``. A write is visible in the registers one cycle after
+    ``access.write``; with ``cfg.far_registers`` two cycles after, still before a read that begins at the write response. ``doorbell``,
+    ``o_program`` and ``o_uniform`` occur in the cycle of ``access.write``, with ``cfg.far_registers`` one cycle later.
 
-    *Back-pressure*: a read of a counter waits with ``read_wait``.
+    *Back-pressure*: a read of a counter waits with ``access.read_wait``.
 
     *Reset*: all registers are 0.
     """
@@ -88,15 +56,10 @@ class ControlRegisters(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ControlParameters.of(cfg)
         super().__init__({
-            "write": In(1), "write_address": In(ADDRESS_BITS), "write_data": In(32),
-            "read_address": In(ADDRESS_BITS), "read_data": Out(32), "read_wait": Out(1),
-            "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
-            "counter_index": Out(6), "counter_value": In(32), "counters_settled": In(1),
-            "doorbell": Out(1), "entry": Out(cfg.program_counter_bits),
-            "program_end": Out(cfg.program_counter_bits + 1), "timeout": Out(32), "wait_timeout": Out(32),
-            "running": In(1), "done": In(1), "failed": In(1), "stuck": In(1), "finished": In(1), "error": In(error_layout),
-            "error_core": In(cfg.core_bits),
+            "access": In(RegisterAccessPort()),
+            "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)), "o_uniform": Out(UniformStream()),
+            "program": Out(ProgramPort(cfg)), "counters": Out(CounterPort(len(counter_addresses()))), "status": In(StatusPort(cfg.cores)),
+            "doorbell": Out(1), "timeout": Out(32), "wait_timeout": Out(32),
             "interrupt": Out(1),
         })
 
@@ -110,19 +73,19 @@ class ControlRegisters(Component):
 
     def _accept(self, m):
         """Data of a write, number of its uniform register, and one select bit for each writable register."""
-        addresses = {name: self.write_address == address for name, (address, access, _) in REGISTERS.items() if access != "ro"}
-        addresses["uniform"] = self.write_address[8:] == UNIFORM_WINDOW >> 8
+        addresses = {name: self.access.write_address == address for name, (address, access, _) in REGISTERS.items() if access != "ro"}
+        addresses["uniform"] = self.access.write_address[8:] == UNIFORM_WINDOW >> 8
         self._selected = {name: Signal(name=f"selects_{name}") for name in addresses}
         self._data, self._index = Signal(32, name="written_data", reset_less=True), Signal(6, name="written_index", reset_less=True)
         domain = m.d.sync if self.cfg.far_registers else m.d.comb
-        domain += [self._data.eq(self.write_data), self._index.eq(self.write_address[2:])]
-        domain += [self._selected[name].eq(self.write & meant) for name, meant in addresses.items()]
+        domain += [self._data.eq(self.access.write_data), self._index.eq(self.access.write_address[2:])]
+        domain += [self._selected[name].eq(self.access.write & meant) for name, meant in addresses.items()]
 
     def _writes(self, m):
         enable, pending = Signal(), Signal()
         self._interrupt_enable, self._interrupt_pending = enable, pending
         with m.If(self._selected["entry"]):
-            m.d.sync += self.entry.eq(self._data)
+            m.d.sync += self.program.entry.eq(self._data)
         with m.If(self._selected["timeout"]):
             m.d.sync += self.timeout.eq(self._data)
         if self.cfg.wait_timeout:
@@ -132,29 +95,29 @@ class ControlRegisters(Component):
             m.d.sync += enable.eq(self._data[INTERRUPT["enable"]])
             with m.If(self._data[INTERRUPT["pending"]]):
                 m.d.sync += pending.eq(0)
-        with m.If(self.finished):
+        with m.If(self.status.finished):
             m.d.sync += pending.eq(1)
         m.d.sync += self.interrupt.eq(enable & pending)
         m.d.comb += [
             self.doorbell.eq(self._selected["control"] & self._data[CONTROL["start"]]),
-            self.uniform_write.eq(self._selected["uniform"] & ~self.running),
-            self.uniform_index.eq(self._index),
-            self.uniform_data.eq(self._data),
+            self.o_uniform.valid.eq(self._selected["uniform"] & ~self.status.running),
+            self.o_uniform.payload.index.eq(self._index),
+            self.o_uniform.payload.value.eq(self._data),
         ]
 
     def _program(self, m):
         """Program loading: four words, low word first, make an instruction. The address saturates at the end of the memory."""
         bits = self.cfg.program_counter_bits
-        address, words, count = self.program_end, Signal(96), Signal(2)
+        address, words, count = self.program.end, Signal(96), Signal(2)
         beyond = self._data[bits:].any()
-        with m.If(self._selected["program_address"] & ~self.running):
+        with m.If(self._selected["program_address"] & ~self.status.running):
             m.d.sync += [address.eq(Mux(beyond, 1 << bits, self._data[:bits])), count.eq(0)]
-        with m.If(self._selected["program_data"] & ~self.running):
+        with m.If(self._selected["program_data"] & ~self.status.running):
             m.d.sync += [words.eq(Cat(words[32:], self._data)), count.eq(count + 1)]
             with m.If((count == 3) & ~address[bits]):
                 m.d.sync += address.eq(address + 1)
         m.d.comb += [
-            self.o_program.valid.eq(self._selected["program_data"] & (count == 3) & ~address[bits] & ~self.running),
+            self.o_program.valid.eq(self._selected["program_data"] & (count == 3) & ~address[bits] & ~self.status.running),
             self.o_program.payload.address.eq(address),
             self.o_program.payload.word.eq(Cat(words, self._data)),
         ]
@@ -164,21 +127,22 @@ class ControlRegisters(Component):
         values = {
             "id": Const(DEVICE_ID, 32), "threads": cfg.threads, "dot": cfg.dot, "cores": cfg.cores,
             "shared_bytes": cfg.shared_bytes, "factor_words": cfg.factor_words, "instruction_words": cfg.instruction_words,
-            "status": Cat(self.running, self.done, self.failed, self.stuck),
+            "status": Cat(self.status.running, self.status.done, self.status.failed, self.status.stuck),
             "interrupt": Cat(self._interrupt_enable, self._interrupt_pending),
-            "entry": self.entry, "program_address": self.program_end,
-            "timeout": self.timeout, "error_code": self.error.code, "error_pc": self.error.pc,
-            "error_operand": self.error.operand, "error_core": self.error_core, "error_dimension": self.error.dimension,
+            "entry": self.program.entry, "program_address": self.program.end,
+            "timeout": self.timeout, "error_code": self.status.error.code, "error_pc": self.status.error.pc,
+            "error_operand": self.status.error.operand, "error_core": self.status.error_core,
+            "error_dimension": self.status.error.dimension,
             "wait_timeout": self.wait_timeout,
         }
-        m.d.comb += self.counter_index.eq(self.read_address[2:])
+        m.d.comb += self.counters.index.eq(self.access.read_address[2:])
         value = Signal(32)
         in_counters = Signal()
-        m.d.sync += in_counters.eq(self.read_address[8:] == COUNTER_WINDOW >> 8)
+        m.d.sync += in_counters.eq(self.access.read_address[8:] == COUNTER_WINDOW >> 8)
         m.d.sync += value.eq(0)
-        with m.Switch(self.read_address):
+        with m.Switch(self.access.read_address):
             for name, source in values.items():
                 with m.Case(REGISTERS[name][0]):
                     m.d.sync += value.eq(source)
-        m.d.comb += self.read_wait.eq(in_counters & ~self.counters_settled & ~self.running)
-        m.d.comb += self.read_data.eq(Mux(in_counters, self.counter_value, value))
+        m.d.comb += self.access.read_wait.eq(in_counters & ~self.counters.settled & ~self.status.running)
+        m.d.comb += self.access.read_data.eq(Mux(in_counters, self.counters.value, value))

@@ -2,9 +2,10 @@
 
 from amaranth import *
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In
 from amaranth.utils import ceil_log2
 
+from ..interfaces.control import CounterPort, EventPort, ReasonPort
 from ..isa.counter_table import BREAKDOWN, COUNTERS, most_in_a_cycle
 from ..lib.onehot import any_of
 
@@ -29,23 +30,19 @@ class PerformanceCounters(Component):
 
     Members
     -------
-    event_<name> : In(range(cores * most_in_a_cycle(name) + 1))
-        Increment of counter ``name`` in this cycle, the sum over the cores.
-    reason_<name> : In(1)
-        Breakdown reason ``name`` holds in this cycle; every reason but ``control``.
+    events : In(EventPort(counters, cores))
+        Increments of the counters but the ``absent`` ones in this cycle, the sum over the cores.
+    reasons : In(ReasonPort())
+        Reasons of the breakdown that hold in this cycle.
     enable : In(1)
         Counts in this cycle.
     clear : In(1)
         All counters are zero from the next cycle on.
-    index : In(range(number of counters))
-        Counter to read, in the order of ``heddle.isa.register_map.counter_addresses``.
-    value : Out(32)
-        Counter at ``index`` of the previous cycle, registered; exact with ``settled``.
-    settled : Out(1)
-        All counts have reached the memory.
+    read : In(CounterPort(number of counters))
+        Read port of the host.
 
-    *Latency*: 1 cycle from ``index`` to ``value``. ``settled`` rises ``2 * slots + 4`` cycles after the last ``enable`` or ``clear``:
-    two rounds of additions and the registers in front. ``slots`` is the number of counters, rounded up to a power of two.
+    *Latency*: 1 cycle from ``read.index`` to ``read.value``. ``read.settled`` rises ``2 * slots + 4`` cycles after the last ``enable``
+    or ``clear``: two rounds of additions and the registers in front. ``slots`` is the number of counters, rounded up to a power of two.
 
     *Throughput*: all events in every cycle.
 
@@ -56,10 +53,9 @@ class PerformanceCounters(Component):
         self._cores, self._absent = cores, frozenset(absent)
         self._names = ["cycles", "cycles_high", *BREAKDOWN, *COUNTERS]
         self._slots = 1 << ceil_log2(len(self._names))
-        members = {f"event_{name}": In(range(cores * most_in_a_cycle(name) + 1)) for name in COUNTERS if name not in self._absent}
-        members |= {f"reason_{name}": In(1) for name in BREAKDOWN if name != "control"}
-        super().__init__(members | {
-            "enable": In(1), "clear": In(1), "index": In(range(len(self._names))), "value": Out(32), "settled": Out(1),
+        super().__init__({
+            "events": In(EventPort([name for name in COUNTERS if name not in self._absent], cores)), "reasons": In(ReasonPort()),
+            "enable": In(1), "clear": In(1), "read": In(CounterPort(len(self._names))),
         })
 
     def elaborate(self, platform):
@@ -94,14 +90,14 @@ class PerformanceCounters(Component):
         total = Signal(33)
         m.d.sync += [
             slot_s1.eq(slot), slot_s2.eq(slot_s1), amount_s2.eq(any_of(amounts_s1)),
-            self.value.eq(Mux(lapped, host.data, 0)),
+            self.read.value.eq(Mux(lapped, host.data, 0)),
         ]
         with m.If(slot_s2 == self._slots - 1):
             m.d.sync += lapped.eq(1)
         with m.If(self.clear):      # the next round overwrites the memory
             m.d.sync += [slot.eq(0), slot_s1.eq(0), slot_s2.eq(0), lapped.eq(0)]
         m.d.comb += [
-            host.addr.eq(self.index), turn.addr.eq(slot_s2),
+            host.addr.eq(self.read.index), turn.addr.eq(slot_s2),
             total.eq(Mux(lapped, turn.data, 0) + amount_s2),
             write.addr.eq(slot_s2), write.data.eq(Mux(self.clear, 0, total)), write.en.eq(1),
             cycles_carry.eq(total[32] & (slot_s2 == self._names.index("cycles"))),
@@ -109,7 +105,7 @@ class PerformanceCounters(Component):
 
         settling = 2 * self._slots + 4              # two rounds, and the registers in front of the memory
         waiting = Signal(range(settling + 1))
-        m.d.comb += self.settled.eq((waiting == 0) & ~self.enable)
+        m.d.comb += self.read.settled.eq((waiting == 0) & ~self.enable)
         with m.If(self.enable | self.clear):
             m.d.sync += waiting.eq(settling)
         with m.Elif(waiting != 0):
@@ -121,8 +117,8 @@ class PerformanceCounters(Component):
         events = {"cycles": self.enable, "cycles_high": cycles_carry}
         earlier = Const(0)
         for name in BREAKDOWN:
-            holds = Const(1) if name == "control" else getattr(self, f"reason_{name}")
+            holds = Const(1) if name == "control" else getattr(self.reasons, name)
             events[name] = self.enable & holds & ~earlier
             earlier = earlier | holds
-        return events | {name: Mux(self.enable, getattr(self, f"event_{name}"), 0)
+        return events | {name: Mux(self.enable, getattr(self.events, name), 0)
                          for name in COUNTERS if name not in self._absent}

@@ -4,7 +4,8 @@ from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from ..interfaces.layouts import PC_BITS, ErrorStream, error_layout
+from ..interfaces.control import RunPort, StatusPort
+from ..interfaces.layouts import ErrorStream, error_layout
 from ..isa.error_codes import ErrorCode
 from ..lib.onehot import any_of
 
@@ -39,50 +40,34 @@ class RunControl(Component):
     timeout : In(32)
         Time limit of a run in cycles; 0: none.
     start : Out(1)
-        High for one cycle before the program starts; the units clear their state.
-    running : Out(1)
-        A run is in progress; these cycles are the cycles of the run.
+        High for one cycle before the program starts; the units clear their state. The same as ``start`` of all ``cores``.
+    cores : Out(RunPort()).array(cores)
+        Run of each core. ``stop`` is the same for all: the program ends, because of an error or the time limit.
+    status : Out(StatusPort(cores))
+        State of the last run.
     i_error : In(ErrorStream()).array(sources * cores)
         Errors of the units, those of core 0 first.
-    stop : Out(1)
-        The program ends, because of an error or the time limit.
-    ended : In(cores)
-        The program of a core has executed ``halt``, one bit per core.
-    idle : In(cores)
-        No unit of a core has work, one bit per core.
-    pc : In(PC_BITS).array(cores)
-        Number of the instruction at issue in a core, or of its last one: the place of TIMEOUT.
-    finished : Out(1)
-        The run ends; high in the last cycle of ``running``.
-    done : Out(1)
-        The last run has ended.
-    failed : Out(1)
-        The run has an error.
-    stuck : Out(1)
-        Memory did not answer.
-    error : Out(error_layout)
-        Error of the last run.
-    error_core : Out(range(max(cores, 2)))
-        Core that reported the error. For TIMEOUT the lowest core whose program has not ended, else the lowest core that is not idle.
 
     *Latency*: ``start`` is high 1 cycle after ``doorbell``, ``running`` 2 cycles after. ``failed`` and ``stop`` rise 1 cycle after an
-    error, ``error`` and ``error_core`` are valid 1 cycle later. ``done`` rises 1 cycle after ``finished``.
+    error, ``error`` and ``error_core`` are valid 1 cycle later. ``done`` rises 1 cycle after ``finished``. ``running``, ``finished``,
+    ``done``, ``failed``, ``error`` and ``error_core`` are those of ``status``.
 
     *Reset*: no run, no error.
     """
 
     def __init__(self, sources, cores=1):
-        self._sources, self._cores = sources, cores
+        self._sources = sources
         super().__init__({
-            "doorbell": In(1), "timeout": In(32), "start": Out(1), "running": Out(1),
-            "i_error": In(ErrorStream()).array(sources * cores), "stop": Out(1), "ended": In(cores), "idle": In(cores),
-            "pc": In(PC_BITS).array(cores),
-            "finished": Out(1), "done": Out(1), "failed": Out(1), "stuck": Out(1), "error": Out(error_layout),
-            "error_core": Out(range(max(cores, 2))),
+            "doorbell": In(1), "timeout": In(32), "start": Out(1), "cores": Out(RunPort()).array(cores),
+            "i_error": In(ErrorStream()).array(sources * cores), "status": Out(StatusPort(cores)),
         })
 
     def elaborate(self, platform):
         m = Module()
+        self._stop = Signal(name="stop")
+        self._ended, self._idle = (Signal(len(self.cores), name=name) for name in ("ended", "idle"))
+        m.d.comb += [self._ended.eq(Cat(core.ended for core in self.cores)), self._idle.eq(Cat(core.idle for core in self.cores))]
+        m.d.comb += [value.eq(source) for core in self.cores for value, source in ((core.start, self.start), (core.stop, self._stop))]
         arrived = Signal()
         m.d.comb += arrived.eq(Cat(error.valid for error in self.i_error).any())
         elapsed = Signal(32)
@@ -93,29 +78,30 @@ class RunControl(Component):
         m.d.comb += [
             over.eq(settle == SETTLE_CYCLES),
             gone.eq(grace == STUCK_CYCLES),
-            self.finished.eq(self.running & (over | gone)),
+            self.status.finished.eq(self.status.running & (over | gone)),
         ]
 
-        with m.If(self.running):
+        with m.If(self.status.running):
             m.d.sync += [elapsed.eq(elapsed + 1), late.eq((self.timeout != 0) & (elapsed >= self.timeout))]
-            with m.If((self.ended.all() | self.stop) & self.idle.all() & ~arrived):
+            with m.If((self._ended.all() | self._stop) & self._idle.all() & ~arrived):
                 m.d.sync += settle.eq(settle + 1)
             with m.Else():
                 m.d.sync += settle.eq(0)
             with m.If(late):
                 m.d.sync += grace.eq(grace + 1)
         self._keep_error(m, *self._note_error(m, arrived, late))
-        with m.If(self.finished):
-            m.d.sync += [self.running.eq(0), self.done.eq(1), self.stop.eq(0), self.stuck.eq(gone & ~over)]
+        with m.If(self.status.finished):
+            m.d.sync += [self.status.running.eq(0), self.status.done.eq(1), self._stop.eq(0), self.status.stuck.eq(gone & ~over)]
 
         m.d.sync += self.start.eq(0)
-        with m.If(self.doorbell & ~self.running & ~self.start & ~self.stuck):
+        with m.If(self.doorbell & ~self.status.running & ~self.start & ~self.status.stuck):
             m.d.sync += [
-                self.start.eq(1), self.done.eq(0), self.failed.eq(0),
+                self.start.eq(1), self.status.done.eq(0), self.status.failed.eq(0),
             ]
         with m.If(self.start):
             m.d.sync += [
-                self.running.eq(1), self.error.eq(0), self.error_core.eq(0), elapsed.eq(0), late.eq(0), grace.eq(0), settle.eq(0),
+                self.status.running.eq(1), self.status.error.eq(0), self.status.error_core.eq(0),
+                elapsed.eq(0), late.eq(0), grace.eq(0), settle.eq(0),
             ]
         return m
 
@@ -130,13 +116,13 @@ class RunControl(Component):
         stopping, over, keep, is_late = (Signal(name=name) for name in ("stopping", "time_is_over", "keep", "is_late"))
         m.d.comb += [
             stopping.eq(any_of(chosen & (error.payload.code != ErrorCode.PRODUCT_RANGE) for chosen, error in zip(first, self.i_error))),
-            over.eq(late & ~self.stop),
+            over.eq(late & ~self._stop),
         ]
-        with m.If(self.running & (arrived | over)):
-            m.d.sync += [self.failed.eq(1), self.stop.eq(self.stop | stopping | over)]
-        m.d.sync += [keep.eq(self.running & (over | (arrived & (~self.failed | (stopping & ~self.stop))))), is_late.eq(over)]
+        with m.If(self.status.running & (arrived | over)):
+            m.d.sync += [self.status.failed.eq(1), self._stop.eq(self._stop | stopping | over)]
+        m.d.sync += [keep.eq(self.status.running & (over | (arrived & (~self.status.failed | (stopping & ~self._stop))))), is_late.eq(over)]
 
-        core = Signal.like(self.error_core, name="core", reset_less=True)
+        core = Signal.like(self.status.error_core, name="core", reset_less=True)
         m.d.sync += core.eq(any_of(Mux(chosen, source // self._sources, 0) for source, chosen in enumerate(first)))
         noted = []      # all payloads but that of the first error are zero: an OR selects
         self._note_limit(m, over, core, noted)
@@ -150,19 +136,20 @@ class RunControl(Component):
     def _note_limit(self, m, over, core, noted):
         """Core and program counter of the time limit."""
         late_core, pc = Signal.like(core, name="late_core"), Signal(error_layout, name="late_place", reset_less=True)
-        for condition in (~self.idle, ~self.ended):      # the last assignment counts
-            for number in reversed(range(self._cores)):
+        for condition in (~self._idle, ~self._ended):      # the last assignment counts
+            for number in reversed(range(len(self.cores))):
                 with m.If(condition[number]):
                     m.d.comb += late_core.eq(number)
         noted.append(pc)
         m.d.sync += pc.eq(0)
         with m.If(over):
-            m.d.sync += [core.eq(late_core), pc.pc.eq(Array(self.pc)[late_core])]
+            m.d.sync += [core.eq(late_core), pc.pc.eq(Array(core.pc for core in self.cores)[late_core])]
 
     def _keep_error(self, m, keep, is_late, error, core):
+        kept = self.status.error
         with m.If(keep):
             m.d.sync += [
-                self.error.code.eq(error.code.as_value() | Mux(is_late, ErrorCode.TIMEOUT.value, 0)), self.error.pc.eq(error.pc),
-                self.error.operand.eq(error.operand | Mux(is_late, self.timeout, 0)), self.error_core.eq(core),
-                self.error.dimension.eq(error.dimension),
+                kept.code.eq(error.code.as_value() | Mux(is_late, ErrorCode.TIMEOUT.value, 0)), kept.pc.eq(error.pc),
+                kept.operand.eq(error.operand | Mux(is_late, self.timeout, 0)), kept.dimension.eq(error.dimension),
+                self.status.error_core.eq(core),
             ]

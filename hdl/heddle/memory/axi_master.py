@@ -4,12 +4,14 @@ from amaranth.hdl import Const, Module, Signal
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
+from ..interfaces.control import EventPort
 from ..interfaces.layouts import MemoryPort
 from ..lib.stream import Queue, link
 from ..parameters.memory import MemoryParameters
 
-__all__ = ["ITEMS", "AxiMaster", "axi_members"]
+__all__ = ["ITEMS", "MASTER_EVENTS", "AxiMaster", "axi_members"]
 
+MASTER_EVENTS = ("read_requests", "read_beats", "write_requests", "write_beats")
 BURST_INCREMENT = 1
 CACHE_ATTRIBUTES = 0b0011       # normal memory, not cacheable, bufferable
 PENDING_BITS = 16
@@ -59,8 +61,8 @@ class AxiMaster(Component):
         Requests, write data, read data and write responses of the requesters.
     pending : Out(1)
         Some request was accepted at ``i`` and its last answer was not yet transferred at ``i``.
-    event_read_requests, event_read_beats, event_write_requests, event_write_beats : Out(1)
-        High for one cycle after each transfer on AR, R, AW and W.
+    events : Out(EventPort(MASTER_EVENTS))
+        ``read_requests``, ``read_beats``, ``write_requests`` and ``write_beats``: one cycle after each transfer on AR, R, AW and W.
     m_axi_* : In or Out, as ``axi_members`` lists
         AXI4 signals ``m_axi_awid`` to ``m_axi_rready``.
 
@@ -88,10 +90,7 @@ class AxiMaster(Component):
         super().__init__({
             "i": In(MemoryPort(cfg, cfg.axi_id_bits)),
             "pending": Out(1),
-            "event_read_requests": Out(1),
-            "event_read_beats": Out(1),
-            "event_write_requests": Out(1),
-            "event_write_beats": Out(1),
+            "events": Out(EventPort(MASTER_EVENTS)),
         } | axi_members(cfg))
 
     def elaborate(self, platform):
@@ -102,10 +101,10 @@ class AxiMaster(Component):
         self._read_data(m)
         self._write_response(m)
         m.d.sync += [
-            self.event_read_requests.eq(self.m_axi_arvalid & self.m_axi_arready),
-            self.event_read_beats.eq(self.m_axi_rvalid & self.m_axi_rready),
-            self.event_write_requests.eq(self.m_axi_awvalid & self.m_axi_awready),
-            self.event_write_beats.eq(self.m_axi_wvalid & self.m_axi_wready),
+            self.events.read_requests.eq(self.m_axi_arvalid & self.m_axi_arready),
+            self.events.read_beats.eq(self.m_axi_rvalid & self.m_axi_rready),
+            self.events.write_requests.eq(self.m_axi_awvalid & self.m_axi_awready),
+            self.events.write_beats.eq(self.m_axi_wvalid & self.m_axi_wready),
         ]
         reading = self._outstanding(m, "reads", self.i.read_request, self.i.read_data, self.i.read_data.payload.last)
         writing = self._outstanding(m, "writes", self.i.write_request, self.i.write_response, 1)

@@ -121,7 +121,7 @@ class AxiMasterBench(Bench):
                     assert 1 << fields["size"] == cfg.axi_bytes
                     assert fields["burst"] == 1
             for name in ("read_requests", "read_beats", "write_requests", "write_beats"):
-                self.events[name] += int(getattr(dut, f"event_{name}").value)
+                self.events[name] += int(getattr(dut, f"events__{name}").value)
             is_open = any(self.open.values())
             assert bool(dut.pending.value) == (is_open or was_open), f"pending is wrong, open {self.open}"
             was_open = is_open and cfg.far_registers        # it then falls a cycle later

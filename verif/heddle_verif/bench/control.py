@@ -5,6 +5,7 @@ from cocotb.triggers import ClockCycles, RisingEdge
 from cocotbext.axi import AxiLiteBus, AxiLiteMaster
 from heddle.control.run_control import STUCK_CYCLES
 from heddle.front_end.instruction_fetch import program_write_layout
+from heddle.interfaces.control import REASONS, uniform_write_layout
 from heddle.interfaces.layouts import PC_BITS, error_layout
 from heddle.isa.counter_table import BREAKDOWN, COUNTERS
 from heddle.isa.error_codes import ErrorCode
@@ -14,7 +15,7 @@ from heddle_sim.toolchain.cocotb_process import bench_config
 from heddle_verif.agents.axi_host import random_pauses
 from heddle_verif.agents.payload import pack
 from heddle_verif.coverage.errors import sample_error
-from heddle_verif.duts.control_system import REASONS, ControlSystem
+from heddle_verif.duts.control_system import ControlSystem
 from heddle_verif.fixture import Bench
 
 RUNNING, DONE, ERROR, STUCK = 1, 2, 4, 8
@@ -40,30 +41,29 @@ class ControlBench(Bench):
             side.log.setLevel("ERROR")
             for name in names:
                 getattr(side, f"{name}_channel").set_pause_generator(random_pauses(self.rng, self.stalls))
-        self.dut.idle.value = 1
+        self.dut.run__idle.value = 1
         await self.reset(8)
         self.monitor("o_program", program_write_layout(self.cfg), lambda item: self.words.append((item["address"], item["word"])))
+        self.monitor("o_uniform", uniform_write_layout, lambda item: self.uniform.append((item["index"], item["value"])))
         cocotb.start_soon(self._watch_core())
 
     async def _watch_core(self):
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            if dut.uniform_write.value:
-                self.uniform.append((int(dut.uniform_index.value), int(dut.uniform_data.value)))
-            if dut.start.value:
+            if dut.run__start.value:
                 self.starts += 1
                 self.expected = dict.fromkeys(counter_addresses(), 0)
             if dut.running.value:
                 self._count()
-            for name in [f"event_{name}" for name in COUNTERS] + [f"reason_{name}" for name in REASONS]:
+            for name in [f"events__{name}" for name in COUNTERS] + [f"reasons__{name}" for name in REASONS]:
                 getattr(dut, name).value = int(self.rng.random() < self.active_share)
 
     def _count(self):
-        if not self.dut.stop.value:
+        if not self.dut.run__stop.value:
             self.stopped_after = self.expected["cycles"] + 1
-        reason = next((name for name in REASONS if getattr(self.dut, f"reason_{name}").value), "control")
-        for name in ["cycles", reason] + [name for name in COUNTERS if getattr(self.dut, f"event_{name}").value]:
+        reason = next((name for name in REASONS if getattr(self.dut, f"reasons__{name}").value), "control")
+        for name in ["cycles", reason] + [name for name in COUNTERS if getattr(self.dut, f"events__{name}").value]:
             self.expected[name] += 1
 
     async def write(self, place, value):
@@ -89,10 +89,10 @@ class ControlBench(Bench):
 
     async def end_run(self):
         """The core ends; the registers show it."""
-        self.dut.ended.value = self.dut.idle.value = 1
+        self.dut.run__ended.value = self.dut.run__idle.value = 1
         await self.cycles(12)
         assert not self.dut.running.value
-        self.dut.ended.value = 0
+        self.dut.run__ended.value = 0
 
     async def error(self):
         code, *rest = [await self.read(f"error_{part}") for part in PARTS]
@@ -125,7 +125,7 @@ async def registers(dut):
         await bench.write("timeout", value)
         await bench.write("entry", value)
         assert await bench.read("timeout") == value
-        assert await bench.read("entry") == value % cfg.instruction_words == int(dut.entry.value)
+        assert await bench.read("entry") == value % cfg.instruction_words == int(dut.program__entry.value)
     for address in (0x01C, 0x04C, 0x0FC, 0x300, 0xFFC):
         await bench.write(address, 0xFFFFFFFF)
         assert await bench.read(address) == 0, hex(address)
@@ -150,13 +150,13 @@ async def program_and_uniform(dut):
                 await bench.write("program_data", word >> shift & 0xFFFFFFFF)
         await bench.cycles(4)
         assert bench.words == [(first + index, word) for index, word in enumerate(words) if first + index < size]
-        assert await bench.read("program_address") == min(first + 4, size) == int(dut.program_end.value)
+        assert await bench.read("program_address") == min(first + 4, size) == int(dut.program__end.value)
     for beyond in (size, size + 1, 2 * size, 0x80000000, 0xFFFFFFFF):       # nothing is loaded behind the memory
         await bench.write("program_address", beyond)
         bench.words.clear()
         for _ in range(8):
             await bench.write("program_data", 3)
-        assert await bench.read("program_address") == size == int(dut.program_end.value)
+        assert await bench.read("program_address") == size == int(dut.program__end.value)
         assert not bench.words
     await bench.write("program_address", 3)
     values = [(int(rng.integers(64)), int(rng.integers(1 << 32))) for _ in range(20)] + [(0, 1), (63, 0xFFFFFFFF)]
@@ -195,7 +195,7 @@ async def interrupt(dut):
         assert bench.starts == starts + 1
         assert await bench.read("status") == RUNNING
         assert await bench.read("interrupt") == enable
-        dut.ended.value, dut.idle.value = 1, 0                  # the end waits for the units
+        dut.run__ended.value, dut.run__idle.value = 1, 0                  # the end waits for the units
         await bench.cycles(30)
         assert await bench.read("status") == RUNNING
         await bench.end_run()
@@ -224,20 +224,20 @@ async def errors(dut):
              ([(PRODUCT,), (None, (ErrorCode.PRODUCT_RANGE, 20, 256, 0))], PRODUCT, False), ([(PRODUCT,), (TRAP,), (FIRST,)], TRAP, True),
              ([(FIRST,), (PRODUCT,)], FIRST, True), ([(FIRST, TRAP)], FIRST, True), ([(None, TRAP)], TRAP, True)]
     for reports, expected, stops in cases:
-        dut.idle.value = 0
+        dut.run__idle.value = 0
         await bench.doorbell()
-        assert not dut.stop.value
+        assert not dut.run__stop.value
         for report in reports:
             await bench.report(*report)
-        assert bool(dut.stop.value) == stops, reports
+        assert bool(dut.run__stop.value) == stops, reports
         assert dut.running.value
         if stops:                   # an error of the units, without halt
-            dut.idle.value = 1
+            dut.run__idle.value = 1
             await bench.cycles(12)
         else:
             await bench.end_run()
         assert not dut.running.value
-        assert not dut.stop.value
+        assert not dut.run__stop.value
         assert await bench.read("status") == DONE | ERROR
         assert await bench.error() == expected, reports
     await bench.report(TRAP)        # outside of a run: nothing
@@ -254,29 +254,29 @@ async def time_limits(dut):
     """TIMEOUT at the limit; without idle units stuck 4,096 cycles later, and no run until reset."""
     bench = await prepared(dut, 0.0)
     for limit in (1, 2, 77, 1000):
-        dut.idle.value = 0
-        dut.pc.value = place = int(bench.rng.integers(1 << PC_BITS))
+        dut.run__idle.value = 0
+        dut.run__pc.value = place = int(bench.rng.integers(1 << PC_BITS))
         await bench.write("timeout", limit)
         await bench.doorbell()
-        while not dut.stop.value:
+        while not dut.run__stop.value:
             await bench.cycles(1)
-        dut.pc.value = 0                                        # what is drained has no place
+        dut.run__pc.value = 0                                        # what is drained has no place
         await bench.cycles(2)
         assert limit <= bench.stopped_after <= limit + 3, bench.stopped_after
-        dut.idle.value = 1
+        dut.run__idle.value = 1
         await bench.cycles(12)
         assert await bench.read("status") == DONE | ERROR
         assert await bench.error() == (ErrorCode.TIMEOUT, place, limit, 0)
     await bench.write("timeout", 100)                           # an error before the limit stays
     await bench.doorbell()
-    dut.idle.value = 0
+    dut.run__idle.value = 0
     await bench.report(FIRST)
     await bench.cycles(300)
-    dut.idle.value = 1
+    dut.run__idle.value = 1
     await bench.cycles(12)
     assert await bench.error() == FIRST
     assert await bench.read("status") == DONE | ERROR
-    dut.idle.value, dut.pc.value = 0, 0x123
+    dut.run__idle.value, dut.run__pc.value = 0, 0x123
     await bench.doorbell()
     await ClockCycles(dut.clk, STUCK_CYCLES)
     assert dut.running.value
@@ -287,7 +287,7 @@ async def time_limits(dut):
     starts = bench.starts
     await bench.doorbell()
     assert bench.starts == starts
-    dut.idle.value = 1
+    dut.run__idle.value = 1
     await bench.reset(8)
     await bench.cycles(4)
     assert await bench.read("status") == 0

@@ -8,12 +8,12 @@ from heddle.control.control_registers import ControlRegisters
 from heddle.control.performance_counters import PerformanceCounters
 from heddle.control.run_control import RunControl
 from heddle.front_end.instruction_fetch import program_write_layout
-from heddle.interfaces.layouts import PC_BITS, ErrorStream
-from heddle.isa.counter_table import BREAKDOWN, COUNTERS
+from heddle.interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
+from heddle.interfaces.layouts import ErrorStream
+from heddle.isa.counter_table import COUNTERS
 
-__all__ = ["ControlSystem", "REASONS"]
+__all__ = ["ControlSystem"]
 
-REASONS = [name for name in BREAKDOWN if name != "control"]
 SOURCES = 2
 
 
@@ -23,12 +23,10 @@ class ControlSystem(Component):
     def __init__(self, cfg):
         self.cfg = cfg
         super().__init__(axi_lite_members() | {
-            "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "entry": Out(cfg.program_counter_bits), "program_end": Out(cfg.program_counter_bits + 1), "pc": In(PC_BITS),
-            "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
-            "start": Out(1), "stop": Out(1), "running": Out(1), "ended": In(1), "idle": In(1), "interrupt": Out(1),
-            "i_error": In(ErrorStream()).array(SOURCES),
-        } | {f"event_{name}": In(1) for name in COUNTERS} | {f"reason_{name}": In(1) for name in REASONS})
+            "o_program": Out(stream.Signature(program_write_layout(cfg), always_ready=True)), "o_uniform": Out(UniformStream()),
+            "program": Out(ProgramPort(cfg)), "run": Out(RunPort()), "running": Out(1), "interrupt": Out(1),
+            "i_error": In(ErrorStream()).array(SOURCES), "events": In(EventPort(COUNTERS)), "reasons": In(ReasonPort()),
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -39,23 +37,15 @@ class ControlSystem(Component):
         for name, member in axi_lite_members().items():
             inner, outer = getattr(lite, name), getattr(self, name)
             m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
-        connect(m, registers.o_program, flipped(self.o_program))
-        for source, sink in zip(self.i_error, run.i_error):
-            connect(m, flipped(source), sink)
+        for inner, outer in ((registers.o_program, self.o_program), (registers.o_uniform, self.o_uniform),
+                             (registers.program, self.program), (run.cores[0], self.run)):
+            connect(m, inner, flipped(outer))
+        for outer, inner in ((self.events, counters.events), (self.reasons, counters.reasons), *zip(self.i_error, run.i_error)):
+            connect(m, flipped(outer), inner)
+        for first, second in ((lite.access, registers.access), (registers.counters, counters.read), (run.status, registers.status)):
+            connect(m, first, second)
         m.d.comb += [
-            registers.write.eq(lite.write), registers.write_address.eq(lite.write_address),
-            registers.write_data.eq(lite.write_data), registers.read_address.eq(lite.read_address),
-            lite.read_data.eq(registers.read_data), lite.read_wait.eq(registers.read_wait),
-            registers.counters_settled.eq(counters.settled), registers.counter_value.eq(counters.value),
-            counters.index.eq(registers.counter_index), counters.enable.eq(run.running), counters.clear.eq(run.start),
-            run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout), run.ended.eq(self.ended), run.idle.eq(self.idle),
-            self.start.eq(run.start), self.stop.eq(run.stop), self.running.eq(run.running),
-            self.interrupt.eq(registers.interrupt), self.entry.eq(registers.entry),
-            self.program_end.eq(registers.program_end), run.pc[0].eq(self.pc),
+            counters.enable.eq(run.status.running), counters.clear.eq(run.start), run.doorbell.eq(registers.doorbell),
+            run.timeout.eq(registers.timeout), self.running.eq(run.status.running), self.interrupt.eq(registers.interrupt),
         ]
-        m.d.comb += [getattr(self, name).eq(getattr(registers, name)) for name in ("uniform_write", "uniform_index", "uniform_data")]
-        m.d.comb += [getattr(registers, name).eq(getattr(run, name))
-                     for name in ("running", "done", "failed", "stuck", "finished", "error", "error_core")]
-        m.d.comb += [getattr(counters, f"event_{name}").eq(getattr(self, f"event_{name}")) for name in COUNTERS]
-        m.d.comb += [getattr(counters, f"reason_{name}").eq(getattr(self, f"reason_{name}")) for name in REASONS]
         return m

@@ -45,14 +45,15 @@ class RunControlSpec(Component):
         m = Module()
         m.submodules.dut = dut = _ShortGrace(SOURCES, self._cores)
         timeout = Signal(32)
-        m.d.comb += [timeout.eq(AnyConst(3)), dut.timeout.eq(timeout), dut.doorbell.eq(AnySeq(1)), dut.ended.eq(AnySeq(self._cores)),
-                     dut.idle.eq(AnySeq(self._cores))]
-        for pc in dut.pc:
-            m.d.comb += pc.eq(AnySeq(len(pc)))
+        m.d.comb += [timeout.eq(AnyConst(3)), dut.timeout.eq(timeout), dut.doorbell.eq(AnySeq(1))]
+        for core in dut.cores:
+            m.d.comb += [core.ended.eq(AnySeq(1)), core.idle.eq(AnySeq(1)), core.pc.eq(AnySeq(len(core.pc)))]
+        for core in dut.cores:
+            m.d.comb += [Assert(core.start == dut.start), Assert(core.stop == dut.cores[0].stop)]
         for port in dut.i_error:
             m.d.comb += [port.valid.eq(AnySeq(1)), data_of(port).eq(AnySeq(len(data_of(port))))]
         accepted = Signal()
-        m.d.comb += accepted.eq(dut.doorbell & ~dut.running & ~dut.start & ~dut.stuck)
+        m.d.comb += accepted.eq(dut.doorbell & ~dut.status.running & ~dut.start & ~dut.status.stuck)
         self._states(m, dut, accepted)
         self._limits(m, dut, timeout)
         with m.If(timeout == 0):
@@ -60,34 +61,35 @@ class RunControlSpec(Component):
         return m
 
     def _states(self, m, dut, accepted):
-        rang, running, done = Signal(), Signal(), Signal()
+        rang, running, done, status = Signal(), Signal(), Signal(), dut.status
         m.d.sync += rang.eq(accepted)
-        with m.If(dut.finished):
+        with m.If(status.finished):
             m.d.sync += [running.eq(0), done.eq(1)]
         with m.If(accepted):
             m.d.sync += done.eq(0)
         with m.If(dut.start):
             m.d.sync += running.eq(1)
         m.d.comb += [
-            Assert(dut.start == rang), Assert(~(dut.start & dut.running)), Assert(dut.running == running), Assert(dut.done == done),
-            Assert(~dut.stop | dut.running), Assert(~dut.finished | dut.running), Cover(dut.done & dut.failed),
-            Cover(dut.done & ~dut.failed & ~dut.stuck), Cover(dut.stuck & dut.done),
+            Assert(dut.start == rang), Assert(~(dut.start & status.running)), Assert(status.running == running),
+            Assert(status.done == done), Assert(~dut.cores[0].stop | status.running), Assert(~status.finished | status.running),
+            Cover(status.done & status.failed), Cover(status.done & ~status.failed & ~status.stuck), Cover(status.stuck & status.done),
         ]
 
     def _limits(self, m, dut, timeout):
         settled, cycles = Signal(4), Signal(6)
         errors = Cat(port.valid for port in dut.i_error).any()
-        with m.If(dut.running & (dut.ended.all() | dut.stop) & dut.idle.all() & ~errors):
+        ended, idle = (Cat(getattr(core, name) for core in dut.cores).all() for name in ("ended", "idle"))
+        with m.If(dut.status.running & (ended | dut.cores[0].stop) & idle & ~errors):
             m.d.sync += settled.eq(settled + 1)
         with m.Else():
             m.d.sync += settled.eq(0)
-        with m.If(dut.running):
+        with m.If(dut.status.running):
             m.d.sync += cycles.eq(cycles + 1)
         with m.Else():
             m.d.sync += cycles.eq(0)
         m.d.comb += [
             Assert(settled <= run.SETTLE_CYCLES + 1),
-            Assert(~dut.finished | dut.stuck | (settled >= run.SETTLE_CYCLES) | (timeout != 0)),
+            Assert(~dut.status.finished | dut.status.stuck | (settled >= run.SETTLE_CYCLES) | (timeout != 0)),
         ]
         with m.If(timeout != 0):
             m.d.comb += Assert(cycles <= timeout + GRACE_CYCLES + 3)
@@ -102,15 +104,15 @@ class RunControlSpec(Component):
             with m.If(port.valid):
                 m.d.comb += [error.eq(data_of(port)), core.eq(number // SOURCES)]
         stops = error.code != ErrorCode.PRODUCT_RANGE
-        with m.If(dut.running & Cat(port.valid for port in dut.i_error).any()):
+        with m.If(dut.status.running & Cat(port.valid for port in dut.i_error).any()):
             m.d.sync += [failed.eq(1), stopped.eq(stopped | stops)]
             with m.If(~failed | (stops & ~stopped)):
                 m.d.sync += [kept.eq(error), kept_core.eq(core)]
         with m.If(accepted):
             m.d.sync += [stopped.eq(0), failed.eq(0)]
-        m.d.comb += [Assert(dut.failed == failed), Assert(~dut.running | (dut.stop == stopped))]
+        m.d.comb += [Assert(dut.status.failed == failed), Assert(~dut.status.running | (dut.cores[0].stop == stopped))]
         shown, shown_error, shown_core = Signal(), Signal.like(kept, name="shown_error"), Signal.like(kept_core, name="shown_core")
         m.d.sync += [shown.eq(failed & ~accepted), shown_error.eq(kept), shown_core.eq(kept_core)]
         with m.If(shown):
-            m.d.comb += [Assert(dut.error.as_value() == shown_error.as_value()), Assert(dut.error_core == shown_core),
-                         Cover(dut.done & (shown_error.code == ErrorCode.PRODUCT_RANGE))]
+            m.d.comb += [Assert(dut.status.error.as_value() == shown_error.as_value()), Assert(dut.status.error_core == shown_core),
+                         Cover(dut.status.done & (shown_error.code == ErrorCode.PRODUCT_RANGE))]
