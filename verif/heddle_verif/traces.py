@@ -25,7 +25,7 @@ from .stimulus.program_texts import random_program
 
 __all__ = ["compare", "main", "other_verilog", "pins"]
 
-MEMORY_BYTES = 1 << 17
+MEMORY_BYTES = 1 << 22        # results of a program: all registers and shared memory
 LENGTH, TIMEOUT_CYCLES = 110, 1_000_000
 GENERATE = "import sys; from heddle_sim.cli import main; sys.exit(main(sys.argv[1:]))"
 
