@@ -226,7 +226,8 @@ class BFetch(Component):
                 value = self._join(m, request.slots[slot], banks)
             else:
                 value = self._select(m, slot, previous.slots[slot], banks)
-            self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
+            elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
+            self._register(m, slot, elements, broadcast.i[slot])
             m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
         return Cat(waiting[:len(waiting) // 2]).any(), ending
 
@@ -285,12 +286,12 @@ class BFetch(Component):
             m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))
         return value
 
-    def _extend(self, m, slot, value, step, b_signed, word):
-        """Elements of the word, registered."""
-        for index, element in enumerate(word):
+    def _register(self, m, slot, elements, word):
+        """``word`` of a fetch slot: its elements, registered."""
+        for index, (element, sink) in enumerate(zip(elements, word, strict=True)):
             extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
-            m.d.sync += extended.eq(self._element(step, b_signed, value, index))
-            m.d.comb += element.eq(extended)
+            m.d.sync += extended.eq(element)
+            m.d.comb += sink.eq(extended)
 
     def _element(self, step, b_signed, value, index):
         """Byte ``index`` of a word as a signed number, or its replacement with 16-bit elements."""
