@@ -17,7 +17,7 @@ from heddle.errors import HeddleError
 
 from ..device import Device, Stats
 from ..progress import BarProgress, Progress
-from .images import SEED, digit_images
+from .images import SEED, digit_images, require_scikit_learn
 from .quantised import QuantisedNetwork, quantise
 
 __all__ = ["Digits", "Result", "classify", "main", "train"]
@@ -122,6 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
     try:
         cfg = load_config(options.config)
+        require_scikit_learn()
         with BarProgress() as progress:
             progress.stage("train and quantise")
             digits = train()

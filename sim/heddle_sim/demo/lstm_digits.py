@@ -20,7 +20,7 @@ from ..progress import BarProgress, Progress
 from ..rnn.network import Network, Sequence
 from ..rnn.quantise import quantise_layer
 from ..rnn.reference import run_float
-from .images import SEED, digit_images
+from .images import SEED, digit_images, require_scikit_learn
 from .lstm_training import Classifier, train_classifier
 
 __all__ = ["Digits", "Result", "classify", "main", "recurrent_network", "train"]
@@ -134,6 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
     try:
         cfg = load_config(options.config).replace(rnn=True)
+        require_scikit_learn()
         with BarProgress() as progress:
             progress.stage("train", EPOCHS)
             digits = train(progress=progress)
