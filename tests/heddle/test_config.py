@@ -6,6 +6,8 @@ import pytest
 from heddle import Config, ConfigError, load_config
 from heddle.config import preset_names
 
+pytestmark = pytest.mark.smoke
+
 
 def refuses(message, **parameters):
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):
