@@ -52,8 +52,7 @@ class Core(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     core : In(cfg.core_bits)
         Number of the core; constant.
     i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))

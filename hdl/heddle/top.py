@@ -47,8 +47,7 @@ class Top(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     s_axil_* : In or Out, as ``axi_lite_members`` lists
         AXI4-Lite control port (``heddle.isa.register_map``).
     m_axi_* or m_axi_<core>_* : In or Out, as ``axi_members`` lists

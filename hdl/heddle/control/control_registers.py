@@ -20,8 +20,7 @@ class ControlRegisters(Component):
     Four writes of ``program_data``, low word first, load one instruction. ``program_end`` is the address of the next instruction to
     load and the end of the program. At the end of the instruction memory nothing more is loaded, and the address remains there.
 
-    Members
-    -------
+    *Ports*:
     write : In(1)
         A register is written.
     write_address : In(ADDRESS_BITS)

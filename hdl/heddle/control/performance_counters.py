@@ -27,8 +27,7 @@ class PerformanceCounters(Component):
     absent : iterable of str
         Counters whose events do not exist in the configuration; they remain 0 and have no event input.
 
-    Members
-    -------
+    *Ports*:
     event_<name> : In(range(cores * most_in_a_cycle(name) + 1))
         Increment of counter ``name`` in this cycle, the sum over the cores.
     reason_<name> : In(1)

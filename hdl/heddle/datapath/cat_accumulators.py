@@ -20,8 +20,7 @@ class CatAccumulators(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     source_row, source_bank : In(4), In(tap_banks(cfg))
         Register that is added to.
     source : Out(32)

@@ -40,8 +40,7 @@ class CatTree(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(product_bits(cfg))).array(dot)
         Products.
     odd_high : In(1)

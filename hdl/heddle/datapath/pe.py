@@ -35,8 +35,7 @@ class PE(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     factor_address : In(factor_address_bits)
         Word of the factor register file.
     word : In(signed(element_bits)).array(dot)

@@ -47,8 +47,7 @@ class PEArray(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     step : In(step_layout(cfg))
         Step of ``mm``.
     word : In(signed(element_bits)).array(fetch_slots, dot)

@@ -26,8 +26,7 @@ class PipelineControl(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(step_layout(cfg))
         Step of ``mm``, in cycle 0.
     engine_active : In(1)

@@ -31,8 +31,7 @@ class ReductionTree(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(product_bits(cfg))).array(dot)
         Products.
     odd_high : In(1)

@@ -30,8 +30,7 @@ class RegisterArbiter(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     registers : In(AccessPort(cfg))
         Accesses of the thread unit.
     read_register, write_register : In(8)

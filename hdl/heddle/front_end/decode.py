@@ -101,8 +101,7 @@ class Decode(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(fetched_layout))
         Fetched instructions.
     o : Out(stream.Signature(decoded_layout(cfg)))

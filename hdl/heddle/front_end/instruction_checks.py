@@ -62,8 +62,7 @@ class InstructionChecks(Component):
     cfg : Config
         Checks of absent features always fail.
 
-    Members
-    -------
+    *Ports*:
     word : In(instruction_layout)
         The instruction.
     segment_space : In(Space)

@@ -31,8 +31,7 @@ class Issue(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(decoded_layout(cfg)))
         Decoded instructions.
     start : In(1)

@@ -21,8 +21,7 @@ class IssueQueue(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(decoded_layout(cfg)))
         Operations of the two units; nothing else may be valid.
     o_thread : Out(stream.Signature(thread_operation_layout))

@@ -108,8 +108,7 @@ class Scoreboard(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     take : In(1)
         An operation comes and is pending from the next cycle on; only while ``open`` is high.
     token : In(token_layout)

@@ -19,8 +19,7 @@ class L2Data(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     read_enable : In(1)
         Read row ``read_row``.
     read_row : In(place_bits + beat_bits)

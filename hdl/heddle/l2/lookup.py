@@ -47,8 +47,7 @@ class L2Lookup(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_read : In(stream of line_read_layout(cfg))
         Reads and prefetches.
     i_write : In(stream of line_write_layout(cfg))

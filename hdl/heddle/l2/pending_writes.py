@@ -18,8 +18,7 @@ class PendingWrites(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     line : In(line_bits)
         Line number to compare, and to store with ``push``.
     written : Out(1)

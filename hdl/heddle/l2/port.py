@@ -26,8 +26,7 @@ class L2Port(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     core : In(cfg.core_bits)
         Number of the core; constant.
     client : In(GlobalPort(cfg, cfg.axi_id_bits))

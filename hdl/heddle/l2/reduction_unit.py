@@ -28,8 +28,7 @@ class WordReducer(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         All registers advance.
     integer : In(integer_control_layout)
@@ -100,8 +99,7 @@ class ReductionUnit(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         All registers advance.
     old, new : In(cfg.axi_data_bits)

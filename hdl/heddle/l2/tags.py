@@ -20,8 +20,7 @@ class L2Tags(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         Read the set of ``next_line``.
     next_line : In(line_bits)

@@ -25,8 +25,7 @@ class L2(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
         Ports of the cores' arbiters.
     o : Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores)

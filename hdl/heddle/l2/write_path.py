@@ -28,8 +28,7 @@ class L2WritePath(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream of line_part_layout(cfg))
         Announcements and beats.
     o_lookup : Out(stream of line_write_layout(cfg))

@@ -35,8 +35,7 @@ class AddressGenerator(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     advance : In(1)
         The stages move on.
     valid : In(1)

@@ -38,8 +38,7 @@ class BFetch(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(matrix_operation_layout(cfg)))
         Operations.
     stop : In(1)

@@ -21,8 +21,7 @@ class BankScheduler(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(slots_layout(cfg))
         Checked words of a group.
     advance : Out(1)

@@ -25,8 +25,7 @@ class BroadcastNetwork(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(element_bits)).array(fetch_slots, dot)
         Word of each fetch slot.
     wide : In(log2(fetch_slots))

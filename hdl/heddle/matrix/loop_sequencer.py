@@ -51,8 +51,7 @@ class LoopSequencer(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(matrix_operation_layout(cfg)))
         Operations.
     stop : In(1)

@@ -23,8 +23,7 @@ class MergeSplit(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     advance : In(1)
         ``o`` is taken.
     valid : In(1)

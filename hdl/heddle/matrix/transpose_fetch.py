@@ -33,8 +33,7 @@ class TransposeFetch(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(slots_layout(cfg))
         Checked words, or a step with transposed B.
     advance : Out(1)

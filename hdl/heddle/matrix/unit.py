@@ -28,8 +28,7 @@ class MatrixUnit(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(matrix_operation_layout(cfg)))
         Operations; ``matrix_queue`` of them are queued.
     registers : In(RegisterPort(cfg))

@@ -52,8 +52,7 @@ class AxiMaster(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(MemoryPort(cfg, cfg.axi_id_bits))
         Requests, write data, read data and write responses of the requesters.
     pending : Out(1)

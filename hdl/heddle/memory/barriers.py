@@ -55,8 +55,7 @@ class Barriers(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     expect : In(Signature({"valid": 1, "barrier": 4, "bytes": 32}))
         ``valid``: add ``bytes`` to the expected bytes of ``barrier``.
     opened : In(Signature({"valid": 1, "barrier": 4}))

@@ -36,8 +36,7 @@ class ColumnReader(Component):
     With ``cfg.rnn_differences`` a pass with ``difference`` multiplies differences to the reference vector (``DeltaThreshold``). In the
     first step of a task such a pass reads every column.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(chosen_sweep_layout(cfg)))
         Granted matrix-vector passes.
     sweep : Out(chosen_sweep_layout(cfg))

@@ -47,8 +47,7 @@ class RecurrentEngine(Component):
     An image in shared memory holds matrix-vector passes, tail operations and tasks. While ``busy`` the PEs and the register reads of
     threads belong to the engine. docs/units/rnn.md describes records, arithmetic and timing.
 
-    Members
-    -------
+    *Ports*:
     start : In(1)
         Starts an image; allowed only while not ``busy``.
     address : In(32)

@@ -32,8 +32,7 @@ class Lsu(Component):
     cfg : Config
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     operation : In(thread_operation_layout)
         Operation in the SIMD lanes.
     start : In(1)

@@ -28,8 +28,7 @@ class OperandFetch(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(thread_operation_layout))
         Operations from issue.
     o : Out(stream.Signature(thread_operation_layout))
@@ -157,8 +156,7 @@ class OperandCollector(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     operation, kind : In(thread_operation_layout), In(walk_kind_layout)
         The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
     start : In(1)

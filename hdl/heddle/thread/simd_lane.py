@@ -30,8 +30,7 @@ class SlotOperands(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     arrive : In(1)
         An operand comes from the register files.
     write_place : In(range(16))
@@ -179,8 +178,7 @@ class SlotResult(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     banks : In(128).array(8)
         Words at the banks of shared memory.
     bank : In(8)

@@ -41,8 +41,7 @@ class ThreadUnit(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(thread_operation_layout))
         Operations; ``thread_queue`` of them are queued. Their register numbers must exist and be aligned.
     registers : Out(RegisterPort(cfg))

@@ -20,8 +20,7 @@ class WriteBack(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     take : In(1)
         An operation comes; only while ``ready`` is high.
     register : In(REGISTER_BITS)

@@ -19,8 +19,7 @@ class BarrierUpdates(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_load : In(stream.Signature(barrier_arrival_layout))
         Updates of loads.
     i_store : In(stream.Signature(barrier_arrival_layout))

@@ -37,8 +37,7 @@ class BeatReader(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(beat_layout(cfg)))
         Beats to read. Accepted when the last bank is granted; with ``cfg.single_bank_beats`` accepted into a register before the banks.
     bank_read : Out(BankReadPort(cfg))

@@ -71,8 +71,7 @@ class BoxWalk(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(box_walk_layout(cfg)))
         Boxes.
     o : Out(stream.Signature(row_layout(cfg)))

@@ -26,8 +26,7 @@ class ChunkBursts(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(piece_layout(cfg)))
         Burst chunks.
     o_load : Out(stream.Signature(burst_layout(cfg)))

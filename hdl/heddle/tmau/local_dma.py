@@ -27,8 +27,7 @@ class LocalDma(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies within a memory.
     bank_read : In(BankReadPort(cfg))

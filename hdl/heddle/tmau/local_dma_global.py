@@ -80,8 +80,7 @@ class GlobalDma(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies.
     port : Out(GlobalPort(cfg, cfg.tag_bits - 1))

@@ -27,8 +27,7 @@ class SharedDma(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies.
     bank_read : Out(BankReadPort(cfg))

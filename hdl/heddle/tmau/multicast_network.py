@@ -21,8 +21,7 @@ class MulticastNetwork(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(multicast_beat_layout(cfg))).array(cfg.cores)
         Beats of each source.
     o : Out(stream.Signature(multicast_beat_layout(cfg))).array(cfg.cores)

@@ -31,8 +31,7 @@ class ReadTracker(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     burst : In(burst_layout(cfg))
         Burst to store.
     slot : In(range(cfg.axi_reads))

@@ -50,8 +50,7 @@ class RequestCheck(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(copy_operation_layout))
         Operations.
     o_load : Out(stream.Signature(transfer_layout(cfg)))

@@ -57,8 +57,7 @@ class RowBursts(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_shape : In(stream.Signature(row_shape_layout(cfg)))
         One per box, accepted with the last row of the box.
     i_row : In(stream.Signature(row_layout(cfg)))

@@ -53,8 +53,7 @@ class TensorSetup(Component):
     reducible : collection of TensorFormat
         Formats that the L2 can reduce. A legal request with a reduction of another format is UNSUPPORTED.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(tensor_request_layout()))
         Requests with their descriptor; ``payload`` must be stable until accepted.
     o : Out(stream.Signature(box_layout(cfg)))

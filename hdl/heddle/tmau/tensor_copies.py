@@ -23,8 +23,7 @@ class TensorCopies(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(tensor_operation_layout()))
         Tensor copies.
     o_load : Out(stream.Signature(burst_layout(cfg)))

@@ -1,7 +1,6 @@
 """``--json`` of every verb: one object on standard output, by one writer."""
 
 import argparse
-import json
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +10,7 @@ import pytest
 from heddle_sim.cli import main
 from heddle_sim.cli.figures import Command, Figure, store_figures
 from heddle_sim.cli.main import VERBS, _parser
+from heddle_verif.command_line import answer
 
 CLI = Path(heddle_sim.cli.__file__).parent
 # They write files as well.
@@ -92,12 +92,8 @@ def prepared(tmp_path, monkeypatch):
 @pytest.mark.parametrize("verb", CALLS)
 def test_one_object(verb, prepared, capsys):
     options, config = CALLS[verb]
-    code = main([*verb.split(), *shlex.split(options.format(folder=prepared)), "--json"])
-    out, err = capsys.readouterr()
-    assert (code, err) == (0, "") and out.count("\n") == 1
-    answer = json.loads(out)
-    assert set(answer) == {"bench", "config", "rows"} and answer["config"] == config
-    assert answer["rows"] and all(isinstance(row, dict) for row in answer["rows"])
+    found = answer(capsys, *verb.split(), *shlex.split(options.format(folder=prepared)))
+    assert found["config"] == config and found["rows"] and all(isinstance(row, dict) for row in found["rows"])
 
 
 def test_instructions(prepared, capsys):
@@ -105,8 +101,7 @@ def test_instructions(prepared, capsys):
     words, text = prepared / "again.hex", prepared / "again.s"
     found = []
     for command in (["asm", str(prepared / "program.s"), "-o", str(words)], ["disasm", str(prepared / "program.hex"), "-o", str(text)]):
-        assert main([*command, "--json"]) == 0
-        found.append(json.loads(capsys.readouterr().out)["rows"])
+        found.append(answer(capsys, *command)["rows"])
     assert found[0] == found[1] and [row["pc"] for row in found[0]] == [0, 1] and found[0][1]["text"] == "halt"
     assert words.read_text() == (prepared / "program.hex").read_text() == "".join(f"{row['word']}\n" for row in found[0])
     assert text.read_text() == "    bra L1\nL1:\n    halt\n"
