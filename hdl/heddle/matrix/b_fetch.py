@@ -127,13 +127,10 @@ class BFetch(Component):
             m.d.comb += schedule.i.eq(address.o)
         connect(m, flipped(self.i), walk.i)
         connect(m, flipped(self.o_error), address.o_error)
+        connect_members(m, flipped(self), walk, ("stop", "offset_read", "offset_number", "offset_grant"))
+        connect_members(m, groups, walk, ("offset_wait",))
+        connect_members(m, flipped(self), groups, ("offset_load",))
         m.d.comb += [
-            walk.stop.eq(self.stop),
-            self.offset_read.eq(walk.offset_read),
-            self.offset_number.eq(walk.offset_number),
-            walk.offset_grant.eq(self.offset_grant),
-            walk.offset_wait.eq(groups.offset_wait),
-            self.offset_load.eq(groups.offset_load),
             walk.advance.eq(advance & ~groups.hold),
             groups.advance.eq(advance),
             groups.valid.eq(walk.valid),
