@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
 # Makes .venv with the pinned packages and sees to the system packages: installs them when that is possible without a
-# password (root, or sudo -n), otherwise says what to install.
+# password (root, or sudo -n), otherwise says what to install. With an argument: a further extra of pyproject.toml ("demo").
 set -euo pipefail
 cd "$(dirname "$0")/.."
+extras=${1:-test,synth,formal}
+stamp=.venv/.ready${1:+_$1}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 fail() { say "$*"; exit 1; }
@@ -53,8 +55,8 @@ if [ ! -x .venv/bin/python ] || ! .venv/bin/python -m pip --version >/dev/null 2
     fi
 fi
 
-say "installing the pinned packages into .venv (a few minutes the first time)"
-.venv/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,synth,formal]' ||
+say "installing the pinned packages ($extras) into .venv (a few minutes the first time)"
+.venv/bin/python -m pip install --quiet --disable-pip-version-check -e ".[$extras]" ||
     fail "could not install the packages that pyproject.toml names; see the messages above"
-touch .venv/.ready
+touch "$stamp"
 say "done"

@@ -1,5 +1,7 @@
 """Core: front end, execution units, TMAU and shared memory."""
 
+from typing import NamedTuple
+
 from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
@@ -26,6 +28,18 @@ ERROR_SOURCES = ("thread", "matrix", "copy", "front")
 CORE_EVENTS = tuple(name for name in COUNTERS if not name.startswith(("read_", "write_", "level2_")))
 
 
+class _Units(NamedTuple):
+    """Units of a core."""
+
+    front: FrontEnd
+    thread: ThreadUnit
+    matrix: MatrixUnit
+    copy: Tmau
+    rows: RowExpander
+    barriers: Barriers
+    engine: RecurrentEngine | None
+
+
 class Core(Component):
     """Core: executes one program with its SIMD lanes, matrix unit, TMAU and, with ``cfg.rnn``, recurrent engine on its own shared
     memory.
@@ -38,8 +52,7 @@ class Core(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     core : In(cfg.core_bits)
         Number of the core; constant.
     i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
@@ -149,8 +162,9 @@ class Core(Component):
         connect(m, arbiter.o, flipped(self.global_port))
         connect(m, copy.o_arrival, barriers.arrive)
 
-        self._control(m, front, thread, matrix, copy, rows, barriers, engine.busy if engine else 0)
-        self._observe(m, front, thread, matrix, copy, engine)
+        units = _Units(front, thread, matrix, copy, rows, barriers, engine)
+        self._control(m, units)
+        self._observe(m, units)
         if cfg.tensors:
             self._copy_start(m, copy)
         return m
@@ -200,7 +214,9 @@ class Core(Component):
                     barriers.sized.blocks.eq(tensor.blocks), barriers.sized.ends.eq(1),
                 ]
 
-    def _control(self, m, front, thread, matrix, copy, rows, barriers, recurrent):
+    def _control(self, m, units):
+        """Starts and stops the units; tells the front end what they have completed, and the barriers what the front end issues."""
+        front, thread, matrix, copy, rows, barriers, engine = units
         copying = copy.busy | rows.busy | (self.multicast_pending if self.cfg.multicast else 0)
         start, stop, pending = self.run.start, self.run.stop, thread.writes_pending
         matrix_stop = stop
@@ -245,11 +261,14 @@ class Core(Component):
             barriers.index.eq(front.barrier), barriers.passed.eq(front.barrier_passed),
             *(getattr(front, f"barrier_{name}").eq(getattr(barriers, name)) for name in ("complete", "overrun", "excess")),
             self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
-            self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying | recurrent)
+            self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying
+                               | (engine.busy if engine else 0))
                          & front.tokens_empty),
         ]
 
-    def _observe(self, m, front, thread, matrix, copy, engine):
+    def _observe(self, m, units):
+        """Events and reasons of the units for the performance counters."""
+        front, thread, matrix, copy, _, _, engine = units
         sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
                    "matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
                    "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,

@@ -15,6 +15,8 @@ __all__ = ["VARIANTS", "component_ports", "emit_verilog", "emit_rtlil"]
 # Combinational logic becomes continuous assignments: an ``always @*`` block would keep its outputs unknown at time 0 in Icarus.
 _WRITE = ["memory_collect", "opt_clean", "write_verilog -noattr -norename top.v"]
 
+_TIMEOUT_S = 600        # of Yosys
+
 VARIANTS = {
     "rtl": ["proc"],
     # Registers and memories start unknown: what needs a reset and has none becomes visible.
@@ -44,8 +46,7 @@ def emit_rtlil(component: Component, name: str = "top") -> list[str]:
     return convert_with_types(component, name)
 
 
-def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", changes: Iterable[str] = (),
-                 timeout_s: float = 600) -> str:
+def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", changes: Iterable[str] = ()) -> str:
     """Verilog text of a component.
 
     Ports are the members of its signature, flattened (``i__payload``, ``taps__0``), and ``clk`` and ``rst``. The text depends only on
@@ -62,8 +63,6 @@ def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", 
         and flip-flops, for small units.
     changes : iterable of str
         Yosys commands that change the design before it is written, for example to insert faults.
-    timeout_s : float
-        Time limit of Yosys in seconds.
 
     Raises
     ------
@@ -75,7 +74,7 @@ def emit_verilog(component: Component, name: str = "top", variant: str = "rtl", 
     if variant not in VARIANTS:
         raise UsageError(f"variant must be one of {', '.join(VARIANTS)}, not {variant!r}")
     commands = ["setattr -mod -unset top", f"hierarchy -check -top {name}", *VARIANTS[variant], *changes, *_WRITE]
-    text = run_yosys(emit_rtlil(component, name), commands, outputs=["top.v"], timeout_s=timeout_s)["top.v"]
+    text = run_yosys(emit_rtlil(component, name), commands, outputs=["top.v"], timeout_s=_TIMEOUT_S)["top.v"]
     return _fold_memory_init(_rename_functions(text))
 
 

@@ -1,5 +1,7 @@
 """Device: cores, control and AXI ports."""
 
+from typing import NamedTuple
+
 from amaranth import *
 from amaranth.lib.wiring import Component, Out, connect
 
@@ -25,6 +27,14 @@ def axi_prefixes(cfg):
     return ["m_axi_"] if cfg.cores == 1 else [f"m_axi_{core}_" for core in range(cfg.cores)]
 
 
+class _Cores(NamedTuple):
+    """The cores and their way to global memory."""
+
+    cores: list[Component]
+    masters: list[AxiMaster]
+    level2: L2
+
+
 class Top(Component):
     """Complete device: cores, L2, AXI masters, control registers and performance counters; module ``heddle`` in Verilog [S0.14].
 
@@ -36,8 +46,7 @@ class Top(Component):
     ----------
     cfg : Config
 
-    Members
-    -------
+    *Ports*:
     s_axil_* : In or Out, as ``axi_lite_members`` lists
         AXI4-Lite control port (``heddle.isa.register_map``).
     m_axi_* or m_axi_<core>_* : In or Out, as ``axi_members`` lists
@@ -71,6 +80,7 @@ class Top(Component):
         m.submodules.counters = counters = PerformanceCounters(cfg.cores, absent_counters(cfg))
         m.submodules.level2 = level2 = L2(cfg)
         cores, masters = self._cores(m)
+        units = _Cores(cores, masters, level2)
 
         self._through(m, lite, axi_lite_members())
         for core, master, client, memory in zip(cores, masters, level2.i, level2.o):
@@ -80,8 +90,8 @@ class Top(Component):
         connect(m, registers.counters, counters.read)
         connect(m, run.status, registers.status)
         m.d.comb += [run.doorbell.eq(registers.doorbell), run.timeout.eq(registers.timeout), self.interrupt.eq(registers.interrupt)]
-        self._run(m, registers, run, cores, masters, level2.busy if cfg.l2_kib else 0)
-        self._count(m, counters, run, cores, masters, level2)
+        self._run(m, registers, run, units)
+        self._count(m, counters, run, units)
         if cfg.multicast:
             self._multicast(m, cores)
         if cfg.l2_kib:
@@ -110,9 +120,10 @@ class Top(Component):
             m.d.comb += core.multicast_pending.eq(network.pending[number])
             m.d.sync += core.peers_settled.eq(Cat(other.settled for other in cores if other is not core).all())
 
-    def _run(self, m, registers, run, cores, masters, level2_busy):
+    def _run(self, m, registers, run, units):
         """Distribute program, uniform registers, start and stop to all cores; collect errors and ends of runs."""
-        for number, (core, master) in enumerate(zip(cores, masters)):
+        level2_busy = units.level2.busy if self.cfg.l2_kib else 0
+        for number, (core, master) in enumerate(zip(units.cores, units.masters)):
             of_core = run.cores[number]
             m.d.comb += [
                 core.i_program.payload.eq(registers.o_program.payload), core.i_program.valid.eq(registers.o_program.valid),
@@ -126,12 +137,14 @@ class Top(Component):
             for source, error in enumerate(core.o_error):
                 connect(m, error, run.i_error[number * len(ERROR_SOURCES) + source])
 
-    def _count(self, m, counters, run, cores, masters, level2):
+    def _count(self, m, counters, run, units):
+        """Events of all cores, and the cycle breakdown of core 0."""
+        cores, masters, level2 = units
         domain = m.d.sync if self.cfg.far_registers else m.d.comb       # registered or not, but all inputs alike
         domain += [counters.enable.eq(run.status.running), counters.clear.eq(run.start)]
-        for units, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
+        for sources, names in ((cores, CORE_EVENTS), (masters, MASTER_EVENTS)):
             for name in (each for each in names if each not in absent_counters(self.cfg)):
-                domain += getattr(counters.events, name).eq(sum(getattr(unit.events, name) for unit in units))
+                domain += getattr(counters.events, name).eq(sum(getattr(source.events, name) for source in sources))
         domain += [getattr(counters.reasons, name).eq(getattr(cores[0].reasons, name)) for name in REASONS]
         if self.cfg.l2_kib:
             domain += [getattr(counters.events, name).eq(getattr(level2, EVENTS_OF_LEVEL2[name])) for name in LEVEL2_EVENTS]

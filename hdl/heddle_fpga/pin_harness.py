@@ -19,8 +19,7 @@ class PinHarness(Component):
     unit : wiring.Component
         Unit under test, not elaborated yet.
 
-    Members
-    -------
+    *Ports*:
     serial_in : In(1)
         Input of the shift register.
     serial_out : Out(1)

@@ -18,6 +18,8 @@ from heddle.tmau.unit import Tmau
 
 KEYS = {table: list(inspect.get_annotations(group)) for table, group in GROUPS.items()}
 
+pytestmark = pytest.mark.smoke
+
 
 def refuses(message, **parameters):
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}$"):

@@ -26,8 +26,7 @@ class AxiLite(Component):
     A write transfers a whole word of 32 bits. Write strobes are ignored, because registers have no separate bytes. Reads and writes are
     independent.
 
-    Members
-    -------
+    *Ports*:
     s_axil_* : In or Out, as ``axi_lite_members`` lists
         AXI4-Lite signals.
     access : Out(RegisterAccessPort())

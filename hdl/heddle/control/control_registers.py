@@ -21,8 +21,7 @@ class ControlRegisters(Component):
     Four writes of ``program_data``, low word first, load one instruction. ``program_end`` is the address of the next instruction to
     load and the end of the program. At the end of the instruction memory nothing more is loaded, and the address remains there.
 
-    Members
-    -------
+    *Ports*:
     access : In(RegisterAccessPort())
         Accesses of the host to registers. ``read_wait`` holds the read of a counter that has not settled after the end of a run.
     o_program : Out(stream.Signature(program_write_layout(cfg), always_ready=True))

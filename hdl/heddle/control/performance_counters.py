@@ -28,8 +28,7 @@ class PerformanceCounters(Component):
     absent : iterable of str
         Counters whose events do not exist in the configuration; they remain 0 and have no event input.
 
-    Members
-    -------
+    *Ports*:
     events : In(EventPort(counters, cores))
         Increments of the counters but the ``absent`` ones in this cycle, the sum over the cores.
     reasons : In(ReasonPort())

@@ -33,8 +33,7 @@ class RunControl(Component):
     cores : int
         Number of cores.
 
-    Members
-    -------
+    *Ports*:
     doorbell : In(1)
         Starts a run; ignored while a run starts or runs, and after ``stuck``.
     timeout : In(32)

@@ -21,8 +21,7 @@ class CatAccumulators(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     source_row, source_bank : In(4), In(tap_banks(cfg))
         Register that is added to.
     source : Out(32)

@@ -41,8 +41,7 @@ class CatTree(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(product_bits(cfg))).array(dot)
         Products.
     odd_high : In(1)

@@ -30,8 +30,7 @@ class CrossLaneTree(Component):
     scales : bool
         Whether there is ``scaled``.
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(width)).array(threads)
         Roots of the PEs.
     pairs, quads : In(1)

@@ -18,8 +18,7 @@ class FactorRegisterFile(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     address_a : In(factor_address_bits)
         Word that port A reads.
     data_a : Out(32).array(dot / 4)

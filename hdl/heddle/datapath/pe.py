@@ -36,8 +36,7 @@ class PE(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     factor_address : In(factor_address_bits)
         Word of the factor register file.
     word : In(signed(element_bits)).array(dot)

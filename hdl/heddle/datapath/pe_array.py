@@ -1,9 +1,10 @@
 """PE array: all PEs of a core with their common control."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, flipped
 
 from ..interfaces.layouts import RegisterPort
+from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
 from ..parameters.matrix import DatapathParameters
@@ -48,8 +49,7 @@ class PEArray(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     step : In(step_layout(cfg))
         Step of ``mm``.
     word : In(signed(element_bits)).array(fetch_slots, dot)
@@ -116,20 +116,12 @@ class PEArray(Component):
         m = Module()
         m.submodules.control = control = PipelineControl(self.cfg)
         m.submodules.arbiter = arbiter = RegisterArbiter(self.cfg)
-        m.d.comb += [
-            control.i.eq(self.step),
-            self.done.eq(control.done),
-            arbiter.read_register.eq(control.read_register),
-            arbiter.write_register.eq(control.write_register),
-            arbiter.write.eq(control.write),
-            arbiter.write_next.eq(control.write_next),
-            self.pause.eq(arbiter.pause),
-            arbiter.offset_read.eq(self.offset_read),
-            arbiter.offset_number.eq(self.offset_number),
-            self.offset_grant.eq(arbiter.offset_grant),
-        ]
+        m.d.comb += control.i.eq(self.step)
+        connect_members(m, flipped(self), control, ("done",))
+        connect_members(m, control, arbiter, ("read_register", "write_register", "write", "write_next"))
+        connect_members(m, flipped(self), arbiter, ("pause", "offset_read", "offset_number", "offset_grant"))
         if self.cfg.rnn:
-            m.d.comb += [control.engine_active.eq(self.engine_active), control.engine_step.eq(self.engine_step)]
+            connect_members(m, flipped(self), control, ("engine_active", "engine_step"))
         for name in arbiter.registers.signature.members:
             outer, inner = getattr(self.registers, name), getattr(arbiter.registers, name)
             m.d.comb += outer.eq(inner) if name.endswith("_grant") else inner.eq(outer)

@@ -27,8 +27,7 @@ class PipelineControl(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(step_layout(cfg))
         Step of ``mm``, in cycle 0.
     engine_active : In(1)
@@ -102,9 +101,14 @@ class PipelineControl(Component):
             **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout(cfg))} if cfg.rnn else {}),
         })
 
+    @property
+    def _read_cycle(self):
+        """Cycle in which the product register is read."""
+        return 1 + exact_log2(self.cfg.dot) + GROUP_LEVELS
+
     def elaborate(self, platform):
         m = Module()
-        read = 1 + exact_log2(self.cfg.dot) + GROUP_LEVELS      # cycle in which the product register is read
+        read = self._read_cycle
 
         def delayed(value, cycles, name, engine=None, **options):
             """``value`` of cycle 0 in each of the cycles 0 to ``cycles``; ``engine`` merges the steps of the engine in cycle
@@ -121,11 +125,11 @@ class PipelineControl(Component):
         last = delayed(self.i.last, read + 3, "last")
         product = delayed(self.i.product, read + 2, "product", lambda stage: Mux(self.engine_active, self.engine_step.product, stage),
                           reset_less=True)
-        self._elements(m, delayed, read)
+        self._elements(m, delayed)
         active = delayed(self._or_active(self.i.lanes), 1, "active", reset_less=True)
         zero = delayed(self.i.zero, read, "zero", lambda stage: Mux(self.engine_active, self.engine_step.zero, stage),
                        reset_less=True)
-        source, engine = self._engine(m, delayed, read, product, zero) if self.cfg.rnn else (product, None)
+        source, engine = self._engine(m, delayed, product, zero) if self.cfg.rnn else (product, None)
         receivers = delayed(self.i.receivers, read + 2, "receivers", reset_less=True)
         clear = Signal(self.cfg.threads, reset_less=True)
         own = Signal()
@@ -136,7 +140,7 @@ class PipelineControl(Component):
         if self.cfg.rnn:
             cleared, counts = cleared | engine[read].replicate(self.cfg.threads), counts & ~engine[read]
         m.d.sync += [clear.eq(Mux(zero[read], cleared, 0)), own.eq(counts)]
-        added_to, written = self._accumulate(m, read, step, source, product, engine)
+        added_to, written = self._accumulate(m, step, source, product, engine)
         m.d.comb += [
             self.active.eq(active[1]),
             self.read_register.eq(source[read]),
@@ -153,8 +157,9 @@ class PipelineControl(Component):
         ]
         return m
 
-    def _accumulate(self, m, read, step, source, product, engine):
+    def _accumulate(self, m, step, source, product, engine):
         """Assignments: source that the sum is added to, and whether the sum is written."""
+        read = self._read_cycle
         forward_one = Signal()
         forward_two = Signal()
         read_counts = Signal()
@@ -188,10 +193,10 @@ class PipelineControl(Component):
         """All ones while the engine owns the PEs."""
         return value | self.engine_active.replicate(len(value)) if self.cfg.rnn else value
 
-    def _engine(self, m, delayed, read, product, zero):
+    def _engine(self, m, delayed, product, zero):
         """Fields of steps of the engine only. Returns the register that is added to and the step, indexed by the cycles of steps of ``mm``.
         """
-        step = self.engine_step
+        read, step = self._read_cycle, self.engine_step
         none = [None] * GROUP_LEVELS
 
         def joined(value, until, name, **options):
@@ -215,8 +220,9 @@ class PipelineControl(Component):
         m.d.comb += [self.taps.quarters.eq(quarters[read]), self.taps.split.eq(split[read + 1]), self.taps.sum.eq(engine[read + 1])]
         return source, engine
 
-    def _elements(self, m, delayed, read):
+    def _elements(self, m, delayed):
         """Signs and weights. The low byte of an element has no sign, unless a multiplier takes both bytes."""
+        read = self._read_cycle
         a_signed, int16 = self._or_active(self.i.a_signed), self.i.int16
         if self.cfg.rnn:
             int16 = int16 & ~self.engine_active

@@ -14,8 +14,7 @@ PRODUCT_ADDRESS_BITS = (PRODUCT_REGISTERS - 1).bit_length()
 class ProductRegisterFile(Component):
     """Product register file of a PE: 256 registers of 32 bits in two equal memories, one read by ``mm`` and one by the thread unit.
 
-    Members
-    -------
+    *Ports*:
     matrix_register, thread_register : In(8)
         Register that each side reads.
     matrix_data, thread_data : Out(32)

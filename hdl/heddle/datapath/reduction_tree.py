@@ -32,8 +32,7 @@ class ReductionTree(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(product_bits(cfg))).array(dot)
         Products.
     odd_high : In(1)

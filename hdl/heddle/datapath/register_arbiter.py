@@ -31,8 +31,7 @@ class RegisterArbiter(Component):
     ----------
     cfg : DatapathParameters
 
-    Members
-    -------
+    *Ports*:
     registers : In(AccessPort(cfg))
         Accesses of the thread unit.
     read_register, write_register : In(8)

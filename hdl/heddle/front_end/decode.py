@@ -1,5 +1,7 @@
 """Decode stage: reads the operands of an instruction, computes addresses and register groups, and makes the checks."""
 
+from typing import NamedTuple
+
 from amaranth import *
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
@@ -81,6 +83,16 @@ def _granules(first, last):
     return Cat((first <= index) & (index <= last) for index in range(TOKEN_GRANULES))
 
 
+class _Read(NamedTuple):
+    """What a decode cycle reads."""
+
+    a: Value            # uniform register a
+    b: Value            # uniform register b
+    segment: Value
+    code: Value         # error of the first check that failed
+    field: Value        # field of the instruction that failed it
+
+
 class Decode(Component):
     """Decode stage: converts a fetched word into operands, addresses, register groups and the result of the checks.
 
@@ -90,8 +102,7 @@ class Decode(Component):
     ----------
     cfg : FrontEndParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(fetched_layout))
         Fetched instructions.
     o : Out(stream.Signature(decoded_layout(cfg)))
@@ -159,19 +170,18 @@ class Decode(Component):
             checks.word.eq(word), checks.segment_space.eq(self.segment.space),
             self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
             # The data registers load the payload whether it is taken or not: this leaves fewer terms behind ``o.ready``, which comes late.
-# With far registers only ``o.valid`` depends on ``o.ready``.
+            # With far registers only ``o.valid`` depends on ``o.ready``.
             load.eq((cycle == 0) & (~self.o.valid | (0 if self.cfg.far_registers else self.o.ready))),
             self.i.ready.eq(load & self._known(m, word, alone)),
             take.eq(self.i.valid & self.i.ready),
         ]
         # Outside the condition below, which is only for the enable of the registers.
         token = self._token(m, word)
-        read = {"a": self.a, "b": self.b, "segment": self.segment, "code": checks.code, "field": checks.field}
+        read = _Read(self.a, self.b, self.segment, checks.code, checks.field)
         if self.cfg.far_registers:
-            read = {name: self._before(m, name, value) for name, value in read.items()}
-        control, a_value, b_value = self._operands(m, word, many | tensor, **{name: read[name] for name in ("a", "b", "segment")})
-        failed = read["code"]
-        code, field = self._error(m, fetched, failed, read["field"])
+            read = _Read(*(self._before(m, name, value) for name, value in read._asdict().items()))
+        control, a_value, b_value = self._operands(m, word, many | tensor, read)
+        code, field = self._error(m, fetched, read)
         program_end = Signal.like(self.program_end)
         m.d.sync += program_end.eq(self.program_end)
         with m.If(self.o.ready):
@@ -186,11 +196,11 @@ class Decode(Component):
                 decoded.writes_uniform.eq(_one_of(word.opcode, _UNIFORM_WRITERS)),
                 decoded.at_once.eq(~_one_of(word.opcode, (*THREAD_KINDS, Opcode.MATRIX, Opcode.COPY_ROWS, *_STAY)) & ~copies & ~tensor),
                 decoded.target_exists.eq(word.imm < program_end),
-                decoded.legal.eq(~fetched.past_end & (failed == ErrorCode.NONE)),
+                decoded.legal.eq(~fetched.past_end & (read.code == ErrorCode.NONE)),
                 decoded.pc.eq(fetched.pc),
                 decoded.word.eq(word),
                 decoded.rows.eq(1),
-                decoded.segment.eq(read["segment"]),
+                decoded.segment.eq(read.segment),
                 decoded.token.eq(token),
                 decoded.code.eq(code), decoded.field.eq(field),
                 decoded.control.eq(control), decoded.a_value.eq(a_value), decoded.b_value.eq(b_value),
@@ -245,30 +255,30 @@ class Decode(Component):
         alone = tensor & (word.modifiers.copy.rank_minus_one == 0)
         return alone & ~word.modifiers.copy.multicast if self.cfg.multicast else alone
 
-    def _operands(self, m, word, from_uniform, a, b, segment):
+    def _operands(self, m, word, from_uniform, read):
         """Controls of the uniform ALU, and the values of a and b.
 
-        ``a``, ``b``, ``segment``: what was read. With ``from_uniform`` b is a uniform register whatever ``b_source`` says. A load, a store
-        and ``mm`` have their address in place of b.
+        With ``from_uniform`` b is a uniform register whatever ``b_source`` says. A load, a store and ``mm`` have their address instead
+        of b.
         """
         m.submodules.alu_decode = alu = AluDecode()
         uniform_special = word.opcode == Opcode.UNIFORM_SPECIAL
         special = uniform_special | (word.opcode == Opcode.THREAD_SPECIAL)
         addressed = _one_of(word.opcode, (Opcode.LOAD, Opcode.STORE, Opcode.MATRIX))
         uniform = ~special & ~addressed & (from_uniform | (word.b_source == OperandSource.UNIFORM))
-        address = segment.base + (word.imm << segment.element_shift)[:32]
+        address = read.segment.base + (word.imm << read.segment.element_shift)[:32]
         m.d.comb += [
             alu.function.eq(Mux(uniform_special, AluFunction.MOV, word.modifiers.alu.function)),
             alu.compare.eq(word.modifiers.alu.compare), alu.unsigned.eq(word.modifiers.alu.unsigned),
             alu.comparing.eq(word.opcode == Opcode.UNIFORM_COMPARE),
         ]
         # With transpose the uniform register with the number of the segment holds the pitch of the rows of B.
-        a_value = Mux(word.opcode == Opcode.MATRIX, b, a) if self.cfg.transpose else a
+        a_value = Mux(word.opcode == Opcode.MATRIX, read.b, read.a) if self.cfg.transpose else read.a
         without_a = (uniform_special | (word.opcode == Opcode.UNIFORM_ALU)) & ~alu.control.keep_a
         chosen = Cat(addressed, special, uniform, ~(addressed | special | uniform), without_a)
         if self.cfg.far_registers:
             chosen = self._before(m, "chosen", chosen)
-        b_value = select_one_hot(chosen[:4], (address, self._special(m, word), b, word.imm))
+        b_value = select_one_hot(chosen[:4], (address, self._special(m, word), read.b, word.imm))
         return alu.control, Mux(chosen[4], 0, a_value), b_value
 
     def _special(self, m, word):
@@ -283,8 +293,8 @@ class Decode(Component):
                     m.d.comb += value.eq(number)
         return value
 
-    def _error(self, m, fetched, failed, failed_field):
-        """Code and field of the error: of the failed check (``failed``), else of the error that a legal instruction may raise in issue.
+    def _error(self, m, fetched, read):
+        """Code and field of the error: of the failed check, else of the error that a legal instruction may raise in issue.
 
         Order: behind the program, failed check, TRAP, branch target, then BARRIER_UNDERRUN for every other instruction.
         """
@@ -292,8 +302,8 @@ class Decode(Component):
         word = fetched.word
         with m.If(fetched.past_end):
             m.d.comb += [code.eq(ErrorCode.PROGRAM_COUNTER), field.eq(Mux(fetched.past_memory, FailedField.past_memory, FailedField.pc))]
-        with m.Elif(failed != ErrorCode.NONE):
-            m.d.comb += [code.eq(failed), field.eq(failed_field)]
+        with m.Elif(read.code != ErrorCode.NONE):
+            m.d.comb += [code.eq(read.code), field.eq(read.field)]
         with m.Elif(word.opcode == Opcode.TRAP):
             m.d.comb += [code.eq(ErrorCode.TRAP), field.eq(FailedField.imm)]
         with m.Elif(word.opcode == Opcode.BRANCH):

@@ -63,8 +63,7 @@ class InstructionChecks(Component):
     cfg : FrontEndParameters
         Checks of absent features always fail.
 
-    Members
-    -------
+    *Ports*:
     word : In(instruction_layout)
         The instruction.
     segment_space : In(Space)

@@ -31,8 +31,7 @@ class InstructionFetch(Component):
     ----------
     cfg : FrontEndParameters
 
-    Members
-    -------
+    *Ports*:
     i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
         Writes one instruction; only while no program runs.
     program_end : In(program_counter_bits + 1)

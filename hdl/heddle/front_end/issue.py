@@ -32,8 +32,7 @@ class Issue(Component):
     ----------
     cfg : FrontEndParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(decoded_layout(cfg)))
         Decoded instructions.
     start : In(1)

@@ -22,8 +22,7 @@ class IssueQueue(Component):
     ----------
     cfg : FrontEndParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(decoded_layout(cfg)))
         Operations of the two units; nothing else may be valid.
     o_thread : Out(stream.Signature(thread_operation_layout))

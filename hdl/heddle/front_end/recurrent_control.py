@@ -16,8 +16,7 @@ class RecurrentControl(Component):
     """Issue control of the ``recurrent`` instruction: starts the engine when the PEs are idle and holds the instruction until the engine
     ends.
 
-    Members
-    -------
+    *Ports*:
     execute : In(1)
         The instruction is at issue and legal, and a program runs.
     guarded : In(1)

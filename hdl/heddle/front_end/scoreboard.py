@@ -109,8 +109,7 @@ class Scoreboard(Component):
     ----------
     cfg : FrontEndParameters
 
-    Members
-    -------
+    *Ports*:
     take : In(1)
         An operation comes and is pending from the next cycle on; only while ``open`` is high.
     token : In(token_layout)
@@ -182,12 +181,13 @@ class Scoreboard(Component):
         else:
             m.d.comb += matrix.same.eq(matrix.product == token.product)
 
-        def refused(token, for_matrix, no_thread_place, no_matrix_place, excepted=0):
-            """Whether the operation has a hazard with the other unit, or no entry is free in its own."""
+        def refused(token, for_matrix, full, excepted):
+            """Whether the operation has a hazard with the other unit, or its own is ``full``: (thread unit, matrix unit)."""
+            thread_full, matrix_full = full
             held = [Mux(for_matrix, thread.held.product, matrix.held.product),
                     Mux(for_matrix, thread.held.factor & ~excepted, matrix.held.factor)]
             meets = [(held[0] & token.product).any(), (held[1] & token.factor).any()]
-            return Cat(*meets, Mux(for_matrix, thread.flags | no_matrix_place, no_thread_place)).any()
+            return Cat(*meets, Mux(for_matrix, thread.flags | matrix_full, thread_full)).any()
 
         m.d.comb += [
             self.open.eq(~self.waiting | (0 if self.cfg.far_registers else self.add)),
@@ -207,13 +207,14 @@ class Scoreboard(Component):
                 m.d.sync += lanes_only.eq(self.lanes_only)
         with m.If(self.open):
             follows_other = self.waiting & (self.for_matrix ^ for_matrix)
+            refused_now = refused(self.token, self.for_matrix, (thread.tight, matrix.tight), excepted_now)
             m.d.sync += [
                 token.eq(self.token), for_matrix.eq(self.for_matrix), writes_predicate.eq(self.writes_predicate),
                 self.waiting.eq(self.take),
-                self.free.eq(self.take & ~follows_other & ~refused(self.token, self.for_matrix, thread.tight, matrix.tight, excepted_now)),
+                self.free.eq(self.take & ~follows_other & ~refused_now),
             ]
         with m.Else():
-            m.d.sync += self.free.eq(~refused(token, for_matrix, thread.full, matrix.full, excepted))
+            m.d.sync += self.free.eq(~refused(token, for_matrix, (thread.full, matrix.full), excepted))
             if self.cfg.far_registers:
                 with m.If(self.add):
                     m.d.sync += [self.waiting.eq(0), self.free.eq(0)]

@@ -22,8 +22,7 @@ class UniformState(Component):
     cfg : FrontEndParameters
         With ``tensors`` there is a third read port, ``c``.
 
-    Members
-    -------
+    *Ports*:
     a_index, b_index, c_index : In(range(64))
         Numbers of the uniform registers to read; ``c_index`` only with ``tensors``.
     a, b, c : Out(32)

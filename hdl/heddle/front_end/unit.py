@@ -32,8 +32,7 @@ class FrontEnd(Component):
     ----------
     cfg : FrontEndParameters
 
-    Members
-    -------
+    *Ports*:
     i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
         Writes one 128-bit instruction to the instruction memory; only while no program runs.
     program_end : In(program_counter_bits + 1)

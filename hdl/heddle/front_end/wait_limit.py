@@ -11,8 +11,7 @@ QUIET_CYCLES = 8        # longer than a copy is between two units, where no busy
 class QuietCounter(Component):
     """Counter of consecutive cycles with ``quiet``, up to 8.
 
-    Members
-    -------
+    *Ports*:
     quiet : In(1)
         No copy is in flight in this cycle.
     reached : Out(1)
@@ -41,8 +40,7 @@ class QuietCounter(Component):
 class WaitLimit(Component):
     """Time-out of a wait: reports the cycle in which ``waits`` exceeds ``limit`` consecutive cycles.
 
-    Members
-    -------
+    *Ports*:
     waits : In(1)
         An instruction waits in this cycle.
     limit : In(32)

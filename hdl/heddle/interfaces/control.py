@@ -23,8 +23,7 @@ def UniformStream():
 def RegisterAccessPort():
     """Accesses of the host to the control registers, seen from the AXI4-Lite subordinate.
 
-    Members
-    -------
+    *Ports*:
     write : Out(1)
         A register is written; high for one cycle per write.
     write_address : Out(ADDRESS_BITS)
@@ -47,8 +46,7 @@ def RegisterAccessPort():
 def StatusPort(cores):
     """State of the last run, seen from run control.
 
-    Members
-    -------
+    *Ports*:
     running : Out(1)
         A run is in progress; these cycles are the cycles of the run.
     finished : Out(1)
@@ -73,8 +71,7 @@ def StatusPort(cores):
 def CounterPort(counters):
     """Read port of the performance counters, seen from the reader.
 
-    Members
-    -------
+    *Ports*:
     index : Out(range(counters))
         Counter to read, in the order of ``heddle.isa.register_map.counter_addresses``.
     value : In(32)
@@ -88,8 +85,7 @@ def CounterPort(counters):
 def EventPort(names, cores=1):
     """Increments of performance counters in this cycle, the sum over ``cores``, seen from the unit that counts.
 
-    Members
-    -------
+    *Ports*:
     <name> : Out(range(cores * most_in_a_cycle(name) + 1))
         For each of ``names``.
     """
@@ -99,8 +95,7 @@ def EventPort(names, cores=1):
 def ReasonPort():
     """Reasons of the cycle breakdown that hold in this cycle, seen from the core.
 
-    Members
-    -------
+    *Ports*:
     <reason> : Out(1)
         For each of ``REASONS``.
     """
@@ -110,8 +105,7 @@ def ReasonPort():
 def ProgramPort(cfg):
     """Program of all cores, seen from the control registers; constant during a run.
 
-    Members
-    -------
+    *Ports*:
     entry : Out(program_counter_bits)
         First instruction of a run.
     end : Out(program_counter_bits + 1)
@@ -123,8 +117,7 @@ def ProgramPort(cfg):
 def RunPort():
     """Run of one core, seen from run control.
 
-    Members
-    -------
+    *Ports*:
     start : Out(1)
         Begin a run; high for one cycle.
     stop : Out(1)

@@ -36,8 +36,7 @@ def ErrorStream():
 def BankReadPort(cfg):
     """Read port to the banks of shared memory, seen from the requester.
 
-    Members
-    -------
+    *Ports*:
     request : Out(BANKS)
         Bit b requests row ``row[b]`` of bank b.
     row : Out(row_bits).array(BANKS)
@@ -62,8 +61,7 @@ def BankReadPort(cfg):
 def BankWritePort(cfg):
     """Write port to the banks of shared memory, seen from the requester.
 
-    Members
-    -------
+    *Ports*:
     request : Out(BANKS)
         Bit b requests a write to row ``row[b]`` of bank b.
     row : Out(row_bits).array(BANKS)
@@ -127,8 +125,7 @@ def write_response_layout(tag_bits):
 def GlobalPort(cfg, tag_bits):
     """Client port to global memory, seen from the client: five streams.
 
-    Members
-    -------
+    *Ports*:
     read_request : Out(stream.Signature(read_request_layout(cfg, tag_bits)))
         Read bursts.
     read_data : In(stream.Signature(read_data_layout(cfg, tag_bits)))
@@ -227,8 +224,7 @@ def matrix_operation_layout(cfg):
 def RegisterPort(cfg):
     """Register port of the thread unit to the PEs, seen from the thread unit. Thread g * slots + j belongs to slot j of group g.
 
-    Members
-    -------
+    *Ports*:
     read : Out(1)
         Requests a register of all threads of a group.
     read_number : Out(REGISTER_BITS)

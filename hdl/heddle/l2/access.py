@@ -36,8 +36,7 @@ class L2Access(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     i_access : In(stream of line_access_layout(cfg))
         Accesses, in the order of the look-ups.
     i_fill : In(stream of read_data_layout(cfg, cfg.axi_id_bits))

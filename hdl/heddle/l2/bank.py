@@ -28,8 +28,7 @@ class L2Bank(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     number : In(bank)
         Number of the bank; constant.
     i_read : In(stream of line_read_layout(cfg))

@@ -20,8 +20,7 @@ class L2Data(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     read_enable : In(1)
         Read row ``read_row``.
     read_row : In(place_bits + beat_bits)

@@ -35,8 +35,7 @@ class FloatReducer(Component):
     single : bool
         Supports f32 (24-bit significands) besides f16 and bf16; else significands have 11 bits.
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         All registers advance.
     control : In(float_control_layout)

@@ -17,8 +17,7 @@ class IntegerReducer(Component):
     Operations: add, min, max, inc, dec, and, or, xor; without an operation the result is ``new``. Sums wrap. ``inc`` gives old + 1, and
     0 where old is not below new. ``dec`` gives old - 1, and new where old is 0 or above new.
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         All registers advance.
     control : In(integer_control_layout)

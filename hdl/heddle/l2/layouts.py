@@ -26,8 +26,7 @@ class L2Sizes:
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     banks, bank_bits : int
         Banks (= ``cfg.cores``), and bits of a bank number.
     beat_bits : int

@@ -17,8 +17,7 @@ class LineJoin(Component):
     count : int
         Number of input streams.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(shape)).array(count)
         Inputs.
     ends : In(1).array(count)

@@ -48,8 +48,7 @@ class L2Lookup(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     i_read : In(stream of line_read_layout(cfg))
         Reads and prefetches.
     i_write : In(stream of line_write_layout(cfg))

@@ -19,8 +19,7 @@ class PendingWrites(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     line : In(line_bits)
         Line number to compare, and to store with ``push``.
     written : Out(1)

@@ -27,8 +27,7 @@ class L2Port(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     core : In(cfg.core_bits)
         Number of the core; constant.
     client : In(GlobalPort(cfg, cfg.axi_id_bits))

@@ -29,8 +29,7 @@ class WordReducer(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         All registers advance.
     integer : In(integer_control_layout)
@@ -101,8 +100,7 @@ class ReductionUnit(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         All registers advance.
     old, new : In(cfg.axi_data_bits)

@@ -21,8 +21,7 @@ class L2Tags(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     enable : In(1)
         Read the set of ``next_line``.
     next_line : In(line_bits)

@@ -26,8 +26,7 @@ class L2(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     i : In(GlobalPort(cfg, cfg.axi_id_bits)).array(cfg.cores)
         Ports of the cores' arbiters.
     o : Out(MemoryPort(cfg, cfg.axi_id_bits)).array(cfg.cores)

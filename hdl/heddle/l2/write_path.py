@@ -29,8 +29,7 @@ class L2WritePath(Component):
     ----------
     cfg : L2Parameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream of line_part_layout(cfg))
         Announcements and beats.
     o_lookup : Out(stream of line_write_layout(cfg))

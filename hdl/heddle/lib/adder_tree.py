@@ -24,8 +24,7 @@ class AdderTree(Component):
     depth : int
         Levels, at least 0.
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(width)).array(2**depth)
         The addends.
     root : Out(signed(width + depth))

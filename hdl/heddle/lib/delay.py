@@ -24,8 +24,7 @@ class Delay(Component):
     cycles : int
         Delay, at least 1.
 
-    Members
-    -------
+    *Ports*:
     i : In(shape)
         Value.
     o : Out(shape)

@@ -21,8 +21,7 @@ class PartialProduct(Component):
     width : int
         Bits of operands and product, at least 2.
 
-    Members
-    -------
+    *Ports*:
     a : In(width)
         Unsigned operand.
     b : In(width)
@@ -73,8 +72,7 @@ class BoundedProduct(Component):
     b_width : int
         Bits of ``b``, at least ``width``.
 
-    Members
-    -------
+    *Ports*:
     a : In(a_width)
         Unsigned operand.
     b : In(b_width)

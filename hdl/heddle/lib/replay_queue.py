@@ -26,8 +26,7 @@ class ReplayQueue(Component):
     depth : int
         Capacity in items, a power of two, at least 2.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(shape))
         Items.
     o : Out(stream.Signature(shape, always_ready=True))

@@ -23,8 +23,7 @@ class Buffer(Component):
     drops : bool
         Whether the port ``drop`` exists.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(shape))
         Items.
     o : Out(stream.Signature(shape))
@@ -94,8 +93,7 @@ class Queue(Component):
     registered : bool
         Whether ``o`` is registered. Without registers the reader should have a register of its own.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(shape))
         Items.
     o : Out(stream.Signature(shape))

@@ -36,8 +36,7 @@ class AddressGenerator(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     advance : In(1)
         The stages move on.
     valid : In(1)
@@ -157,7 +156,8 @@ class AddressGenerator(Component):
             if self.cfg.words_voided:
                 used = live & ~ignored
                 domain += output.void.eq(wrong)
-            self._output(domain, output, group, correct, used, valid & group.last)
+            domain += [output.step.eq(correct & group.complete), output.last.eq(valid & group.last)]
+            self._output(domain, output, group, used)
 
     def _wrong(self, m, group):
         """Whether a word has an error; code and operand of the first one. The words of a column are contiguous."""
@@ -202,10 +202,9 @@ class AddressGenerator(Component):
             (last[limit:].any(), ErrorCode.OUT_OF_RANGE, last),
         ]
 
-    def _output(self, domain, output, group, correct, asked, last):
-        """``correct``: a step may follow; ``asked``: its words are requested from the banks."""
+    def _output(self, domain, output, group, asked):
+        """Words of the group and fields of its step; ``asked``: the words are requested from the banks."""
         cfg = self.cfg
-        domain += [output.step.eq(correct & group.complete), output.last.eq(last)]
         for slot in range(cfg.fetch_slots):
             used, words = [], []
             for mode, lanes in enumerate((1, 2, 4)):

@@ -39,8 +39,7 @@ class BFetch(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(matrix_operation_layout(cfg)))
         Operations.
     stop : In(1)
@@ -129,13 +128,10 @@ class BFetch(Component):
             m.d.comb += schedule.i.eq(address.o)
         connect(m, flipped(self.i), walk.i)
         connect(m, flipped(self.o_error), address.o_error)
+        connect_members(m, flipped(self), walk, ("stop", "offset_read", "offset_number", "offset_grant"))
+        connect_members(m, groups, walk, ("offset_wait",))
+        connect_members(m, flipped(self), groups, ("offset_load",))
         m.d.comb += [
-            walk.stop.eq(self.stop),
-            self.offset_read.eq(walk.offset_read),
-            self.offset_number.eq(walk.offset_number),
-            walk.offset_grant.eq(self.offset_grant),
-            walk.offset_wait.eq(groups.offset_wait),
-            self.offset_load.eq(groups.offset_load),
             walk.advance.eq(advance & ~groups.hold),
             groups.advance.eq(advance),
             groups.valid.eq(walk.valid),
@@ -227,7 +223,8 @@ class BFetch(Component):
                 value = self._join(m, request.slots[slot], banks)
             else:
                 value = self._select(m, slot, previous.slots[slot], banks)
-            self._extend(m, slot, value, step, b_signed, broadcast.i[slot])
+            elements = [self._element(step, b_signed, value, index) for index in range(self.cfg.dot)]
+            self._register(m, slot, elements, broadcast.i[slot])
             m.d.comb += [element.eq(value) for element, value in zip(self.word[slot], broadcast.o[slot], strict=True)]
         return Cat(waiting[:len(waiting) // 2]).any(), ending
 
@@ -286,12 +283,12 @@ class BFetch(Component):
             m.d.comb += value.eq(Mux(picker.valid, picker.word, line.word_select(chunk, 8 * self.cfg.dot)))
         return value
 
-    def _extend(self, m, slot, value, step, b_signed, word):
-        """Elements of the word, registered."""
-        for index, element in enumerate(word):
+    def _register(self, m, slot, elements, word):
+        """``word`` of a fetch slot: its elements, registered."""
+        for index, (element, sink) in enumerate(zip(elements, word, strict=True)):
             extended = Signal(signed(self.cfg.element_bits), name=f"word_{slot}_{index}", reset_less=True)
-            m.d.sync += extended.eq(self._element(step, b_signed, value, index))
-            m.d.comb += element.eq(extended)
+            m.d.sync += extended.eq(element)
+            m.d.comb += sink.eq(extended)
 
     def _element(self, step, b_signed, value, index):
         """Byte ``index`` of a word as a signed number, or its replacement with 16-bit elements."""

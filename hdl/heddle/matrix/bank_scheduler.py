@@ -22,8 +22,7 @@ class BankScheduler(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(slots_layout(cfg))
         Checked words of a group.
     advance : Out(1)

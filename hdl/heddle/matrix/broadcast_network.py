@@ -27,8 +27,7 @@ class BroadcastNetwork(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(signed(element_bits)).array(fetch_slots, dot)
         Word of each fetch slot.
     wide : In(log2(fetch_slots))

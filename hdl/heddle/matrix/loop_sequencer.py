@@ -1,7 +1,9 @@
 """Loop sequencer of ``mm``: steps and k-slices, without a gap between operations."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -13,6 +15,24 @@ from .layouts import walked_layout
 from .merges import COLUMN_MODES, POSITIONS_A, column_modes, column_place, one_word, position_steps
 
 __all__ = ["LoopSequencer"]
+
+
+class _Present(NamedTuple):
+    """The operation whose steps are listed."""
+
+    fields: data.View
+    valid: Signal
+    first: Signal           # no step has left
+    final: Signal           # this is the last step
+    empty: Signal           # no step has columns
+
+
+class _Columns(NamedTuple):
+    """Columns to fetch, for each position of a merge group: one bit a step."""
+
+    modes: Signal           # mode of the merge, one-hot
+    prepared: list[Signal]  # of the next operation
+    present: list[Signal]
 
 
 class LoopSequencer(Component):
@@ -32,8 +52,7 @@ class LoopSequencer(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(matrix_operation_layout(cfg)))
         Operations.
     stop : In(1)
@@ -94,7 +113,7 @@ class LoopSequencer(Component):
         final = Signal()
         ready, next_empty = self._next(m, next_valid, next_operation, start, (valid & first) | self.offset_wait)
         # The next operation is loaded whenever the registers are free, and qualified by ``valid``: few levels of logic lie between
-# ``advance`` and the registers.
+        # ``advance`` and the registers.
         replace = Signal()
         move = Signal()
         m.d.comb += [
@@ -103,15 +122,16 @@ class LoopSequencer(Component):
             start.eq(ready & replace & move),
         ]
 
-        modes, fetched = self._columns(m, next_operation, replace & move)
-        walked = self._walk(m, operation, replace, move, modes, fetched, final, empty)
+        present = _Present(operation, valid, first, final, empty)
+        columns = self._columns(m, next_operation, replace & move)
+        walked = self._walk(m, present, columns, replace, move)
         with m.If(self.advance):
             m.d.sync += [first.eq(0), valid.eq(valid & ~final)]
         with m.If(start):
             m.d.sync += [valid.eq(1), first.eq(1)]
         with m.If(replace & move):
             m.d.sync += [operation.eq(next_operation), empty.eq(next_empty)]
-        self._output(m, operation, valid, walked, first, final, empty)
+        self._output(m, present, walked)
         m.d.comb += self.pending.eq(valid | next_valid)
         return m
 
@@ -129,7 +149,7 @@ class LoopSequencer(Component):
             self.offset_number.eq(operation.offset_register),
         ]
         # Empty for a cycle after ``start``: the offsets of the next operation are not requested earlier in any case, and so ``advance``
-# does not reach the enable of these registers.
+        # does not reach the enable of these registers.
         with m.If(start):
             m.d.sync += valid.eq(0)
         with m.If(self.offset_grant):
@@ -160,10 +180,10 @@ class LoopSequencer(Component):
         if self.cfg.transpose:
             walked = Signal(len(COLUMN_MODES))
             m.d.comb += walked.eq(Mux(next_operation.transpose, 1, decoded))
-        fetched = []
+        columns = _Columns(modes, [], [])
         for a in range(POSITIONS_A):
             steps = position_steps(threads, a)
-            prepared, current = (Signal(steps, name=f"{name}_{a}", reset_less=True) for name in ("prepared", "fetched"))
+            prepared, present = (Signal(steps, name=f"{name}_{a}", reset_less=True) for name in ("prepared", "fetched"))
             sources = [[] for _ in range(steps)]
             for number, mode in enumerate(COLUMN_MODES):
                 for column in range(threads):
@@ -172,15 +192,19 @@ class LoopSequencer(Component):
                         sources[index].append(walked[number] & next_operation.columns[column])
             m.d.sync += prepared.eq(Cat(any_of(terms) for terms in sources))
             with m.If(replace):
-                m.d.sync += current.eq(prepared)
-            fetched.append((prepared, current))
+                m.d.sync += present.eq(prepared)
+            columns.prepared.append(prepared)
+            columns.present.append(present)
         with m.If(replace):
             m.d.sync += modes.eq(modes_next)
-        return modes, fetched
+        return columns
 
-    def _walk(self, m, operation, replace, move, modes, fetched, final, empty):
-        """The two loops; returns the values of fields of ``walked_layout``."""
-        threads = self.cfg.threads
+    def _walk(self, m, present, columns, replace, move):
+        """The two loops; returns the values of fields of ``walked_layout``.
+
+        ``move``: the next step is taken. With ``replace`` it is the first one of the next operation.
+        """
+        threads, operation = self.cfg.threads, present.fields
         # The present step, one-hot, and the steps of the slice after it; the same for the start of a slice.
         step, others, first_step, other_steps, next_step, next_others, start_step, start_others = (
             Signal(threads, name=name, reset_less=True) for name in (
@@ -200,7 +224,7 @@ class LoopSequencer(Component):
         if self.cfg.transpose:
             part, last_part = self._parts(m, operation, replace & move, next_slice)
             quads, slice_over, slices_over = quads & ~operation.transpose, slice_over & last_part, slices_over & last_part
-        for source, lowest, rest in ((any_of(prepared for prepared, _ in fetched), start_step, start_others),
+        for source, lowest, rest in ((any_of(columns.prepared), start_step, start_others),
                                      (others, next_step, next_others)):
             below = Signal(threads)
             m.d.comb += [below.eq(source - 1), lowest.eq(source & ~below), rest.eq(source & below)]
@@ -211,7 +235,7 @@ class LoopSequencer(Component):
             last_slice.eq(slices_over),
             next_word.eq(word + operation.kb + 1),
             next_slice.eq(move & last_pass & last_step),
-            final.eq((last_step & last_slice & last_quad & last_pass) | empty | self.stop),
+            present.final.eq((last_step & last_slice & last_quad & last_pass) | present.empty | self.stop),
         ]
         with m.If(move):
             m.d.sync += swapped.eq(~last_pass)
@@ -236,8 +260,8 @@ class LoopSequencer(Component):
             m.d.sync += [index.eq(0), quad.eq(0), word.eq(0), first_word.eq(0), swapped.eq(0)]
             m.d.sync += [register.eq(start_step) for register in (step, first_step)]
             m.d.sync += [register.eq(start_others) for register in (others, other_steps)]
-        walked = {"index": step, "fetched": Cat((step & current).any() for _, current in fetched), "slice": index, "word": word,
-                  "quad": quad, "modes": modes, "swapped": swapped}
+        walked = {"index": step, "fetched": Cat((step & fetched).any() for fetched in columns.present), "slice": index, "word": word,
+                  "quad": quad, "modes": columns.modes, "swapped": swapped}
         return walked | ({"part": part[:2], "quad": Mux(operation.transpose, part[2:], quad)} if self.cfg.transpose else {})
 
     def _parts(self, m, operation, replace, next_slice):
@@ -252,19 +276,20 @@ class LoopSequencer(Component):
             m.d.sync += part.eq(0)
         return part, last_part
 
-    def _output(self, m, operation, valid, walked, first, final, empty):
-        output_valid = Signal()
+    def _output(self, m, present, walked):
+        """Register of the step."""
+        operation, output_valid = present.fields, Signal(name="output_valid")
         output = Signal(walked_layout(self.cfg), reset_less=True)
         zero = operation.zero & (walked["slice"] == 0) & (walked["quad"] == 0)
         if self.cfg.transpose:
             zero = zero & (walked["part"] == 0)
         with m.If(self.advance):
-            m.d.sync += output_valid.eq(valid)
+            m.d.sync += output_valid.eq(present.valid)
             for name, value in walked.items():
                 m.d.sync += getattr(output, name).eq(value)
             m.d.sync += [
-                output.first.eq(first),
-                output.last.eq(final),
+                output.first.eq(present.first),
+                output.last.eq(present.final),
                 output.zero.eq(zero & ~walked["swapped"]),
                 output.int16.eq(operation.int16 if self.cfg.mm16 else 0),
             ]
@@ -272,8 +297,8 @@ class LoopSequencer(Component):
                          "kb_destination", "lane_sum", "pc", *(("transpose", "pitch") if self.cfg.transpose else ())):
                 m.d.sync += getattr(output, name).eq(getattr(operation, name))
             if self.cfg.fetch_slots == 1:
-                m.d.sync += output.single.eq(self._single(operation, walked["fetched"]) | empty | self.stop)
-            with m.If(empty | self.stop):
+                m.d.sync += output.single.eq(self._single(operation, walked["fetched"]) | present.empty | self.stop)
+            with m.If(present.empty | self.stop):
                 m.d.sync += output.fetched.eq(0)
             if self.cfg.transpose:
                 with m.If(operation.transpose):     # the base moves on instead of the word

@@ -24,8 +24,7 @@ class MergeSplit(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     advance : In(1)
         ``o`` is taken.
     valid : In(1)
@@ -81,7 +80,7 @@ class MergeSplit(Component):
             lanes_b.eq(one_hot_lanes_b(self.i.kb)),
             todo.eq(Mux(begun, left, self.i.fetched)),
             last_part.eq((part + slots > self.i.kb) if slots < 4 else 1),
-            complete.eq(self._complete(m, begun, todo, later, part, last_part)),
+            complete.eq(self._complete(m, begun, later, part, last_part)),
             self.hold.eq(self.valid & ~complete),
             self.offset_load.eq(self.valid & self.i.first & ~begun & self.advance),
             self.offset_wait.eq(self.valid & self.i.first & ~begun & ~self.advance),
@@ -115,7 +114,8 @@ class MergeSplit(Component):
                 output.number.eq(number),
             ]
             self._select(m, output, places, modes)
-            self._merge(m, output.merge, lanes_b, places, part, positions)
+            self._active(m, output.merge, lanes_b, positions)
+            self._merge(m, output.merge, lanes_b, places, part)
             for lane in range(self.cfg.threads):
                 m.d.sync += output.lanes[lane].eq(self.i.lanes[lane] & (~self.i.lane_sum | (self.i.quad == lane // 4)))
             for name in ("zero", "a_signed", "b_signed", "int16", "swapped", "pc", "slice", "base", "element_shift", "product",
@@ -123,7 +123,7 @@ class MergeSplit(Component):
                 m.d.sync += getattr(output, name).eq(getattr(self.i, name))
         return m
 
-    def _complete(self, m, begun, todo, later, part, last_part):
+    def _complete(self, m, begun, later, part, last_part):
         """Whether the group is the last of its step. With one fetch slot this is registered, because it drives the enable of the whole
         sequencer.
         """
@@ -199,18 +199,25 @@ class MergeSplit(Component):
         return (Cat(where(lambda a, index, place=place: a == place) for place in range(POSITIONS_A)),
                 Cat(where(lambda a, index, bit=bit: index >> bit & 1) for bit in range(self.cfg.thread_bits)))
 
-    def _merge(self, m, merge, lanes_b, places, part, fetched):
-        """Positions of the group, of the whole step, and of the PEs that receive its sums."""
-        ka, kb, destination = self.i.ka, self.i.kb, self.i.kb_destination
-        wide = Cat(ka == 1, ka[1])                  # two and four PEs along the columns
+    def _wide(self):
+        """Whether two, and whether four PEs are along the columns."""
+        return Cat(self.i.ka == 1, self.i.ka[1])
+
+    def _active(self, m, merge, lanes_b, fetched):
+        """Positions that take part in the step, from the positions with a fetched column."""
+        wide = self._wide()
         # Columns of four neighbouring positions, repeated when there are fewer.
         spread = (fetched[0], Mux(wide.any(), fetched[1], fetched[0]), Mux(wide[1], fetched[2], fetched[0]),
                   Mux(wide[1], fetched[3], Mux(wide[0], fetched[1], fetched[0])))
         for position in range(self.cfg.positions):
             terms = [lanes_b[mode] & spread[position // lanes % 4] for mode, lanes in enumerate(LANES_B)]
             if position % 4 == 3:
-                terms[2] = terms[2] & kb[0]         # idle when three share a dot product
+                terms[2] = terms[2] & self.i.kb[0]         # idle when three share a dot product
             m.d.sync += merge.active[position].eq(any_of(terms))
+
+    def _merge(self, m, merge, lanes_b, places, part):
+        """Positions of the group and of the PEs that receive its sums."""
+        destination, wide = self.i.kb_destination, self._wide()
         for position in range(4):
             m.d.sync += merge.destination[position].eq(
                 lanes_b[0] | (lanes_b[1] & (destination[0] == position % 2))

@@ -23,8 +23,7 @@ class TransposeBuffer(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     line : In(128).array(piece_slots)
         16 bytes for each fetch slot of ``piece``.
     served : In(piece_slots)

@@ -34,8 +34,7 @@ class TransposeFetch(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(slots_layout(cfg))
         Checked words, or a step with transposed B.
     advance : Out(1)

@@ -29,8 +29,7 @@ class MatrixUnit(Component):
     ----------
     cfg : MatrixParameters
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(matrix_operation_layout(cfg)))
         Operations; ``matrix_queue`` of them are queued.
     registers : In(RegisterPort(cfg))

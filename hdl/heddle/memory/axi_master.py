@@ -55,8 +55,7 @@ class AxiMaster(Component):
     ----------
     cfg : MemoryParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(MemoryPort(cfg, cfg.axi_id_bits))
         Requests, write data, read data and write responses of the requesters.
     pending : Out(1)

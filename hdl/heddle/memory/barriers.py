@@ -1,8 +1,10 @@
 """Barriers: counters of pending bytes that synchronise a program with its copies."""
 
-from amaranth.hdl import Module, Mux, Signal
+from typing import NamedTuple
+
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.memory import Memory
+from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BARRIERS, MOST_EXPECTED
@@ -17,6 +19,32 @@ ROUND_BITS = MOST_EXPECTED.bit_length()
 OPEN_BITS = 4           # counters of opened and closed copies, modulo 16: at most 15 copies of a barrier are open
 
 
+class _Addition(NamedTuple):
+    """Addition of ``count`` to the sum of ``barrier``."""
+
+    valid: Value
+    barrier: Value
+    count: Value | int
+
+
+class _Sums(NamedTuple):
+    """Memory of running sums, one per barrier, in the cycle of an addition.
+
+    A memory cannot be cleared in one cycle. Bit ``used`` of a barrier therefore marks its word as valid.
+    """
+
+    memory: Memory
+    update: ReadPort    # the sum of the barrier of the addition
+    write: WritePort
+    used: Signal
+    addition: _Addition
+    counts: Value       # bit ``used`` of the barrier of the addition
+
+    def total(self):
+        """The new sum."""
+        return Mux(self.counts, self.update.data, 0) + self.addition.count
+
+
 class Barriers(Component):
     """Barrier unit: ``BARRIERS`` (16) counters of pending bytes and of the copies in flight.
 
@@ -28,8 +56,7 @@ class Barriers(Component):
     ----------
     cfg : MemoryParameters
 
-    Members
-    -------
+    *Ports*:
     expect : In(Signature({"valid": 1, "barrier": 4, "bytes": 32}))
         ``valid``: add ``bytes`` to the expected bytes of ``barrier``.
     opened : In(Signature({"valid": 1, "barrier": 4}))
@@ -92,18 +119,19 @@ class Barriers(Component):
         if self.cfg.far_registers:
             self._clear = Signal(name="clear_late")
             m.d.sync += self._clear.eq(self.clear)
-        expect, opened, sized, arrive = self.expect, self.opened, self.sized, self.arrive.payload
+        opened, sized, arrive = self.opened, self.sized, self.arrive.payload
+        expect = _Addition(self.expect.valid, self.expect.barrier, self.expect.bytes)
         found = {
-            "expected": self._total(m, "expected", expect.valid, expect.barrier, expect.bytes),
-            "arrived": self._total(m, "arrived", self.arrive.valid, arrive.barrier, arrive.bytes),
-            "announced": self._total(m, "announced", sized.valid, sized.barrier, sized.blocks),
-            "opened": self._total(m, "opened", opened.valid, opened.barrier, 1, OPEN_BITS),
-            "closed": self._total(m, "closed", sized.valid & sized.ends, sized.barrier, 1, OPEN_BITS),
-            "excess": self._round(m, "expected", expect.valid, expect.barrier, expect.bytes),
-            "surplus": self._round(m, "announced", sized.valid, sized.barrier, sized.blocks << BLOCK_BITS),
+            "expected": self._total(m, "expected", expect),
+            "arrived": self._total(m, "arrived", _Addition(self.arrive.valid, arrive.barrier, arrive.bytes)),
+            "announced": self._total(m, "announced", _Addition(sized.valid, sized.barrier, sized.blocks), len(sized.blocks)),
+            "opened": self._total(m, "opened", _Addition(opened.valid, opened.barrier, 1), OPEN_BITS),
+            "closed": self._total(m, "closed", _Addition(sized.valid & sized.ends, sized.barrier, 1), OPEN_BITS),
+            "excess": self._round(m, "expected", expect),
+            "surplus": self._round(m, "announced", _Addition(sized.valid, sized.barrier, sized.blocks << BLOCK_BITS)),
         }
         if self.cfg.multicast:
-            found["remote"] = self._total(m, "remote", self.arrive.valid & arrive.remote, arrive.barrier, arrive.bytes)
+            found["remote"] = self._total(m, "remote", _Addition(self.arrive.valid & arrive.remote, arrive.barrier, arrive.bytes))
         if self.cfg.far_registers:
             now, found = found, {}
             for name, value in now.items():
@@ -125,56 +153,50 @@ class Barriers(Component):
             self.overrun.eq(pending[-1] | found["surplus"]), self.excess.eq(found["excess"]),
         ]
 
-    def _total(self, m, name, valid, barrier, count, bits=None):
-        """Running sum per barrier; returns the sum of ``index``.
-
-        A memory cannot be cleared in one cycle. Bit ``used`` of a barrier therefore marks its word as valid.
-        """
-        bits = bits or (len(count) if name == "announced" else COUNT_BITS)
-        memory, update, write, used, valid, barrier, count, counts = self._sums(m, name, bits, valid, barrier, count)
-        query = memory.read_port(domain="comb")
-        m.d.comb += [query.addr.eq(self.index), write.data.eq(Mux(counts, update.data, 0) + count)]
+    def _total(self, m, name, addition, bits=COUNT_BITS):
+        """Running sum per barrier; returns the sum of ``index``."""
+        sums = self._sums(m, name, addition, bits)
+        addition, used = sums.addition, sums.used
+        query = sums.memory.read_port(domain="comb")
+        m.d.comb += [query.addr.eq(self.index), sums.write.data.eq(sums.total())]
         with m.If(self._clear):
             m.d.sync += used.eq(0)
-        with m.Elif(valid):
-            m.d.sync += used.bit_select(barrier, 1).eq(1)
+        with m.Elif(addition.valid):
+            m.d.sync += used.bit_select(addition.barrier, 1).eq(1)
         return Mux(used.bit_select(self.index, 1), query.data, 0)
 
-    def _round(self, m, name, valid, barrier, count):
+    def _round(self, m, name, addition):
         """Whether the sum of the current round of ``index`` is above ``MOST_EXPECTED``."""
-        _, update, write, used, valid, barrier, count, counts = self._sums(m, f"{name}_in_round", ROUND_BITS, valid, barrier, count)
+        sums = self._sums(m, f"{name}_in_round", addition, ROUND_BITS)
+        addition, used = sums.addition, sums.used
         above, total = Signal(BARRIERS, name=f"{name}_above"), Signal(COUNT_BITS + 1, name=f"{name}_total")
-        m.d.comb += [total.eq(Mux(counts, update.data, 0) + count), write.data.eq(total)]
-        with m.If(valid):
-            m.d.sync += used.bit_select(barrier, 1).eq(1)
+        m.d.comb += [total.eq(sums.total()), sums.write.data.eq(total)]
+        with m.If(addition.valid):
+            m.d.sync += used.bit_select(addition.barrier, 1).eq(1)
             with m.If(total[ROUND_BITS:].any()):
-                m.d.sync += above.bit_select(barrier, 1).eq(1)
+                m.d.sync += above.bit_select(addition.barrier, 1).eq(1)
         with m.If(self.passed):
             m.d.sync += [used.bit_select(self.index, 1).eq(0), above.bit_select(self.index, 1).eq(0)]
         with m.If(self._clear):
             m.d.sync += [used.eq(0), above.eq(0)]
         return above.bit_select(self.index, 1)
 
-    def _sums(self, m, name, bits, valid, barrier, count):
-        """Memory of running sums with its read-modify-write ports.
-
-        Returns the memory, its read port for the update, its write port and the bits ``used``. The update follows (``valid``,
-        ``barrier``, ``count``), and whether the word of that barrier is valid.
-        """
+    def _sums(self, m, name, addition, bits):
+        """Memory of running sums of ``bits`` bits, with its read-modify-write ports."""
         m.submodules[name] = memory = Memory(shape=bits, depth=BARRIERS, init=[])
         write, update = memory.write_port(), memory.read_port(domain="comb")
         used = Signal(BARRIERS, name=f"{name}_used")
-        counts = used.bit_select(barrier, 1)
+        counts = used.bit_select(addition.barrier, 1)
         if self.cfg.far_registers:
-            valid, barrier, count, counts = self._later(m, name, used, valid, barrier, count)
-        m.d.comb += [update.addr.eq(barrier), write.addr.eq(barrier), write.en.eq(valid)]
-        return memory, update, write, used, valid, barrier, count, counts
+            addition, counts = self._later(m, name, used, addition)
+        m.d.comb += [update.addr.eq(addition.barrier), write.addr.eq(addition.barrier), write.en.eq(addition.valid)]
+        return _Sums(memory, update, write, used, addition, counts)
 
-    def _later(self, m, name, used, *values):
-        """The update registered for a cycle, and whether the word of its barrier is valid in that later cycle."""
-        valid, barrier, count = (Signal.like(value, name=f"{name}_{part}") if not isinstance(value, int) else value
-                                 for part, value in zip(("valid", "barrier", "bytes"), values))
+    def _later(self, m, name, used, addition):
+        """The addition, registered for a cycle, and whether the word of its barrier is valid in that later cycle."""
+        later = _Addition(*(value if isinstance(value, int) else Signal.like(value, name=f"{name}_{part}")
+                          for part, value in zip(("valid", "barrier", "bytes"), addition)))
         counts = Signal(name=f"{name}_counts")
-        m.d.sync += [register.eq(value) for register, value in zip((valid, barrier, count), values) if not isinstance(value, int)]
-        m.d.sync += counts.eq(~self._clear & (used.bit_select(values[1], 1) | (valid & (barrier == values[1]))))
-        return valid, barrier, count, counts
+        m.d.sync += [register.eq(value) for register, value in zip(later, addition) if not isinstance(value, int)]
+        m.d.sync += counts.eq(~self._clear & (used.bit_select(addition.barrier, 1) | (later.valid & (later.barrier == addition.barrier))))
+        return later, counts

@@ -25,8 +25,7 @@ class GlobalArbiter(Component):
     tag_bits : int, optional
         Width of a client's tag; ``cfg.tag_bits`` by default.
 
-    Members
-    -------
+    *Ports*:
     i_client : In(GlobalPort(cfg, tag_bits)).array(2)
         Ports of the clients.
     o : Out(GlobalPort(cfg, tag_bits + 1))

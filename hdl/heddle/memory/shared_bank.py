@@ -24,8 +24,7 @@ class SharedBank(Component):
     ahead : bool
         The parent guarantees that no such write is requested; the rows are not compared here.
 
-    Members
-    -------
+    *Ports*:
     read : In(Signature).array(readers)
         ``request``: read ``row``. ``grant`` (combinational): the read is performed.
     data : Out(128)

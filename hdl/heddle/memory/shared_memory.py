@@ -28,8 +28,7 @@ class SharedMemory(Component):
     readers, writers : int
         Number of ports, each at least 1; index 0 has the highest priority.
 
-    Members
-    -------
+    *Ports*:
     read : In(BankReadPort(cfg)).array(readers)
         Read ports. ``data`` is common to all of them; each reader registers the words of its own grants.
     write : In(BankWritePort(cfg)).array(writers)

@@ -34,8 +34,7 @@ class Activation(Component):
     The argument has 13 fraction bits for sigmoid and tanh. Sigmoid uses the table of tanh with half the argument. docs/units/rnn.md
     defines the result bit by bit.
 
-    Members
-    -------
+    *Ports*:
     argument : In(signed(18))
         Argument.
     limited : In(1)

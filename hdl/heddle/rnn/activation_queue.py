@@ -23,8 +23,7 @@ class ActivationQueue(Component):
     delay : int
         Cycles from ``launch`` until the job may be offered, at least 3.
 
-    Members
-    -------
+    *Ports*:
     coming : In(1)
         ``job`` enters the queue; its matrix-vector pass was granted.
     job : In(tail_job_layout(cfg))

@@ -18,8 +18,7 @@ class BankChoice(Component):
 
     The multiplexer is the largest part of the image loader. A component of its own makes area reports count it separately.
 
-    Members
-    -------
+    *Ports*:
     bank : In(BANKS)
         Selected bank, one hot, or 0.
     i : In(128).array(BANKS)
@@ -50,8 +49,7 @@ class BankReader(Component):
     places : int
         Bits of a place.
 
-    Members
-    -------
+    *Ports*:
     begin : In(1)
         Starts a transfer; allowed only while not ``busy``.
     first : In(16)

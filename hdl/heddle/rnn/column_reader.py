@@ -37,8 +37,7 @@ class ColumnReader(Component):
     With ``cfg.rnn_differences`` a pass with ``difference`` multiplies differences to the reference vector (``DeltaThreshold``). In the
     first step of a task such a pass reads every column.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(chosen_sweep_layout(cfg)))
         Granted matrix-vector passes.
     sweep : Out(chosen_sweep_layout(cfg))
@@ -121,7 +120,9 @@ class ColumnReader(Component):
         m.submodules.ahead = ahead = ZeroLookAhead(cfg)
         word = [value.as_signed() for value in self.column]
         if cfg.rnn_differences:
-            word = self._differences(m, word, read, ahead.stride, place, moves, accepted)
+            m.submodules.differences = differences = DeltaThreshold(cfg)
+            self._reference(m, differences, read, ahead.stride, accepted)
+            word = self._differences(m, differences, word, place, moves)
         m.d.comb += [element.eq(value) for element, value in zip(column.elements, choose_group(cfg, word, place, sweep.cat), strict=True)]
         m.d.comb += [
             ahead.begin.eq(accepted), ahead.read.eq(read), ahead.final.eq(finished),
@@ -166,17 +167,20 @@ class ColumnReader(Component):
         """Whether the pass sends every element to the reference vector, zeros included: the first step with ``difference``."""
         return (self.sweep.fresh & self.sweep.difference) if self.cfg.rnn_differences else 0
 
-    def _differences(self, m, values, read, stride, place, moves, accepted):
-        """The elements of the word; in passes with ``difference`` the thresholded differences."""
-        cfg, sweep, bits = self.cfg, self.sweep, exact_log2(self.cfg.vector_lanes)
-        m.submodules.differences = differences = DeltaThreshold(cfg)
-        sent = Signal(exact_log2(cfg.rnn_elements), reset_less=True)
+    def _reference(self, m, differences, read, stride, accepted):
+        """Reads the reference vector along with the column."""
+        sent = Signal(exact_log2(self.cfg.rnn_elements), reset_less=True)
         with m.If(read):
             m.d.sync += sent.eq(sent + stride)
         with m.If(accepted):
             m.d.sync += sent.eq(self.i.payload.sent)
+        m.d.comb += [differences.read.eq(read), differences.word.eq(sent[exact_log2(self.cfg.vector_lanes):])]
+
+    def _differences(self, m, differences, values, place, moves):
+        """The elements of the word; in passes with ``difference`` the thresholded differences."""
+        sweep = self.sweep
         m.d.comb += [
-            differences.read.eq(read), differences.word.eq(sent[bits:]), differences.place.eq(place), differences.cat.eq(sweep.cat),
+            differences.place.eq(place), differences.cat.eq(sweep.cat),
             differences.fresh.eq(sweep.fresh), differences.held.eq(sweep.held), differences.take.eq(moves & sweep.difference),
         ]
         m.d.comb += [sink.eq(value) for sink, value in zip(differences.i, values, strict=True)]

@@ -21,8 +21,7 @@ class ContextArbiter(Component):
     contexts : int
         Number of contexts.
 
-    Members
-    -------
+    *Ports*:
     ready : In(contexts)
         Contexts whose next pass may begin in this cycle.
     waits : In(contexts)

@@ -32,8 +32,7 @@ class DeltaThreshold(Component):
     The reference vector holds, for each element, the value that the sums contain. Each emitted difference is added to the reference
     vector. The memory of the reference vector has the size and the words of vector memory.
 
-    Members
-    -------
+    *Ports*:
     read : In(1)
         Reads word ``word`` of the reference vector.
     word : In(log2(rnn_elements / vector_lanes))

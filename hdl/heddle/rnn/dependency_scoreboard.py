@@ -33,8 +33,7 @@ class DependencyScoreboard(Component):
     Each event port has a companion ``<event>_context : In(context_bits(cfg))``, the number of its context. All events may occur in one
     cycle, also for one context. Counters of jobs and rows count modulo 4: a context has at most two of either in flight.
 
-    Members
-    -------
+    *Ports*:
     status : Out(status_layout(cfg)).array(rnn_contexts)
         State of each context.
     clear : In(1)

@@ -1,5 +1,7 @@
 """Recurrent engine: executes images of recurrent layers on the PE array."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
@@ -25,6 +27,20 @@ from .vector_memory import VectorMemory
 __all__ = ["RecurrentEngine"]
 
 
+class _Units(NamedTuple):
+    """Units of the recurrent engine."""
+
+    loader: ImageLoader
+    vectors: VectorMemory
+    progress: DependencyScoreboard
+    scheduler: Scheduler
+    columns: ColumnReader
+    blocks: RowSequencer
+    jobs: ActivationQueue
+    tail: Tail
+    writer: OutputWriter
+
+
 class RecurrentEngine(Component):
     """Recurrent engine: runs LSTM, GRU, plain recurrent and dense layers on the PE array of a core, several tasks interleaved
     [S3.1-S3.6].
@@ -32,8 +48,7 @@ class RecurrentEngine(Component):
     An image in shared memory holds matrix-vector passes, tail operations and tasks. While ``busy`` the PEs and the register reads of
     threads belong to the engine. docs/units/rnn.md describes records, arithmetic and timing.
 
-    Members
-    -------
+    *Ports*:
     start : In(1)
         Starts an image; allowed only while not ``busy``.
     address : In(32)
@@ -118,7 +133,8 @@ class RecurrentEngine(Component):
             link(m, source, sink)
         self._tables(m, loader, scheduler, tail)
         self._vectors(m, vectors, loader, columns, tail)
-        self._progress(m, progress, loader, scheduler, columns, tail)
+        units = _Units(loader, vectors, progress, scheduler, columns, blocks, jobs, tail, writer)
+        self._progress(m, units)
         connect_members(m, flipped(self), blocks, ("step", "take"))
         connect_members(m, flipped(self), tail, ("read", "read_register", "read_group", "read_tap"))
         m.d.comb += [
@@ -131,7 +147,7 @@ class RecurrentEngine(Component):
         ]
         connect_members(m, flipped(self), blocks, ("word",))
         connect_members(m, flipped(self), tail, ("read_data",))
-        self._run(m, loader, scheduler, columns, blocks, jobs, tail, writer, progress)
+        self._run(m, units)
         return m
 
     def _tables(self, m, loader, scheduler, tail):
@@ -160,7 +176,9 @@ class RecurrentEngine(Component):
         connect_members(m, vectors, columns, ("column",))
         connect_members(m, vectors, tail, ("operand", "write_data"))
 
-    def _progress(self, m, progress, loader, scheduler, columns, tail):
+    def _progress(self, m, units):
+        """Dependency scoreboard: what the units report to it, and what they wait for."""
+        loader, _, progress, scheduler, columns, _, _, tail, _ = units
         for unit in (scheduler, columns):
             connect_members(m, progress, unit, ("status",))
         passed = columns.ended & columns.sweep.release
@@ -177,8 +195,9 @@ class RecurrentEngine(Component):
             loader.free.eq(progress.free), loader.running.eq(scheduler.running),
         ]
 
-    def _run(self, m, loader, scheduler, columns, blocks, jobs, tail, writer, progress):
+    def _run(self, m, units):
         """End of a run: all tasks are done, or after an error or ``stop`` all granted work is complete."""
+        loader, _, progress, scheduler, columns, blocks, jobs, tail, writer = units
         halted, failed, ended, fault, quiet = (Signal(name=name) for name in ("halted", "failed", "ended", "fault", "quiet"))
         m.d.comb += [
             quiet.eq(~(scheduler.o.valid | columns.busy | blocks.step.step | jobs.busy | tail.busy | writer.i.valid)),

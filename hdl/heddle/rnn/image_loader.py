@@ -88,8 +88,7 @@ class ImageLoader(Component):
     The loader executes one transfer at a time. A round-robin pointer visits the contexts, one a cycle. At each context the order of
     checks is: an input row to load, then the next task record to read, then a task to hand out.
 
-    Members
-    -------
+    *Ports*:
     begin : In(1)
         Starts an image; allowed after reset and after ``stop``.
     address : In(32)

@@ -18,8 +18,7 @@ class OutputWriter(Component):
     An item of 16 lanes has 32 bytes and occupies two banks; the second may be bank 0 of the next row. An item is accepted when all its
     banks have granted.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(tail_output_layout(cfg)))
         Items with their byte addresses.
     bank : Out(BankWritePort(cfg))

@@ -14,8 +14,7 @@ __all__ = ["RowSequencer"]
 class RowSequencer(Component):
     """Row sequencer: multiplies a column by all row blocks of its pass, one step of the PEs a cycle [S3.1, S3.2].
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(column_layout(cfg)))
         Columns in order.
     sweep : In(chosen_sweep_layout(cfg))

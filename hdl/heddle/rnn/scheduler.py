@@ -39,8 +39,7 @@ class Scheduler(Component):
     A context is ready when its record is prefetched and the producer of its vector (``Wait``) has written the first column group. A
     pass that defines sums or launches a job also needs fewer than two unfinished jobs of its context.
 
-    Members
-    -------
+    *Ports*:
     header : In(header_layout)
         Header of the image; constant while contexts run.
     clear : In(1)

@@ -46,8 +46,7 @@ class Tail(Component):
     A job must not read elements that an earlier slot of the same job writes. Between two slots of a pair of operations the distance in
     slots is at least ``GATED_DISTANCE`` (``keep_gate`` to GATED) or ``KEEP_DISTANCE`` (KEEP to GATED).
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(tail_job_layout(cfg)))
         Jobs; a job is accepted with its last slot.
     operation_address : Out(log2(rnn_records))

@@ -45,8 +45,7 @@ class TailIssue(Component):
     The loop nest of a job is: for each element group, or pair of groups, for each operation record. A context has at most three
     unsettled jobs.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(tail_job_layout(cfg)))
         Jobs; a job is accepted with its last slot.
     free : In(1)

@@ -61,8 +61,7 @@ class TailLane(Component):
     state, gate, stored sum, stored activation and last result. Gate, stored sum and stored activation exist once for each group of a
     pair.
 
-    Members
-    -------
+    *Ports*:
     control : In(tail_control_layout)
         Control bits. Field ``<name>_<n>`` belongs to the sum of n cycles before. In cycles without an operation the load bits
         (``load_state``, ``keep_*``, ``step``, ``new_cell``) must be 0.

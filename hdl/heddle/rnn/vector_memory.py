@@ -19,8 +19,7 @@ class VectorMemory(Component):
     The memory consists of parts as wide as the narrower of both writes. Reading one group while another group of the same word is
     written is therefore no conflict.
 
-    Members
-    -------
+    *Ports*:
     column_read : In(1)
         Reads a word for the column reader.
     column_word : In(log2(rnn_elements / vector_lanes))

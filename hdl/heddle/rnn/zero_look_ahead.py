@@ -18,8 +18,7 @@ class ZeroLookAhead(Component):
     The last column of a pass is never counted. A word counts only if it was ``final`` when read. The zero flags of a word are
     registered, so that memory, comparison and address are separate paths.
 
-    Members
-    -------
+    *Ports*:
     begin : In(1)
         A pass begins in the next cycle.
     enable : In(1)

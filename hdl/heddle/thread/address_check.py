@@ -18,8 +18,7 @@ class AddressCheck(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     addresses : In(32).array(slots)
         Byte address of each SIMD lane.
     active : In(slots)

@@ -33,8 +33,7 @@ alu_control_layout = data.StructLayout({
 class AluDecode(Component):
     """Decoder of the controls of ``AluDatapath``.
 
-    Members
-    -------
+    *Ports*:
     function : In(AluFunction)
         Function of the result.
     compare : In(CompareFunction)
@@ -104,8 +103,7 @@ class AluDatapath(Component):
     registered : bool
         Pipeline register between the terms of ``result`` and their selection.
 
-    Members
-    -------
+    *Ports*:
     control : In(alu_control_layout)
         Controls; the owner of ``a`` applies ``keep_a``.
     a, b : In(32)
@@ -192,8 +190,7 @@ class AluDatapath(Component):
 class Alu(Component):
     """ALU with its decoder: functions and comparisons of two 32-bit numbers [S0.17].
 
-    Members
-    -------
+    *Ports*:
     function : In(AluFunction)
         One of ``UNIFORM_FUNCTIONS``; the result of any other code is undefined.
     compare : In(CompareFunction)

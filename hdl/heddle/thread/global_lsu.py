@@ -28,8 +28,7 @@ class GlobalLsu(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     valid : In(1)
         A thread of a load, or a 32-bit word of a store.
     ready : Out(1)

@@ -33,8 +33,7 @@ class Lsu(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     operation : In(thread_operation_layout)
         Operation in the SIMD lanes.
     start : In(1)

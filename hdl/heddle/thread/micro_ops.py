@@ -19,8 +19,7 @@ class MicroOps(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     start : In(1)
         The first micro-operation is present in the next cycle.
     none : In(1)

@@ -13,8 +13,7 @@ class Multiplier(Component):
 
     Four multipliers of 17 x 17 bits, signed. Stages: operands, partial products, sum.
 
-    Members
-    -------
+    *Ports*:
     valid : In(1)
         Operands come in this cycle.
     a, b : In(32)

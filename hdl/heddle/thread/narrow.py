@@ -9,8 +9,7 @@ __all__ = ["Narrow"]
 class Narrow(Component):
     """Narrowing unit: rounds and saturates signed numbers to bytes, and packs four of them into a word, the first one lowest [S0.17].
 
-    Members
-    -------
+    *Ports*:
     shifted : In(33)
         Bits 32 to 1: a signed number. Bit 0: the last bit that was shifted out of it, which is added for rounding.
     take : In(1)

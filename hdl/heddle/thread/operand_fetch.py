@@ -18,6 +18,20 @@ OPERAND_QUEUE = 16      # operands of each SIMD lane that are read in advance: t
 WORDS = 4               # 32-bit words of a result
 
 
+def _write_members(cfg):
+    """Members for the registers that earlier operations have not written yet."""
+    return {"writing": In(WORDS).array(earlier_writes(cfg)), "destination": In(REGISTER_BITS).array(earlier_writes(cfg))}
+
+
+def _read_members(cfg):
+    """Members for the reads of registers, and for the operand queues of the SIMD lanes."""
+    return {
+        "factor_write": In(1), "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)),
+        "read_grant": In(1), "arrive": Out(1), "write_place": Out(range(OPERAND_QUEUE)),
+        "take": In(1), "read_place": Out(range(OPERAND_QUEUE)), "available": Out(1), "arriving": Out(1),
+    }
+
+
 class OperandFetch(Component):
     """Operand fetch: queues ``thread_queue`` operations in front of the SIMD lanes, and reads their registers.
 
@@ -29,8 +43,7 @@ class OperandFetch(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(thread_operation_layout))
         Operations from issue.
     o : Out(stream.Signature(thread_operation_layout))
@@ -83,19 +96,8 @@ class OperandFetch(Component):
             "cancel": In(1),
             "slots_operation": In(thread_operation_layout),
             "slots_kind": In(walk_kind_layout),
-            "writing": In(WORDS).array(earlier_writes(cfg)),
-            "destination": In(REGISTER_BITS).array(earlier_writes(cfg)),
-            "factor_write": In(1),
-            "read": Out(1),
-            "read_number": Out(REGISTER_BITS),
-            "read_group": Out(range(cfg.thread_groups)),
-            "read_grant": In(1),
-            "arrive": Out(1),
-            "write_place": Out(range(OPERAND_QUEUE)),
-            "take": In(1),
-            "read_place": Out(range(OPERAND_QUEUE)),
-            "available": Out(1),
-            "arriving": Out(1),
+            **_write_members(cfg),
+            **_read_members(cfg),
             "event_stalls": Out(1),
             "busy": Out(1),
         })
@@ -158,8 +160,7 @@ class OperandCollector(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     operation, kind : In(thread_operation_layout), In(walk_kind_layout)
         The operation whose registers are read, and ``walk_kind`` of it; constant while reads remain.
     start : In(1)
@@ -217,20 +218,9 @@ class OperandCollector(Component):
             "start": In(1),
             "none": In(1),
             "cancel": In(1),
-            "writing": In(WORDS).array(earlier_writes(cfg)),
-            "destination": In(REGISTER_BITS).array(earlier_writes(cfg)),
+            **_write_members(cfg),
             "ahead": In(1),
-            "factor_write": In(1),
-            "read": Out(1),
-            "read_number": Out(REGISTER_BITS),
-            "read_group": Out(range(cfg.thread_groups)),
-            "read_grant": In(1),
-            "arrive": Out(1),
-            "write_place": Out(range(OPERAND_QUEUE)),
-            "take": In(1),
-            "read_place": Out(range(OPERAND_QUEUE)),
-            "available": Out(1),
-            "arriving": Out(1),
+            **_read_members(cfg),
             "over": Out(1),
             "event_stalls": Out(1),
         })

@@ -45,8 +45,7 @@ class OperandSequencer(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     operation : In(thread_operation_layout)
         The operation; constant while not ``done``.
     kind : In(walk_kind_layout)

@@ -18,8 +18,7 @@ class Predicates(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     start : In(1)
         Clears all predicates and sets the lane mask to ones; nothing else is written in this cycle.
     guard : In(3)

@@ -25,8 +25,7 @@ class ResultBus(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     valid : In(1)
         A micro-operation is in the SIMD lanes.
     function, unsigned : In(AluFunction), In(1)
@@ -210,8 +209,7 @@ class ResultRouting(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     computed : In(1)
         All lanes have an ALU result; with ``registered_alu`` it is valid in the next cycle.
     group, words : In(range(thread_groups)), In(4)
@@ -279,8 +277,7 @@ class ResultHazards(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     load : In(1)
         A micro-operation that computes or compares enters the SIMD lanes.
     function, unsigned, amount : In(AluFunction), In(1), In(5)

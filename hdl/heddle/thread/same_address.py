@@ -16,8 +16,7 @@ class SameAddress(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     start : In(1)
         An operation begins; no group comes in this cycle.
     step : In(1)

@@ -28,8 +28,7 @@ class SharedLsu(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     valid : In(1)
         A group comes.
     ready : Out(1)

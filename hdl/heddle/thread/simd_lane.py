@@ -31,8 +31,7 @@ class SlotOperands(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     arrive : In(1)
         An operand comes from the register files.
     write_place : In(range(16))
@@ -180,8 +179,7 @@ class SlotResult(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     banks : In(128).array(8)
         Words at the banks of shared memory.
     bank : In(8)

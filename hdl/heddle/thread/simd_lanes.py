@@ -27,8 +27,7 @@ class SimdLanes(Component):
     cfg : ThreadParameters
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
-    Members
-    -------
+    *Ports*:
     operation : In(thread_operation_layout)
         Operation in the SIMD lanes. The ALU result of any kind but ALU and TID is zero.
     arrive, write_place : In(1), In(range(16))

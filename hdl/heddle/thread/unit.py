@@ -42,8 +42,7 @@ class ThreadUnit(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(thread_operation_layout))
         Operations; ``thread_queue`` of them are queued. Their register numbers must exist and be aligned.
     registers : Out(RegisterPort(cfg))

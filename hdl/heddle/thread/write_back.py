@@ -21,8 +21,7 @@ class WriteBack(Component):
     ----------
     cfg : ThreadParameters
 
-    Members
-    -------
+    *Ports*:
     take : In(1)
         An operation comes; only while ``ready`` is high.
     register : In(REGISTER_BITS)

@@ -20,8 +20,7 @@ class BarrierUpdates(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_load : In(stream.Signature(barrier_arrival_layout))
         Updates of loads.
     i_store : In(stream.Signature(barrier_arrival_layout))

@@ -38,8 +38,7 @@ class BeatReader(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(beat_layout(cfg)))
         Beats to read. Accepted when the last bank is granted; with ``cfg.single_bank_beats`` accepted into a register before the banks.
     bank_read : Out(BankReadPort(cfg))

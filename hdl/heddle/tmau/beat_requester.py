@@ -42,8 +42,7 @@ class BeatRequester(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(burst_layout(cfg)))
         Bursts; a burst is accepted with its last beat. A burst outside the tensor has one beat.
     o : Out(stream.Signature(beat_layout(cfg)))

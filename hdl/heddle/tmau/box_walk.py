@@ -72,8 +72,7 @@ class BoxWalk(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(box_walk_layout(cfg)))
         Boxes.
     o : Out(stream.Signature(row_layout(cfg)))

@@ -49,8 +49,7 @@ class BurstGenerator(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(transfer_layout(cfg)))
         Transfers, in blocks of 16 bytes.
     o : Out(stream.Signature(burst_layout(cfg)))

@@ -19,8 +19,7 @@ class BurstMerge(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(burst_layout(cfg))).array(2)
         Bursts of block copies (0) and of tensor copies (1).
     o : Out(stream.Signature(burst_layout(cfg)))

@@ -27,8 +27,7 @@ class ChunkBursts(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(piece_layout(cfg)))
         Burst chunks.
     o_load : Out(stream.Signature(burst_layout(cfg)))

@@ -32,8 +32,7 @@ class DescriptorCache(Component):
     entries : int
         Number of descriptors, a power of two of at least 2.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream of {"address": 32, "request": shape})
         Requests with the byte address of the descriptor.
     o : Out(stream of {"descriptor": descriptor_layout, "address": 32, "request": shape, "error": 1})

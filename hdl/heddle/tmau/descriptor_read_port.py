@@ -21,8 +21,7 @@ class DescriptorReadPort(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_copy : In(stream.Signature(read_request_layout(cfg, cfg.tag_bits)))
         Read requests of the load engine.
     o_copy : Out(stream.Signature(read_data_layout(cfg, cfg.tag_bits)))

@@ -43,8 +43,7 @@ class BeatWriter(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(located_beat_layout(cfg)))
         Beats to write.
     bank_write : Out(BankWritePort(cfg))
@@ -208,8 +207,7 @@ class LoadEngine(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_burst : In(stream.Signature(burst_layout(cfg)))
         Bursts to read.
     read_request : Out(stream.Signature(read_request_layout(cfg, cfg.tag_bits)))

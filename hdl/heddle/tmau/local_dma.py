@@ -28,8 +28,7 @@ class LocalDma(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies within a memory.
     bank_read : In(BankReadPort(cfg))

@@ -1,6 +1,8 @@
 """Local DMA channel within global memory [S1.12]."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from typing import NamedTuple
+
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
@@ -50,6 +52,26 @@ class _Span:
         ]
 
 
+class _Parts(NamedTuple):
+    """Parts of a copy in flight."""
+
+    asked: Queue        # beats are outstanding
+    filled: Queue       # in the buffer
+    written: Queue      # the write response is outstanding
+    begins: Signal      # a part is requested
+    leaves: Signal      # a part leaves the buffer
+    full: Value         # the buffer has no room for another part
+    none: Value         # all parts have had their barrier update
+
+
+class _BufferRead(NamedTuple):
+    """Read port of the buffer; data follow the address by one cycle."""
+
+    address: Signal
+    enable: Signal
+    data: Value
+
+
 class GlobalDma(Component):
     """Local DMA channel within global memory: for each part a read burst into a buffer and a write burst out of it [S1.12].
 
@@ -60,8 +82,7 @@ class GlobalDma(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies.
     port : Out(GlobalPort(cfg, cfg.tag_bits - 1))
@@ -104,22 +125,24 @@ class GlobalDma(Component):
     def elaborate(self, platform):
         m = Module()
         parts, layout = parts_buffered(self.cfg), _part_layout(self.cfg)
-        m.submodules.asked = asked = Queue(layout, parts)               # parts whose beats are outstanding
-        m.submodules.filled = filled = Queue(layout, parts)             # parts in the buffer
-        m.submodules.written = written = Queue(layout, 2 * parts)       # parts whose write response is outstanding
+        m.submodules.asked = asked = Queue(layout, parts)
+        m.submodules.filled = filled = Queue(layout, parts)
+        m.submodules.written = written = Queue(layout, 2 * parts)
         move = Signal(move_layout(self.cfg), reset_less=True)
         buffered = Signal(range(parts + 1))         # parts with room reserved in the buffer
         under_way = Signal(range(4 * parts + 1))    # parts without a barrier update
         begins, leaves, told = Signal(), Signal(), Signal()
         m.d.sync += [buffered.eq(buffered + begins - leaves), under_way.eq(under_way + begins - told)]
-        self._split(m, move, asked, begins, buffered == parts, under_way == 0)
+        copied = _Parts(asked, filled, written, begins, leaves, buffered == parts, under_way == 0)
+        self._split(m, move, copied)
         fill, row = self._fill(m, asked, filled)
-        self._drain(m, move, filled, written, leaves, self._buffer(m, fill, row))
+        self._drain(m, move, copied, self._buffer(m, fill, row))
         self._respond(m, move, written, told)
         return m
 
-    def _split(self, m, move, asked, begins, full, nothing_under_way):
+    def _split(self, m, move, parts):
         """Accept a copy and send the read request of one part after the other."""
+        asked, begins = parts.asked, parts.begins
         request, part = self.port.read_request, asked.i.payload
         rooms = [BURST_BLOCKS - block[:exact_log2(BURST_BLOCKS)] for block in (move.source_block, move.destination_block)]
         room = Signal(range(BURST_BLOCKS + 1))          # blocks to the nearer burst boundary of source and destination
@@ -139,7 +162,7 @@ class GlobalDma(Component):
             with m.State("BEGIN"):
                 with m.If(self.stop | (move.blocks == 0)):
                     m.next = "END"
-                with m.Elif(asked.i.ready & ~full):
+                with m.Elif(asked.i.ready & ~parts.full):
                     m.next = "ASK"
             with m.State("ASK"):        # also while ``stop`` is high: a valid request must not be withdrawn
                 m.d.comb += request.valid.eq(1)
@@ -150,7 +173,7 @@ class GlobalDma(Component):
                     ]
                     m.next = "BEGIN"
             with m.State("END"):
-                with m.If(nothing_under_way):
+                with m.If(parts.none):
                     m.d.comb += self.completed.eq(1)
                     m.next = "IDLE"
         m.d.comb += self.busy.eq(~copy.ongoing("IDLE"))
@@ -176,7 +199,7 @@ class GlobalDma(Component):
     def _buffer(self, m, fill, place):
         """Buffer memory: one RAM per unit of a beat, in the alignment of the target; one slot per part.
 
-        Returns read address, read enable and read data; data follow the address by one cycle.
+        Returns the read port.
         """
         slot, number, source, target = place
         units, nbytes, arrived = units_per_beat(self.cfg), unit_bytes(self.cfg), self.port.read_data.payload.data
@@ -198,11 +221,11 @@ class GlobalDma(Component):
                 read.addr.eq(address), read.en.eq(enable),
             ]
             lanes.append(read.data)
-        return address, enable, Cat(lanes)
+        return _BufferRead(address, enable, Cat(lanes))
 
-    def _drain(self, m, move, filled, written, leaves, buffer):
+    def _drain(self, m, move, parts, buffer):
         """Write the parts of the buffer: request and beats of a part proceed independently."""
-        address, enable, word = buffer
+        filled, written, leaves, enable = parts.filled, parts.written, parts.leaves, buffer.enable
         request, beat, part = self.port.write_request, self.port.write_data, filled.o.payload
         target = _Span(m, self.cfg, "drain", part.target_block, part.blocks)
         number, slot = Signal(range(MAX_BURST_BYTES // self.cfg.axi_bytes)), Signal(range(parts_buffered(self.cfg)), name="drain_slot")
@@ -211,7 +234,7 @@ class GlobalDma(Component):
             request.valid.eq(filled.o.valid & ~part.failed & ~requested),
             request.payload.address.eq(target.address), request.payload.beats_minus_one.eq(target.beats_minus_one),
             *(request.payload[name].eq(move[name]) for name in reduction_members(self.cfg)),
-            address.eq(Cat(number, slot)), enable.eq(~beat.valid | beat.ready), beat.payload.data.eq(word),
+            buffer.address.eq(Cat(number, slot)), enable.eq(~beat.valid | beat.ready), beat.payload.data.eq(buffer.data),
             some.eq(enable & filled.o.valid & ~part.failed & ~all_read), last.eq(number == target.beats_minus_one),
             done.eq(filled.o.valid & (part.failed | ((requested | request.ready) & (all_read | (some & last))))),
             written.i.valid.eq(done), written.i.payload.eq(part), leaves.eq(done & written.i.ready), filled.o.ready.eq(leaves),

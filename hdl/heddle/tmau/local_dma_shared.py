@@ -28,8 +28,7 @@ class SharedDma(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(move_layout(cfg)))
         Copies.
     bank_read : Out(BankReadPort(cfg))

@@ -22,8 +22,7 @@ class MulticastNetwork(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(multicast_beat_layout(cfg))).array(cfg.cores)
         Beats of each source.
     o : Out(stream.Signature(multicast_beat_layout(cfg))).array(cfg.cores)

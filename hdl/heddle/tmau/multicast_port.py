@@ -24,8 +24,7 @@ class MulticastPort(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_beat : In(stream.Signature(located_beat_layout(cfg)))
         Local beats.
     o_beat : Out(stream.Signature(located_beat_layout(cfg)))

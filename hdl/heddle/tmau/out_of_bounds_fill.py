@@ -23,8 +23,7 @@ class OutOfBoundsFill(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_burst : In(stream of {"burst": burst_layout(cfg), "slot": range(cfg.axi_reads)})
         Bursts outside the tensor with their entry of the transaction table; ``skip_first`` is zero.
     i_beat : In(stream.Signature(located_beat_layout(cfg)))

@@ -32,8 +32,7 @@ class ReadTracker(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     burst : In(burst_layout(cfg))
         Burst to store.
     slot : In(range(cfg.axi_reads))

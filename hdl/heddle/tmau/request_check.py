@@ -1,7 +1,9 @@
 """Request check of block copies: validates operations and routes them."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import stream
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
@@ -17,21 +19,30 @@ from .swizzle import swizzle_field, swizzles
 __all__ = ["RequestCheck"]
 
 
+class _Checked(NamedTuple):
+    """The operation being checked."""
+
+    fields: data.View
+    first: Signal               # shared address; within a memory the destination
+    second: Signal              # global address; within a memory the source
+    ranges: dict[str, Signal]   # checks of the addresses; ``some``: there are blocks
+    within: Signal              # the copy is within a memory
+    prefetches: Signal
+
 
 class RequestCheck(Component):
     """Request check of block copies: validates one operation and routes it to the loads, the stores or the local DMA [S1.4].
 
     The checks are made in this order; the first that fails is reported, and the operation is dropped:
 
-    1. UNSUPPORTED, operand = field value. ``kind``: neither COPY_BLOCK nor, with ``cfg.prefetches``, PREFETCH_BLOCK. ``source_space``:
-    equal to
-       ``destination_space`` without ``cfg.copy_within``. ``swizzle``: not in ``swizzles(cfg)``, or any within a memory. ``reduction``:
-       any without ``cfg.reductions`` or into shared memory.
+    1. UNSUPPORTED, operand = field value. ``kind``: neither COPY_BLOCK nor, with ``cfg.prefetches``, PREFETCH_BLOCK.
+       ``source_space``: equal to ``destination_space`` without ``cfg.copy_within``. ``swizzle``: not in ``swizzles(cfg)``, or any within
+       a memory. ``reduction``: any without ``cfg.reductions`` or into shared memory.
     2. TENSOR_REDUCTION, operand = ``reduction``: not defined for the format. UNSUPPORTED: of a float without ``cfg.reduction_floats``.
-    3. No blocks: the operation completes at once, without an error [S1.12]. 4. MISALIGNED, operand = address: shared address, then
-    global address, no multiple of 16. Within a memory: destination, then source. 5. OUT_OF_RANGE for the first, then for the second
-    address. Operand = the address if it lies outside, else the first address beyond the
-       memory (low 32 bits).
+    3. No blocks: the operation completes at once, without an error [S1.12].
+    4. MISALIGNED, operand = address: shared address, then global address, no multiple of 16. Within a memory: destination, then source.
+    5. OUT_OF_RANGE for the first, then for the second address. Operand = the address if it lies outside, else the first address beyond
+       the memory (low 32 bits).
 
     Address arithmetic does not wrap: a row of ``copy_rows`` whose address exceeds 32 bits is out of range. A prefetch has no space,
     shared address, swizzle or reduction. Of a prefetch larger than the L2 the first ``cfg.prefetched_blocks`` blocks are transferred.
@@ -40,8 +51,7 @@ class RequestCheck(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(copy_operation_layout))
         Operations.
     o_load : Out(stream.Signature(transfer_layout(cfg)))
@@ -88,17 +98,17 @@ class RequestCheck(Component):
         operation = Signal(copy_operation_layout, reset_less=True)
         is_load, is_move, prefetches = (Signal(name=name) for name in ("is_load", "is_move", "prefetches"))
         m.d.comb += [signal.eq(value) for signal, value in zip((is_load, is_move, prefetches), self._kinds(operation))]
-        first, second, ranges = self._addresses(m)
-        failed = self._verdict(m, operation, first, second, ranges, is_move, prefetches)
+        checked = _Checked(operation, *self._addresses(m), is_move, prefetches)
+        failed = self._verdict(m, checked)
 
         ways = [(self.o_load, is_load), (self.o_store, ~is_load & ~is_move)]
         if self.cfg.copy_within:
             ways.append((self.o_move, is_move))
-            self._move(m, self.o_move.payload, operation, first, second)
-        self._act(m, valid, failed, ranges["some"], ways)
+            self._move(m, self.o_move.payload, checked)
+        self._act(m, valid, failed, checked.ranges["some"], ways)
         m.d.comb += self.busy.eq(valid)
         for transfers in (self.o_load, self.o_store):
-            self._transfer(m, transfers.payload, operation, first, second, prefetches)
+            self._transfer(m, transfers.payload, checked)
         with m.If(self.i_operation.ready):
             m.d.sync += [valid.eq(self.i_operation.valid), operation.eq(self.i_operation.payload)]
         return m
@@ -173,9 +183,9 @@ class RequestCheck(Component):
             return tuple(Mux(is_global, *pair) for pair in zip(in_global, in_shared))
         return in_shared if of_shared else in_global
 
-    def _unsupported(self, m, operation, is_move, prefetches):
+    def _unsupported(self, m, checked):
         """Whether the operation is unsupported, whether its reduction is undefined, and the value of the offending field."""
-        cfg = self.cfg
+        cfg, operation, prefetches = self.cfg, checked.fields, checked.prefetches
         unsupported, undefined = Signal(), Signal(name="undefined")
         field = Signal(max(len(operation[name].as_value()) for name in ("kind", "source_space", "swizzle", "reduction")))
         swizzled = operation.swizzle != Swizzle.NONE
@@ -191,7 +201,7 @@ class RequestCheck(Component):
             m.d.comb += unsupported.eq(0)
         with m.Elif(0 if cfg.copy_within else operation.source_space == operation.destination_space):
             m.d.comb += field.eq(operation.source_space)
-        with m.Elif((swizzled & is_move) | ~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(cfg))).any()):
+        with m.Elif((swizzled & checked.within) | ~Cat(operation.swizzle == mode for mode in (Swizzle.NONE, *swizzles(cfg))).any()):
             m.d.comb += field.eq(operation.swizzle)
         with m.Else():
             m.d.comb += [field.eq(reduction), unsupported.eq(lacks | undefined)]
@@ -199,9 +209,10 @@ class RequestCheck(Component):
                 m.d.comb += undefined.eq(undefined_reduction(m, reduction, operation.format) & ~into_shared)
         return unsupported, undefined, field
 
-    def _verdict(self, m, operation, first, second, ranges, is_move, prefetches):
+    def _verdict(self, m, checked):
         """Error of the operation on ``o_failure``; returns whether the operation failed."""
-        unsupported, undefined, field = self._unsupported(m, operation, is_move, prefetches)
+        operation, first, second, ranges, within, prefetches = checked
+        unsupported, undefined, field = self._unsupported(m, checked)
         causes, rest, some = [], ~unsupported & ranges["some"], ranges["some"]       # one-hot: first failed check
         for condition in (first[:BLOCK_BITS].any() & ~prefetches, second[:BLOCK_BITS].any(), *(
                 ranges[name] for name in ("first_start", "first_end", "second_start", "second_end"))):
@@ -214,21 +225,23 @@ class RequestCheck(Component):
         ]
         error = self.o_failure.payload
         of_global, of_shared = Const((1 << self.cfg.axi_address_bits) & 0xFFFFFFFF, 32), Const(self.cfg.shared_bytes, 32)
-        in_shared = is_move & (operation.source_space == Space.SHARED)
+        in_shared = within & (operation.source_space == Space.SHARED)
         m.d.comb += [
             error.pc.eq(operation.pc),
             error.code.eq(Mux(undefined, ErrorCode.TENSOR_REDUCTION, Mux(unsupported, ErrorCode.UNSUPPORTED, Mux(
                 misaligned, ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE)))),
             error.operand.eq(select_one_hot(
                 (unsupported, of_first, of_second, causes[3], causes[5]),
-                (field, first, second, Mux(is_move & ~in_shared, of_global, of_shared), Mux(in_shared, of_shared, of_global)))),
+                (field, first, second, Mux(within & ~in_shared, of_global, of_shared), Mux(in_shared, of_shared, of_global)))),
         ]
         return failed
 
-    def _transfer(self, m, transfer, operation, shared, global_, prefetches):
+    def _transfer(self, m, transfer, checked):
+        """Fields of a load, a store or a prefetch."""
+        operation, prefetches = checked.fields, checked.prefetches
         m.d.comb += [
-            transfer.global_block.eq(global_[BLOCK_BITS:]),
-            transfer.shared_block.eq(shared[BLOCK_BITS:]),
+            transfer.global_block.eq(checked.second[BLOCK_BITS:]),
+            transfer.shared_block.eq(checked.first[BLOCK_BITS:]),
             transfer.blocks.eq(self._transferred(operation.blocks, prefetches)),
             transfer.barrier.eq(operation.barrier),
             transfer.has_barrier.eq(operation.has_barrier & ~prefetches),
@@ -248,10 +261,12 @@ class RequestCheck(Component):
         most = self.cfg.prefetched_blocks
         return Mux(prefetches & blocks[exact_log2(most):].any(), most, blocks)
 
-    def _move(self, m, move, operation, destination, source):
+    def _move(self, m, move, checked):
+        """Fields of a copy within a memory."""
+        operation = checked.fields
         m.d.comb += [
             move.in_shared.eq(operation.source_space == Space.SHARED),
-            move.destination_block.eq(destination[BLOCK_BITS:]), move.source_block.eq(source[BLOCK_BITS:]),
+            move.destination_block.eq(checked.first[BLOCK_BITS:]), move.source_block.eq(checked.second[BLOCK_BITS:]),
             *(Value.cast(move[name]).eq(Value.cast(operation[name]))
               for name in ("blocks", "barrier", "has_barrier", "pc", *reduction_members(self.cfg))),
         ]

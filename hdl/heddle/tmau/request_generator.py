@@ -33,8 +33,7 @@ class RequestGenerator(Component):
     reducible : collection of TensorFormat
         Formats that the L2 can reduce.
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(tensor_operation_layout()))
         Tensor copies.
     o : Out(stream.Signature(piece_layout(cfg)))

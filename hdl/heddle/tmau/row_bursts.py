@@ -1,5 +1,7 @@
 """Row splitter of tensor boxes: burst chunks of at most one line of 128 bytes [S1.1, S1.5]."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
@@ -37,6 +39,15 @@ def piece_layout(cfg):
     })
 
 
+class _Next(NamedTuple):
+    """The next burst chunk of a row."""
+
+    outside: Signal         # outside the tensor
+    blocks: Signal
+    inside_ends: Signal     # the part of the row inside the tensor ends with it
+    row_ends: Signal
+
+
 class RowBursts(Component):
     """Row splitter: splits each row of a box into burst chunks of at most one line; parts outside the tensor are separate chunks.
 
@@ -47,8 +58,7 @@ class RowBursts(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_shape : In(stream.Signature(row_shape_layout(cfg)))
         One per box, accepted with the last row of the box.
     i_row : In(stream.Signature(row_layout(cfg)))
@@ -94,7 +104,7 @@ class RowBursts(Component):
             self.i_row.ready.eq(self.stop | (taken & row_ends)),
             self.i_shape.ready.eq(self.stop | (taken & row_ends & row.last)),
         ]
-        self._blocks(m, shape, row, begun, outside, blocks, inside_ends, row_ends)
+        self._blocks(m, shape, row, begun, _Next(outside, blocks, inside_ends, row_ends))
         with m.If(self.stop):
             m.d.sync += [begun.eq(0), first.eq(1)]
         with m.Elif(taken):
@@ -120,8 +130,8 @@ class RowBursts(Component):
                          and name not in ("shared_block", "missing_bytes")]
         return m
 
-    def _blocks(self, m, shape, row, begun, outside, blocks, inside_ends, row_ends):
-        """Next chunk: blocks before the tensor, inside, or beyond, within a line.
+    def _blocks(self, m, shape, row, begun, chunk):
+        """Drives ``chunk``: blocks before the tensor, inside, or beyond, within a line.
 
         All three lengths are computed in parallel and then selected, as the end of the row is on the critical path of the row
         generator.
@@ -133,16 +143,16 @@ class RowBursts(Component):
         for name, end, most in (("before", shape.left_blocks, LINE_BLOCKS), ("inside", shape.inside_end, line),
                                 ("behind", shape.row_blocks, LINE_BLOCKS)):
             rest = Signal(signed(10), name=f"rest_{name}")
-            fits, part = Signal(name=f"fits_{name}"), Signal.like(blocks, name=f"part_{name}")
-            low, high = rest[:len(blocks)], rest[len(blocks):]      # a length that is not positive is not selected
+            fits, part = Signal(name=f"fits_{name}"), Signal.like(chunk.blocks, name=f"part_{name}")
+            low, high = rest[:len(chunk.blocks)], rest[len(chunk.blocks):]      # a length that is not positive is not selected
             m.d.comb += [rest.eq(end - begun), fits.eq((high == 0) & (low <= most)), part.eq(Mux(fits, low, most))]
             parts.append((~rest[-1] & rest.any(), fits, part))
         (some_before, fits_before, part_before), (some_inside, fits_inside, part_inside), (_, fits_behind, part_behind) = parts
         m.d.comb += [
             before.eq(row.inside & some_before),
-            outside.eq(~row.inside | some_before | ~some_inside),
-            blocks.eq(Mux(outside, Mux(before, part_before, part_behind), part_inside)),
-            inside_ends.eq(~outside & fits_inside),
-            row_ends.eq(Mux(outside, Mux(before, fits_before & (shape.left_blocks == shape.row_blocks), fits_behind),
-                            fits_inside & (shape.inside_end == shape.row_blocks))),
+            chunk.outside.eq(~row.inside | some_before | ~some_inside),
+            chunk.blocks.eq(Mux(chunk.outside, Mux(before, part_before, part_behind), part_inside)),
+            chunk.inside_ends.eq(~chunk.outside & fits_inside),
+            chunk.row_ends.eq(Mux(chunk.outside, Mux(before, fits_before & (shape.left_blocks == shape.row_blocks), fits_behind),
+                                  fits_inside & (shape.inside_end == shape.row_blocks))),
         ]

@@ -20,8 +20,7 @@ class RowExpander(Component):
     registered : bool
         ``i.ready`` does not depend on ``o.ready``; operations are then accepted every other cycle at most.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(row_operation_layout))
         Operations.
     o : Out(stream.Signature(copy_operation_layout))

@@ -27,8 +27,7 @@ def element_shift(m, format, name="element_shift"):
 class RowShape(Component):
     """Row geometry of dimension 0 of a box, common to all rows; with interleave a row is a slice.
 
-    Members
-    -------
+    *Ports*:
     descriptor : In(descriptor_layout)
         Tensor descriptor.
     coordinate : In(signed(32))
@@ -82,8 +81,7 @@ class RowShape(Component):
 class RowEdges(Component):
     """Part of a row that lies inside the tensor, in blocks of 16 bytes.
 
-    Members
-    -------
+    *Ports*:
     row_bytes : In(ROW_BITS)
         Bytes of a row, of ``RowShape``; the row breaks no rule.
     start, behind : In(signed(START_BITS))
@@ -128,8 +126,7 @@ class BoxBytes(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     begin : In(1)
         First cycle of a box: start with ``row_bytes``.
     enable : In(1)

@@ -42,8 +42,7 @@ class DimensionChecks(Component):
 
     Result: the first rule in the order of the table that any dimension so far breaks, for its lowest dimension.
 
-    Members
-    -------
+    *Ports*:
     begin : In(1)
         The dimension is the first one of a request.
     enable : In(1)
@@ -129,8 +128,7 @@ class RequestChecks(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     request : In(tensor_request_layout())
         Request with its descriptor.
     row_bytes : In(ROW_BITS)
@@ -232,8 +230,7 @@ class ExtentCheck(Component):
     bits : int
         Bits of a global address in blocks of 16 bytes, ``place_bits(cfg)``.
 
-    Members
-    -------
+    *Ports*:
     begin : In(1)
         First cycle of a tensor, together with the first dimension that has a stride.
     address : In(bits)

@@ -1,5 +1,7 @@
 """Setup of tensor copies: checks descriptor and request and initialises the loops of the box [S1.4]."""
 
+from typing import NamedTuple
+
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
@@ -31,6 +33,15 @@ def at_most(value, limit):
     return value[:bits] | value[bits:].any().replicate(bits)
 
 
+class _Step(NamedTuple):
+    """Cycle of a request: the setup of one loop."""
+
+    begin: Value    # first cycle
+    loop: Signal    # loop being set up; after the last one the sums are completed
+    go: Signal      # the cycle is not a wait for the preceding result
+    last: Signal    # last cycle
+
+
 class TensorSetup(Component):
     """Setup of tensor copies: checks every rule for a request and its descriptor and computes the box, one dimension per cycle [S1.4].
 
@@ -43,8 +54,7 @@ class TensorSetup(Component):
     reducible : collection of TensorFormat
         Formats that the L2 can reduce. A legal request with a reduction of another format is UNSUPPORTED.
 
-    Members
-    -------
+    *Ports*:
     i : In(stream.Signature(tensor_request_layout()))
         Requests with their descriptor; ``payload`` must be stable until accepted.
     o : Out(stream.Signature(box_layout(cfg)))
@@ -91,7 +101,7 @@ class TensorSetup(Component):
         descriptor = request.descriptor
         self._pixels, self._slices = pixels, slices = Signal(), Signal()
         step = Signal(range(LOOPS + 1))
-        loop = Signal(range(LOOPS + 1))     # loop being set up; after the last one the sums are completed
+        loop = Signal(range(LOOPS + 1))
         begin, last, go, finished, left, refused = Signal(), Signal(), Signal(), Signal(), Signal(), Signal()
         silent, over = Signal(reset_less=True), Signal()        # refused without an error; refused request leaves in this cycle
         m.d.comb += [
@@ -117,9 +127,10 @@ class TensorSetup(Component):
         m.submodules.row = row = RowShape()
         m.d.comb += [row.descriptor.eq(descriptor), row.coordinate.eq(request.coordinates[0])]
         values = self._dimension(m, request, loop)
-        inside = self._loops(m, loops, begin, loop, go, values)
-        self._places(m, begin, loop, go, last, values, row)
-        failed, ignored = self._checks(m, request, begin, loop, go, last, values, row)
+        cycle = _Step(begin, loop, go, last)
+        inside = self._loops(m, loops, cycle, values)
+        self._places(m, cycle, values, row)
+        failed, ignored = self._checks(m, request, cycle, values, row)
         self._keep(m, request, row, go & last)
         m.d.comb += [
             walk.loop.eq(loops), walk.inside.eq(inside), self.o.payload.bytes.eq(self._bytes),
@@ -197,9 +208,9 @@ class TensorSetup(Component):
         derived("restart_rest", Mux(exists, values["last"] - values["restart"], 0))
         return values
 
-    def _loops(self, m, loops, begin, loop, go, values):
+    def _loops(self, m, loops, cycle, values):
         """Registers of the loops; absent loops have one position. Returns whether the first row lies inside."""
-        never = FAR - 1
+        never, go = FAR - 1, cycle.go
         now = {
             **{name: near(values[name]) for name in ("position", "rest", "restart", "restart_rest")},
             "left": Mux(values["images"], never, at_most(values["left"], never)),
@@ -211,30 +222,30 @@ class TensorSetup(Component):
             kept = Signal(loops[0][name].shape(), name=f"loop_{name}")
             m.d.comb += kept.eq(value)
             for d, target in enumerate(loops):
-                with m.If(go & (loop == d)):
+                with m.If(go & (cycle.loop == d)):
                     m.d.sync += target[name].eq(kept)
-                with m.Elif(go & begin):
+                with m.Elif(go & cycle.begin):
                     m.d.sync += target[name].eq(name in ("left", "restart_left", "step"))
         inside = Signal(reset_less=True)
         with m.If(go):
-            m.d.sync += inside.eq((values["position"] >= 0) & (values["rest"] >= 0) & (begin | inside))
+            m.d.sync += inside.eq((values["position"] >= 0) & (values["rest"] >= 0) & (cycle.begin | inside))
         return inside
 
-    def _places(self, m, begin, loop, go, last, values, row):
+    def _places(self, m, cycle, values, row):
         """Global block of the first row (address, row, and positions times strides), and of the first row after each restart."""
         bits = place_bits(self.cfg)
         m.submodules.start = start = PartialProduct(bits)
         m.submodules.back = back = PartialProduct(bits)
         total = Signal(bits, reset_less=True)
         came = Signal()             # the products of a loop are valid
-        number = Signal.like(loop)  # loop of the products
+        number = Signal.like(cycle.loop)    # loop of the products
         behind = Signal(data.ArrayLayout(bits, LOOPS), reset_less=True)     # distance from the first row to the restart, per loop
         m.d.comb += [
             start.a.eq(values["position"]), start.b.eq(Mux(values["exists"], values["stride"], 0)),
             back.a.eq(values["back"]), back.b.eq(values["stride"]),
         ]
-        m.d.sync += [came.eq(go & ~last), number.eq(loop)]
-        with m.If(go & begin):
+        m.d.sync += [came.eq(cycle.go & ~cycle.last), number.eq(cycle.loop)]
+        with m.If(cycle.go & cycle.begin):
             m.d.sync += total.eq(self.i.payload.descriptor.address[BLOCK_BITS:] + row.first_block)
             m.d.sync += behind.eq(0)
         with m.Elif(came):
@@ -244,8 +255,9 @@ class TensorSetup(Component):
                     m.d.sync += behind[d].eq(behind[d] + back.o)
         self._first_places = [(total + behind[d])[:bits] for d in range(LOOPS)]
 
-    def _checks(self, m, request, begin, loop, go, last, values, row):
+    def _checks(self, m, request, cycle, values, row):
         """Whether a rule is broken (``_first``), and whether a legal request has no effect."""
+        begin, loop, go, last = cycle
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
@@ -267,7 +279,7 @@ class TensorSetup(Component):
         self._first = first = Signal(violation_layout)
         m.d.comb += first.eq(Mux(dimensions.o.code < requests.o.code, dimensions.o, requests.o))
         self._bytes = nbytes.bytes
-        extent = self._extent(m, begin, loop, go, last, values, row)
+        extent = self._extent(m, cycle, values, row)
         wanted, field = self._unsupported(request)
         unsupported, value = Signal(), Signal.like(field, reset_less=True)
         with m.If(go & last):
@@ -280,13 +292,14 @@ class TensorSetup(Component):
         ignored = self.o.payload.prefetch & (nbytes.bytes > self.cfg.shared_bytes) if self.cfg.prefetches else Const(0)
         return dimensions.failed | requests.failed | extent.failed | unsupported, ignored
 
-    def _extent(self, m, begin, loop, go, last, values, row):
+    def _extent(self, m, cycle, values, row):
         """Extent check of the tensor."""
         bits, descriptor = place_bits(self.cfg), self.i.payload.descriptor
         m.submodules.extent = extent = ExtentCheck(bits)
         m.d.comb += [
-            extent.begin.eq(go & begin), extent.address.eq(descriptor.address[BLOCK_BITS:][:bits]), extent.row_end.eq(row.last_block),
-            extent.row_last.eq(descriptor.size_minus_one[0]), extent.enable.eq(go & ~last), extent.number.eq(loop),
+            extent.begin.eq(cycle.go & cycle.begin), extent.address.eq(descriptor.address[BLOCK_BITS:][:bits]),
+            extent.row_end.eq(row.last_block),
+            extent.row_last.eq(descriptor.size_minus_one[0]), extent.enable.eq(cycle.go & ~cycle.last), extent.number.eq(cycle.loop),
             extent.last.eq(values["last"]), extent.stride.eq(Cat(values["stride"], values["stride_high"])),
         ]
         return extent

@@ -40,8 +40,7 @@ class StoreEngine(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_burst : In(stream.Signature(burst_layout(cfg)))
         Bursts to write.
     write_request : Out(stream.Signature(write_request_layout(cfg, cfg.tag_bits)))

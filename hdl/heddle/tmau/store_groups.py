@@ -16,8 +16,7 @@ class GroupProgress(Component):
 
     A group is stored as the number of stores issued up to its end, modulo 2^``POSITION_BITS``.
 
-    Members
-    -------
+    *Ports*:
     issued : In(1)
         A store is issued.
     passed : In(1)
@@ -58,8 +57,7 @@ class StoreGroups(Component):
     Stores of blocks and of tensors are each in order. A group has passed when both kinds have passed. At most ``STORE_GROUPS`` (8)
     groups are pending; a group without stores passes in order as well.
 
-    Members
-    -------
+    *Ports*:
     issued : In(2)
         A store of blocks (bit 0), of a tensor (bit 1) is issued.
     read : In(2)

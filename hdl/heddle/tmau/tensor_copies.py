@@ -24,8 +24,7 @@ class TensorCopies(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(tensor_operation_layout()))
         Tensor copies.
     o_load : Out(stream.Signature(burst_layout(cfg)))

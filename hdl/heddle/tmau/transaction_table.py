@@ -24,8 +24,7 @@ class TransactionTable(Component):
     kinds : int
         Kinds of transfers with a separate ``completed``.
 
-    Members
-    -------
+    *Ports*:
     free : Out(1)
         Entry ``index`` may be allocated.
     index : Out(range(slots))

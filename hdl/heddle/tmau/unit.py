@@ -56,8 +56,7 @@ class Tmau(Component):
     ----------
     cfg : TmauParameters
 
-    Members
-    -------
+    *Ports*:
     i_operation : In(stream.Signature(copy_operation_layout))
         Block copies and prefetches. ``cfg.copy_queue`` operations can wait in each direction.
     bank_read : Out(BankReadPort(cfg))

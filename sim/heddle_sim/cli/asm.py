@@ -1,15 +1,15 @@
 """Assemble a program.
 
 Prints a listing, or writes the words as raw bytes (16 per instruction, lowest byte first) or as lines of
-hexadecimal digits.
+hexadecimal digits. With --json a row for each instruction.
 """
 
 import argparse
 from pathlib import Path
 
 from ..isa import assemble
-from .common import add_config, configuration
-from .files import read_text
+from .common import add_config, add_json, configuration, print_json
+from .files import instruction_rows, read_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -20,13 +20,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help="write the program here; .hex writes text, anything else bytes"
     )
     add_config(parser)
+    add_json(parser)
 
 
 def execute(options: argparse.Namespace) -> None:
-    program = assemble(read_text(options.source), configuration(options))
-    if options.output is None:
+    cfg = configuration(options)
+    program = assemble(read_text(options.source), cfg)
+    if options.json:
+        print_json("asm", cfg.name, instruction_rows(program))
+    elif options.output is None:
         print(program.listing(), end="")
-    elif options.output.endswith(".hex"):
+    if options.output is None:
+        return
+    if options.output.endswith(".hex"):
         Path(options.output).write_text("".join(f"{word:032x}\n" for word in program.words))
     else:
         Path(options.output).write_bytes(program.to_bytes())

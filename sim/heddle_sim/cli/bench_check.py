@@ -10,7 +10,7 @@ from typing import Any
 
 from heddle.errors import UsageError
 
-from .common import CommandFailed, add_json, positive
+from .common import CommandFailed, add_json, positive, print_json
 from .figures import FIGURES, Command, Figure, load_figures, store_figures
 
 __all__ = ["add_check", "run_check"]
@@ -54,7 +54,7 @@ def run_check(options: argparse.Namespace) -> None:
         if options.update:
             store_figures(commands, options.figures)
     if options.json:
-        print(json.dumps({"bench": "check", "figures": results}))
+        print_json("check", None, results)
     wrong = [result for result in results if not result["agrees"]]
     if wrong:
         raise CommandFailed(f"{len(wrong)} of {len(results)} figures differ from the stored ones or were not measured")

@@ -7,11 +7,12 @@ import importlib
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from heddle import load_config
 from heddle.errors import UsageError
 
 from ..rnn.network import Network
 from .bench_rnn import CELLS, drawn_network, measured
-from .common import CommandFailed, print_rows
+from .common import CommandFailed, print_rows, variant_name
 
 if TYPE_CHECKING:
     from ..device.device import Device
@@ -69,14 +70,17 @@ def skipping_row(device: Device, golden: Device, cell: str, hidden: int, inputs:
     return row
 
 
-def suite_rows(seed: int) -> list[dict[str, Any]]:
-    """Two layers of 16 units and 8 inputs on 8 multipliers, the engine and two lanes of its RTL in Verilator; see ``MODULE``."""
+def suite_rows(seed: int) -> tuple[str, list[dict[str, Any]]]:
+    """Two layers of 16 units and 8 inputs on 8 multipliers, the engine and two lanes of its RTL in Verilator (``MODULE``).
+
+    Name of the configuration, and the rows.
+    """
     try:
         module = importlib.import_module(MODULE)
     except ModuleNotFoundError as error:
         raise CommandFailed(f"--suite skipping needs the test packages ({error.name} is missing); run make setup") from None
     try:
-        return module.measure(seed=seed)
+        return variant_name(module.ENGINE, load_config("tiny")), module.measure(seed=seed)
     except AssertionError as error:
         raise CommandFailed(str(error)) from None
 

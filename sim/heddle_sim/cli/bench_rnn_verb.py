@@ -10,7 +10,7 @@ from .bench_rnn import CELLS, layer_row, print_rnn
 from .bench_rnn_deepbench import deepbench_rows, holds_layers, print_deepbench
 from .bench_rnn_skipping import ZEROS, print_skipping, skipping_row, suite_rows
 from .bench_rnnoise import FRAMES, load_weights, print_rnnoise, rnnoise_row
-from .common import open_device, positive, progress_for
+from .common import open_device, positive, progress_for, variant_name
 
 __all__ = ["add_rnn", "numbers", "run_rnn"]
 
@@ -39,7 +39,7 @@ numbers.__name__ = "positive integers"
 
 def add_rnn(what: argparse._SubParsersAction) -> argparse.ArgumentParser:
     """The parser of the verb; the caller adds what all benches have."""
-    rnn = what.add_parser("rnn", help="recurrent layers (the configuration gets rnn)")
+    rnn = what.add_parser("rnn", help="recurrent layers; a configuration without the engine gets it, as small+rnn")
     rnn.add_argument("--suite", choices=[name for name in _OPTIONS if name], help="deepbench: its layers by the cycle model beside "
                      "published figures, and on the hardware where --config holds them; rnnoise: with --threads streams; skipping: two "
                      "layers of 16 units on 8 multipliers, elements left out that hardly changed, on the engine's RTL")
@@ -63,16 +63,16 @@ def run_rnn(options: argparse.Namespace, cfg: Config) -> None:
     """Print the rows that the options ask for."""
     _check(options)
     if options.suite == "skipping":
-        print_skipping(options, "tiny", suite_rows(options.seed))
+        print_skipping(options, *suite_rows(options.seed))
     elif options.suite == "deepbench":
         _deepbench(options, cfg)
     else:
         contexts = 1 << (max(options.threads) - 1).bit_length()
         if contexts > 8:
             raise UsageError(f"--threads must be at most 8, not {max(options.threads)}")
-        cfg = cfg.replace(rnn=True, rnn_contexts=max(cfg.rnn_contexts, contexts),
-                          rnn_differences=cfg.rnn_differences or getattr(options, "threshold", None) is not None)
-        (_rnnoise if options.suite else _layers)(options, cfg)
+        with_engine = cfg.replace(rnn=True, rnn_contexts=max(cfg.rnn_contexts, contexts),
+                                  rnn_differences=cfg.rnn_differences or getattr(options, "threshold", None) is not None)
+        (_rnnoise if options.suite else _layers)(options, with_engine, variant_name(with_engine, cfg))
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -94,13 +94,13 @@ def _golden(options: argparse.Namespace, cfg: Config) -> Device | None:
 
 def _deepbench(options: argparse.Namespace, cfg: Config) -> None:
     if not (cfg.rnn and holds_layers(cfg)):
-        print_deepbench(options, cfg.name, deepbench_rows())
+        print_deepbench(options, "model", deepbench_rows())
         return
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         print_deepbench(options, cfg.name, deepbench_rows(device, _golden(options, cfg), options.seed))
 
 
-def _layers(options: argparse.Namespace, cfg: Config) -> None:
+def _layers(options: argparse.Namespace, cfg: Config, name: str) -> None:
     skipping = options.skip_zeros or options.threshold is not None
     if skipping and options.steps is not None:
         raise UsageError("--steps must not be given with --skip-zeros or --threshold")
@@ -114,10 +114,10 @@ def _layers(options: argparse.Namespace, cfg: Config) -> None:
                 rows.append(skipping_row(*shape, cat=options.cat, threshold=options.threshold, skip_zeros=options.skip_zeros) if skipping
                             else layer_row(*shape, cat=options.cat, steps=options.steps))
                 progress.step()
-    (print_skipping if skipping else print_rnn)(options, cfg.name, rows)
+    (print_skipping if skipping else print_rnn)(options, name, rows)
 
 
-def _rnnoise(options: argparse.Namespace, cfg: Config) -> None:
+def _rnnoise(options: argparse.Namespace, cfg: Config, name: str) -> None:
     arrays = load_weights(options.weights)
     with progress_for(options) as progress, open_device(options, cfg, progress) as device:
         golden = _golden(options, cfg)
@@ -126,4 +126,4 @@ def _rnnoise(options: argparse.Namespace, cfg: Config) -> None:
         for threads in options.threads:
             rows.append(rnnoise_row(device, golden, arrays, threads, options.seed, options.frames))
             progress.step()
-    print_rnnoise(options, cfg.name, rows)
+    print_rnnoise(options, name, rows)

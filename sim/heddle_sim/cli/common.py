@@ -29,10 +29,12 @@ __all__ = [
     "open_device",
     "print_rows",
     "positive",
+    "print_json",
     "progress_for",
     "require",
     "seconds",
     "seed",
+    "variant_name",
 ]
 
 
@@ -93,8 +95,9 @@ def add_config(parser: argparse.ArgumentParser, default: str | None = "base", sa
     )
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else on standard output")
+def add_json(parser: argparse.ArgumentParser, default: Any = False) -> None:
+    """``--json``; where a verb has it too, ``default`` of what is behind the verb is ``argparse.SUPPRESS``."""
+    parser.add_argument("--json", action="store_true", default=default, help="print one JSON object and nothing else on standard output")
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
@@ -121,6 +124,14 @@ def add_device(parser: argparse.ArgumentParser) -> None:
 def configuration(options: argparse.Namespace) -> Config:
     """The configuration that ``--config`` names."""
     return load_config(options.config)
+
+
+def variant_name(cfg: Config, base: Config) -> str:
+    """Name of a configuration that a verb made of ``base``: with the parameters that differ, as ``small+rnn+rnn_contexts=8``."""
+    given = base.as_dict()
+    changed = {name: value for name, value in cfg.as_dict().items() if name != "name" and value != given[name]}
+    return base.name + "".join(f"{'+' if value else '-'}{name}" if isinstance(value, bool) else f"+{name}={value}"
+                               for name, value in changed.items())
 
 
 def require(cfg: Config, parameter: str, what: str) -> None:
@@ -159,11 +170,18 @@ def open_device(options: argparse.Namespace, cfg: Config, progress: Progress | N
         raise UsageError(str(error)) from None
 
 
+def print_json(bench: str, config: str | None, rows: list[dict[str, Any]]) -> None:
+    """The JSON object of a verb: what was done, the configuration by name (None: any), and the rows."""
+    print(json.dumps({"bench": bench, "config": config, "rows": rows}))
+
+
 def print_rows(options: argparse.Namespace, bench: str, config: str, rows: list[dict[str, Any]], columns: Mapping[str, str | None]) -> None:
     """Print rows as JSON or as a table of ``columns`` (field name to heading or None)."""
     if options.json:
-        print(json.dumps({"bench": bench, "config": config, "rows": rows}))
+        print_json(bench, config, rows)
         return
+    if config != getattr(options, "config", config):
+        print(f"configuration {config}")
     cells = [[heading or name for name, heading in columns.items()]]
     cells += [[_text(name, row.get(name)) for name in columns] for row in rows]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]

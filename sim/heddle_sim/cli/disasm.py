@@ -1,13 +1,14 @@
 """Turn instruction words back into text.
 
-Reads what `heddle asm -o` wrote: raw bytes, or lines of hexadecimal digits in a .hex file.
+Reads what `heddle asm -o` wrote: raw bytes, or lines of hexadecimal digits in a .hex file. With --json a row for each instruction.
 """
 
 import argparse
 from pathlib import Path
 
 from ..isa import disassemble
-from .files import read_words
+from .common import add_json, print_json
+from .files import instruction_rows, read_words
 
 __all__ = ["add_arguments", "execute"]
 
@@ -15,11 +16,15 @@ __all__ = ["add_arguments", "execute"]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("program", help="a file of instruction words")
     parser.add_argument("-o", "--output", metavar="FILE", help="write the text here instead of standard output")
+    add_json(parser)
 
 
 def execute(options: argparse.Namespace) -> None:
-    text = disassemble(read_words(options.program))
-    if options.output is None:
+    program = read_words(options.program)
+    text = disassemble(program)
+    if options.json:
+        print_json("disasm", None, instruction_rows(program))
+    elif options.output is None:
         print(text, end="" if text.endswith("\n") else "\n")
-    else:
+    if options.output is not None:
         Path(options.output).write_text(text)

@@ -2,7 +2,6 @@
 
 import argparse
 import importlib.metadata
-import json
 import os
 import re
 import subprocess
@@ -12,7 +11,7 @@ from typing import Any
 
 from ..toolchain.build_cache import build_directory
 from ..toolchain.programs import ToolError, find, verilator_root
-from .common import CommandFailed
+from .common import CommandFailed, add_json, print_json
 
 __all__ = ["add_arguments", "execute", "examine"]
 
@@ -20,7 +19,7 @@ PROGRAMS = ("g++", "make", "perl", "iverilog", "vvp")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print one JSON object and nothing else")
+    add_json(parser)
 
 
 def examine() -> list[dict[str, Any]]:
@@ -44,10 +43,10 @@ def _row(name: str, ok: bool, found: str, remedy: str) -> dict[str, Any]:
 
 
 def _pins() -> Iterator[tuple[str, str]]:
-    """Packages that the device and the tests need, as the installed project names them."""
+    """Packages that the device and the tests need, as the installed project names them; those of proofs and of the demo are extras."""
     for text in importlib.metadata.requires("heddle-hdl") or ():
         match = re.match(r"([\w.-]+)==([\w.]+)(?:\s*;\s*(.*))?$", text)
-        if match and "formal" not in (match[3] or ""):
+        if match and not re.search("formal|demo", match[3] or ""):
             yield match[1], match[2]
 
 
@@ -81,7 +80,7 @@ def execute(options: argparse.Namespace) -> None:
     rows = examine()
     missing = [row for row in rows if not row["ok"]]
     if options.json:
-        print(json.dumps({"bench": "doctor", "config": None, "rows": rows}))
+        print_json("doctor", None, rows)
     else:
         for row in rows:
             print(

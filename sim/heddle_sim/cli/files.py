@@ -3,17 +3,23 @@
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 from heddle.config import Config
 from heddle.errors import UsageError
 
-from ..isa import assemble
+from ..isa import assemble, disassemble_word
 from ..isa.program import Program
 
-__all__ = ["is_words", "read_program", "read_text", "read_words"]
+__all__ = ["instruction_rows", "is_words", "read_program", "read_text", "read_words"]
 
 WORD_SUFFIXES = (".bin", ".hex")
 _WORD = re.compile(r"[0-9a-fA-F]{1,32}", re.ASCII)
+
+
+def instruction_rows(program: Program) -> list[dict[str, Any]]:
+    """A row for each instruction: number, word in hexadecimal digits, canonical text."""
+    return [{"pc": pc, "word": f"{word:032x}", "text": disassemble_word(word)} for pc, word in enumerate(program.words)]
 
 
 def read_text(name: str | Path) -> str:

@@ -16,7 +16,7 @@ from heddle.emit import VARIANTS, component_ports, emit_verilog
 from heddle.units import make_unit
 
 from ..backends.verilator_build import source_key
-from .common import add_config, configuration, progress_for
+from .common import add_config, add_json, configuration, print_json, progress_for
 
 __all__ = ["add_arguments", "execute", "port_list"]
 
@@ -33,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", default="build/rtl", metavar="FOLDER", help="where to write (default build/rtl)"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bars")
+    add_json(parser)
 
 
 def port_list(component: wiring.Component) -> list[dict[str, Any]]:
@@ -56,7 +57,7 @@ def execute(options: argparse.Namespace) -> None:
     stem = options.unit if options.variant == "rtl" else f"{options.unit}_{options.variant}"
     verilog = folder / f"{stem}.v"
     verilog.write_text(text)
-    manifest = {
+    manifest: dict[str, Any] = {
         "unit": options.unit,
         "variant": options.variant,
         "config": cfg.name,
@@ -68,4 +69,9 @@ def execute(options: argparse.Namespace) -> None:
         "ports": ports,
     }
     verilog.with_suffix(".json").write_text(json.dumps(manifest, indent=1) + "\n")
+    if options.json:
+        row = {name: manifest[name] for name in ("unit", "variant", "verilog_sha256", "source_hash")}
+        print_json("generate", cfg.name, [row | {"verilog": str(verilog), "manifest": str(verilog.with_suffix(".json")),
+                                                 "verilog_bytes": len(text)}])
+        return
     print(f"wrote {verilog} ({len(text):,} bytes) and {verilog.with_suffix('.json')}")

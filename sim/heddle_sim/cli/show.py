@@ -2,7 +2,6 @@
 which threads of a recurrent layer compute when."""
 
 import argparse
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from heddle.isa.register_map import COUNTER_WINDOW, REGISTERS, UNIFORM_WINDOW, c
 from heddle.units import unit_names
 
 from . import show_rnn, show_tensormap
+from .common import add_json, print_json
 
 __all__ = ["add_arguments", "execute"]
 
@@ -86,18 +86,17 @@ DRAWINGS = {"tensormap": show_tensormap, "rnn": show_rnn}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    help_json = "print one JSON object and nothing else"
-    parser.add_argument("--json", action="store_true", help=help_json)
+    add_json(parser)
     subjects = parser.add_subparsers(dest="subject", required=True, metavar="subject")
     for name in SUBJECTS:
         subject = subjects.add_parser(name, help=f"all {name}", description=DESCRIPTIONS.get(name))
-        subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
+        add_json(subject, argparse.SUPPRESS)
     for name, drawing in DRAWINGS.items():
         text = (drawing.__doc__ or "").strip()
         subject = subjects.add_parser(name, help=text.splitlines()[0].rstrip("."), description=text,
                                       formatter_class=argparse.RawDescriptionHelpFormatter)
         drawing.add_arguments(subject)
-        subject.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help=help_json)
+        add_json(subject, argparse.SUPPRESS)
 
 
 def execute(options: argparse.Namespace) -> None:
@@ -110,7 +109,7 @@ def execute(options: argparse.Namespace) -> None:
 def _table(options: argparse.Namespace) -> None:
     rows = list(SUBJECTS[options.subject]())
     if options.json:
-        print(json.dumps({"bench": f"show {options.subject}", "config": None, "rows": rows}))
+        print_json(f"show {options.subject}", None, rows)
         return
     for row in rows:
         if "address" in row:

@@ -6,7 +6,6 @@ weights and images is left out.
 """
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -21,7 +20,7 @@ from ..draw.timeline_text import draw, heading
 from ..rnn.image import check_fit
 from ..rnn.timeline import Timeline, model_timeline
 from .bench_rnn import CELLS, drawn_network
-from .common import add_config, configuration, positive
+from .common import add_config, configuration, positive, print_json, variant_name
 
 __all__ = ["add_arguments", "execute"]
 
@@ -76,7 +75,7 @@ def execute(options: argparse.Namespace) -> None:
         about = {"kind": "timeline", "cell": options.cell, "hidden": options.hidden, "inputs": options.inputs or options.hidden,
                  "threads": options.threads, "steps": options.steps, "cycles": timeline.cycles, "lanes_busy": timeline.busy,
                  "tail_busy": timeline.tail_busy, "cycles_per_step": timeline.pace, "gaps": [list(gap) for gap in timeline.gaps()]}
-        print(json.dumps({"bench": "show rnn", "config": cfg.name, "rows": [about, *timeline.rows()]}))
+        print_json("show rnn", variant_name(cfg, configuration(options)), [about, *timeline.rows()])
         return
     terminal = sys.stdout.isatty()
     columns = shutil.get_terminal_size().columns if terminal else COLUMNS

@@ -22,7 +22,6 @@ More: docs/tensor-copies.md (boxes, im2col), docs/swizzle.md (banks and swizzles
 """
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -39,7 +38,7 @@ from ..draw.box_svg import svg
 from ..draw.box_text import access_lines, draw, heading
 from ..tensor.box_image import ACCESSES, Access, TensorImage, access, tensor_image
 from ..tensor.tensor_map import FORMAT_NAMES, TensorMap, TensorMapError
-from .common import add_config, configuration, positive
+from .common import add_config, configuration, positive, print_json
 
 __all__ = ["add_arguments", "execute"]
 
@@ -128,7 +127,7 @@ def execute(options: argparse.Namespace) -> None:
     if options.svg:
         Path(options.svg).write_text(svg(image, coordinates, found, slots, options.lines))
     if options.json:
-        print(json.dumps({"bench": "show tensormap", "config": cfg.name, "rows": _rows(image, found)}))
+        print_json("show tensormap", cfg.name, _rows(image, found))
         return
     accessed = () if found is None else np.unique(found.blocks)
     terminal = sys.stdout.isatty()

@@ -13,16 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 from heddle import ConfigError, load_config
 from heddle.config import Config
+from heddle.errors import HeddleError
 
 from ..device import Device, Stats
 from ..progress import BarProgress, Progress
+from .images import SEED, digit_images, require_scikit_learn
 from .quantised import QuantisedNetwork, quantise
 
 __all__ = ["Digits", "Result", "classify", "main", "train"]
 
-SEED = 0
 HIDDEN = (128, 64)
-TEST_SHARE = 0.25
 ACCURACY_LOSS = 0.02  # what quantisation may cost
 
 
@@ -49,22 +49,18 @@ class Result:
 
 def train() -> Digits:
     """A few seconds, the same every time."""
-    from sklearn.datasets import load_digits
+    images = digit_images()
     from sklearn.exceptions import ConvergenceWarning
-    from sklearn.model_selection import train_test_split
     from sklearn.neural_network import MLPClassifier
 
-    digits = load_digits()
-    images, labels = digits.data / 16, digits.target
-    train_images, test_images, train_labels, test_labels = train_test_split(
-        images, labels, test_size=TEST_SHARE, random_state=SEED, stratify=labels
-    )
+    train_images, test_images = (part.reshape(len(part), -1) for part in (images.train, images.test))
     classifier = MLPClassifier(HIDDEN, max_iter=60, random_state=SEED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the number of passes is what we choose, not a failure
-        classifier.fit(train_images, train_labels)
+        classifier.fit(train_images, images.train_labels)
     network = quantise(classifier.coefs_, classifier.intercepts_, train_images)
-    return Digits(network, test_images, test_labels, len(train_labels), classifier.score(test_images, test_labels))
+    accuracy = classifier.score(test_images, images.test_labels)
+    return Digits(network, test_images, images.test_labels, len(train_images), accuracy)
 
 
 def classify(device: Device, network: QuantisedNetwork, images: np.ndarray, progress: Progress | None = None) -> Result:
@@ -126,6 +122,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
     try:
         cfg = load_config(options.config)
+        require_scikit_learn()
         with BarProgress() as progress:
             progress.stage("train and quantise")
             digits = train()
@@ -137,7 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
                 seconds = time.perf_counter() - running
     except ConfigError as error:
         parser.error(str(error))
-    except RuntimeError as error:
+    except (HeddleError, RuntimeError) as error:
         print(f"digits: error: {error}", file=sys.stderr)
         return 1
     lines, accuracy = _report(digits, result, options.simulator, cfg)

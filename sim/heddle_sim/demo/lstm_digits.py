@@ -13,19 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 from heddle import ConfigError, load_config
 from heddle.config import Config
+from heddle.errors import HeddleError
 
 from ..device import Device, Stats
 from ..progress import BarProgress, Progress
 from ..rnn.network import Network, Sequence
 from ..rnn.quantise import quantise_layer
 from ..rnn.reference import run_float
+from .images import SEED, digit_images, require_scikit_learn
 from .lstm_training import Classifier, train_classifier
 
 __all__ = ["Digits", "Result", "classify", "main", "recurrent_network", "train"]
 
-SEED = 0
 HIDDEN, EPOCHS = 48, 60
-TEST_SHARE = 0.25
 CALIBRATION = 200           # images that the ranges of the vectors are taken from
 ACCURACY_LOSS = 0.005       # what quantisation may cost
 
@@ -70,14 +70,10 @@ def recurrent_network(classifier: Classifier, images: np.ndarray) -> Network:
 
 def train(hidden: int = HIDDEN, epochs: int = EPOCHS, progress: Progress | None = None) -> Digits:
     """Some seconds, the same every time."""
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
-    digits = load_digits()
-    train_images, test_images, train_labels, test_labels = train_test_split(
-        digits.images / 16, digits.target, test_size=TEST_SHARE, random_state=SEED, stratify=digits.target)
-    classifier = train_classifier(train_images, train_labels, hidden, epochs, SEED, progress)
-    return Digits(classifier, recurrent_network(classifier, train_images[:CALIBRATION]), test_images, test_labels, len(train_labels))
+    images = digit_images()
+    classifier = train_classifier(images.train, images.train_labels, hidden, epochs, SEED, progress)
+    network = recurrent_network(classifier, images.train[:CALIBRATION])
+    return Digits(classifier, network, images.test, images.test_labels, len(images.train))
 
 
 def classify(device: Device, golden: Device | None, network: Network, images: np.ndarray) -> Result:
@@ -138,6 +134,7 @@ def main(arguments: list[str] | None = None) -> int:
     started = time.perf_counter()
     try:
         cfg = load_config(options.config).replace(rnn=True)
+        require_scikit_learn()
         with BarProgress() as progress:
             progress.stage("train", EPOCHS)
             digits = train(progress=progress)
@@ -149,7 +146,7 @@ def main(arguments: list[str] | None = None) -> int:
                 seconds = time.perf_counter() - running
     except ConfigError as error:
         parser.error(str(error))
-    except (RuntimeError, ValueError) as error:
+    except (HeddleError, RuntimeError, ValueError) as error:
         print(f"lstm_digits: error: {error}", file=sys.stderr)
         return 1
     lines, expected, accuracy = _report(digits, options.images, result, options.simulator, cfg)

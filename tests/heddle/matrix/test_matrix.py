@@ -41,6 +41,7 @@ def test_merges_of_sixteen_threads(seed):
     assert summary["tests"] == 1
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in ("dot8", "dot16"))])
 def test_pe(config, simulator, seed):
     cfg = CONFIGS[config]

@@ -18,6 +18,7 @@ def test_shared_memory(readers, writers, shared_writes, far, simulator, seed):
               parameters={"readers": readers, "writers": writers})
 
 
+@pytest.mark.smoke
 def test_shared_memory_with_banks_known_ahead(simulator, seed):
     cfg = load_config("tiny").replace(shared_writes=1, far_registers=True, fetch_words=1, thread_slots=1, thread_multipliers=1, rnn=False)
     run_bench(SharedMemory(cfg), bench="heddle_verif.bench.shared_memory", cfg=cfg, simulator=simulator, seed=seed,

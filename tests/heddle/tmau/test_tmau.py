@@ -28,8 +28,7 @@ def test_unit(name, simulator, seed):
     run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("depth", [2, 4, 8])
+@pytest.mark.parametrize("depth", [2, pytest.param(4, marks=pytest.mark.smoke), 8])
 def test_replay_queue(depth, simulator, seed):
     run_bench(replay_queue.make_unit(depth), bench="heddle_verif.bench.replay_queue", simulator=simulator, seed=seed,
               parameters={"depth": depth}, name=f"replay_queue_{depth}")

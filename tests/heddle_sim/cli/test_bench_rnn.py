@@ -4,23 +4,16 @@ import json
 
 import pytest
 from heddle import Config, ConfigError
-from heddle_sim.cli import bench_rnn_deepbench, main
+from heddle_sim.cli import bench_rnn_deepbench
 from heddle_sim.cli.peers import DEEPBENCH_PEERS
+from heddle_verif.command_line import answer, call
 from heddle_verif.stimulus.skipping_networks import GAIN, most_cycles
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden"]
 
 
-def call(capsys, *arguments):
-    code = main(["bench", "rnn", *arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def rows(capsys, *arguments):
-    code, out, err = call(capsys, *arguments, "--json")
-    assert (code, err) == (0, "")
-    return json.loads(out)["rows"]
+    return answer(capsys, "bench", "rnn", *arguments)["rows"]
 
 
 def test_deepbench_of_accepted_configurations(capsys):
@@ -76,8 +69,7 @@ def test_plans_of_the_cycle_model(capsys):
     """Published pairs at the bandwidth of the hardware and at twice as much, beside the formula [S3.8]."""
     cycles = {}
     for load in (16, 32):
-        assert main(["bench", "rnn-plan", "--multipliers", "65536", "--hidden", "512,1024", "--load-bytes", str(load), "--json"]) == 0
-        found = json.loads(capsys.readouterr().out)["rows"]
+        found = answer(capsys, "bench", "rnn-plan", "--multipliers", "65536", "--hidden", "512,1024", "--load-bytes", str(load))["rows"]
         assert all(row["load_bytes"] == load for row in found) and found[0]["ep"] >= 32 == found[0]["formula_ep"]
         cycles[load] = [(row["hidden"], row["ep"], row["cycles"], row["formula_cycles"]) for row in found[2:]]
     assert cycles[16] == [(512, 32, 67, 43), (512, 16, 67, 64), (1024, 32, 131, 128), (1024, 16, 131, 128)]
@@ -98,8 +90,10 @@ def test_elements_that_are_left_out(options, capsys):
     assert row["elements"] == 8 + 8 + 8 + 8 and row["ep"] == 1 and row["checked"]    # x for all gates; h for r and for z; r∘h
     assert 0 < row["multiplied"] < row["elements"]
     assert (row["error"] == 0) == ("0.05" not in options)
-    code, out, _ = call(capsys, "--hidden", "8", "--threads", "2", "--cell", "gru", *options, *GOLDEN)
-    assert code == 0 and "multiplied_part" in out.splitlines()[0] and "dense" in out.splitlines()[0]
+    code, out, _ = call(capsys, "bench", "rnn", "--hidden", "8", "--threads", "2", "--cell", "gru", *options, *GOLDEN)
+    *about, heading, _ = out.splitlines()
+    assert code == 0 and "multiplied_part" in heading and "dense" in heading
+    assert about == (["configuration tiny+rnn_differences"] if "--threshold" in options else [])
 
 
 @pytest.mark.parametrize("arguments, says", [
@@ -114,13 +108,13 @@ def test_elements_that_are_left_out(options, capsys):
     (["--hidden", "100", "--threshold", "0.1"], "--hidden must be of layers that fit configuration tiny, not 100 with 100 inputs"),
 ])
 def test_wrong_use(arguments, says, capsys):
-    assert call(capsys, *arguments, *GOLDEN) == (2, "", f"heddle bench: error: {says}\n")
+    assert call(capsys, "bench", "rnn", *arguments, *GOLDEN) == (2, "", f"heddle bench: error: {says}\n")
 
 
 @pytest.mark.nightly
 def test_skipping_on_the_hardware(capsys):
     """Two layers on eight multipliers: 336 cycles are ideal, at most 345 are taken; the lanes work in proportion to what changed."""
-    code, out, err = call(capsys, "--suite", "skipping", "--json")
+    code, out, err = call(capsys, "bench", "rnn", "--suite", "skipping", "--json")
     assert code == 0 and all(line.startswith("heddle_verif.bench.rnn_stacked on verilator: 1 tests, ") for line in err.splitlines()), err
     found = json.loads(out)["rows"]
     assert found[0]["threshold"] is None and found[0]["ideal_cycles_per_step"] == 336 <= found[0]["cycles_per_step"] <= 345

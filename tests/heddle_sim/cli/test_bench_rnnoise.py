@@ -1,11 +1,11 @@
 """``heddle bench rnn --suite rnnoise``: a network of RNNoise's shape with drawn weights; the published ones are not part of the project."""
 
-import json
 
 import numpy as np
 import pytest
-from heddle_sim.cli import bench_rnnoise, main
+from heddle_sim.cli import bench_rnnoise
 from heddle_sim.rnn.rnnoise import FEATURES, LAYERS
+from heddle_verif.command_line import answer, call
 
 COMMAND = ["bench", "rnn", "--suite", "rnnoise", "--config", "recurrent64", "--simulator", "golden", "--frames", "45"]
 
@@ -24,17 +24,9 @@ def arrays():
     return found
 
 
-def call(capsys, *arguments):
-    code = main([*COMMAND, *arguments])
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def test_rows(capsys, tmp_path, arrays):
     np.savez(tmp_path / "weights.npz", **arrays)
-    code, out, err = call(capsys, "--threads", "1,2", "--weights", str(tmp_path / "weights.npz"), "--json")
-    assert (code, err) == (0, "")
-    rows = json.loads(out)["rows"]
+    rows = answer(capsys, *COMMAND, "--threads", "1,2", "--weights", str(tmp_path / "weights.npz"))["rows"]
     assert [tuple(row[name] for name in ("suite", "threads", "steps", "checked")) for row in rows] == [
         ("rnnoise", 1, 45, True), ("rnnoise", 2, 45, True)]
     for row in rows:
@@ -47,7 +39,7 @@ def test_rows(capsys, tmp_path, arrays):
 def test_a_large_error_fails(capsys, tmp_path, arrays, monkeypatch):
     np.savez(tmp_path / "weights.npz", **arrays)
     monkeypatch.setattr(bench_rnnoise, "GAIN_ERROR", 1e-9)
-    code, out, err = call(capsys, "--threads", "1", "--weights", str(tmp_path / "weights.npz"))
+    code, out, err = call(capsys, *COMMAND, "--threads", "1", "--weights", str(tmp_path / "weights.npz"))
     assert code == 1 and not out and "gains must be within 1e-09 of float64" in err
 
 
@@ -64,5 +56,5 @@ def test_wrong_use(capsys, tmp_path, arrays):
             path.write_text("no arrays")
         elif change in ("name", "size"):
             np.savez(path, **given)
-        code, out, err = call(capsys, *([] if change is None else ["--weights", str(path)]))
+        code, out, err = call(capsys, *COMMAND, *([] if change is None else ["--weights", str(path)]))
         assert code == 2 and not out and err.count("\n") == 1 and says in err, change

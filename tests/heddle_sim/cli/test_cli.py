@@ -6,25 +6,10 @@ import pytest
 from heddle import load_config
 from heddle.config import preset_names
 from heddle.isa.counter_table import BREAKDOWN
-from heddle_sim.cli import main
 from heddle_sim.device import Device
+from heddle_verif.command_line import answer, call
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]
-
-
-def call(capsys, *arguments):
-    """Exit code, standard output, standard error."""
-    code = main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
-def rows(capsys, *arguments):
-    code, out, err = call(capsys, *arguments, "--json")
-    assert (code, err) == (0, "")
-    answer = json.loads(out)
-    assert set(answer) == {"bench", "config", "rows"} and out.count("\n") == 1
-    return answer
 
 
 @pytest.mark.parametrize("verb", ["generate", "asm", "disasm", "run", "bench", "synth", "show", "doctor"])
@@ -97,16 +82,16 @@ def test_asm_disasm_run_round_trip(capsys, tmp_path, suffix):
     (tmp_path / "run.s").write_text("halt\n")
     runnable = tmp_path / f"run{suffix}"
     assert call(capsys, "asm", str(tmp_path / "run.s"), "-o", str(runnable))[0] == 0
-    answer = rows(capsys, "run", "program", str(runnable), *GOLDEN)
-    assert answer["rows"][0]["counters"]["instructions"] == 1
+    found = answer(capsys, "run", "program", str(runnable), *GOLDEN)
+    assert found["rows"][0]["counters"]["instructions"] == 1
 
 
 def test_run_matmul_json(capsys):
-    answer = rows(
+    found = answer(
         capsys, "run", "matmul", "--m", "5", "--n", "9", "--k", "7", "--seed", "3", "--dtype", "uint8", *GOLDEN
     )
-    assert (answer["bench"], answer["config"]) == ("matmul", "tiny")
-    (row,) = answer["rows"]
+    assert (found["bench"], found["config"]) == ("matmul", "tiny")
+    (row,) = found["rows"]
     expected = {
         "m": 5,
         "n": 9,
@@ -126,26 +111,26 @@ def test_run_matmul_json(capsys):
 
 def test_bench_gemm_says_what_it_chose(capsys):
     options = ["--m", "3", "--n", "9", "--k", "17", "--ka", "2", "--kb", "2", "--order", "column-outer", "--resident", *GOLDEN]
-    (row,) = rows(capsys, "bench", "gemm", *options)["rows"]
+    (row,) = answer(capsys, "bench", "gemm", *options)["rows"]
     wanted = {"m": 3, "n": 9, "k": 17, "ka": 2, "kb": 2, "order": "column-outer", "dtype": "int8", "b_layout": "nk", "resident": True,
               "checked": True}
     assert wanted.items() <= row.items()
-    (row,) = rows(capsys, "bench", "gemm", "--m", "4", "--n", "16", "--k", "300", *GOLDEN)["rows"]
+    (row,) = answer(capsys, "bench", "gemm", "--m", "4", "--n", "16", "--k", "300", *GOLDEN)["rows"]
     assert row["ka"] * row["kb"] > 1 and row["order"] == "k-outer" and row["resident"] is False
 
 
 def test_bench_suite_and_merge(capsys):
-    answer = rows(capsys, "bench", "gemm", "--suite", "resident", "--config", "resident64", "--simulator", "golden")
-    assert [(row["m"], row["n"], row["k"]) for row in answer["rows"]][-1] == (1, 64, 256)
-    assert all(row["resident"] and row["suite"] == "resident" and row["checked"] for row in answer["rows"])
-    answer = rows(capsys, "bench", "merge", "--config", "base", "--simulator", "golden")
-    assert [(row["ka"], row["kb"], row["resident"]) for row in answer["rows"]] == [
+    found = answer(capsys, "bench", "gemm", "--suite", "resident", "--config", "resident64", "--simulator", "golden")
+    assert [(row["m"], row["n"], row["k"]) for row in found["rows"]][-1] == (1, 64, 256)
+    assert all(row["resident"] and row["suite"] == "resident" and row["checked"] for row in found["rows"])
+    found = answer(capsys, "bench", "merge", "--config", "base", "--simulator", "golden")
+    assert [(row["ka"], row["kb"], row["resident"]) for row in found["rows"]] == [
         (1, 1, True), (4, 1, True), (1, 4, True), (4, 1, False)]
 
 
 def test_bench_gemm_json(capsys):
-    answer = rows(capsys, "bench", "gemm", "--m", "8", "--n", "8", "--k", "8", "--no-check", *GOLDEN)
-    assert answer["bench"] == "gemm" and answer["rows"][0]["checked"] is False
+    found = answer(capsys, "bench", "gemm", "--m", "8", "--n", "8", "--k", "8", "--no-check", *GOLDEN)
+    assert found["bench"] == "gemm" and found["rows"][0]["checked"] is False
 
 
 def test_a_wrong_result_is_1(capsys, monkeypatch):
@@ -190,18 +175,18 @@ def test_uniform_registers(capsys, tmp_path):
     ],
 )
 def test_show(capsys, subject, names):
-    answer = rows(capsys, "show", subject)
-    assert set(names) <= {row["name"] for row in answer["rows"]}
+    found = answer(capsys, "show", subject)
+    assert set(names) <= {row["name"] for row in found["rows"]}
     code, out, _ = call(capsys, "show", subject)
     assert code == 0 and all(name in out for name in names)
 
 
 def test_doctor(capsys, monkeypatch):
-    answer = rows(capsys, "doctor")
+    found = answer(capsys, "doctor")
     assert {"python", "g++", "make", "iverilog", "amaranth", "verilator runs"} <= {
-        row["name"] for row in answer["rows"]
+        row["name"] for row in found["rows"]
     }
-    assert all(row["ok"] for row in answer["rows"])
+    assert all(row["ok"] for row in found["rows"])
     monkeypatch.setenv("PATH", "/nowhere")
     code, out, err = call(capsys, "doctor")
     assert code == 1 and "FAIL  g++" in out and err.count("\n") == 1 and "install the package g++" in err
@@ -225,16 +210,16 @@ def test_generate_writes_verilog_and_manifest(capsys, tmp_path):
 
 
 def test_bench_gather(capsys):
-    plain, swizzled = rows(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
+    plain, swizzled = answer(capsys, "bench", "gather", "--config", "tiny", "--memory-mib", "1")["rows"]
     assert (plain["layout"], swizzled["layout"]) == ("plain", "swizzled") and plain["checked"] and swizzled["checked"]
     assert (plain["gather_cycles"], plain["bank_conflicts"]) == (8, 7)          # eight threads at one bank
     assert (swizzled["gather_cycles"], swizzled["bank_conflicts"]) == (1, 0) and swizzled["speedup"] == 8
-    assert rows(capsys, "bench", "gather", *GOLDEN)["rows"][1]["gather_cycles"] is None
+    assert answer(capsys, "bench", "gather", *GOLDEN)["rows"][1]["gather_cycles"] is None
 
 
 def test_bench_copy(capsys):
     """On the hardware: tests/heddle_sim/device/test_tensor_rtl.py."""
-    found = rows(capsys, "bench", "copy", "--quick", *GOLDEN)["rows"]
+    found = answer(capsys, "bench", "copy", "--quick", *GOLDEN)["rows"]
     assert all(row["checked"] and row["beats_per_cycle"] is row.get("start_cycles") is None for row in found)
     ways = {(way, mode) for way in ("load", "store") for mode in ("tile", "im2col")}
     assert {(row["direction"], row["mode"]) for row in found} == ways | {("global_global", "block")}
@@ -249,12 +234,12 @@ def test_bench_of_configuration_without_tensors(capsys, what):
 
 
 def test_bench_conv(capsys):
-    found = rows(capsys, "bench", "conv", "--quick", *GOLDEN)["rows"]
+    found = answer(capsys, "bench", "conv", "--quick", *GOLDEN)["rows"]
     assert [(row["image"], row["checked"], row["cycles"]) for row in found] == [("8x8x16", True, None)]
 
 
 def test_bench_elaborate(capsys):
-    (row,) = rows(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
+    (row,) = answer(capsys, "bench", "elaborate", "--unit", "alu", "--config", "tiny")["rows"]
     assert row["elaborate_seconds"] > 0 and row["modules"] >= 1 and row["verilog_bytes"] > 1000
 
 
@@ -265,7 +250,7 @@ def test_simspeed_says_what_is_missing(capsys, monkeypatch):
 
 
 def test_synth_counts_cells(capsys):
-    row, whole, *parts = rows(capsys, "synth", "--unit", "alu", "--config", "tiny", "--parts", "--quiet")["rows"]
+    row, whole, *parts = answer(capsys, "synth", "--unit", "alu", "--config", "tiny", "--parts", "--quiet")["rows"]
     assert {part["unit"] for part in parts} > {"alu.decode_result", "alu.datapath_result"}
     assert whole["unit"] == "alu (parts)" and whole["lut"] >= sum(part["lut"] for part in parts)
     assert whole["dsp"] == 0 and 0.9 * row["lut"] < whole["lut"] < 1.3 * row["lut"]
@@ -277,7 +262,7 @@ def test_synth_names_peers(capsys, monkeypatch):
     """Figures of others stand beside ours, with their source."""
     counts = dict(unit="tmau", target="xilinx", lut=1, carry=1, ff=1, dsp=1, bram=1, fmax_mhz=None)
     monkeypatch.setattr("heddle_sim.cli.synth.synthesise", lambda *arguments, **options: [counts])
-    printed = rows(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
+    printed = answer(capsys, "synth", "--unit", "tmau", "--target", "xilinx")
     (row,) = printed["rows"]
     assert printed["config"] == "base"      # small has no such unit
     assert [peer["lut"] for peer in row["peers"]] == [13148] and "vortexgpgpu/vortex" in row["peers"][0]["source"]

@@ -82,7 +82,7 @@ def test_what_was_not_measured_differs(tmp_path, capsys):
     figures = [Figure({"m": 10}, "macs", 315), Figure({}, "no_such_field", 1), Figure({}, "cycles", 1), Figure({}, "macs", None),
                Figure({}, "macs", 316)]
     code, said, _ = check(tmp_path / "figures.json", figures, capsys, "--json")
-    found = json.loads(said.out)["figures"]
+    found = json.loads(said.out)["rows"]
     assert code == 1 and [(each["measured"], each["agrees"]) for each in found] == [(None, False)] * 3 + [(315, False)] * 2
     assert found[0]["error"] == "no such row"
 

@@ -1,34 +1,25 @@
 """``heddle show rnn``: the picture is that of the cycle model, which the hardware agrees with (tests/heddle/rnn/test_timing.py)."""
 
-import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 from heddle import load_config
-from heddle_sim.cli import main
 from heddle_sim.draw.timeline_text import draw
 from heddle_sim.rnn.network import Network
 from heddle_sim.rnn.reference import FloatLayer
 from heddle_sim.rnn.timeline import model_timeline
 from heddle_sim.rnn.timing import task_cycles
+from heddle_verif.command_line import answer, call
 from numpy import ones, zeros
 
 SHOW = ["show", "rnn", "--config", "recurrent64"]
 CFG = load_config("recurrent64")
 
 
-def call(capsys, *arguments):
-    code = main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def rows(capsys, *arguments):
-    code, out, err = call(capsys, *SHOW, *arguments, "--json")
-    assert (code, err) == (0, "")
-    answer = json.loads(out)
-    assert (answer["bench"], answer["config"]) == ("show rnn", "recurrent64") and answer["rows"][0]["kind"] == "timeline"
-    return answer["rows"][0], answer["rows"][1:]
+    found = answer(capsys, *SHOW, *arguments)
+    assert (found["bench"], found["config"]) == ("show rnn", "recurrent64") and found["rows"][0]["kind"] == "timeline"
+    return found["rows"][0], found["rows"][1:]
 
 
 def timeline(threads=1, steps=5, size=8):

@@ -1,34 +1,24 @@
 """``heddle show tensormap``: drawings and addresses are those of the golden model, cycles those of the banks."""
 
-import json
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
-from heddle_sim.cli import main
 from heddle_sim.draw.box_text import draw
 from heddle_sim.golden.bank_access import gather_cycles
 from heddle_sim.golden.tensor_copy import load_tensor
 from heddle_sim.tensor.box_image import access, tensor_image
 from heddle_sim.tensor.tensor_map import TensorMap
+from heddle_verif.command_line import answer, call
 
 SHOW = ["show", "tensormap"]
 TILE_32_ROWS = [*SHOW, "--shape", "32", "128", "--box", "32", "128"]
 
 
-def call(capsys, *arguments):
-    code = main(list(arguments))
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def rows(capsys, *arguments):
-    code, out, err = call(capsys, *arguments, "--json")
-    assert (code, err) == (0, "")
-    answer = json.loads(out)
-    assert set(answer) == {"bench", "config", "rows"} and answer["bench"] == "show tensormap"
-    elements = [row for row in answer["rows"] if row["kind"] == "element"]
-    return elements, [row for row in answer["rows"] if row["kind"] == "access"]
+    found = answer(capsys, *arguments)
+    assert found["bench"] == "show tensormap"
+    return tuple([row for row in found["rows"] if row["kind"] == kind] for kind in ("element", "access"))
 
 
 @pytest.mark.parametrize("swizzle, pattern, cycles", [

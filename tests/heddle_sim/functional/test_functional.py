@@ -10,6 +10,8 @@ from heddle.isa.error_codes import ErrorCode
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.isa import assemble
 
+pytestmark = pytest.mark.smoke
+
 CFG = load_config("tiny")
 
 

@@ -11,6 +11,8 @@ from heddle_sim.golden.matrix import MatrixOperation
 from heddle_sim.golden.matrix import multiply as golden_multiply
 from heddle_sim.isa import assemble
 
+pytestmark = pytest.mark.smoke
+
 CFG = load_config("tiny")
 
 

@@ -31,6 +31,8 @@ from heddle_sim.isa.program import Program
 S0_LINE = "@p1 mm8.ka2.kb2.t1.sa.ub r0, ur4:rf290:0x00, r256"
 
 # Text and the fields that it must set, packed by the layout itself.
+pytestmark = pytest.mark.smoke
+
 ENCODINGS = [
     (S0_LINE, {"opcode": Opcode.MATRIX, "guard": 1, "dst": 0, "a": 290, "b": 4, "c": 256,
                "modifiers": {"matrix": {"element": ElementType.INT8, "ka": 1, "kb": 1, "transpose": 1,

@@ -24,8 +24,7 @@ def random_operands(rng):
     return operands
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize("group", [pytest.param(0, marks=pytest.mark.smoke), *range(1, GROUPS)])
 def test_random_shapes_on_the_hardware(group, seed):
     """The requirement: 200 random shapes, each with its own memory; a failure names the seed that repeats it."""
     base = np.random.SeedSequence().entropy if seed is None else seed

@@ -11,11 +11,12 @@ from heddle_sim.toolchain.cocotb_runner import run_bench
 
 from ..duts.engine_system import EngineSystem, with_lanes
 
-__all__ = ["CFG", "GAIN", "LANES", "measure", "most_cycles"]
+__all__ = ["CFG", "ENGINE", "GAIN", "LANES", "measure", "most_cycles"]
 
 LANES = 2
 CFG = load_config("tiny").replace(rnn=True, rnn_tap_registers=64, factor_words=512, shared_memory_kib=32, rnn_elements=1024,
                                   dot=4, thread_slots=LANES, rnn_contexts=2, rnn_differences=True)
+ENGINE = with_lanes(CFG, LANES)
 INPUTS, SIZE, LAYERS = 8, 16, 2
 STEPS = 20                  # and twice as many: what a step takes is the difference
 CHANGE = 0.02
@@ -51,6 +52,6 @@ def measure(seed=1, cases=CASES, linear=True, steps=STEPS, simulator="verilator"
 
 def _run(given, simulator, seed):
     with contextlib.redirect_stdout(sys.stderr):        # what the bench says is no result
-        run = run_bench(EngineSystem(with_lanes(CFG, LANES)), bench="heddle_verif.bench.rnn_stacked", cfg=CFG, simulator=simulator,
+        run = run_bench(EngineSystem(ENGINE), bench="heddle_verif.bench.rnn_stacked", cfg=CFG, simulator=simulator,
                         seed=seed, parameters=given)
     return json.loads((Path(run["directory"]) / "figures.json").read_text())

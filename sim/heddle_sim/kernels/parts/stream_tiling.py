@@ -10,10 +10,10 @@ from typing import Self
 from heddle.config import Config
 from heddle.constants import BANK_BYTES, TOKEN_GRANULES
 
-from .fitting import Region, check_factors, check_regions
+from .fitting import check_factors, check_regions
 from .merges import Merge
 from .shares import Share, share_out
-from .tiling import MAX_SLICES, odd_pitch, round_up
+from .tiling import MAX_SLICES, SharedAreas, odd_pitch, round_up
 
 __all__ = ["MAX_SLOTS", "Part", "StreamTiling"]
 
@@ -33,12 +33,13 @@ class Part:
     nbytes: int
 
 
-@dataclass(frozen=True)
-class StreamTiling:
-    """``shares`` of C (of ``n`` columns) are those of the cores. Lengths along k are bytes; ``pitch`` and ``ab_pitch`` are the distances of
-    rows of A and columns of B in global and in shared memory, ``c_pitch`` that of rows of a tile of ``columns`` columns; ``slots`` (of B),
-    ``a_stage`` and ``c_stages`` are shared addresses. Product registers of slot s begin at ``s * distance``; ``places`` is the first
-    register behind those of all slots.
+@dataclass(frozen=True, kw_only=True)
+class StreamTiling(SharedAreas):
+    """How a product of few rows is cut; lengths along k are bytes.
+
+    ``shares`` of C (of ``n`` columns) are those of the cores, in tiles of ``columns`` columns. ``pitch`` is the distance of rows of A and
+    columns of B in global memory. Product registers of slot s begin at ``s * distance``; ``places`` is the first register behind those of
+    all slots.
     """
 
     merge: Merge
@@ -47,11 +48,6 @@ class StreamTiling:
     columns: int
     k: int
     pitch: int
-    ab_pitch: int
-    c_pitch: int
-    slots: tuple[int, ...]
-    a_stage: int
-    c_stages: tuple[int, ...]
     parts: tuple[Part, ...]
     distance: int
 
@@ -108,11 +104,8 @@ class StreamTiling:
 
     def check(self, cfg: Config) -> None:
         """Raises ``AssertionError`` unless all areas of shared memory lie apart and A fits the factor registers."""
-        rows = self.merge.rows
         check_factors(cfg, self.parts[-1].word + self.parts[-1].length, halves=1)
-        check_regions(cfg, [*(Region(f"slot {index} of B", place, self.columns * self.ab_pitch) for index, place in enumerate(self.slots)),
-                            Region("stage of A", self.a_stage, rows * self.ab_pitch),
-                            *(Region(f"stage {index} of C", place, rows * self.c_pitch) for index, place in enumerate(self.c_stages))])
+        check_regions(cfg, self.regions(self.merge.rows, self.columns * self.ab_pitch))
 
 
 def _instructions(cfg: Config, merge: Merge, k: int, parts: int, slots: int, columns: int) -> int:

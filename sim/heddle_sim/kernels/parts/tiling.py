@@ -16,7 +16,7 @@ from .merges import Merge
 if TYPE_CHECKING:
     from .columns import RowsOfB
 
-__all__ = ["MAX_SLICES", "Tiling", "odd_pitch", "round_up"]
+__all__ = ["MAX_SLICES", "SharedAreas", "Tiling", "odd_pitch", "round_up"]
 
 MAX_SLICES = 16             # factor words of one mm
 _SHORTER = 4                # how much shorter the chunks of the next candidate are
@@ -33,13 +33,33 @@ def odd_pitch(nbytes: int) -> int:
     return (round_up(nbytes, BANK_BYTES) // BANK_BYTES | 1) * BANK_BYTES
 
 
-@dataclass(frozen=True)
-class Tiling:
+@dataclass(frozen=True, kw_only=True)
+class SharedAreas:
+    """Areas of shared memory that a tile takes.
+
+    ``slots`` of B, ``a_stage`` (of A) and ``c_stages`` (of C) are addresses; the stages of C are equal where there is room for one only.
+    ``ab_pitch``: distance of rows of A and of columns of B in bytes; ``c_pitch``: that of rows of C.
+    """
+
+    ab_pitch: int
+    c_pitch: int
+    slots: tuple[int, ...]
+    a_stage: int
+    c_stages: tuple[int, ...]
+
+    def regions(self, rows: int, slot_bytes: int) -> list[Region]:
+        """The areas, for ``rows`` rows of A and C, by name."""
+        return [*(Region(f"slot {index} of B", place, slot_bytes) for index, place in enumerate(self.slots)),
+                Region("stage of A", self.a_stage, rows * self.ab_pitch),
+                *(Region(f"stage {index} of C", place, rows * self.c_pitch) for index, place in enumerate(sorted(set(self.c_stages))))]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiling(SharedAreas):
     """How a problem is cut; lengths along k are bytes.
 
-    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``ab_pitch`` and ``c_pitch`` are the
-    distances of rows of A, columns of B and rows of C in shared memory; ``slots`` (of B), ``a_stage`` and ``c_stages``
-    are shared addresses, the latter equal where there is room for one only. A tile has ``rows`` rows and ``columns`` columns.
+    ``chunk`` bytes of k are processed at a time, ``chunks`` times, ``last_chunk`` the last time; ``pitch`` is the distance of rows of A and
+    columns of B in global memory. A tile has ``rows`` rows and ``columns`` columns.
     """
 
     columns: int
@@ -49,11 +69,6 @@ class Tiling:
     chunk: int
     chunks: int
     last_chunk: int
-    ab_pitch: int
-    c_pitch: int
-    slots: tuple[int, ...]
-    a_stage: int
-    c_stages: tuple[int, ...]
 
     @classmethod
     def choose(cls, cfg: Config, k: int, merge: Merge = None, b_rows: RowsOfB | None = None, reserved: int = 0,
@@ -93,13 +108,10 @@ class Tiling:
         """Raises ``AssertionError`` unless all areas of shared memory, with those of ``more``, lie apart.
 
         The words of a chunk must fit a half of the factor registers."""
-        stages = sorted(set(self.c_stages))
         assert self.last_chunk > 0 and self.chunk % BANK_BYTES == 0 and self.chunk * self.chunks >= self.pitch
         assert slot_bytes <= (self.slots[1] if len(self.slots) > 1 else self.a_stage)
         check_factors(cfg, merge.slices(self.chunk))
-        check_regions(cfg, [*(Region(f"slot {index} of B", place, slot_bytes) for index, place in enumerate(self.slots)),
-                            Region("stage of A", self.a_stage, self.rows * self.ab_pitch),
-                            *(Region(f"stage {index} of C", place, self.rows * self.c_pitch) for index, place in enumerate(stages)), *more])
+        check_regions(cfg, [*self.regions(self.rows, slot_bytes), *more])
 
     @property
     def end(self) -> int:
