@@ -5,11 +5,10 @@ hexadecimal digits.
 """
 
 import argparse
-from pathlib import Path
 
 from ..isa import assemble
 from .common import add_config, configuration
-from .files import read_text
+from .files import file_path, read_text, write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -27,6 +26,6 @@ def execute(options: argparse.Namespace) -> None:
     if options.output is None:
         print(program.listing(), end="")
     elif options.output.endswith(".hex"):
-        Path(options.output).write_text("".join(f"{word:032x}\n" for word in program.words))
+        write_text(options.output, "".join(f"{word:032x}\n" for word in program.words))
     else:
-        Path(options.output).write_bytes(program.to_bytes())
+        file_path(options.output).write_bytes(program.to_bytes())

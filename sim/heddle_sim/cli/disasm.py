@@ -4,10 +4,9 @@ Reads what `heddle asm -o` wrote: raw bytes, or lines of hexadecimal digits in a
 """
 
 import argparse
-from pathlib import Path
 
 from ..isa import disassemble
-from .files import read_words
+from .files import read_words, write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -22,4 +21,4 @@ def execute(options: argparse.Namespace) -> None:
     if options.output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     else:
-        Path(options.output).write_text(text)
+        write_text(options.output, text)
