@@ -168,7 +168,7 @@ def load_config(name_or_path: str | os.PathLike[str]) -> Config:
     if path is None:
         raise ConfigError(f"configuration must be one of {', '.join(preset_names())} or the path of a "
                           f".toml file, not {str(name_or_path)!r}")
-    return Config(**{"name": path.stem} | _read(path, ()))
+    return Config(**{"name": path.stem} | _read(path))
 
 
 def _find(name_or_path: str | os.PathLike[str], folder: Path | None = None) -> Path | None:
@@ -184,27 +184,38 @@ def _find(name_or_path: str | os.PathLike[str], folder: Path | None = None) -> P
         return None
 
 
-def _read(path: Path, extending: tuple[Path, ...]) -> dict[str, Any]:
-    """The keys of a file merged with those of its base configurations; ``extending`` is the chain of files up to this one."""
+def _read(path: Path) -> dict[str, Any]:
+    """The keys of a file merged with those of its base configurations; the names of these are left out."""
+    merged = _keys(path)
+    chain = {path.resolve()}
+    while (base := _base(path, extends := merged.pop("extends", None))) is not None:
+        if base.resolve() in chain:
+            raise ConfigError(f"{path}: extends must not lead back to the file, not {extends!r}")
+        chain.add(base.resolve())
+        merged = {name: value for name, value in _keys(base).items() if name != "name"} | merged
+        path = base
+    return merged
+
+
+def _keys(path: Path) -> dict[str, Any]:
+    """The keys of a file, ``extends`` among them."""
     try:
         values = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError, OSError) as error:
         raise ConfigError(f"{path}: file must be TOML text in UTF-8: {error}") from None
     try:
-        values = _flat(values, "extends")
+        return _flat(values, "extends")
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
-    extends = values.pop("extends", None)
+
+
+def _base(path: Path, extends: object) -> Path | None:
+    """The file that ``extends`` of the file ``path`` names, or ``None`` without it."""
     if extends is None:
-        return values
+        return None
     if not isinstance(extends, str):
         raise ConfigError(f"{path}: extends must be the name of a configuration or the path of a .toml file, not {extends!r}")
-    other = _find(extends, path.parent)
-    if other is None:
+    base = _find(extends, path.parent)
+    if base is None:
         raise ConfigError(f"{path}: extends must be one of {', '.join(preset_names())} or the path of a .toml file, not {extends!r}")
-    extending = *extending, path.resolve()
-    if other.resolve() in extending:
-        raise ConfigError(f"{path}: extends must not lead back to the file, not {extends!r}")
-    inherited = _read(other, extending)
-    inherited.pop("name", None)
-    return inherited | values
+    return base

@@ -31,12 +31,12 @@ def sites_of(cfg, unit):
 def load_sites(path):
     """``Placement`` of each table ``[[place]]`` of a file. Raises ``ConfigError`` for another form, or for a site that occurs twice."""
     try:
-        tables = tomllib.loads(Path(path).read_text())
+        tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         placements = [Placement(**table) for table in tables.pop("place")]
+        given = [site for placement in placements for site in placement.sites]
+        twice = sorted({site for site in given if given.count(site) > 1})
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, TypeError, KeyError, AttributeError) as error:
         raise ConfigError(f"sites must be tables [[place]] with cells, type and sites ({path}): {error}") from None
-    given = [site for placement in placements for site in placement.sites]
-    twice = sorted({site for site in given if given.count(site) > 1})
     if tables or twice:
         raise ConfigError(f"sites must have tables [[place]] only, each site once ({path}), not {', '.join([*tables, *twice])}")
     return placements

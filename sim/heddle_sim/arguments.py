@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from heddle.errors import HeddleError, UsageError, UsageTypeError
 
-__all__ = ["Arguments", "check_choice", "check_flag", "check_integer", "check_mask", "check_number", "check_operand",
+__all__ = ["Arguments", "check_choice", "check_dtype", "check_flag", "check_integer", "check_mask", "check_number", "check_operand",
            "integer_array", "plain_array"]
 
 Entry = TypeVar("Entry")
@@ -90,7 +90,21 @@ def check_number(name: str, value: object) -> float:
     """``value`` as ``float``; ``TypeError`` for what is no real number."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise UsageTypeError(f"{name} must be a number, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise UsageError(f"{name} must be a number that fits float64, not one of 2**1024 or more") from None
+
+
+def check_dtype(name: str, value: object) -> np.dtype:
+    """``value`` as numpy type of single elements; ``TypeError`` for what is none."""
+    try:
+        dtype = np.dtype(value)     # type: ignore[call-overload]    # of anything
+    except (TypeError, ValueError, SyntaxError):
+        dtype = None
+    if dtype is None or dtype.subdtype:
+        raise UsageTypeError(f"{name} must be a numpy type, not {value!r}")
+    return dtype
 
 
 class Arguments:
@@ -125,6 +139,8 @@ class Arguments:
 
     def integers(self, name: str, values: Iterable[object], count: int | None = None, *, bits: int | None = None) -> tuple[int, ...]:
         """``count`` integers, of ``bits`` bits with sign, as a tuple."""
+        if isinstance(values, np.ma.MaskedArray):
+            return self.wrong(f"{name} must be a tuple of integers, not a masked array", UsageTypeError)
         try:
             values = tuple(values)
         except TypeError:
@@ -153,7 +169,7 @@ def _axes(name: str) -> str:
 
 def _integer(value: object) -> int | None:
     """A number without fraction as ``int``, or ``None``."""
-    if isinstance(value, (bool, np.bool_)) or isinstance(value, np.ndarray) and value.ndim:
+    if isinstance(value, (bool, np.bool_, np.ma.MaskedArray)) or isinstance(value, np.ndarray) and value.ndim:
         return None
     try:
         return index(value)     # type: ignore[arg-type]    # TypeError for what is none

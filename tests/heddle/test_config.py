@@ -191,6 +191,19 @@ def test_a_file_extends_files_beside_it(tmp_path, monkeypatch):
     assert load_config(tmp_path / "third.toml") == load_config("tiny").replace(name="third", dot=8, copy_queue=2, threads=16)
 
 
+def test_a_long_chain_of_files(tmp_path):
+    """The nearest file that has a key counts, however far the chain goes."""
+    length = 1200
+    for number in range(length):
+        (tmp_path / f"{number}.toml").write_text(f'extends = "{number + 1}.toml"\n{"dot = 4" if number == 1000 else ""}\n')
+    last = tmp_path / f"{length}.toml"
+    last.write_text("threads = 8\ndot = 16\n")
+    assert load_config(tmp_path / "0.toml") == Config(name="0", threads=8, dot=4)
+    last.write_text('extends = "7.toml"\n')
+    with pytest.raises(ConfigError, match=f"{length}.toml: extends must not lead back to the file, not '7.toml'"):
+        load_config(tmp_path / "0.toml")
+
+
 @pytest.mark.parametrize("value, says", [
     ('"nope"', "extends must be one of base, "), ('"nope.toml"', "extends must be one of base, "), ('"."', "extends must be one of base, "),
     ("7", "extends must be the name of a configuration or the path of a .toml file, not 7"),

@@ -134,6 +134,8 @@ def test_paths_are_whole_and_numbers_count():
 
 @pytest.mark.parametrize(("text", "message"), [
     ("place = 1", "must be tables"), ("[[place]]\ncells = ''", "must be tables"), ("[[place", "must be tables"), ("", "must be tables"),
+    ("[[place]]\ncells = ''\ntype = 'DP16KD'\nsites = 3", "must be tables"),
+    ("[[place]]\ncells = ''\ntype = 'DP16KD'\nsites = [['A'], ['A']]", "must be tables"),
     ("[[place]]\ncells = ''\ntype = 'DP16KD'\nsites = ['A', 'A']", "each site once .* not A"),
     ("other = 1\n[[place]]\ncells = ''\ntype = 'DP16KD'\nsites = ['A']", "not other")])
 def test_wrong_sites(tmp_path, text, message, capsys):

@@ -71,11 +71,11 @@ def device_verilog(cfg: Config, progress: Progress | None = None) -> str:
 
         stages = progress or Progress()
         stages.stage(f"generate {cfg.name}")
-        (directory / VERILOG).write_text(emit_verilog(Top(cfg), name="heddle"))
+        (directory / VERILOG).write_text(emit_verilog(Top(cfg), name="heddle"), encoding="utf-8")
         stages.step()
 
     directory = cached_build("device/verilog", cfg.name, source_key(cfg), build, results=[VERILOG])
-    return (directory / VERILOG).read_text()
+    return (directory / VERILOG).read_text(encoding="utf-8")
 
 
 def device_library(verilog: str, cfg: Config, progress: Progress | None = None) -> Path:
@@ -130,7 +130,7 @@ def _call(command: Sequence[str | Path], directory: Path, what: str) -> None:
 
 def _build(verilog: str, cfg: Config, directory: Path, library: Path, progress: Progress) -> None:
     root = toolchain.verilator_root()
-    (directory / "heddle.v").write_text(verilog)
+    (directory / "heddle.v").write_text(verilog, encoding="utf-8")
     progress.stage(f"verilate {cfg.name}")
     _call([root / "bin" / "verilator_bin", *VERILATOR_FLAGS, "-Mdir", "obj", "heddle.v"], directory, "verilator")
     progress.step()

@@ -8,7 +8,7 @@ from heddle.config import Config
 from heddle.errors import HeddleError, UsageError, UsageTypeError
 from numpy.typing import ArrayLike
 
-from ..arguments import check_integer, check_number
+from ..arguments import check_flag, check_integer, check_number
 from ..progress import Progress
 from .verilator_build import device_library, device_verilog
 
@@ -100,7 +100,8 @@ class MemorySettings:
             int(jitter),
             float(stall),
         )
-        self.outstanding, self.reorder, self.interleave = int(outstanding), bool(reorder), bool(interleave)
+        self.outstanding = int(outstanding)
+        self.reorder, self.interleave = check_flag("reorder", reorder), check_flag("interleave", interleave)
         self.error_range, self.seed = _error_range(error_range), int(seed)
 
     def as_structure(self) -> _Settings:

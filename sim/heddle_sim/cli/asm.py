@@ -5,11 +5,10 @@ hexadecimal digits. With --json a row for each instruction.
 """
 
 import argparse
-from pathlib import Path
 
 from ..isa import assemble
 from .common import add_config, add_json, configuration, print_json
-from .files import instruction_rows, read_text
+from .files import file_path, instruction_rows, read_text, write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -33,6 +32,6 @@ def execute(options: argparse.Namespace) -> None:
     if options.output is None:
         return
     if options.output.endswith(".hex"):
-        Path(options.output).write_text("".join(f"{word:032x}\n" for word in program.words))
+        write_text(options.output, "".join(f"{word:032x}\n" for word in program.words))
     else:
-        Path(options.output).write_bytes(program.to_bytes())
+        file_path(options.output).write_bytes(program.to_bytes())

@@ -19,7 +19,6 @@ import argparse
 import contextlib
 import importlib
 import sys
-from pathlib import Path
 
 from heddle.config import Config
 from heddle.errors import UsageError
@@ -47,6 +46,7 @@ from .common import (
     require,
     seed,
 )
+from .files import write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -164,7 +164,7 @@ def _rnn_plan(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} must be {'powers of two' if name == 'multipliers' else 'positive'}, not {values}")
     print_plans(options, plan_rows(options.multipliers, options.hidden, options.latency, options.load_bytes))
     if options.svg:
-        Path(options.svg).write_text(plan_svg(options.multipliers, options.hidden, options.latency))
+        write_text(options.svg, plan_svg(options.multipliers, options.hidden, options.latency))
 
 
 def _gather(options: argparse.Namespace, cfg: Config) -> None:

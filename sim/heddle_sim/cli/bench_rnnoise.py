@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import zipfile
+import zlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +36,7 @@ def load_weights(path: str | None) -> dict[str, np.ndarray]:
         rnnoise_network(arrays)
     except KeyError as error:
         raise UsageError(f"--weights must have the arrays of RNNoise, but {error.args[0]} is missing") from None
-    except (OSError, ValueError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except (OSError, EOFError, ValueError, TypeError, AttributeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise UsageError(f"--weights must be an .npz file with the arrays of RNNoise: {error}") from None
     return arrays
 

@@ -4,11 +4,10 @@ Reads what `heddle asm -o` wrote: raw bytes, or lines of hexadecimal digits in a
 """
 
 import argparse
-from pathlib import Path
 
 from ..isa import disassemble
 from .common import add_json, print_json
-from .files import instruction_rows, read_words
+from .files import instruction_rows, read_words, write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -27,4 +26,4 @@ def execute(options: argparse.Namespace) -> None:
     elif options.output is None:
         print(text, end="" if text.endswith("\n") else "\n")
     if options.output is not None:
-        Path(options.output).write_text(text)
+        write_text(options.output, text)

@@ -11,7 +11,7 @@ from heddle.errors import UsageError
 from ..isa import assemble, disassemble_word
 from ..isa.program import Program
 
-__all__ = ["instruction_rows", "is_words", "read_program", "read_text", "read_words"]
+__all__ = ["file_path", "instruction_rows", "is_words", "read_program", "read_text", "read_words", "write_text"]
 
 WORD_SUFFIXES = (".bin", ".hex")
 _WORD = re.compile(r"[0-9a-fA-F]{1,32}", re.ASCII)
@@ -22,10 +22,24 @@ def instruction_rows(program: Program) -> list[dict[str, Any]]:
     return [{"pc": pc, "word": f"{word:032x}", "text": disassemble_word(word)} for pc, word in enumerate(program.words)]
 
 
+def file_path(name: str | Path) -> Path:
+    """``Path`` of a file that an option names."""
+    if "\0" in str(name):
+        raise UsageError(f"name of a file must have no zero byte, not {name!r}")
+    return Path(name)
+
+
+def write_text(name: str | Path, text: str) -> None:
+    """Write a file of text in UTF-8."""
+    file_path(name).write_text(text, encoding="utf-8")
+
+
 def read_text(name: str | Path) -> str:
     """Text of a file in UTF-8, of standard input where ``name`` is -."""
+    if name == "-" and sys.stdin is None:
+        raise UsageError("- must be standard input that is open, not closed")
     try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        return sys.stdin.read() if name == "-" else file_path(name).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise UsageError(f"{name} must be text in UTF-8, not have byte {error.object[error.start]:#04x} at {error.start}") from None
 
@@ -37,7 +51,7 @@ def is_words(name: str) -> bool:
 
 def read_words(name: str) -> Program:
     """``Program`` of a file of instruction words: hexadecimal digits in a .hex file, else raw bytes."""
-    path = Path(name)
+    path = file_path(name)
     text = read_text(path) if path.suffix == ".hex" else None
     try:
         program = Program.from_bytes(path.read_bytes()) if text is None else Program(_hexadecimal(text))

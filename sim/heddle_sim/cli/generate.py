@@ -8,7 +8,6 @@ import argparse
 import hashlib
 import importlib.metadata
 import json
-from pathlib import Path
 from typing import Any
 
 from amaranth.lib import wiring
@@ -17,6 +16,7 @@ from heddle.units import make_unit
 
 from ..backends.verilator_build import source_key
 from .common import add_config, add_json, configuration, print_json, progress_for
+from .files import file_path, write_text
 
 __all__ = ["add_arguments", "execute", "port_list"]
 
@@ -52,11 +52,11 @@ def execute(options: argparse.Namespace) -> None:
         progress.stage(f"generate {options.unit} ({cfg.name})")
         text = emit_verilog(component, name=options.unit, variant=options.variant)
         progress.step()
-    folder = Path(options.output)
+    folder = file_path(options.output)
     folder.mkdir(parents=True, exist_ok=True)
     stem = options.unit if options.variant == "rtl" else f"{options.unit}_{options.variant}"
     verilog = folder / f"{stem}.v"
-    verilog.write_text(text)
+    write_text(verilog, text)
     manifest: dict[str, Any] = {
         "unit": options.unit,
         "variant": options.variant,
@@ -68,7 +68,7 @@ def execute(options: argparse.Namespace) -> None:
         "tools": {tool: importlib.metadata.version(tool) for tool in ("heddle-hdl", "amaranth", "pyosys")},
         "ports": ports,
     }
-    verilog.with_suffix(".json").write_text(json.dumps(manifest, indent=1) + "\n")
+    write_text(verilog.with_suffix(".json"), json.dumps(manifest, indent=1) + "\n")
     if options.json:
         row = {name: manifest[name] for name in ("unit", "variant", "verilog_sha256", "source_hash")}
         print_json("generate", cfg.name, [row | {"verilog": str(verilog), "manifest": str(verilog.with_suffix(".json")),

@@ -2,8 +2,11 @@
 
 import argparse
 import importlib
+import io
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from typing import NoReturn
 
 __all__ = ["main", "DONE", "FAILED", "VERBS", "WRONG_USE"]
@@ -52,7 +55,24 @@ def _parser(verb: str | None) -> _Parser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one verb; returns 0 when it is done, 1 when it failed and 2 when it was used wrongly."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    with _standard_output():
+        return _run(sys.argv[1:] if arguments is None else arguments)
+
+
+@contextmanager
+def _standard_output() -> Iterator[None]:
+    """Characters that the encoding of standard output lacks are written as escapes; a closed standard output takes everything."""
+    with ExitStack() as stack:
+        if sys.stdout is None:
+            stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        elif isinstance(sys.stdout, io.TextIOWrapper):
+            stream, errors = sys.stdout, sys.stdout.errors
+            stream.reconfigure(errors="backslashreplace")
+            stack.callback(stream.reconfigure, errors=errors)
+        yield
+
+
+def _run(arguments: list[str]) -> int:
     try:
         options = _parser(next((text for text in arguments if not text.startswith("-")), None)).parse_args(arguments)
     except SystemExit as end:

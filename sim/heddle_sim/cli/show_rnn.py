@@ -9,7 +9,6 @@ import argparse
 import os
 import shutil
 import sys
-from pathlib import Path
 
 import numpy as np
 from heddle.config import Config
@@ -21,6 +20,7 @@ from ..rnn.image import check_fit
 from ..rnn.timeline import Timeline, model_timeline
 from .bench_rnn import CELLS, drawn_network
 from .common import add_config, configuration, positive, print_json, variant_name
+from .files import write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -70,7 +70,7 @@ def execute(options: argparse.Namespace) -> None:
     title = f"{options.cell} of {options.hidden} elements, {options.inputs or options.hidden} inputs, {options.steps} steps, {count}"
     lines = heading(timeline, title)
     if options.svg:
-        Path(options.svg).write_text(svg(timeline, lines))
+        write_text(options.svg, svg(timeline, lines))
     if options.json:
         about = {"kind": "timeline", "cell": options.cell, "hidden": options.hidden, "inputs": options.inputs or options.hidden,
                  "threads": options.threads, "steps": options.steps, "cycles": timeline.cycles, "lanes_busy": timeline.busy,

@@ -26,7 +26,6 @@ import os
 import re
 import shutil
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from ..draw.box_text import access_lines, draw, heading
 from ..tensor.box_image import ACCESSES, Access, TensorImage, access, tensor_image
 from ..tensor.tensor_map import FORMAT_NAMES, TensorMap, TensorMapError
 from .common import add_config, configuration, positive, print_json
+from .files import write_text
 
 __all__ = ["add_arguments", "execute"]
 
@@ -125,7 +125,7 @@ def execute(options: argparse.Namespace) -> None:
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from None
     if options.svg:
-        Path(options.svg).write_text(svg(image, coordinates, found, slots, options.lines))
+        write_text(options.svg, svg(image, coordinates, found, slots, options.lines))
     if options.json:
         print_json("show tensormap", cfg.name, _rows(image, found))
         return

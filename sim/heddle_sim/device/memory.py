@@ -9,7 +9,7 @@ import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..arguments import check_integer, check_mask
+from ..arguments import check_dtype, check_integer, check_mask
 from .errors import OutOfMemory
 
 __all__ = ["ALIGNMENT", "PITCH_BYTES", "UNWRITTEN", "Allocator", "GlobalMemory", "Placement", "row_pitch"]
@@ -115,10 +115,7 @@ class GlobalMemory:
         except TypeError:
             sizes = (shape,)        # type: ignore[assignment]    # here it is that integer
         sizes = tuple(check_integer("shape", size, 0, self.bytes.size) for size in sizes)
-        try:
-            dtype = np.dtype(dtype)
-        except TypeError:
-            raise UsageTypeError(f"dtype must be a numpy type, not {dtype!r}") from None
+        dtype = check_dtype("dtype", dtype)
         if dtype.hasobject or not dtype.itemsize:
             raise UsageTypeError(f"dtype must be of elements that are bytes in memory, not {dtype}")
         nbytes = math.prod(sizes) * dtype.itemsize

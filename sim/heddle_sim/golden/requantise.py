@@ -6,7 +6,7 @@ import numpy as np
 from heddle.errors import UsageError, UsageTypeError
 from numpy.typing import ArrayLike, DTypeLike
 
-from ..arguments import check_flag, check_mask
+from ..arguments import check_dtype, check_flag, check_mask
 
 __all__ = ["MAX_MULTIPLIER", "MAX_SHIFT", "Requantise"]
 
@@ -45,12 +45,8 @@ class Requantise:
     def __post_init__(self) -> None:
         check_flag("relu", self.relu)
         check_mask("multiplier", self.multiplier)
-        try:
-            dtype = None if self.dtype is None else np.dtype(self.dtype)
-        except TypeError:
-            raise UsageTypeError(f"dtype must be int8 or uint8, not {self.dtype!r}") from None
-        if dtype not in (np.int8, np.uint8):
-            raise UsageTypeError(f"dtype must be int8 or uint8, not {dtype}")
+        if self.dtype is None or check_dtype("dtype", self.dtype) not in (np.int8, np.uint8):
+            raise UsageTypeError(f"dtype must be int8 or uint8, not {self.dtype!r}")
         try:
             multipliers = np.asarray(self.multiplier)
         except ValueError:

@@ -3,6 +3,7 @@
 import re
 
 from heddle.config import Config
+from heddle.errors import UsageTypeError
 
 from .program import Program
 from .statements import AssemblyError, Statement, finish, parse_instruction
@@ -32,6 +33,10 @@ def assemble(text: str, cfg: Config | None = None) -> Program:
     AssemblyError
         For the first line that breaks a rule.
     """
+    if not isinstance(text, str):
+        raise UsageTypeError(f"text must be text, not {type(text).__name__}")
+    if not isinstance(cfg, Config | None):
+        raise UsageTypeError(f"cfg must be a Config, not {type(cfg).__name__}")
     labels: dict[str, int] = {}
     first_lines: dict[str, int] = {}
     statements: list[Statement | int] = []

@@ -12,6 +12,7 @@ from .fields import FIELDS, opcode_of
 from .modifiers import MODIFIERS, format_modifiers
 from .operands import format_operand, operand_fields
 from .statements import AssemblyError, encode_instruction
+from .words import word_list
 
 if TYPE_CHECKING:
 
@@ -78,7 +79,7 @@ def disassemble(words: Program | Iterable[int]) -> str:
 
     ``assemble`` makes the same words from it.
     """
-    listed: list[int] = list(getattr(words, "words", words))    # type: ignore[arg-type]    # mypy: the default of another type
+    listed = word_list(getattr(words, "words", words))      # type: ignore[arg-type]    # mypy: the default of another type
     branches = [word for word in listed if opcode_of(word) is Opcode.BRANCH]
     targets = {FIELDS["imm"].get(word) for word in branches}
     labels = {target: f"L{target}" for target in targets if target <= len(listed)}

@@ -1,22 +1,15 @@
 """A program: instruction words with the labels and source lines they came from."""
 
 from collections.abc import Iterable
-from operator import index
-from typing import Self, SupportsIndex
+from typing import Self
 
 from heddle.errors import UsageError, UsageTypeError
 
 from .disassembler import disassemble_word
 from .fields import WORD_BYTES
+from .words import integer_list, word_list
 
 __all__ = ["Program"]
-
-
-def _integers(name: str, values: Iterable[SupportsIndex]) -> list[int]:
-    try:
-        return [index(value) for value in values]
-    except TypeError:
-        raise UsageTypeError(f"{name} must be integers, not {values!r}") from None
 
 
 class Program:
@@ -36,17 +29,14 @@ class Program:
 
     def __init__(self, words: Iterable[int], labels: dict[str, int] | None = None, lines: Iterable[int] | None = None,
                  source: str = "") -> None:
-        self.words = _integers("words", words)
+        self.words = word_list(words)
         if not isinstance(labels, dict | None):
             raise UsageTypeError(f"labels must be a dictionary of names to program counters, not {type(labels).__name__}")
         self.labels = dict(labels or {})
-        self.lines = [0] * len(self.words) if lines is None else _integers("lines", lines)
+        self.lines = [0] * len(self.words) if lines is None else integer_list("lines", lines)
         if not isinstance(source, str):
             raise UsageTypeError(f"source must be text, not {type(source).__name__}")
         self.source = source
-        for pc, word in enumerate(self.words):
-            if not 0 <= word < 1 << 8 * WORD_BYTES:
-                raise UsageError(f"word {pc} must fit {8 * WORD_BYTES} bits, not {word:#x}")
         if len(self.lines) != len(self.words):
             raise UsageError(f"lines must be one per word ({len(self.words)}), not {len(self.lines)}")
 

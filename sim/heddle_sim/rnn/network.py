@@ -12,6 +12,7 @@ from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import task_layout
 from numpy.typing import ArrayLike
 
+from ..arguments import check_flag, check_integer
 from .checks import number_array
 from .layers import add_layer
 from .model import EngineModel
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["MAX_START", "Network", "Sequence", "SequenceResult"]
 
 MAX_START = 1 << task_layout["start"].width
+_MOST_ELEMENTS = 1 << 16        # of the largest vector memory
+_MOST_FRACTION = 32
 
 
 def _check_layer(layer: object) -> None:
@@ -54,13 +57,11 @@ class Network:
 
     def __init__(self, reverse: bool = False, cats: int | dict[str, int] | None = None, skip_zeros: bool = False,
                  threshold: float | None = None) -> None:
-        if threshold is not None and not (isinstance(threshold, Real) and threshold >= 0):
+        if threshold is not None and not (isinstance(threshold, Real) and not isinstance(threshold, bool) and threshold >= 0):
             raise UsageError(f"threshold must be a number from 0 on, or None, not {threshold!r}")
-        if not isinstance(skip_zeros, bool | np.bool_):
-            raise UsageTypeError(f"skip_zeros must be True or False, not {skip_zeros!r}")
-        self.step, self.reverse, self.cats = Step(), reverse, cats
+        self.step, self.reverse, self.cats = Step(), check_flag("reverse", reverse), cats
         self.layers: dict[str, QuantisedLayer] = {}
-        self.skip_zeros, self.threshold = skip_zeros, threshold
+        self.skip_zeros, self.threshold = check_flag("skip_zeros", skip_zeros), threshold
         self._models: dict[tuple[Config, bool], EngineModel] = {}
 
     @classmethod
@@ -83,7 +84,11 @@ class Network:
 
     def add_input(self, name: str, size: int, fraction: int, limit: int = 32767) -> None:
         """A float input of ``size`` elements, quantised with ``fraction`` bits and kept within ``limit``."""
-        self.step.add_vector(name, Vector(size, "input", fraction, limit))
+        if not isinstance(name, str):
+            raise UsageTypeError(f"name must be text, not {name!r}")
+        self.step.add_vector(name, Vector(check_integer("size", size, 1, _MOST_ELEMENTS), "input",
+                                          check_integer("fraction", fraction, -_MOST_FRACTION, _MOST_FRACTION),
+                                          check_integer("limit", limit, 1, 1 << 15)))
 
     def add(self, name: str, layer: QuantisedLayer, inputs: list[str], order: list[str] | tuple[str, ...] | None = None) -> str:
         """A ``QuantisedLayer``; see ``add_layer``. Returns the name of its result."""
@@ -140,7 +145,7 @@ class Sequence:
     def __post_init__(self) -> None:
         if not isinstance(self.network, Network):
             raise UsageTypeError(f"network must be of type Network, not {type(self.network).__name__}")
-        if not isinstance(self.start, Integral) or not 0 <= self.start < MAX_START:
+        if not isinstance(self.start, Integral) or isinstance(self.start, bool) or not 0 <= self.start < MAX_START:
             raise UsageError(f"start must be an integer from 0 to {MAX_START - 1}, not {self.start!r}")
         step = self.network.step
         names = [name for name, vector in step.vectors.items() if vector.kind == "input"]

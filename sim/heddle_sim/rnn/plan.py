@@ -9,11 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING
 
 from heddle.config import Config
-from heddle.errors import UsageError
+from heddle.errors import UsageError, UsageTypeError
 
+from ..arguments import check_choice, check_integer, check_mask
 from .model import EngineModel
 from .timing import task_cycles
 
@@ -23,7 +25,9 @@ if TYPE_CHECKING:
 __all__ = ["LATENCY", "Plan", "best_plans", "choose_cats", "evaluate", "plan", "powers_of_two", "step_cycles", "sweep_cycles"]
 
 LATENCY = 22                # without the levels of the adder tree: of the engine, LSTM and GRU, from sweep to sweep (``timing``)
+ORDERS = ("columns", "rows")
 _CATS = (1, 2, 4)
+_MOST = (1 << 32) - 1
 
 
 def sweep_cycles(gates: int, hidden: int, inputs: int, ep: int, vp: int) -> tuple[int, int]:
@@ -41,10 +45,8 @@ def step_cycles(cx: int, ch: int, latency: int, threads: int = 1, order: str = "
     ``linear_before_reset`` 0, else 1.
     """
     latency = products * latency
-    if order == "rows":
+    if check_choice("order", order, ORDERS) == "rows":
         return max(cx + ch, (cx + ch + latency) / threads)
-    if order != "columns":
-        raise UsageError(f"order must be columns or rows, not {order!r}")
     return max(cx + ch, (ch + latency) / threads)
 
 
@@ -98,12 +100,21 @@ def evaluate(gates: int, hidden: int, inputs: int, multipliers: int, ep: int, vp
     return Plan(ep, vp, threads, cycles, cx + ch, macs / (multipliers * (cx + ch)), macs / (multipliers * cycles))
 
 
+def _count(name: str, value: object, least: int) -> int:
+    """``value`` as ``int``; ``ValueError`` unless it is an integer from ``least`` (0 or 1)."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise UsageError(f"{name} must be {'a positive integer' if least else 'an integer from 0'}, not {value!r}")
+    return check_integer(name, value, least, _MOST)
+
+
 def best_plans(gates: int, hidden: int, inputs: int, multipliers: int, threads: int = 1, latency: int = LATENCY, order: str = "columns",
                products: int = 1) -> list[Plan]:
     """All ``Plan``s with the fewest cycles for a number of threads, the smallest EP first; see ``plan``."""
-    for name, value in (("gates", gates), ("hidden", hidden), ("inputs", inputs), ("multipliers", multipliers)):
-        if not isinstance(value, int) or value < (name != "inputs"):
-            raise UsageError(f"{name} must be a positive integer, not {value!r}")
+    gates, hidden, multipliers, threads = (_count(name, value, 1) for name, value in (
+        ("gates", gates), ("hidden", hidden), ("multipliers", multipliers), ("threads", threads)))
+    inputs, latency, products = (_count(name, value, 0) for name, value in (
+        ("inputs", inputs), ("latency", latency), ("products", products)))
+    check_choice("order", order, ORDERS)
     if multipliers & (multipliers - 1):
         raise UsageError(f"multipliers must be a power of two, not {multipliers}")
     plans = [evaluate(gates, hidden, inputs, multipliers, ep, vp, threads, latency, order, products)
@@ -129,7 +140,14 @@ def plan(gates: int, hidden: int, inputs: int, multipliers: int, threads: Sequen
     order, products
         See ``step_cycles``.
     """
-    plans = [best_plans(gates, hidden, inputs, multipliers, count, latency, order, products)[0] for count in threads]
+    check_mask("threads", threads)
+    try:
+        counts = tuple(threads)
+    except TypeError:
+        counts = ()
+    if not counts:
+        raise UsageTypeError(f"threads must be a sequence of at least one integer, not {threads!r}")
+    plans = [best_plans(gates, hidden, inputs, multipliers, count, latency, order, products)[0] for count in counts]
     return min(plans, key=lambda found: (found.cycles, found.threads))
 
 

@@ -16,6 +16,7 @@ from heddle.errors import UsageError, UsageTypeError
 from heddle.rnn.layouts import CELL_FRACTION, SUM_FRACTION, Function
 from numpy.typing import ArrayLike
 
+from .checks import number_array
 from .reference import FloatLayer, run_float
 
 __all__ = ["FUNCTIONS", "QuantisedGate", "QuantisedLayer", "quantise_layer", "quantise_vector"]
@@ -146,10 +147,14 @@ def _parts(layer: FloatLayer) -> dict[str, _Part]:
 def _statistics(layer: FloatLayer, data: Samples) -> dict[str, tuple[float, float]]:
     """Largest magnitude and mean square of each vector, from sequences of (x, h, c)."""
     rows, results = [], []
-    for x, h, c in data:
+    for sample in data:
+        if not isinstance(sample, tuple | list) or len(sample) != 3:
+            raise UsageTypeError(f"data must be tuples (x, h, c), not {type(sample).__name__}")
+        x = number_array("x of data", sample[0], (None, layer.w.shape[2]))
+        h, c = (value if value is None else number_array(f"{name} of data", value, (layer.size,)) for name, value in zip("hc", sample[1:]))
         y, _, _ = run_float(layer, x, h, c)
-        rows.append(np.asarray(x, np.float64))
-        results += [y] if h is None else [y, np.asarray(h, np.float64)[None]]
+        rows.append(x)
+        results += [y] if h is None else [y, h[None]]
     vectors = {f"x{n}": block for n, block in enumerate(np.split(np.concatenate(rows), np.cumsum(layer.widths)[:-1], axis=1))}
     vectors["h"] = np.concatenate(results)
     return {name: (np.abs(block).max(initial=0.0), float(np.mean(block * block)) if block.size else 0.0) for name, block in vectors.items()}
@@ -199,7 +204,7 @@ def _choose(parts: dict[str, _Part], statistics: dict[str, tuple[float, float]],
             fits = [f for f in fits if result_range[0] <= f <= result_range[1]]
         if name in given:
             low, high = result_range if name == "h" else (FRACTIONS[-1], FRACTIONS[0])
-            if not isinstance(given[name], Integral) or not low <= given[name] <= high:
+            if not isinstance(given[name], Integral) or isinstance(given[name], bool) or not low <= given[name] <= high:
                 raise UsageError(f"fractions of {name} must be an integer from {low} to {high}, not {given[name]!r}")
             fits = [int(given[name])]
         if not fits:
@@ -267,15 +272,19 @@ def quantise_layer(layer: FloatLayer, data: Samples | None = None, *, fractions:
         raise UsageTypeError(f"layer must be of type FloatLayer, not {type(layer).__name__}")
     parts = _parts(layer)
     for name, scale in weight_scales.items():
-        if not isinstance(scale, Real) or not 0 < scale < np.inf:
+        if not isinstance(scale, Real) or isinstance(scale, bool) or not 0 < scale < np.inf:
             raise UsageError(f"weight_scales of {name} must be a positive number, not {scale!r}")
     for kind, values, known in (("fractions", fractions, ["h", *(f"x{n}" for n in range(len(layer.widths)))]),
                                 ("weight_scales", weight_scales, list(parts))):
         for name in values:
             if name not in known:
                 raise UsageError(f"{kind} must be among {', '.join(known)}, not {name!r}")
-    if data:
-        statistics = _statistics(layer, data)
+    try:
+        samples = [] if data is None else list(data)
+    except TypeError:
+        raise UsageTypeError(f"data must be a list of tuples (x, h, c), not {type(data).__name__}") from None
+    if samples:
+        statistics = _statistics(layer, samples)
     else:
         statistics = {f"x{n}": (1.0, 0.25) for n in range(len(layer.widths))} | {"h": (1.0, 0.25)}
     low, high = _result_fractions(layer)

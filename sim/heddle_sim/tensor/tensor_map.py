@@ -12,7 +12,7 @@ from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import DESCRIPTOR_BYTES, FORMAT_BYTES, Fill, Interleave, TensorFormat, TensorMode
 from numpy.typing import DTypeLike
 
-from ..arguments import Arguments
+from ..arguments import Arguments, check_dtype
 from ..golden.tensor_checks import Violation, descriptor_violations
 from ..golden.tensor_fields import TensorFields
 
@@ -46,7 +46,7 @@ def format_of(dtype: DTypeLike) -> TensorFormat:
     try:
         if dtype is None:       # numpy's float64
             raise TypeError
-        return _FORMATS[np.dtype(dtype).name]
+        return _FORMATS[check_dtype("dtype", dtype).name]
     except (KeyError, TypeError):
         raise UsageTypeError(f"dtype must be one of {', '.join(_FORMATS)}, not {dtype}") from None
 

@@ -61,9 +61,9 @@ def cached_build(unit: str, name: str, key: str, build: Callable[[Path], object]
     Raises ``BuildError`` when the folder is not complete and cannot be written.
     """
     directory = build_directory() / unit / f"{name}-{key}"
-    if not _complete(directory):
+    if not _complete(directory, results):
         with _locked(directory):
-            if not _complete(directory):
+            if not _complete(directory, results):
                 with _writing(directory):
                     if directory.exists():
                         shutil.rmtree(directory)
@@ -75,11 +75,11 @@ def cached_build(unit: str, name: str, key: str, build: Callable[[Path], object]
     return directory
 
 
-def _complete(directory: Path) -> bool:
+def _complete(directory: Path, results: list[str] | None) -> bool:
     """Whether the results are those that the build left."""
     try:
         hashes = json.loads((directory / STAMP).read_text(encoding="utf-8"))["sha256"]
-        return all(_sha256(directory / name) == expected for name, expected in hashes.items())
+        return hashes.keys() >= set(results or ()) and all(_sha256(directory / name) == expected for name, expected in hashes.items())
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return False
 

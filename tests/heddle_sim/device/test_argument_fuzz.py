@@ -8,11 +8,16 @@ import numpy as np
 import pytest
 from heddle import load_config
 from heddle_sim import Device, DeviceError
+from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.cli import main
 from heddle_sim.cli.main import _parser
 from heddle_sim.golden.requantise import Requantise
+from heddle_sim.isa import assemble, disassemble
 from heddle_sim.isa.program import Program
 from heddle_sim.rnn.network import Network, Sequence
+from heddle_sim.rnn.plan import plan
+from heddle_sim.rnn.quantise import quantise_layer
+from heddle_sim.rnn.reference import FloatLayer
 from heddle_sim.tensor.tensor_map import TensorMap
 
 TINY = load_config("tiny")
@@ -24,9 +29,13 @@ VALUES = [
     (1,), [[1], [1, 2]], {}, {"a": 1}, object(), np.int8(3), np.float32(2.5), np.zeros(0, np.int8), np.zeros((), np.int8), np.ones(4),
     np.ones((2, 16), np.int8), np.ones((16, 2), np.uint8), np.ones((2, 0), np.int8), np.ones((1, 2, 3, 4), np.int8), np.array([object()]),
     np.array(["x"]), np.ones((2, 3), complex), np.ma.ones((2, 16), np.int8), np.ones((2, 16), ">i2"), np.zeros(2, [("a", "i1")]), int,
-    np.int8, "int8", "golden", "none", "tile"]
+    np.int8, "int8", "golden", "none", "tile", 1 << 5000, np.ma.array(3), np.ma.array([1, 2]), np.bool_(True), np.float64("nan"), range(3),
+    "a\ud800", "(2,", (np.int8, (2,)), (1 << 40, 1), (True, False), [(np.ma.ones((2, 3)), None, None)], {"i": True}, {"x0": True}]
 A, B = np.ones((2, 16), np.int8), np.ones((16, 2), np.int8)
 REC = np.ones((2, 1, 3)), np.ones((1, 8, 3)) / 4, np.ones((1, 8, 2)) / 4
+
+
+LAYER = FloatLayer("rnn", np.ones((1, 2, 3)) / 4, np.ones((1, 2, 2)) / 4, np.zeros((1, 2)), np.zeros((1, 2)), ("Tanh",))
 
 
 def network():
@@ -70,6 +79,12 @@ TARGETS = {
     "Sequence": (lambda d, *a, **o: Sequence(*a, **o), [network(), np.ones((2, 3))], ["states", "start"]),
     "Network": (lambda d, **o: Network(**o), [], ["reverse", "cats", "skip_zeros", "threshold"]),
     "Program": (lambda d, *a, **o: Program(*a, **o), [[1, 2]], ["labels", "lines", "source"]),
+    "assemble": (lambda d, *a: assemble(*a), ["halt", TINY], []), "disassemble": (lambda d, *a: disassemble(*a), [[1, 2]], []),
+    "plan": (lambda d, *a, **o: plan(*a, **o), [4, 64, 64, 64], ["threads", "latency", "order", "products"]),
+    "quantise_layer": (lambda d, *a, **o: quantise_layer(*a, **o), [LAYER], ["data", "fractions", "weight_scales"]),
+    "add_input": (lambda d, *a, **o: Network().add_input(*a, **o), ["x", 3, 8], ["limit"]),
+    "MemorySettings": (lambda d, **o: MemorySettings(**o), [], ["latency", "bandwidth", "stall", "outstanding", "reorder", "interleave",
+                                                                "error_range"]),
     "from_bytes": (lambda d, *a: Program.from_bytes(*a), [bytes(16)], []),
     "Requantise": (lambda d, *a, **o: Requantise(*a, **o), [3, 4], ["zero_point", "minimum", "maximum", "relu", "dtype"]),
 }

@@ -1,7 +1,10 @@
 """Wrong use: on the command line one line and exit code 2, in Python ``ValueError`` or ``TypeError`` with parameter, rule and value."""
 
 import io
+import os
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -10,7 +13,12 @@ from heddle_sim import Device
 from heddle_sim.backends.verilator_device import MemorySettings, RtlSimulation
 from heddle_sim.cli import main
 from heddle_sim.golden.requantise import Requantise
+from heddle_sim.isa import assemble, disassemble
+from heddle_sim.isa.program import Program
 from heddle_sim.rnn.network import Network, Sequence
+from heddle_sim.rnn.plan import plan
+from heddle_sim.rnn.quantise import quantise_layer
+from heddle_sim.rnn.reference import FloatLayer
 
 GOLDEN = ["--config", "tiny", "--simulator", "golden", "--memory-mib", "1"]
 TINY = load_config("tiny")
@@ -107,6 +115,42 @@ def test_options_of_the_device(capsys, options, says):
     refused(capsys, says, "run", "matmul", "--m", 1, "--n", 1, "--k", 1, *GOLDEN, *options)
 
 
+def test_a_file_of_weights_that_is_empty(capsys, tmp_path):
+    path = tmp_path / "weights.npz"
+    path.write_bytes(b"")
+    refused(capsys, "--weights must be an .npz file with the arrays of RNNoise: ", "bench", "rnn", "--suite", "rnnoise", "--weights", path)
+
+
+@pytest.mark.parametrize("verb", [["asm", "a\0b"], ["disasm", "a\0b.bin"], ["run", "program", "a\0b", *GOLDEN],
+                                  ["generate", "--unit", "barriers", "--quiet", "-o", "a\0b"]])
+def test_names_of_files_with_a_zero_byte(capsys, verb):
+    refused(capsys, "name of a file must have no zero byte, not 'a\\x00b", *verb)
+
+
+def run_heddle(*arguments, before="", **environment):
+    """Exit code, output and errors of a process of its own, from a shell that runs ``before`` first."""
+    line = f"{before} exec {sys.executable} -c 'import sys; from heddle_sim.cli import main; sys.exit(main())' \"$@\""
+    result = subprocess.run(["sh", "-c", line, "sh", *arguments], capture_output=True, env=os.environ | environment, timeout=60)
+    return result.returncode, result.stdout, result.stderr
+
+
+def test_names_and_comments_that_standard_output_cannot_say(tmp_path):
+    """Bytes that are no UTF-8 in the name of a file, and a terminal that has ASCII only: escapes, no traceback."""
+    path = os.fsencode(tmp_path) + b"/a\xff.s"
+    with open(path, "wb") as file:
+        file.write("größe: halt\n".encode())
+    code, out, err = run_heddle("run", "program", path, *GOLDEN, PYTHONIOENCODING="utf-8:strict")
+    assert (code, err) == (0, b"") and b"a\\udcff.s" in out
+    code, out, err = run_heddle("asm", path, "--config", "tiny", PYTHONIOENCODING="ascii:strict")
+    assert (code, err) == (0, b"") and b"gr\\xf6\\xdfe:" in out
+
+
+def test_closed_standard_input_and_output():
+    code, out, err = run_heddle("asm", "-", before="exec <&-;")
+    assert (code, out) == (2, b"") and err == b"heddle asm: error: - must be standard input that is open, not closed\n"
+    assert run_heddle("show", "configs", before="exec >&-;")[::2] == (0, b"")
+
+
 @pytest.mark.parametrize("limit", ["0", "-1", "nan", "inf", "x"])
 def test_time_limits(capsys, limit):
     refused(capsys, f"invalid number of seconds value: '{limit}'", "synth", "--time-limit", limit)
@@ -121,6 +165,7 @@ def test_time_limits(capsys, limit):
     ({"bandwidth": "1"}, TypeError, "bandwidth must be a number, not '1'"),
     ({"bandwidth": None}, TypeError, "bandwidth must be a number, not None"),
     ({"bandwidth": True}, TypeError, "bandwidth must be a number, not True"),
+    ({"bandwidth": 1 << 5000}, ValueError, "bandwidth must be a number that fits float64, not one of 2**1024 or more"),
     ({"bandwidth": float("nan")}, ValueError, "bandwidth must be above 0 and at most 1 (beats per cycle), not nan"),
     ({"latency": 1 << 32}, ValueError, "latency must be an integer from 1 to 4294967295, not 4294967296"),
     ({"latency": -1}, ValueError, "latency must be an integer from 1, not -1"),
@@ -140,6 +185,7 @@ def test_parameters_of_the_device(parameters, error, says):
 @pytest.mark.parametrize("parameters, error, says", [
     ({"stall": "0"}, TypeError, "stall must be a number, not '0'"),
     ({"outstanding": 1 << 32}, ValueError, "outstanding must be an integer"),
+    ({"reorder": "no"}, TypeError, "reorder must be True or False, not 'no'"), ({"interleave": 1}, TypeError, "interleave must be True or"),
     ({"error_range": 7}, TypeError, "error_range must be a tuple of base and size, not 7"),
     ({"error_range": (0, -1)}, ValueError, "size of error_range must be from 0 to 18446744073709551615, not -1"),
     ({"error_range": ("0", 1)}, TypeError, "base of error_range must be an integer, not '0'"),
@@ -182,6 +228,9 @@ def test_runs(device, arguments, error, says):
     (lambda d: d.read(0, None, np.int8), TypeError, "shape must be an integer, not None"),
     (lambda d: d.read(0, (1,), object), TypeError, "dtype must be of elements that are bytes in memory, not object"),
     (lambda d: d.read(0, (1,), "nope"), TypeError, "dtype must be a numpy type, not 'nope'"),
+    (lambda d: d.read(0, (1,), "(2,"), TypeError, "dtype must be a numpy type, not '(2,'"),
+    (lambda d: d.read(0, (1,), (np.int8, (2,))), TypeError, "dtype must be a numpy type, not (<class 'numpy.int8'>, (2,))"),
+    (lambda d: d.read(np.ma.array(0), (1,), np.int8), TypeError, "address must be an integer, not masked_array("),
     (lambda d: d.free(None), TypeError, "address must be an integer, not None"),
     (lambda d: d.free("x"), TypeError, "address must be an integer, not 'x'"),
 ])
@@ -211,6 +260,35 @@ X, W = np.ones((1, 5, 5, 4), np.int8), np.ones((2, 3, 3, 4), np.int8)
 def test_convolutions(device, options, error, says):
     with pytest.raises(error, match=f"^{re.escape(says)}"):
         device.conv(X, W, **options)
+
+
+LAYER = FloatLayer("rnn", np.ones((1, 2, 3)) / 4, np.ones((1, 2, 2)) / 4, np.zeros((1, 2)), np.zeros((1, 2)), ("Tanh",))
+
+
+@pytest.mark.parametrize("call, error, says", [
+    (lambda: assemble(b"halt"), TypeError, "text must be text, not bytes"),
+    (lambda: assemble("halt", "tiny"), TypeError, "cfg must be a Config, not str"),
+    (lambda: disassemble(7), TypeError, "words must be integers, not 7"),
+    (lambda: disassemble([-1]), ValueError, "word 0 must fit 128 bits, not -0x1"),
+    (lambda: plan(4, 64, 64, 64, threads=()), TypeError, "threads must be a sequence of at least one integer, not ()"),
+    (lambda: plan(4, 64, 64, 64, threads=[0]), ValueError, "threads must be a positive integer, not 0"),
+    (lambda: plan(4, 64, True, 64), ValueError, "inputs must be an integer from 0, not True"),
+    (lambda: plan(4, 64, 64, 64, latency="22"), ValueError, "latency must be an integer from 0, not '22'"),
+    (lambda: plan(4, 64, 64, 64, order="tiles"), ValueError, "order must be one of columns, rows, not 'tiles'"),
+    (lambda: quantise_layer(LAYER, 7), TypeError, "data must be a list of tuples (x, h, c), not int"),
+    (lambda: quantise_layer(LAYER, [np.ones((2, 3))]), TypeError, "data must be tuples (x, h, c), not ndarray"),
+    (lambda: quantise_layer(LAYER, [(np.ones((2, 4)), None, None)]), ValueError, "x of data must have shape (None, 3), not (2, 4)"),
+    (lambda: quantise_layer(LAYER, fractions={"h": True}), ValueError, "fractions of h must be an integer from 9 to 15, not True"),
+    (lambda: quantise_layer(LAYER, weight_scales={"i": True}), ValueError, "weight_scales of i must be a positive number, not True"),
+    (lambda: Network(reverse="no"), TypeError, "reverse must be True or False, not 'no'"),
+    (lambda: Network(threshold=True), ValueError, "threshold must be a number from 0 on, or None, not True"),
+    (lambda: Network().add_input(["x"], 3, 8), TypeError, "name must be text, not ['x']"),
+    (lambda: Network().add_input("x", 0, 8), ValueError, "size must be from 1 to 65536, not 0"),
+    (lambda: Network().add_input("x", 3, 8.0), TypeError, "fraction must be an integer, not 8.0"),
+])
+def test_programs_plans_and_layers(call, error, says):
+    with pytest.raises(error, match=f"^{re.escape(says)}"):
+        call()
 
 
 # -- Python: masked arrays ------------------------------------------------------------------
@@ -252,6 +330,20 @@ def test_masked_arrays_are_refused(device, name, position):
         call(device, *operands)
     with pytest.raises(TypeError, match="^[a-zA-Z_]+ must be an array without mask, not a masked array$"):
         call(device, *operands[:position], masked(operands[position]), *operands[position + 1:])
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda d: d.copy_tensor(A, box=masked((1, 16)), coords=(0, 0)), "box must be a tuple of integers, not a masked array"),
+    (lambda d: d.conv(X, W, strides=masked((1, 1))), "strides must be an array without mask"),
+    (lambda d: d.tensordot(A, B, masked((1, 0))), "axes must be an array without mask"),
+    (lambda d: Program(masked((1, 2))), "words must be integers, not masked_array"),
+    (lambda d: quantise_layer(LAYER, [(masked(np.ones((2, 3))), None, None)]), "x of data must be an array without mask"),
+    (lambda d: quantise_layer(LAYER, [(np.ones((2, 3)), masked(np.ones(2)), None)]), "h of data must be an array without mask"),
+    (lambda d: plan(4, 64, 64, 64, threads=masked([1, 2])), "threads must be an array without mask"),
+])
+def test_masked_arrays_in_other_arguments(device, call, says):
+    with pytest.raises(TypeError, match=f"^{re.escape(says)}"):
+        call(device)
 
 
 def test_masked_arrays_in_lists_and_sequences(device):

@@ -94,6 +94,14 @@ def test_damaged_builds_are_made_anew(cache, name, content):
     assert len(build.built) == 2
 
 
+def test_a_stamp_without_the_results_is_damaged(cache):
+    build = Builder()
+    folder = cached_build("unit", "name", "key", build, results=["result"])
+    (folder / STAMP).write_text('{"sha256": {}}')
+    (folder / "result").unlink()
+    assert (cached_build("unit", "name", "key", build, results=["result"]) / "result").read_text() == "x" and len(build.built) == 2
+
+
 def test_a_complete_build_is_only_read(cache, monkeypatch):
     build = Builder()
     folder = cached_build("unit", "name", "key", build)

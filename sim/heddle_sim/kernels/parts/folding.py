@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from heddle.errors import UsageError
 
-from ...arguments import integer_array
+from ...arguments import check_mask, integer_array
 
 __all__ = ["contracted_axes", "fold"]
 
@@ -18,6 +18,7 @@ def contracted_axes(a_rank: int, b_rank: int, axes: Any) -> tuple[int, int]:
 
     Raises ``ValueError`` unless it is exactly one axis of each, and one that exists.
     """
+    check_mask("axes", axes)
     if isinstance(axes, (int, np.integer)) and not isinstance(axes, bool):
         if axes != 1:
             raise UsageError(f"axes must contract one axis (1 or a pair of axes), not {axes}")
