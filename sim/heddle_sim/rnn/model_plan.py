@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from heddle import Config
 from heddle.constants import BANK_BYTES
+from heddle.errors import UsageError
 
 from .image import check_fit
 from .model import EngineModel
@@ -56,12 +57,21 @@ def pair_cycles(cell: str, hidden: int, ep: int, vp: int, load_bytes: int = BANK
 
 def best_pairs(cell: str, hidden: int, multipliers: int, load_bytes: int = BANK_BYTES) -> tuple[float, list[tuple[int, int]]]:
     """(Cycles of a step, [(EP, VP)]) of the pairs with the fewest cycles, the smallest EP first: powers of two with VP <= G·h and
-    VP·EP = ``multipliers``."""
+    VP·EP = ``multipliers``.
+
+    Raises ``UsageError`` where no pair exists: the layer has too few rows, or more blocks of rows than a sweep.
+    """
+    least_hidden = -(-multipliers // (_LARGEST_EP * _GATES[cell]))
+    if hidden < least_hidden:
+        raise UsageError(f"hidden must be at least {least_hidden} with {multipliers} multipliers, as EP is at most {_LARGEST_EP}, "
+                         f"not {hidden}")
     found = {}
     for vp in powers_of_two(min(_GATES[cell] * hidden, multipliers)):
         if multipliers // vp <= _LARGEST_EP:
             found[multipliers // vp, vp] = pair_cycles(cell, hidden, multipliers // vp, vp, load_bytes)
-    least = min(cycles for cycles in found.values() if cycles is not None)
+    least = min((cycles for cycles in found.values() if cycles is not None), default=None)
+    if least is None:
+        raise UsageError(f"hidden must have no more blocks of rows than a sweep with {multipliers} multipliers, not {hidden}")
     return least, sorted(pair for pair, cycles in found.items() if cycles == least)
 
 

@@ -39,6 +39,7 @@ def test_every_verb_has_help(capsys, verb):
         (["generate", "--unit", "loom", "--config", "tiny"], "unit must be one of "),
         (["show", "threads"], "invalid choice: 'threads'"),
         (["synth", "--target", "paper"], "invalid choice: 'paper'"),
+        (["bench", "rnn-plan", "--hidden", "3"], "hidden must be at least 4 with 65536 multipliers, as EP is at most 4096, not 3"),
         (["synth", "--unit", "alu", "--seeds", "3"], "--seeds must be 1 without --pnr, not 3"),
     ],
 )
