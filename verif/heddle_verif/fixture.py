@@ -102,6 +102,14 @@ class Bench:
         """Wait."""
         await ClockCycles(self.dut.clk, count)
 
+    async def until(self, condition, limit, what):
+        """Wait until ``condition()`` holds; returns the cycles. Raises ``AssertionError``, which says ``what``, after ``limit`` cycles."""
+        for cycles in range(limit + 1):
+            if condition():
+                return cycles
+            await RisingEdge(self.dut.clk)
+        raise AssertionError(f"{what} within {limit} cycles")
+
     async def settle(self):
         """Wait until outputs follow inputs, within a cycle."""
         await Timer(1, "ns")
