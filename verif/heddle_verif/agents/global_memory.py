@@ -92,6 +92,14 @@ class GlobalMemory:
         return not (self._read_jobs or self._responses or self._open or self._beats or self._read_data.queue
                     or (self._write_response and self._write_response.queue))
 
+    def forget(self):
+        """Drop all requests, data and answers; during reset."""
+        for queue in (self._read_jobs, self._responses, self._open, self._beats, self._answered):
+            queue.clear()
+        self._read_data.forget()
+        if self._write_response:
+            self._write_response.forget()
+
     def _due(self):
         return self._cycle + int(self._rng.integers(self._latency[0], self._latency[1] + 1))
 
