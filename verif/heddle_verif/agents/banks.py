@@ -10,6 +10,8 @@ from heddle.interfaces.layouts import SHARED_READ_LATENCY
 
 __all__ = ["BankMemory", "BankRequester"]
 
+ALL = (1 << BANKS) - 1
+
 
 class _Port:
     def __init__(self, dut, name):
@@ -22,7 +24,8 @@ class _Port:
 class BankMemory:
     """Shared memory as a model, for designs with ``BankReadPort`` and ``BankWritePort`` outputs.
 
-    Each cycle a random set of banks is willing; ``grant`` is the willing banks among the requested ones, in the same cycle.
+    Each cycle a random set of banks is willing; ``grant`` is the willing banks among the requested ones, in the same cycle, or with
+    ``unasked`` all willing ones, whatever is requested.
     Data stand for one cycle, ``SHARED_READ_LATENCY`` cycles after the grant; in other cycles they are random.
 
     Parameters
@@ -39,6 +42,13 @@ class BankMemory:
     one_write : bool
         There is one bus for writes (``shared_writes`` 1): one bank at a time may be asked for, with row, data and mask on the lines of
         bank 0. The lines of other banks are not looked at.
+    one_read : bool
+        The same of reads: row on the line of bank 0. Each bank has its own data.
+    unasked : bool
+        Banks grant also what nobody asks for.
+    ahead : str or None
+        Input of the design (``banks_known_ahead``): the banks that are not willing in the next cycle, for reads and writes alike.
+        Implies ``unasked``.
 
     Attributes
     ----------
@@ -46,20 +56,26 @@ class BankMemory:
         The bytes, random at first; may be changed between accesses.
     on_access : callable or None
         Called as ``on_access(kind, bank, row)`` with kind ``"read"`` or ``"write"`` for each granted access.
+    on_refused : callable or None
+        Called as ``on_refused(kind, banks)`` in each cycle in which not all requested banks are granted, with a mask of the others.
     """
 
-    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False):
+    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False, one_read=False,
+                 unasked=False, ahead=None):
         self.data = rng.integers(0, 256, size, np.uint8)
         self.grant_chance = grant_chance
-        self.one_write = one_write
-        self.on_access = None
+        self.one_write, self.one_read = one_write, one_read
+        self.on_access = self.on_refused = None
         self._dut, self._rng = dut, rng
         self._words = self.data.reshape(size // ROW_BYTES, BANKS, BANK_BYTES)
         self._reads = deque([{}] * (SHARED_READ_LATENCY - 1), SHARED_READ_LATENCY)
         self._ports = [(kind, _Port(dut, name)) for kind, name in (("read", read), ("write", write)) if name is not None]
         for kind, port in self._ports:
             port.grant.value = 0
-            cocotb.start_soon(self._serve(kind, port))
+            if not (unasked or ahead):
+                cocotb.start_soon(self._serve(kind, port))
+        if unasked or ahead:
+            cocotb.start_soon(self._serve_unasked(getattr(dut, ahead) if ahead else None))
 
     async def _serve(self, kind, port):
         """Grants follow the requests within the cycle; accesses happen at its end."""
@@ -67,16 +83,44 @@ class BankMemory:
         willing = 0
         while True:
             if await First(edge, ValueChange(port.request)) is edge:
-                granted = 0 if self._dut.rst.value else int(port.grant.value) & int(port.request.value)
-                (self._read if kind == "read" else self._write)(port, granted)
-                willing = int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
+                self._end_cycle(kind, port, willing)
+                willing = self._willing()
             if port.request.value.is_resolvable:
                 port.grant.value = int(port.request.value) & willing
 
+    async def _serve_unasked(self, ahead):
+        """The grants of a cycle stand from its beginning on."""
+        willing, coming = dict.fromkeys(("read", "write"), 0), ALL
+        while True:
+            await RisingEdge(self._dut.clk)
+            for kind, port in self._ports:
+                self._end_cycle(kind, port, willing[kind])
+                willing[kind] = coming if ahead is not None else self._willing()
+                port.grant.value = willing[kind]
+            if ahead is not None:
+                coming = self._willing()
+                ahead.value = coming ^ ALL
+
+    def _willing(self):
+        return int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
+
+    def _end_cycle(self, kind, port, willing):
+        asked = 0 if self._dut.rst.value else int(port.request.value)
+        if asked & ~willing and self.on_refused is not None:
+            self.on_refused(kind, asked & ~willing)
+        (self._read if kind == "read" else self._write)(port, asked & willing)
+
+    @staticmethod
+    def _check_alone(port, kind):
+        asked = int(port.request.value) if port.request.value.is_resolvable else 0
+        assert asked & (asked - 1) == 0, f"one bank must be asked for with one bus for {kind}, not {asked:#x}"
+
     def _read(self, port, granted):
+        if self.one_read:
+            self._check_alone(port, "reads")
         taken = {}
         for bank in _bits(granted):
-            row = int(port.row[bank].value)
+            row = int(port.row[0 if self.one_read else bank].value)
             taken[bank] = int.from_bytes(self._words[row, bank].tobytes(), "little")
             self._tell("read", bank, row)
         self._reads.append(taken)
@@ -85,8 +129,8 @@ class BankMemory:
             port.data[bank].value = words[bank] if bank in words else int.from_bytes(self._rng.bytes(BANK_BYTES), "little")
 
     def _write(self, port, granted):
-        asked = int(port.request.value) if port.request.value.is_resolvable else 0
-        assert not self.one_write or asked & (asked - 1) == 0, f"one bank must be asked for with one bus for writes, not {asked:#x}"
+        if self.one_write:
+            self._check_alone(port, "writes")
         for bank in _bits(granted):
             lines = 0 if self.one_write else bank
             row = int(port.row[lines].value)

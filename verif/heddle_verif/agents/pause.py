@@ -1,6 +1,6 @@
 """When the ends of a stream pause: patterns for sources and sinks."""
 
-__all__ = ["PATTERNS", "Pause", "adversarial", "always", "bursty", "none", "one_in_n", "pattern"]
+__all__ = ["PATTERNS", "Pause", "adversarial", "always", "bernoulli", "bursty", "none", "one_in_n", "pattern", "when_asked"]
 
 
 class Pause:
@@ -32,6 +32,16 @@ def one_in_n(n):
         count = (count + 1) % n
         return count != 0
     return Pause(step)
+
+
+def bernoulli(rng, share):
+    """Pauses in a cycle with probability ``share``, whatever was before."""
+    return Pause(lambda other: bool(rng.random() < share)) if share else none()
+
+
+def when_asked(rng, share=0.0):
+    """Active only in a cycle after the other side was; then pauses with probability ``share``."""
+    return Pause(lambda other: not other or bool(rng.random() < share))
 
 
 def bursty(rng, activity=0.5, mean_length=8):

@@ -8,33 +8,71 @@ from cocotb.triggers import Event, RisingEdge
 from . import pause as pauses
 from .payload import pack, payload_width, unpack
 
-__all__ = ["StreamHandles", "StreamMonitor", "StreamSink", "StreamSource"]
+__all__ = ["BundleHandles", "StreamHandles", "StreamMonitor", "StreamSink", "StreamSource"]
 
 
-class StreamHandles:
-    """The signals of stream ``name`` of ``dut``; members that are constant have no port and read as 1."""
+class _Handles:
+    """Handshake of a stream: ``valid`` and ``ready`` are handles, or None where they are constant 1."""
 
-    def __init__(self, dut, name, shape):
-        self.name = name
-        self.shape = shape
-        self.width = payload_width(shape)
-        self.payload = getattr(dut, f"{name}__payload", None)
-        self.valid = getattr(dut, f"{name}__valid", None)
-        self.ready = getattr(dut, f"{name}__ready", None)
-        if self.payload is None and self.valid is None:
-            raise AttributeError(f"{name} must be a stream of the design")
+    def __init__(self, name, valid, ready):
+        self.name, self.valid, self.ready = name, valid, ready
 
     def is_valid(self):
+        """Raises ``ValueError`` when ``valid`` is unknown."""
         return self.valid is None or bool(self.valid.value)
 
     def is_ready(self):
+        """Raises ``ValueError`` when ``ready`` is unknown."""
         return self.ready is None or bool(self.ready.value)
 
+
+class StreamHandles(_Handles):
+    """The signals of stream ``name`` of ``dut``; members that are constant have no port and read as 1."""
+
+    def __init__(self, dut, name, shape):
+        super().__init__(name, getattr(dut, f"{name}__valid", None), getattr(dut, f"{name}__ready", None))
+        self.shape = shape
+        self.width = payload_width(shape)
+        self.payload = getattr(dut, f"{name}__payload", None)
+        if self.payload is None and self.valid is None:
+            raise AttributeError(f"{name} must be a stream of the design")
+
+    @property
+    def parts(self):
+        """Handles of the payload."""
+        return () if self.payload is None else (self.payload,)
+
     def bits(self):
+        """The payload; raises ``ValueError`` when a bit is unknown."""
         return 0 if self.payload is None else int(self.payload.value)
 
     def value(self):
         return unpack(self.shape, self.bits())
+
+
+class BundleHandles(_Handles):
+    """A stream whose payload is several signals: an interface with ``valid``, an AXI channel, loose members of a design.
+
+    Parameters
+    ----------
+    name : str
+        For messages.
+    valid, ready
+        Handles; ``ready`` is None when the receiver always accepts.
+    parts : iterable
+        Handles of the payload, lowest bits first.
+    """
+
+    def __init__(self, name, valid, ready, parts):
+        super().__init__(name, valid, ready)
+        self.parts = tuple(parts)
+
+    def bits(self):
+        """The payload; raises ``ValueError`` when a bit is unknown."""
+        bits = 0
+        for part in reversed(self.parts):
+            bits = bits << len(part) | int(part.value)
+        return bits
 
 
 class _Agent:
@@ -64,7 +102,8 @@ class StreamSource(_Agent):
     """Drives an input stream of the design; items are sent in order, one a cycle unless ``pause`` says otherwise.
 
     ``payload`` is random while ``valid`` is low, so that a design that looks at it is found out.
-    During reset nothing is offered; an item that was on offer is offered again.
+    During reset nothing is offered; an item that was on offer is offered again. ``on_item(value)`` is called for each item that was taken,
+    with what was put, if given.
 
     Parameters
     ----------
@@ -74,13 +113,15 @@ class StreamSource(_Agent):
         Source of the random payloads; zeros when None.
     pause : Pause
         See ``heddle_verif.agents.pause``.
+    on_item : callable or None
     clock
         ``dut.clk`` by default.
     """
 
-    def __init__(self, dut, name, shape, *, rng=None, pause=None, clock=None):
-        self.queue = deque()
+    def __init__(self, dut, name, shape, *, rng=None, pause=None, on_item=None, clock=None):
+        self.queue = deque()        # of bits and value
         self.pause = pause or pauses.none()
+        self.on_item = on_item
         self._rng = rng
         self._offered = False
         super().__init__(dut, name, shape, clock)
@@ -90,7 +131,11 @@ class StreamSource(_Agent):
 
     def put(self, *values):
         """Queue items."""
-        self.queue.extend(pack(self.handles.shape, value) for value in values)
+        self.queue.extend((pack(self.handles.shape, value), value) for value in values)
+
+    def forget(self):
+        """Drop what was put and not taken; during reset."""
+        self.queue.clear()
 
     async def send(self, *values):
         """Queue items and wait until the design has taken everything queued."""
@@ -118,7 +163,9 @@ class StreamSource(_Agent):
             ready = handles.is_ready()
             if self._offered and ready:
                 self._offered = False
-                self.queue.popleft()
+                _, value = self.queue.popleft()
+                if self.on_item is not None:
+                    self.on_item(value)
                 self._moved()
                 if handles.valid is not None:
                     handles.valid.value = 0
@@ -128,7 +175,7 @@ class StreamSource(_Agent):
                 if handles.valid is not None:
                     handles.valid.value = 1
                 if handles.payload is not None:
-                    handles.payload.value = self.queue[0]
+                    handles.payload.value = self.queue[0][0]
 
 
 class StreamSink(_Agent):

@@ -5,10 +5,10 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 from cocotb.triggers import RisingEdge
 
-from ..agents.stream import StreamHandles
+from ..agents.stream import BundleHandles, StreamHandles
 from ..coverage.streams import StreamSampler
 
-__all__ = ["StreamChecker", "check_streams", "input_ports", "streams_of"]
+__all__ = ["StreamChecker", "bundles_of", "check_streams", "checkers_of", "input_ports", "run_checkers", "streams_of"]
 
 
 def _ports(signature, prefix=()):
@@ -40,6 +40,42 @@ def streams_of(signature):
             for path, member, inner in _ports(signature) if inner is not None]
 
 
+def _interfaces(signature, prefix=()):
+    """Path and plain members of the signature itself and of every interface in it that is no stream: name to flow and paths."""
+    plain = {}
+    for name, member in signature.members.items():
+        paths = list(_indices((*prefix, name), member.dimensions))
+        if not member.is_signature:
+            plain[name] = member.flow, paths
+        elif not isinstance(member.signature if member.flow == Out else member.signature.flip(), stream.Signature):
+            for path in paths:
+                yield from _interfaces(member.signature, path)
+    yield prefix, plain
+
+
+def bundles_of(signature):
+    """Every stream of a component's signature whose payload is several signals, as ``(name, valid, ready, parts)``, names of ports.
+
+    That is an interface with a member ``valid``, with or without ``ready``, and members ``<name>valid`` and ``<name>ready`` of an interface
+    or of the component, as in AXI, with what else begins with ``<name>``. ``valid`` and ``ready`` of the component itself are not looked
+    at: nothing says what is their payload.
+    """
+    found = []
+    for prefix, plain in _interfaces(signature):
+        def port(*path, prefix=prefix):
+            return "__".join(map(str, (*prefix, *path)))
+
+        for valid, (flow, _) in plain.items():
+            stem = valid.removesuffix("valid")
+            ready = f"{stem}ready" if f"{stem}ready" in plain else None
+            if stem == valid or not (prefix or stem) or (stem and ready is None):
+                continue
+            parts = ["__".join(map(str, path)) for name, (its, paths) in plain.items()
+                     if name.startswith(stem) and name != valid and its == flow for path in paths]
+            found.append((port(*([stem] if stem else [])), port(valid), port(ready) if ready else None, parts))
+    return found
+
+
 def input_ports(signature):
     """Names of the ports that the outside drives, streams included; constant members of streams are left out."""
     names = []
@@ -56,54 +92,82 @@ def input_ports(signature):
 
 class StreamChecker:
     """Fails the test when a stream breaks a rule: ``valid`` and ``ready`` are known; under ``valid`` the payload is known, and both
-    stay as they are until ``ready``. Nothing is checked during reset. ``transfers`` counts the items that passed; how they came counts for
-    the coverage of the stream, where it is declared for ``unit``.
+    stay as they are until ``ready``. ``transfers`` counts the items that passed; how they came counts for the coverage of the stream, where
+    it is declared for ``unit``.
     """
 
-    def __init__(self, dut, name, shape, clock=None, unit=None):
-        self.handles = StreamHandles(dut, name, shape)
+    def __init__(self, handles, unit=None):
+        self.handles = handles
         self.transfers = 0
-        self._clock = dut.clk if clock is None else clock
-        self._reset = getattr(dut, "rst", None)
-        sampler = StreamSampler(unit, name)
+        self._waiting = None
+        sampler = StreamSampler(unit, handles.name)
         self._sampler = sampler if sampler.counts else None
-        self.task = cocotb.start_soon(self._run())
 
     def state(self):
         """Present values, for a message."""
         handles = self.handles
-        return f"{handles.name}: " + ", ".join(f"{part} {getattr(handles, part).value}" for part in ("valid", "ready", "payload")
-                                               if getattr(handles, part) is not None)
+        parts = [("valid", handles.valid), ("ready", handles.ready), *(("payload", part) for part in handles.parts)]
+        return f"{handles.name}: " + ", ".join(f"{name} {handle.value}" for name, handle in parts if handle is not None)
 
-    async def _run(self):
-        handles, waiting, sampler = self.handles, None, self._sampler
-        while True:
-            await RisingEdge(self._clock)
-            if self._reset is not None and bool(self._reset.value):
-                waiting = None
-                if sampler:
-                    sampler.restart()
-                continue
-            for part in ("valid", "ready"):
-                signal = getattr(handles, part)
-                assert signal is None or signal.value.is_resolvable, f"{part} must be known: {self.state()}"
-            valid, ready = handles.is_valid(), handles.is_ready()
-            if sampler:
-                sampler.step(valid, ready)
-            assert valid or waiting is None, f"valid must stay until the item is accepted: {self.state()}"
-            if not valid:
-                continue
-            payload = None if handles.payload is None else handles.payload.value
-            assert payload is None or payload.is_resolvable, f"payload must be known under valid: {self.state()}"
-            bits = 0 if payload is None else int(payload)
-            assert waiting in (None, bits), f"payload must stay {waiting:#x} until it is accepted: {self.state()}"
-            if ready:
-                self.transfers += 1
-                waiting = None
+    @property
+    def held(self):
+        """In the last cycle an item was offered and not accepted."""
+        return self._waiting is not None
+
+    def restart(self):
+        """A reset: nothing that was before counts."""
+        self._waiting = None
+        if self._sampler:
+            self._sampler.restart()
+
+    def step(self):
+        """Look at a cycle; at the clock edge that ends it, outside of reset."""
+        handles = self.handles
+        try:
+            valid = handles.is_valid()
+            ready = handles.is_ready()
+        except ValueError:
+            raise AssertionError(f"valid and ready must be known: {self.state()}") from None
+        if self._sampler:
+            self._sampler.step(valid, ready)
+        assert valid or self._waiting is None, f"valid must stay until the item is accepted: {self.state()}"
+        if not valid:
+            return
+        try:
+            bits = handles.bits()
+        except ValueError:
+            raise AssertionError(f"payload must be known under valid: {self.state()}") from None
+        assert self._waiting in (None, bits), f"payload must stay {self._waiting:#x} until it is accepted: {self.state()}"
+        self.transfers += ready
+        self._waiting = None if ready else bits
+
+
+def checkers_of(dut, signature, unit=None):
+    """A ``StreamChecker`` for every stream of the design, a ``unit`` of the coverage; by stream name."""
+    handles = [StreamHandles(dut, name, shape) for name, shape, _ in streams_of(signature)]
+    for name, valid, ready, parts in bundles_of(signature):
+        handles.append(BundleHandles(name, getattr(dut, valid, None), getattr(dut, ready, None) if ready else None,
+                                     [getattr(dut, part) for part in parts if hasattr(dut, part)]))
+    return {each.name: StreamChecker(each, unit) for each in handles}
+
+
+async def run_checkers(dut, checkers, on_cycle=None):
+    """Step all checkers (a collection, looked at in every cycle) at every clock edge, for ever; ``on_cycle()`` is called after that."""
+    reset = getattr(dut, "rst", None)
+    while True:
+        await RisingEdge(dut.clk)
+        in_reset = reset is not None and bool(reset.value)
+        for checker in checkers:
+            if in_reset:
+                checker.restart()
             else:
-                waiting = bits
+                checker.step()
+        if on_cycle is not None:
+            on_cycle()
 
 
-def check_streams(dut, signature, clock=None, unit=None):
-    """A ``StreamChecker`` on every stream of the design, a ``unit`` of the coverage; returned by stream name."""
-    return {name: StreamChecker(dut, name, shape, clock, unit) for name, shape, _ in streams_of(signature)}
+def check_streams(dut, signature, unit=None):
+    """Run a ``StreamChecker`` on every stream of the design, a ``unit`` of the coverage; returned by stream name."""
+    checkers = checkers_of(dut, signature, unit)
+    cocotb.start_soon(run_checkers(dut, checkers.values()))
+    return checkers
