@@ -4,7 +4,7 @@ from collections import deque
 
 import cocotb
 import numpy as np
-from cocotb.triggers import Event, First, RisingEdge, ValueChange
+from cocotb.triggers import Event, RisingEdge, ValueChange
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY
 
@@ -15,6 +15,7 @@ class _Port:
     def __init__(self, dut, name):
         self.request = getattr(dut, f"{name}__request")
         self.grant = getattr(dut, f"{name}__grant")
+        self.willing = 0            # banks, of a memory
         self.row, self.data, self.mask = ([getattr(dut, f"{name}__{part}__{bank}", None) for bank in range(BANKS)]
                                           for part in ("row", "data", "mask"))
 
@@ -39,6 +40,8 @@ class BankMemory:
     one_write : bool
         There is one bus for writes (``shared_writes`` 1): one bank at a time may be asked for, with row, data and mask on the lines of
         bank 0. The lines of other banks are not looked at.
+    one_read : bool
+        The same of reads: row on the line of bank 0. Each bank has its own data.
 
     Attributes
     ----------
@@ -48,10 +51,10 @@ class BankMemory:
         Called as ``on_access(kind, bank, row)`` with kind ``"read"`` or ``"write"`` for each granted access.
     """
 
-    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False):
+    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False, one_read=False):
         self.data = rng.integers(0, 256, size, np.uint8)
         self.grant_chance = grant_chance
-        self.one_write = one_write
+        self.one_write, self.one_read = one_write, one_read
         self.on_access = None
         self._dut, self._rng = dut, rng
         self._words = self.data.reshape(size // ROW_BYTES, BANKS, BANK_BYTES)
@@ -59,34 +62,50 @@ class BankMemory:
         self._ports = [(kind, _Port(dut, name)) for kind, name in (("read", read), ("write", write)) if name is not None]
         for kind, port in self._ports:
             port.grant.value = 0
-            cocotb.start_soon(self._serve(kind, port))
+            cocotb.start_soon(self._serve(self._read if kind == "read" else self._write, port))
+            cocotb.start_soon(self._follow(port))
 
-    async def _serve(self, kind, port):
-        """Grants follow the requests within the cycle; accesses happen at its end."""
-        edge = RisingEdge(self._dut.clk)
-        willing = 0
+    async def _serve(self, access, port):
+        """Accesses happen at the end of a cycle; then other banks are willing."""
         while True:
-            if await First(edge, ValueChange(port.request)) is edge:
-                granted = 0 if self._dut.rst.value else int(port.grant.value) & int(port.request.value)
-                (self._read if kind == "read" else self._write)(port, granted)
-                willing = int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
-            if port.request.value.is_resolvable:
-                port.grant.value = int(port.request.value) & willing
+            await RisingEdge(self._dut.clk)
+            access(port, 0 if self._dut.rst.value else int(port.grant.value) & int(port.request.value))
+            port.willing = int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
+            self._grant(port)
+
+    async def _follow(self, port):
+        """Grants follow the requests within the cycle."""
+        while True:
+            await ValueChange(port.request)
+            self._grant(port)
+
+    @staticmethod
+    def _grant(port):
+        if port.request.value.is_resolvable:
+            port.grant.value = int(port.request.value) & port.willing
+
+    @staticmethod
+    def _check_alone(port, kind):
+        asked = int(port.request.value) if port.request.value.is_resolvable else 0
+        assert asked & (asked - 1) == 0, f"one bank must be asked for with one bus for {kind}, not {asked:#x}"
 
     def _read(self, port, granted):
+        if self.one_read:
+            self._check_alone(port, "reads")
         taken = {}
         for bank in _bits(granted):
-            row = int(port.row[bank].value)
+            row = int(port.row[0 if self.one_read else bank].value)
             taken[bank] = int.from_bytes(self._words[row, bank].tobytes(), "little")
             self._tell("read", bank, row)
         self._reads.append(taken)
-        words = self._reads[0]
+        words, others = self._reads[0], self._rng.bytes(BANKS * BANK_BYTES)
         for bank in range(BANKS):
-            port.data[bank].value = words[bank] if bank in words else int.from_bytes(self._rng.bytes(BANK_BYTES), "little")
+            other = int.from_bytes(others[BANK_BYTES * bank:BANK_BYTES * (bank + 1)], "little")
+            port.data[bank].value = words.get(bank, other)
 
     def _write(self, port, granted):
-        asked = int(port.request.value) if port.request.value.is_resolvable else 0
-        assert not self.one_write or asked & (asked - 1) == 0, f"one bank must be asked for with one bus for writes, not {asked:#x}"
+        if self.one_write:
+            self._check_alone(port, "writes")
         for bank in _bits(granted):
             lines = 0 if self.one_write else bank
             row = int(port.row[lines].value)
