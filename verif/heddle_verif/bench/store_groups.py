@@ -22,7 +22,6 @@ class GroupBench(TensorBench):
         self.open, self.written, self.sources = ([], []), [], []       # of the next group; of those not passed, oldest first
         self.committed = False
         self.early = {"pending": 0, "unread": 0}        # groups that passed while others did not
-        dut.clear.value = dut.commit.value = 0
 
     def issue(self, operation, golden=True):
         before = self.golden_memory.copy()
