@@ -91,12 +91,20 @@ class Bench:
         await self.reset()
 
     async def reset(self, cycles=3):
-        """Hold the reset for some cycles; also under way, whatever streams and agents do then."""
+        """Hold the reset for some cycles. Agents offer again what they offered when it began."""
         if hasattr(self.dut, "rst"):
             self.dut.rst.value = 1
             await ClockCycles(self.dut.clk, cycles)
             self.dut.rst.value = 0
         await RisingEdge(self.dut.clk)
+
+    async def restart(self, *agents):
+        """Reset under way. The ``agents`` forget what they still had to do: ``forget()`` of each is called during the reset."""
+        self.dut.rst.value = 1
+        await RisingEdge(self.dut.clk)
+        for agent in agents:
+            agent.forget()
+        await self.reset()
 
     async def cycles(self, count):
         """Wait."""

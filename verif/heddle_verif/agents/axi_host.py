@@ -1,17 +1,13 @@
 """A host and a memory on the AXI ports of the device: models of AXI that nobody here wrote, with stalls and faults."""
 
-import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
 from heddle.isa.counter_table import BREAKDOWN
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import CONTROL, INTERRUPT, REGISTERS, STATUS, UNIFORM_WINDOW, counter_addresses
 
 __all__ = ["AxiHost", "random_pauses"]
-
-PERIOD_NS = 10
 
 
 def random_pauses(rng, share):
@@ -23,27 +19,23 @@ def random_pauses(rng, share):
 
 
 class AxiHost:
-    """Clock, reset, AXI4-Lite master and AXI memory of one device.
+    """AXI4-Lite master and AXI memory of one device.
 
     Accesses beyond ``size`` and in the address ranges of ``faults`` are answered with SLVERR.
 
     Parameters
     ----------
-    dut
-        The complete device.
-    rng : numpy.random.Generator
+    bench : heddle_verif.fixture.Bench
+        Of the complete device; not started yet.
     size : int
         Bytes of memory.
     stalls : float
         Share of the cycles in which each channel pauses.
     """
 
-    def __init__(self, dut, rng, size, stalls=0.0):
-        self.dut, self.rng, self.size = dut, rng, size
-        self.faults = []
-        for name in ("s_axil_awprot", "s_axil_arprot"):
-            getattr(dut, name).value = 0
-        cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
+    def __init__(self, bench, size, stalls=0.0):
+        self.bench, self.dut, self.rng, self.size = bench, bench.dut, bench.rng, size
+        self.faults, dut = [], bench.dut
         self.control = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
         self.ram = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=size)
         for side in (self.control.write_if, self.control.read_if, self.ram.write_if, self.ram.read_if):
@@ -78,10 +70,9 @@ class AxiHost:
         return np.frombuffer(self.ram.read(0, self.size), np.uint8).copy()
 
     async def reset(self):
-        self.dut.rst.value = 1
-        await ClockCycles(self.dut.clk, 8)
-        self.dut.rst.value = 0
-        await ClockCycles(self.dut.clk, 2)
+        """Reset the device, at any time."""
+        await self.bench.reset(8)
+        await self.bench.cycles(2)
 
     async def write(self, name, value):
         await self.control.write_dword(REGISTERS[name][0], value)

@@ -10,6 +10,8 @@ from heddle.interfaces.layouts import SHARED_READ_LATENCY
 
 __all__ = ["BankMemory", "BankRequester"]
 
+ALL = (1 << BANKS) - 1
+
 
 class _Port:
     def __init__(self, dut, name):
@@ -23,7 +25,8 @@ class _Port:
 class BankMemory:
     """Shared memory as a model, for designs with ``BankReadPort`` and ``BankWritePort`` outputs.
 
-    Each cycle a random set of banks is willing; ``grant`` is the willing banks among the requested ones, in the same cycle.
+    Each cycle a random set of banks is willing; ``grant`` is the willing banks among the requested ones, in the same cycle, or with
+    ``unasked`` all willing ones, whatever is requested.
     Data stand for one cycle, ``SHARED_READ_LATENCY`` cycles after the grant; in other cycles they are random.
 
     Parameters
@@ -42,6 +45,11 @@ class BankMemory:
         bank 0. The lines of other banks are not looked at.
     one_read : bool
         The same of reads: row on the line of bank 0. Each bank has its own data.
+    unasked : bool
+        Banks grant also what nobody asks for.
+    ahead : str or None
+        Input of the design (``banks_known_ahead``): the banks that are not willing in the next cycle, for reads and writes alike.
+        Implies ``unasked``.
 
     Attributes
     ----------
@@ -49,28 +57,34 @@ class BankMemory:
         The bytes, random at first; may be changed between accesses.
     on_access : callable or None
         Called as ``on_access(kind, bank, row)`` with kind ``"read"`` or ``"write"`` for each granted access.
+    on_refused : callable or None
+        Called as ``on_refused(kind, banks)`` in each cycle in which not all requested banks are granted, with a mask of the others.
     """
 
-    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False, one_read=False):
+    def __init__(self, dut, size, rng, *, read="read", write=None, grant_chance=0.7, one_write=False, one_read=False,
+                 unasked=False, ahead=None):
         self.data = rng.integers(0, 256, size, np.uint8)
         self.grant_chance = grant_chance
         self.one_write, self.one_read = one_write, one_read
-        self.on_access = None
+        self.on_access = self.on_refused = None
         self._dut, self._rng = dut, rng
         self._words = self.data.reshape(size // ROW_BYTES, BANKS, BANK_BYTES)
         self._reads = deque([{}] * (SHARED_READ_LATENCY - 1), SHARED_READ_LATENCY)
         self._ports = [(kind, _Port(dut, name)) for kind, name in (("read", read), ("write", write)) if name is not None]
         for kind, port in self._ports:
             port.grant.value = 0
-            cocotb.start_soon(self._serve(self._read if kind == "read" else self._write, port))
-            cocotb.start_soon(self._follow(port))
+            if not (unasked or ahead):
+                cocotb.start_soon(self._serve(kind, port))
+                cocotb.start_soon(self._follow(port))
+        if unasked or ahead:
+            cocotb.start_soon(self._serve_unasked(getattr(dut, ahead) if ahead else None))
 
-    async def _serve(self, access, port):
+    async def _serve(self, kind, port):
         """Accesses happen at the end of a cycle; then other banks are willing."""
         while True:
             await RisingEdge(self._dut.clk)
-            access(port, 0 if self._dut.rst.value else int(port.grant.value) & int(port.request.value))
-            port.willing = int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
+            self._end_cycle(kind, port, port.willing)
+            port.willing = self._willing()
             self._grant(port)
 
     async def _follow(self, port):
@@ -83,6 +97,28 @@ class BankMemory:
     def _grant(port):
         if port.request.value.is_resolvable:
             port.grant.value = int(port.request.value) & port.willing
+
+    async def _serve_unasked(self, ahead):
+        """The grants of a cycle stand from its beginning on."""
+        willing, coming = dict.fromkeys(("read", "write"), 0), ALL
+        while True:
+            await RisingEdge(self._dut.clk)
+            for kind, port in self._ports:
+                self._end_cycle(kind, port, willing[kind])
+                willing[kind] = coming if ahead is not None else self._willing()
+                port.grant.value = willing[kind]
+            if ahead is not None:
+                coming = self._willing()
+                ahead.value = coming ^ ALL
+
+    def _willing(self):
+        return int(np.packbits(self._rng.random(BANKS) < self.grant_chance, bitorder="little")[0])
+
+    def _end_cycle(self, kind, port, willing):
+        asked = 0 if self._dut.rst.value else int(port.request.value)
+        if asked & ~willing and self.on_refused is not None:
+            self.on_refused(kind, asked & ~willing)
+        (self._read if kind == "read" else self._write)(port, asked & willing)
 
     @staticmethod
     def _check_alone(port, kind):

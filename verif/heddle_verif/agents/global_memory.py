@@ -22,7 +22,7 @@ class GlobalMemory:
 
     Every beat of an answer becomes ready after a random latency of its request. Answers of different tags come in any order,
     beats interleaved; answers of one tag in the order of its requests. A burst that leaves its 4 KiB page, is not aligned to a
-    beat or lies outside the memory fails the test, unless its address is in an error range. Reads see writes that were answered.
+    beat or lies outside the memory fails the test, unless its address is in an error range. Memory changes when the response is taken.
     Writes with a ``reduction`` combine their bytes with memory; a ``prefetch`` has no answer.
 
     Parameters
@@ -66,7 +66,7 @@ class GlobalMemory:
         self._dut, self._cfg, self._rng, self._latency = dut, cfg, rng, latency
         self._cycle, self._ahead, self._in_order = 0, ahead, in_order
         self._read_jobs, self._responses = defaultdict(deque), defaultdict(deque)      # by tag; the tag that was asked first is first
-        self._open, self._beats = deque(), deque()
+        self._open, self._beats, self._answered = deque(), deque(), deque()
 
         def agent(kind, stream, shape, on_item=lambda item: None, **options):
             def tell(item):
@@ -81,7 +81,9 @@ class GlobalMemory:
             agent(StreamSink, "write_request", write_request_layout(cfg, tag_bits), self._take_write)
             agent(StreamSink, "write_data", write_data_layout(cfg), self._beats.append)
         self._read_data = agent(StreamSource, "read_data", read_data_layout(cfg, tag_bits), rng=rng)
-        self._write_response = agent(StreamSource, "write_response", write_response_layout(tag_bits), rng=rng) if writes else None
+        self._write_response = None
+        if writes:
+            self._write_response = agent(StreamSource, "write_response", write_response_layout(tag_bits), self._commit, rng=rng)
         cocotb.start_soon(self._run())
 
     @property
@@ -89,6 +91,14 @@ class GlobalMemory:
         """No request waits for data or answers."""
         return not (self._read_jobs or self._responses or self._open or self._beats or self._read_data.queue
                     or (self._write_response and self._write_response.queue))
+
+    def forget(self):
+        """Drop all requests, data and answers; during reset."""
+        for queue in (self._read_jobs, self._responses, self._open, self._beats, self._answered):
+            queue.clear()
+        self._read_data.forget()
+        if self._write_response:
+            self._write_response.forget()
 
     def _due(self):
         return self._cycle + int(self._rng.integers(self._latency[0], self._latency[1] + 1))
@@ -117,7 +127,7 @@ class GlobalMemory:
         self._open.append(request)
 
     def _collect_writes(self):
-        """Bursts whose data are complete become answers with a latency; memory changes with the answer."""
+        """Bursts whose data are complete become answers with a latency."""
         while self._open and len(self._beats) > self._open[0]["beats_minus_one"]:
             request = self._open.popleft()
             beats = request["beats_minus_one"] + 1
@@ -126,13 +136,12 @@ class GlobalMemory:
             assert last == [False] * (beats - 1) + [True], f"last must mark beat {beats} of {request['address']:#x}"
             self._responses[request["tag"]].append((self._due(), request, data))
 
-    def _store(self, request, data):
-        """Write the data of a burst; returns whether any of them failed."""
-        error, reduction = False, Reduction(request.get("reduction", Reduction.NONE))
-        for index, beat in enumerate(data):
-            start = request["address"] + index * self._cfg.axi_bytes
+    def _commit(self, response):
+        """Write the data of the oldest burst that has a response, but where it fails."""
+        request, data = self._answered.popleft()
+        reduction = Reduction(request.get("reduction", Reduction.NONE))
+        for start, beat in zip(self._starts(request), data, strict=True):
             if self._fails(start):
-                error = True
                 continue
             value = np.frombuffer(beat["data"].to_bytes(self._cfg.axi_bytes, "little"), np.uint8)
             enabled = np.unpackbits(np.frombuffer(beat["strobe"].to_bytes(-(-self._cfg.axi_bytes // 8), "little"), np.uint8),
@@ -140,7 +149,10 @@ class GlobalMemory:
             place = self.data[start:start + self._cfg.axi_bytes]
             place[enabled] = value[enabled] if reduction == Reduction.NONE else reduce_elements(
                 reduction, request["format"], place[enabled], value[enabled])
-        return error
+
+    def _starts(self, request):
+        """Addresses of the beats."""
+        return range(request["address"], request["address"] + (request["beats_minus_one"] + 1) * self._cfg.axi_bytes, self._cfg.axi_bytes)
 
     def _next(self, jobs):
         """Tag and head of a queue of ``jobs`` that is due, which leaves it; None when none is due."""
@@ -166,4 +178,5 @@ class GlobalMemory:
             if self._write_response and len(self._write_response.queue) < self._ahead and (
                     answer := self._next(self._responses)) is not None:
                 tag, (_, request, data) = answer
-                self._write_response.put({"tag": tag, "error": self._store(request, data)})
+                self._answered.append((request, data))
+                self._write_response.put({"tag": tag, "error": any(map(self._fails, self._starts(request)))})

@@ -134,7 +134,7 @@ class StreamSource(_Agent):
         self.queue.extend((pack(self.handles.shape, value), value) for value in values)
 
     def forget(self):
-        """Drop what was put and not taken; only during reset."""
+        """Drop what was put and not taken; during reset."""
         self.queue.clear()
 
     async def send(self, *values):

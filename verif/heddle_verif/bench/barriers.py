@@ -1,27 +1,25 @@
 """Bench of the barriers: what they say in every cycle against plain integers, with far registers of two cycles before, what
 is counted a cycle later."""
 
-import random
-
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BARRIERS, MOST_EXPECTED
 from heddle.interfaces.layouts import barrier_arrival_layout
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle.memory.barriers import Barriers
+from heddle_sim.toolchain.cocotb_process import bench_config
+
+from ..agents.payload import pack
+from ..fixture import Bench
 
 EXPECTED = [0, 1, 512, 0x4000_0000, MOST_EXPECTED, 0x8000_0000, 0xFFFF_FFFF]
 HUGE = 1 << 27      # blocks
 COPIES = 6          # of a barrier under way
 
 
-async def reset(dut):
-    Clock(dut.clk, 10, unit="ns").start()
-    for name in ("expect__valid", "opened__valid", "sized__valid", "arrive__valid", "clear", "passed", "index"):
-        getattr(dut, name).value = 0
-    dut.rst.value = 1
-    await RisingEdge(dut.clk)
-    dut.rst.value = 0
+async def begin(dut):
+    bench = Bench(dut, Barriers(bench_config()), idle_limit=None)
+    await bench.start()
+    return bench
 
 
 class _Barrier:
@@ -130,15 +128,15 @@ def drive(dut, expect, opened, sized, arrive):
         dut.sized__barrier.value, dut.sized__blocks.value, dut.sized__ends.value = sized
     if arrive:
         values = dict(zip(("barrier", "bytes", "remote"), arrive, strict=True))
-        dut.arrive__payload.value = barrier_arrival_layout.const(values).as_bits()
+        dut.arrive__payload.value = pack(barrier_arrival_layout, values)
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
 @cocotb.parametrize(barriers=[1, 3, BARRIERS])
 async def random_counts(dut, barriers):
     """Copies, expectations, arrivals, ends of rounds, clears and queries in every cycle, on few barriers and on all."""
-    rng, cfg = random.Random(cocotb.RANDOM_SEED), bench_config()
-    await reset(dut)
+    bench = await begin(dut)
+    rng, cfg = bench.random, bench.cfg
     copies = _Copies(rng, barriers, cfg.multicast)
     seen = dict.fromkeys(("complete", "overrun", "excess", "open", "passed"), 0)
     far = cfg.far_registers
@@ -158,7 +156,7 @@ async def random_counts(dut, barriers):
         passed = (copies.all[index].complete and quiet == 1 and not clear and rng.random() < 0.8
                   and not any(part is not None and (part if isinstance(part, int) else part[0]) == index for part in event[:3]))
         drive(dut, *event)
-        dut.clear.value, dut.index.value, dut.passed.value = clear, index, passed
+        dut.clear.value, dut.index.value, dut.passed.value = int(clear), index, int(passed)
         await RisingEdge(dut.clk)
         now = [(barrier.complete, barrier.overrun, barrier.excess) for barrier in copies.all]
         shown.append((state if far else now)[index])
@@ -177,13 +175,14 @@ async def random_counts(dut, barriers):
         if clear:
             copies.clear()
     assert all(seen.values()), seen
+    assert all(checker.transfers for checker in bench.checkers.values())
 
 
 @cocotb.test(timeout_time=1, timeout_unit="ms")
 async def same_cycle(dut):
     """Bytes that arrive in the cycle in which they are expected, and in which their copy comes and ends, leave the barrier complete."""
-    await reset(dut)
-    for _ in range(2 * bench_config().far_registers):
+    bench = await begin(dut)
+    for _ in range(2 * bench.cfg.far_registers):
         await RisingEdge(dut.clk)
     for barrier in range(BARRIERS):
         dut.index.value = barrier

@@ -1,6 +1,7 @@
 """Bench of the complete device between models of AXI that nobody here wrote: one matrix product, compared with numpy.
 
-Writes ``figures.json`` to the folder of the run: simulated cycles and seconds from doorbell to interrupt.
+Writes ``figures.json`` to the folder of the run: simulated cycles and seconds from doorbell to interrupt. With parameter ``checked`` false
+no channel pauses and the rules of the channels are not checked, so that the seconds are those of the simulation.
 """
 
 import json
@@ -9,16 +10,20 @@ from pathlib import Path
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from cocotbext.axi import AxiBus, AxiLiteBus, AxiLiteMaster, AxiRam
-from heddle.isa.register_map import DEVICE_ID, REGISTERS, UNIFORM_WINDOW, counter_addresses
+from heddle.isa.error_codes import ErrorCode
+from heddle.isa.register_map import DEVICE_ID
+from heddle.top import Top
 from heddle_sim.device.memory import row_pitch
 from heddle_sim.kernels.planner import plan
 from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedule
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
-PERIOD_NS = 10
+from heddle_verif.agents.axi_host import AxiHost
+from heddle_verif.fixture import PERIOD_NS, Bench
+
+MEMORY_BYTES = 1 << 20
+STALLS = 0.3
 LIMIT_CYCLES = 200_000
 FIGURES = "figures.json"
 
@@ -38,27 +43,13 @@ def image(matrix):
 
 
 async def start(dut):
-    """Clock, reset and both AXI models."""
-    for name in ("s_axil_awprot", "s_axil_arprot"):
-        getattr(dut, name).value = 0
-    cocotb.start_soon(Clock(dut.clk, PERIOD_NS, unit="ns").start())
-    control = AxiLiteMaster(AxiLiteBus.from_prefix(dut, "s_axil"), dut.clk, dut.rst)
-    memory = AxiRam(AxiBus.from_prefix(dut, "m_axi"), dut.clk, dut.rst, size=1 << 20)
-    dut.rst.value = 1
-    await ClockCycles(dut.clk, 8)
-    dut.rst.value = 0
-    await ClockCycles(dut.clk, 2)
-    return control, memory
-
-
-async def load(control, launch):
-    """Program and uniform registers."""
-    await control.write_dword(REGISTERS["program_address"][0], 0)
-    for word in launch.program.words:
-        for shift in (0, 32, 64, 96):
-            await control.write_dword(REGISTERS["program_data"][0], word >> shift & 0xFFFFFFFF)
-    for number, value in launch.uniform.items():
-        await control.write_dword(UNIFORM_WINDOW + 4 * number, value)
+    """The device after reset, between both AXI models."""
+    checked = bench_parameters().get("checked", True)
+    bench = Bench(dut, Top(bench_config()), idle_limit=None, checked=checked)
+    host = AxiHost(bench, MEMORY_BYTES, STALLS if checked else 0.0)
+    await bench.start()
+    await host.reset()
+    return host
 
 
 async def until_interrupt(dut):
@@ -76,27 +67,25 @@ async def matrix_product(dut):
     """The product of parameters ``m``, ``n``, ``k``; the hardware's own cycle counter agrees with the clock."""
     cfg, parameters = bench_config(), bench_parameters()
     m, n, k = (parameters[name] for name in "mnk")
-    control, memory = await start(dut)
-    assert await control.read_dword(REGISTERS["id"][0]) == DEVICE_ID
+    host = await start(dut)
+    assert await host.read("id") == DEVICE_ID
     a, b = operands(m, n, k, parameters["seed"])
     addresses = [0, len(image(a)) + 4096 & ~4095]
     addresses.append(addresses[1] + len(image(b)) + 4096 & ~4095)
-    memory.write(addresses[0], image(a))
-    memory.write(addresses[1], image(b))
+    host.ram.write(addresses[0], image(a))
+    host.ram.write(addresses[1], image(b))
     problem = MatmulProblem(m, n, k, Elements(b_signed=False), schedule=Schedule(1, 1, "k-outer"))
     launch, = plan(cfg, problem).launches(Operands(*addresses))
-    await load(control, launch)
-    await control.write_dword(REGISTERS["interrupt"][0], 3)
-    await control.write_dword(REGISTERS["control"][0], 1)
+    await host.load(launch.program.words, launch.uniform)
+    await host.start()
     begun = time.perf_counter()
     cycles = await until_interrupt(dut)
     seconds = time.perf_counter() - begun
     await RisingEdge(dut.clk)
 
-    assert await control.read_dword(REGISTERS["error_code"][0]) == 0
-    counted = await control.read_dword(counter_addresses()["cycles"])
-    assert abs(counted - cycles) < 64
+    assert await host.outcome() == ((ErrorCode.NONE, 0, 0), False)
+    assert abs((await host.counters())["cycles"] - cycles) < 64
     pitch = row_pitch(n, 4)
-    c = np.frombuffer(memory.read(addresses[2], m * pitch), np.uint8).reshape(m, pitch)[:, : 4 * n].copy().view(np.int32)
+    c = host.memory[addresses[2]:][:m * pitch].reshape(m, pitch)[:, : 4 * n].copy().view(np.int32)
     assert np.array_equal(c, a.astype(np.int32) @ b.T.astype(np.int32))
     Path(FIGURES).write_text(json.dumps({"cycles": cycles, "seconds": seconds}))

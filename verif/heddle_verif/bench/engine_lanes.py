@@ -68,6 +68,7 @@ class EngineBench(MatrixBench):
         self.taken, self.driven = None, bool(self.engine)
         fields = {name: choose.getrandbits(8) % (1 << member.width) for name, member in self.step_layout} | {"step": 0}
         if self.engine:
+            self.progress()
             step, cat, word = self.engine.popleft()
             fields["cat"] = cat
             if word is not None:
@@ -76,16 +77,16 @@ class EngineBench(MatrixBench):
             if step is not None:
                 assert step.cat == self.cat == cat
                 fields = {"step": 1, **vars(step)}
-                self.due.append((self.cycle + self.latency, step, self.word))
+                self.due.append((self.cycle + 1 + self.latency, step, self.word))
                 self.engine_steps += 1
         dut.engine_active.value = int(active)
         dut.engine_step.value = self.step_layout.const(fields).as_bits()
 
     def _next_access(self):
         """Sums are read as soon as they are due, but not while ``mm`` may change them."""
-        idle = not (self.in_flight or self.operations or self.offered or self.accesses or self.current["read"])
+        idle = not (self.in_flight or self.operations or self.accesses or self.current["read"])
         if idle and self.finished and self.random.random() < 0.7:
-            under_way = self.places(step for due, step, _ in self.due if due > self.cycle)
+            under_way = self.places(step for due, step, _ in self.due if due > self.cycle + 1)
             places = sorted(self.places(self.finished) - under_way)
             if places:
                 tap, register = self.random.choice(places)
@@ -182,7 +183,7 @@ async def random_steps(dut):
     for _ in range(6):
         await bench.run_engine(list(bench.random_cycles(150)))
         for _ in range(bench.random.randrange(3)):
-            bench.operations.append(work.operation())
+            bench.issue(work.operation())
         await bench.idle(also_accesses=False)
         for _ in range(bench.random.randrange(DRAIN)):
             await RisingEdge(dut.clk)

@@ -30,7 +30,7 @@ async def random_operations(dut, profile):
     bench.next_access = work.access
     for _ in range(4):
         for _ in range(12):
-            bench.operations.append(work.operation())
+            bench.issue(work.operation())
         await bench.idle(also_accesses=False)
     bench.next_access = lambda: None
     await bench.idle()
@@ -50,7 +50,7 @@ async def repeats(dut):
         for _ in range(60):
             columns = np.zeros(work.cfg.threads, bool)
             columns[work.random.sample(range(3), work.random.choice([1, 1, 2, 3]))] = True
-            bench.operations.append(work.operation(
+            bench.issue(work.operation(
                 columns=columns, product=product, k_length=work.random.choice([0, 0, 1, 2]), factor_word=work.random.randrange(20)))
         await bench.idle()
     await bench.compare()
@@ -71,7 +71,7 @@ async def no_bubbles(dut, order):
         before = bench.steps
         start = bench.cycle
         for _ in range(count):
-            bench.operations.append(work.operation(columns=columns, k_length=slices - 1, product=0, order=order, int16=int16))
+            bench.issue(work.operation(columns=columns, k_length=slices - 1, product=0, order=order, int16=int16))
         await bench.idle()
         steps = int(columns.sum()) * slices * count * work.cfg.passes(1 + int16)
         assert bench.steps - before == steps
@@ -110,13 +110,13 @@ async def every_merge(dut):
     operations = list(merged_operations(work))
     work.random.shuffle(operations)
     for number in range(4):
-        bench.bank_stall, bench.hold = 0.3 * (number % 2), 0.3 * (number // 2)
-        bench.operations += operations[number::4]
+        bench.stall(0.3 * (number % 2), 0.3 * (number // 2))
+        bench.issue(*operations[number::4])
         await bench.idle()
-    bench.bank_stall = bench.hold = 0
+    bench.stall(0, 0)
     for order in LoopOrder:
         for lanes in (everything, everything, ~everything, np.arange(work.cfg.threads) > 0):
-            bench.operations.append(work.operation(
+            bench.issue(work.operation(
                 ka=0, kb=0, kb_destination=0, lane_sum=1, order=order, lanes=lanes, k_length=work.random.randrange(4), product=9))
     await bench.idle()
     await bench.compare()
@@ -137,7 +137,7 @@ async def merges_are_faster(dut):
              "lane_sum": 0, "int16": 0}
     for name, merge, count in (("plain", {}, 8), ("ka4", {"ka": 3, "ka_interleaved": 1}, 8), ("kb4", {"kb": 3}, 2)):
         start = bench.cycle
-        bench.operations += [work.operation(**(plain | merge)) for _ in range(count)]
+        bench.issue(*(work.operation(**(plain | merge)) for _ in range(count)))
         await bench.idle()
         cycles[name] = bench.cycle - start
     expected = min(4, cfg.fetch_slots)
@@ -164,9 +164,9 @@ async def transposed_once(dut, int16):
     for pitch, base in ((48, 0), (16, 0), (48, 16 - 2 * (1 + int16))):
         before = bench.steps, bench.bubbles, bench.blocks, bench.cycle
         count, slices = 3, 8
-        bench.operations += [work.operation(
+        bench.issue(*(work.operation(
             columns=everything, lanes=everything, k_length=slices - 1, product=0, base=base, element_shift=0, offset_register=offset,
-            order=LoopOrder.SLICES_OUTER, int16=int16, transpose=1, pitch=pitch) for _ in range(count)]
+            order=LoopOrder.SLICES_OUTER, int16=int16, transpose=1, pitch=pitch) for _ in range(count)))
         await bench.idle()
         steps, bubbles, blocks, cycles = (now - then for now, then in zip(
             (bench.steps, bench.bubbles, bench.blocks, bench.cycle), before))
@@ -199,7 +199,7 @@ async def transposed_merges(dut):
             slices = random.randrange(1, 4)
             pitches = 3 if 256 + 48 * slices * words * cfg.dot <= cfg.shared_bytes else 1       # all rows lie in shared memory
             before = bench.steps, bench.bubbles, bench.blocks, bench.cycle
-            bench.operations.append(MatrixOperation(**{
+            bench.issue(MatrixOperation(**{
                 "columns": columns, "lanes": everything if number % 2 else work.mask(), "product": 16 * (number % 4), "factor_word": 3,
                 "offset_register": offset, "k_length": slices - 1, "base": 16 * random.randrange(8),
                 "pitch": 16 * random.randrange(1, 1 + pitches), "zero": random.getrandbits(1), "order": random.choice(list(LoopOrder)),
@@ -237,7 +237,7 @@ async def transposed_errors(dut):
             values |= {"product": PRODUCT_REGISTERS - random.randrange(1, cfg.threads), "columns": np.ones(cfg.threads, bool)}
         elif kind == 2 and cfg.mm16:
             values |= {"int16": 1, "base": random.choice([1, 2, 33])}
-        bench.operations.append(MatrixOperation(**values))
+        bench.issue(MatrixOperation(**values))
     await bench.idle()
     await bench.compare()
     assert bench.blocks == bench.blocks_expected
@@ -256,12 +256,13 @@ async def first_step(dut):
         cycles = steps * work.cfg.passes(1 + int16)
         bench.next_access = lambda row=row, accepted=bench.accepted, cycles=latency + cycles: (
             Read(4 * row, 0, work.cfg.numbers_per_word)
-            if bench.accepted > accepted and bench.cycle == bench.accepted_at + cycles else None)
-        bench.operations.append(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one,
+            if bench.accepted > accepted and bench.cycle + 1 == bench.accepted_at + cycles else None)
+        bench.issue(work.operation(columns=one, k_length=steps - 1, order=LoopOrder.COLUMNS_OUTER, product=4 * row, lanes=~one,
                                                int16=int16))
         await bench.idle()
         assert bench.done_at - bench.accepted_at == latency + cycles
     await bench.compare()
+    assert bench.compared == 8 + PRODUCT_REGISTERS * work.cfg.thread_groups, "a read for each operation"
     bench.finish()
 
 
@@ -272,7 +273,7 @@ async def writes_between_steps(dut):
     work.merges = False
     everything = np.ones(work.cfg.threads, bool)
     limit = 9 + exact_log2(work.cfg.dot) + 3        # from the request to the end of the write
-    bench.operations += [work.operation(columns=everything, lanes=everything, k_length=15, product=0) for _ in range(4)]
+    bench.issue(*(work.operation(columns=everything, lanes=everything, k_length=15, product=0) for _ in range(4)))
     while bench.steps < 40:
         await RisingEdge(dut.clk)
     for count in range(1, 9):
@@ -297,7 +298,7 @@ async def steps_are_counted(dut):
         operation = work.operation(product=17)
         passes = work.cfg.passes(1 + operation.int16)
         expected += len(matrix_steps(operation)) * (work.cfg.threads // 4 if operation.lane_sum else 1) * passes
-        bench.operations.append(operation)
+        bench.issue(operation)
     await bench.idle()
     assert bench.steps == expected
     assert bench.conflicts == bench.expected_conflicts > 0
@@ -323,7 +324,7 @@ async def errors(dut):
             fixed = {"product": PRODUCT_REGISTERS - 2, "base": random.choice([1, cfg.shared_bytes - 16, cfg.shared_bytes])}
         else:
             fixed = {}
-        bench.operations.append(work.operation(**fixed))
+        bench.issue(work.operation(**fixed))
     watch = bench.errors
     expected = {ErrorCode.MISALIGNED, ErrorCode.OUT_OF_RANGE, ErrorCode.PRODUCT_RANGE}
     while bench.operations or bench.in_flight:
@@ -341,7 +342,7 @@ async def empty_operations(dut):
     bench, work = await begin(dut)
     none = np.zeros(work.cfg.threads, bool)
     for empty in (True, True, False, True, False, False, True, True, True):
-        bench.operations.append(work.operation(**({"columns": none, "base": 1} if empty else {})))
+        bench.issue(work.operation(**({"columns": none, "base": 1} if empty else {})))
     await bench.idle()
     await bench.compare()
     bench.finish()
@@ -356,9 +357,8 @@ async def stop_discards(dut):
         for number in range(4):
             # Without lanes the operation that is cut changes nothing, at whatever step.
             values = vars(work.operation(columns=everything, k_length=15, lanes=~everything))
-            bench.operations.append(MatrixOperation(**values | (work.transposed(values) if number % 2 and work.cfg.transpose else {})))
-        while bench.operations or bench.offered:
-            await RisingEdge(dut.clk)
+            bench.issue(MatrixOperation(**values | (work.transposed(values) if number % 2 and work.cfg.transpose else {})))
+        await bench.source_i.drained()
         await ClockCycles(dut.clk, delay + 1)
         dut.stop.value = 1
         for operation in bench.in_flight:
@@ -369,7 +369,7 @@ async def stop_discards(dut):
         assert not int(dut.busy.value)
         dut.stop.value = 0
         bench.reads.clear()
-        bench.operations.append(work.operation())
+        bench.issue(work.operation())
         await bench.idle()
     await bench.compare()
     bench.finish()

@@ -1,62 +1,58 @@
 """What stands around the matrix unit in its bench: the front end, the banks and the thread unit."""
 
-import random
 from collections import deque
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import RisingEdge, Timer
-from heddle.constants import BANK_BYTES, BANKS, PRODUCT_REGISTERS, ROW_BYTES
-from heddle.interfaces.layouts import SHARED_READ_LATENCY, error_layout, matrix_operation_layout
+from cocotb.triggers import RisingEdge
+from heddle.constants import BANK_BYTES, PRODUCT_REGISTERS, ROW_BYTES
+from heddle.interfaces.layouts import error_layout, matrix_operation_layout
+from heddle.matrix.unit import MatrixUnit
 from heddle_sim.golden.matrix import multiply
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
+from ..agents.banks import BankMemory
+from ..agents.pause import bernoulli
 from ..coverage.errors import sample_error
 from ..coverage.matrix import sample_access, sample_operation
-from ..coverage.streams import StreamSampler
+from ..fixture import Bench
 from .register_access import FactorWrite, ProductWrite, Read, Return
 
 __all__ = ["MatrixBench"]
 
-ENGINE_INPUTS = ("engine_active", "engine_step", "engine_take")
 ACCESS_NAMES = {Read: "read", ProductWrite: "product write", FactorWrite: "factor write", Return: "return"}
 IDLE_LIMIT = 4_000          # cycles without progress that fail a test
 
 
-class MatrixBench:
-    """Everything around the unit, moved by one loop that samples before and drives after each clock edge.
+class MatrixBench(Bench):
+    """Front end and banks are agents; the thread unit and all that is counted are moved by one loop, which samples before and drives after
+    each clock edge.
 
-    ``operations`` and ``accesses`` are queues that tests fill; the model follows what the unit accepted, grants and
+    ``issue`` queues operations, ``accesses`` is a queue that tests fill; the model follows what the unit accepted, grants and
     completes. Operations and accesses that are under way at the same time must use different registers.
     """
 
     def __init__(self, dut, bank_stall=0.0, operation_stall=0.0, access_stall=0.0, hold=0.0):
-        self.dut, self.hold = dut, hold
-        self.bank_stall, self.operation_stall, self.access_stall = bank_stall, operation_stall, access_stall
-        self.cfg = cfg = bench_config()
-        self.random = random.Random(cocotb.RANDOM_SEED)
-        self.rng = rng = np.random.default_rng(cocotb.RANDOM_SEED)
+        super().__init__(dut, MatrixUnit(bench_config()), idle_limit=IDLE_LIMIT)
+        self.bank_stall, self.operation_stall, self.access_stall, self.hold = bank_stall, operation_stall, access_stall, hold
+        cfg = self.cfg
         self.slots = min(cfg.thread_slots, cfg.threads)
         self.layout = matrix_operation_layout(cfg)
-        self.shared = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
         self.products = np.zeros((cfg.threads, PRODUCT_REGISTERS), np.int32)
         self.factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.uint8)
         self.returned = np.zeros(cfg.threads, np.uint32)
-        self.operations, self.accesses = deque(), deque()
+        self.operations, self.accesses = deque(), deque()       # not accepted, not begun
         self.in_flight, self.errors, self.reads = deque(), [], []
-        self.offered = None
         self.current = {"read": None, "write": None}
-        self.data = deque([[None] * BANKS] * (SHARED_READ_LATENCY - 1))
         self.expected_reads = []
-        self.accepted = self.completed = self.cycle = self.compared = 0
+        self.accepted = self.completed = self.compared = 0
         self.accepted_at = self.done_at = 0
         self.steps = self.bubbles = self.conflicts = self.expected_conflicts = self.refused = self.held = 0
         self.blocks = self.blocks_expected = self.paused = 0
+        self.granted = []       # bytes read in this cycle
         self.asked = 0, []      # banks in the cycle before, and what was read there
         self.told = 0           # banks for this cycle
         self.next_access = lambda: None
-        self.stream = StreamSampler("MatrixUnit", "i_operation")
         self.begins, self.stalled = deque(), {"banks": 0, "hold": 0}    # of the operations in flight; last cycle of each stall
         self.waited, self.beside = dict.fromkeys(self.current, 0), dict.fromkeys(self.current, False)   # of the accesses under way
 
@@ -92,34 +88,39 @@ class MatrixBench:
     def signals(self, *names):
         return [int(getattr(self.dut, name).value) for name in names]
 
+    @property
+    def shared(self):
+        """Bytes of shared memory."""
+        return self.banks.data
+
     # -- control ----------------------------------------------------------------------------
 
     async def start(self):
-        engine = [*ENGINE_INPUTS, *(f"engine_word__{index}" for index in range(self.cfg.dot))] if self.cfg.rnn else []
-        for name in ("stop", "i_operation__valid", "i_operation__payload", "bank__grant", *("hold",) * self.cfg.issue_ahead, *engine):
-            getattr(self.dut, name).value = 0
-        for bank in range(BANKS):
-            getattr(self.dut, f"bank__data__{bank}").value = 0
+        await super().start()
+        self.source_i = self.source("i_operation", self.layout, pause=bernoulli(self.rng, self.operation_stall), on_item=self._accept)
+        self.sink("o_error", error_layout, on_item=self._error)
+        self.banks = BankMemory(self.dut, self.cfg.shared_bytes, self.rng, read="bank", grant_chance=1 - self.bank_stall, unasked=True,
+                                one_read=self.cfg.banks_known_ahead)
+        self.banks.on_access, self.banks.on_refused = self._granted, self._refused
         self._idle_registers()
-        self.dut.rst.value = 1
-        await Timer(1, "ns")        # registers without reset must not see inputs that are not driven yet
-        Clock(self.dut.clk, 10, unit="ns").start()
-        for _ in range(3):
-            await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
-        self.task = cocotb.start_soon(self._loop())
+        cocotb.start_soon(self._loop())
+
+    def issue(self, *operations):
+        """Queue operations for the unit."""
+        for operation in operations:
+            self.operations.append(operation)
+            fields = {name: getattr(operation, name) for name in self.layout.members}
+            self.source_i.put(fields | {name: self.bits(fields[name]) for name in ("columns", "lanes")})
+
+    def stall(self, banks, hold):
+        """Change the stalls of banks and the share of cycles with ``hold``."""
+        self.banks.grant_chance, self.hold = 1 - banks, hold
 
     async def idle(self, also_accesses=True):
         """Wait until everything that was queued is done."""
-        last, since = None, 0
-        while self.operations or self.offered or self.in_flight or (also_accesses and (self.accesses or any(self.current.values()))):
+        while self.operations or self.in_flight or (also_accesses and (self.accesses or any(self.current.values()))):
             await RisingEdge(self.dut.clk)
-            state = (self.accepted, self.completed, self.steps, len(self.accesses))
-            since = since + 1 if state == last else 0
-            last = state
-            assert since < IDLE_LIMIT, f"no progress for {IDLE_LIMIT} cycles: {len(self.in_flight)} operations in flight"
-        for _ in range(4):
-            await RisingEdge(self.dut.clk)
+        await self.cycles(4)
         assert not int(self.dut.busy.value) and not int(self.dut.active.value), "busy or active although nothing is under way"
 
     async def fill(self):
@@ -149,6 +150,7 @@ class MatrixBench:
         assert self.compared - before >= PRODUCT_REGISTERS * self.cfg.thread_groups
 
     def finish(self):
+        super().finish()
         assert self.completed and self.compared and not self.in_flight
         self.dut._log.info(f"{self.completed} operations, {self.steps} steps, {self.bubbles} bubbles, {self.paused} pauses, {self.refused} "
                            f"refused accesses, {self.compared} comparisons in {self.cycle} cycles")
@@ -158,39 +160,33 @@ class MatrixBench:
     async def _loop(self):
         while True:
             await RisingEdge(self.dut.clk)
-            self._sample_operation()
             self._sample_bank()
             self._sample_done()
             self._check_reads()
             self._sample_access()
-            self.cycle += 1
-            self._drive_operation()
-            self._drive_bank()
+            self._drive_hold()
             self._drive_access()
 
-    def _sample_operation(self):
-        ready = bool(int(self.dut.i_operation__ready.value))
-        self.stream.step(self.offered is not None, ready)
-        if self.offered and ready:
-            self.begins.append((self.cycle, "back to back" if self.in_flight else "after idle"))
-            self.in_flight.append(self.offered)
-            self.offered = None
-            self.accepted += 1
-            self.accepted_at = self.cycle
+    def _accept(self, _):
+        self.begins.append((self.cycle, "back to back" if self.in_flight else "after idle"))
+        self.in_flight.append(self.operations.popleft())
+        self.accepted += 1
+        self.accepted_at = self.cycle
 
-    def _drive_operation(self):
-        if self.offered is None and self.operations and self.random.random() >= self.operation_stall:
-            self.offered = self.operations.popleft()
-        self.dut.i_operation__valid.value = int(self.offered is not None)
-        if self.offered is not None:
-            operation = {name: getattr(self.offered, name) for name in self.layout.members}
-            operation |= {name: self.bits(operation[name]) for name in ("columns", "lanes")}
-            self.dut.i_operation__payload.value = self.layout.const(operation).as_bits()
-        else:
-            self.dut.i_operation__payload.value = self.random.getrandbits(self.layout.size)
+    def _error(self, error):
+        self.errors.append((error["code"], error["pc"], error["operand"]))
+        sample_error("matrix unit", error["code"])
+
+    def _granted(self, kind, bank, row):
+        self.granted.append(row * ROW_BYTES + bank * BANK_BYTES)
+
+    def _refused(self, kind, banks):
+        self.expected_conflicts += 1
+        self.stalled["banks"] = self.cycle
 
     def _sample_bank(self):
-        request, grant = self.signals("bank__request", "bank__grant")
+        """What is asked for, and what was read in this cycle."""
+        request, = self.signals("bank__request")
         assert self.cfg.fetch_slots > 1 or request & (request - 1) == 0, f"more than one bank asked for: {request:#x}"
         if self.cfg.issue_ahead:
             assert not (self.dut.hold.value and request), "a bank is asked for with hold"
@@ -201,17 +197,7 @@ class MatrixBench:
             failed = self.cfg.words_voided and not request and self.dut.o_error__valid.value     # a word that is not read, it turns out
             assert request == self.told or failed, f"{request:#x} is asked for, {self.told:#x} was told"
             self.told = int(self.dut.bank_ahead.value)
-        words, read = [None] * BANKS, []
-        for bank in range(BANKS):
-            if request & grant & 1 << bank:
-                row = int(getattr(self.dut, f"bank__row__{bank}").value)
-                start = row * ROW_BYTES + bank * BANK_BYTES
-                words[bank] = int.from_bytes(self.shared[start:start + BANK_BYTES].tobytes(), "little")
-                read.append(start)
-        if request & ~grant:
-            self.expected_conflicts += 1
-            self.stalled["banks"] = self.cycle
-        self.data.append(words)
+        read, self.granted = self.granted, []
         blocks = int(self.dut.event_matrix_blocks.value)
         self.blocks += blocks
         if self.cfg.asks_in_pauses:
@@ -220,6 +206,8 @@ class MatrixBench:
             self.reads += read
         steps, bubbles, conflicts = self.signals("event_matrix_steps", "event_matrix_bubbles", "event_matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
+        if steps or read:
+            self.progress()
 
     def _sample_pause(self, request, read, blocks):
         """What was read in the cycle before counts, unless that was a pause: then nothing was taken, and it is asked for again."""
@@ -260,22 +248,15 @@ class MatrixBench:
             in_bank = [address % ROW_BYTES for address in expected]
             self.expected_conflicts += max(in_bank.count(bank) for bank in in_bank) - 1
 
-    def _drive_bank(self):
-        words = self.data.popleft()
-        for bank, word in enumerate(words):
-            getattr(self.dut, f"bank__data__{bank}").value = self.random.getrandbits(128) if word is None else word
+    def _drive_hold(self):
         if self.cfg.issue_ahead:
             self.dut.hold.value = int(self.random.random() < self.hold)
-        self.dut.bank__grant.value = sum((self.random.random() >= self.bank_stall) << bank for bank in range(BANKS))
 
     def _sample_done(self):
-        if int(self.dut.o_error__valid.value):
-            error = error_layout.from_bits(int(self.dut.o_error__payload.value))
-            self.errors.append((error.code, error.pc, error.operand))
-            sample_error("matrix unit", error.code)
         if int(self.dut.done.value):
             assert self.in_flight, "done without an operation"
             self.done_at = self.cycle
+            self.progress()
             operation = self.in_flight.popleft()
             assert int(self.dut.busy.value) and int(self.dut.active.value), "done, but not busy and active"
             if getattr(operation, "discarded", False):
@@ -311,9 +292,11 @@ class MatrixBench:
     def _sample_access(self):
         for kind, access in self.current.items():
             if access is not None:
-                progress, over = access.sample(self)
-                self.refused += not progress
-                self.waited[kind] += not progress
+                granted, over = access.sample(self)
+                self.refused += not granted
+                self.waited[kind] += not granted
+                if granted:
+                    self.progress()
                 self.beside[kind] |= bool(self.in_flight)
                 if over:
                     self.current[kind] = None

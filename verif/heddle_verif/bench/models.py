@@ -1,5 +1,6 @@
 """Bench of the models of shared and global memory: connected to each other through a design that is wires only."""
 
+from collections import Counter
 
 import cocotb
 from amaranth.hdl import Module, Signal
@@ -44,11 +45,15 @@ class Wires(Component):
 
 
 @cocotb.test(timeout_time=200, timeout_unit="us")
-async def banks_keep_data(dut):
+@cocotb.parametrize(unasked=[False, True])
+async def banks_keep_data(dut, unasked):
     cfg = bench_config()
     bench = Bench(dut, Wires(cfg), idle_limit=10_000)
     await bench.start()
-    memory = BankMemory(dut, cfg.shared_bytes, bench.rng, read="o_read", write="o_write")
+    memory = BankMemory(dut, cfg.shared_bytes, bench.rng, read="o_read", write="o_write", unasked=unasked)
+    told = Counter()
+    memory.on_access = lambda kind, bank, row: told.update([kind])
+    memory.on_refused = lambda kind, banks: told.update(["refused"])
     requester = BankRequester(dut, bench.rng, read="i_read", write="i_write")
     rows = [0, 1, cfg.shared_rows - 1]
     before = memory.data.reshape(-1, BANKS, BANK_BYTES).copy()
@@ -70,6 +75,7 @@ async def banks_keep_data(dut):
     bench.finish()
     scoreboard.finish(20 * BANKS)
     assert requester.granted == BANKS * (20 + len(rows))
+    assert (told["read"], told["write"]) == (BANKS * 20, BANKS * len(rows)) and told["refused"]
 
 
 class GlobalClient:

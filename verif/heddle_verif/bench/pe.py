@@ -1,36 +1,34 @@
 """Bench of one lane, driven stage by stage, against numpy."""
 
-import random
 from collections import defaultdict
 
 import cocotb
 import numpy as np
 from amaranth.utils import exact_log2
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
 from heddle.datapath.cross_lane_tree import group_sum_bits
 from heddle.datapath.layouts import accumulate_layout, capture_layout, factor_access_layout, product_access_layout
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle.datapath.pe import PE
+from heddle_sim.toolchain.cocotb_process import bench_config
 
-INPUTS = ("factor_address", "take", "a_signed", "active", "own", "group_sum", "receive", "accumulate", "clear", "access",
-          "factor_access", "read_lane", "write_lane", "capture", "offset_load", "returned", "return_lane")
+from ..agents.payload import pack
+from ..checkers.stream_rules import input_ports
+from ..fixture import Bench
 
 
-class LaneBench:
+class LaneBench(Bench):
     """Inputs are planned by cycle (``at``) as fields of the lane's ports; everything that is not planned is zero."""
 
     def __init__(self, dut):
-        self.dut = dut
-        self.cfg = cfg = bench_config()
-        self.random = random.Random(cocotb.RANDOM_SEED)
-        self.rng = np.random.default_rng(cocotb.RANDOM_SEED)
+        super().__init__(dut, PE(bench_config()), idle_limit=None)
+        cfg = self.cfg
         self.layouts = {"accumulate": accumulate_layout, "access": product_access_layout,
                         "factor_access": factor_access_layout(cfg), "capture": capture_layout(cfg)}
-        self.inputs = [*INPUTS, *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes, *["taps", "read_tap"] * cfg.rnn]
+        self.inputs = [name for name in input_ports(self.signature) if not name.startswith("word__")]
         self.plan = defaultdict(dict)
-        self.checks = []            # (cycle, port, value)
-        self.cycle = self.compared = 0
+        self.checks = defaultdict(list)     # cycle to (port, value)
+        self.compared = 0
         self.products = self.rng.integers(-(1 << 31), 1 << 31, PRODUCT_REGISTERS, np.int32)
         self.factors = self.rng.integers(0, 256, (cfg.factor_words, cfg.dot), np.uint8)
 
@@ -42,28 +40,31 @@ class LaneBench:
             for name, item in fields.items():
                 planned[name] = planned.get(name, 0) | item if isinstance(item, int) else item
 
+    def check(self, cycle, port, value):
+        """In that cycle the port must show the value."""
+        self.checks[cycle].append((port, value))
+
     async def run(self, until):
+        """Up to the edge that begins cycle ``until``, whose inputs are driven then."""
         while self.cycle < until:
             await RisingEdge(self.dut.clk)
-            for cycle, port, expected in [check for check in self.checks if check[0] == self.cycle]:
+            over = self.cycle - 1
+            for port, expected in self.checks.pop(over, ()):
                 got = int(getattr(self.dut, port).value)
-                assert got == expected, f"cycle {cycle}: {port} is {got:#x}, expected {expected:#x}"
+                assert got == expected, f"cycle {over}: {port} is {got:#x}, expected {expected:#x}"
                 self.compared += 1
-            self.cycle += 1
             planned = self.plan.pop(self.cycle, {})
             for port in self.inputs:
                 value = planned.get(port, 0)
-                if isinstance(value, dict):
-                    value = self.layouts[port].const(value).as_bits()
-                getattr(self.dut, port).value = value
+                getattr(self.dut, port).value = pack(self.layouts[port], value) if isinstance(value, dict) else value
             limit = 1 << self.cfg.element_bits - 1
             for index in range(self.cfg.dot):
                 getattr(self.dut, f"word__{index}").value = planned.get(f"word__{index}", self.random.randrange(-limit, limit))
 
     async def start(self):
         """Fill all registers with the values of the model."""
-        Clock(self.dut.clk, 10, unit="ns").start()
-        cycle = 2
+        await super().start()
+        cycle = self.cycle + 2
         everything = (1 << self.cfg.numbers_per_word) - 1
         for number, word in enumerate(self.factors):
             self.write_factors(cycle, number, everything, int.from_bytes(word.tobytes(), "little"))
@@ -94,7 +95,7 @@ class LaneBench:
         """One cycle after the access the lane is told to show it, and does so in the next cycle."""
         self.at(cycle + 1, "capture", **capture)
         self.at(cycle + 1, "read_lane", 1)
-        self.checks.append((cycle + 2, port, value))
+        self.check(cycle + 2, port, value)
 
     async def compare(self):
         """Read all product registers."""
@@ -162,7 +163,7 @@ async def steps(dut):
         bench.at(cycle + 4 + depth, "own", int(not merged))
         bench.at(cycle + 5 + depth, "group_sum", group_sum & (1 << group_bits) - 1)
         bench.at(cycle + 5 + depth, "receive", int(receive))
-        bench.checks.append((cycle + 3 + depth, "root", (int(a @ b) if active else 0) & (1 << sum_bits) - 1))
+        bench.check(cycle + 3 + depth, "root", (int(a @ b) if active else 0) & (1 << sum_bits) - 1)
         bench.at(cycle + 3 + depth, "access", matrix_register=product)
         one, two = product == before[0], product == before[1]
         bench.at(cycle + 4 + depth, "accumulate", forward_one=int(one), forward_two=int(two and not one),
@@ -177,7 +178,7 @@ async def steps(dut):
         await bench.run(cycle)
     await bench.run(bench.cycle + 10)
     await bench.compare()
-    assert bench.compared > 1000 + PRODUCT_REGISTERS
+    assert bench.compared > 1000 + PRODUCT_REGISTERS and not bench.checks
 
 
 @cocotb.test(timeout_time=2, timeout_unit="ms")
@@ -198,20 +199,21 @@ async def accesses(dut):
         if kind == "product":
             bench.at(cycle, "access", thread_register=register)
             bench.read(cycle, "thread_product", int(products[register]), product=1, parts=one_hot)
-            bench.checks.append((cycle + 2, "thread_factor", 0))
+            bench.check(cycle + 2, "thread_factor", 0)
         elif kind == "factor":
             bench.at(cycle, "factor_access", **read_factor)
             bench.read(cycle, "thread_factor", int(numbers[number]), factor=1, parts=one_hot)
-            bench.checks.append((cycle + 2, "thread_product", 0))
+            bench.check(cycle + 2, "thread_product", 0)
         elif kind == "other lane":
             bench.at(cycle, "factor_access", **read_factor)
             bench.at(cycle + 1, "capture", product=1, factor=1, parts=one_hot)
-            bench.checks += [(cycle + 2, "thread_product", 0), (cycle + 2, "thread_factor", 0)]
+            bench.check(cycle + 2, "thread_product", 0)
+            bench.check(cycle + 2, "thread_factor", 0)
         elif kind == "offset":
             bench.at(cycle, "factor_access", **read_factor)
             bench.at(cycle + 1, "capture", offset=1, parts=one_hot)
             bench.at(cycle + 2, "offset_load", 1)
-            bench.checks.append((cycle + 3, "offset", int(numbers[number])))
+            bench.check(cycle + 3, "offset", int(numbers[number]))
         elif kind == "write":
             value, written = choose.getrandbits(32), choose.getrandbits(1)
             bench.give(cycle, value | choose.getrandbits(8 * cfg.dot) >> 32 << 32)
@@ -227,4 +229,4 @@ async def accesses(dut):
         await bench.run(cycle + 2)
     await bench.run(bench.cycle + 4)
     await bench.compare()
-    assert bench.compared > 400 + PRODUCT_REGISTERS
+    assert bench.compared > 400 + PRODUCT_REGISTERS and not bench.checks

@@ -1,19 +1,18 @@
 """Bench of the loads and stores of a group of threads: every port in every cycle against a model of the rules."""
 
-import random
 from collections import deque
 from dataclasses import dataclass
 
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY
 from heddle.isa.encoding import ACCESS_BYTES, Access
-from heddle.thread.shared_lsu import placement_layout
+from heddle.thread.shared_lsu import SharedLsu, placement_layout
 from heddle_sim.golden.bank_access import banks_of, gather_cycles
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
+from ..fixture import Bench
 from .thread_workload import STORES
 
 WORD_BYTES = 4
@@ -125,27 +124,29 @@ def bank(address):
     return int(banks_of(address))
 
 
-class GatherBench:
+class GatherBench(Bench):
     """Random operations; ``offer``, ``hold`` and ``grant`` are probabilities in a cycle."""
 
     def __init__(self, dut, offer=1.0, hold=0.0, grant=1.0, drop=0.0):
-        self.dut, self.cfg = dut, bench_config()
+        super().__init__(dut, SharedLsu(bench_config()))
         self.slots = min(self.cfg.thread_slots, self.cfg.threads)
-        self.random = random.Random(cocotb.RANDOM_SEED)
         self.offer, self.hold, self.grant, self.drop = offer, hold, grant, drop if self.cfg.late_address_checks else 0
-        self.returned = self.stored = self.conflicts = self.cycles = self.dropped = self.asked = 0
+        self.returned = self.stored = self.conflicts = self.steps = self.dropped = self.asked = 0
+        self.check_members("group", "valid", "ready", [
+            "waiting", "word", *["group"] * (self.cfg.thread_groups > 1),
+            *(f"{name}__{slot}" for name in ("address", "data") for slot in range(self.slots))])
 
     async def start(self):
-        if not self.cycles:
-            Clock(self.dut.clk, 10, unit="ns").start()
+        await super().start()
+        await self.restart()
+
+    async def restart(self):
+        """Forget everything that was asked."""
         self.model = Model(self.cfg)
         self.offered = None
         self.free = set()           # with banks_known_ahead: banks that grant in this cycle
         self._drive(None, False, False, set(), set())
-        self.dut.rst.value = 1
-        for _ in range(2):          # registers without reset see what was granted before
-            await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
+        await self.reset()
 
     # -- what is asked --------------------------------------------------------------------------
 
@@ -231,12 +232,12 @@ class GatherBench:
         self.offered = offered
         self._drive(operation, hold, drop, reads, writes)
         await RisingEdge(self.dut.clk)
-        self.cycles += 1
+        self.steps += 1
         expected = self.model.cycle(operation, offered, hold, drop, reads, writes)
         try:
             self._compare(expected)
         except AssertionError as error:
-            raise AssertionError(f"cycle {self.cycles}, {operation}: {error}; expected {expected}") from None
+            raise AssertionError(f"cycle {self.steps}, {operation}: {error}; expected {expected}") from None
         self.returned += len(expected["returning"])
         self.stored += len(set(expected["stores"]) & writes)
         self.asked += expected["requesting"]
@@ -273,10 +274,10 @@ async def random_operations(dut, offer, hold, grant):
 async def reset_under_way(dut):
     """A reset forgets everything that was asked."""
     bench = GatherBench(dut, grant=0.5)
-    for _ in range(120):
-        await bench.start()
-        await bench.run(bench.operation(), bench.random.randint(1, 8))
     await bench.start()
+    for _ in range(120):
+        await bench.run(bench.operation(), bench.random.randint(1, 8))
+        await bench.restart()
     await bench.run(bench.operation())
     assert min(bench.returned, bench.stored) > 10
 
@@ -292,7 +293,7 @@ async def cycles_of_loads(dut):
         for group in operation.groups:
             group.waiting = list(range(bench.slots))
             addresses += group.address
-        bench.asked, before = 0, bench.cycles
+        bench.asked, before = 0, bench.steps
         await bench.run(operation)
         assert bench.asked == gather_cycles(addresses, bench.slots)
-        assert bench.cycles - before == bench.asked + 2 + SHARED_READ_LATENCY + bench.cfg.far_registers
+        assert bench.steps - before == bench.asked + 2 + SHARED_READ_LATENCY + bench.cfg.far_registers

@@ -1,28 +1,26 @@
 """Bench of shared memory: every grant and every word of every cycle against a model."""
 
-import random
-
 import cocotb
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS
 from heddle.interfaces.layouts import SHARED_READ_LATENCY
-from heddle.memory.shared_memory import FIRST_READERS
-from heddle_sim.toolchain.cocotb_runner import bench_config, bench_parameters
+from heddle.memory.shared_memory import FIRST_READERS, SharedMemory
+from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
+
+from ..fixture import Bench
 
 WORD_BITS = 8 * BANK_BYTES
 
 
-class SharedMemoryBench:
+class SharedMemoryBench(Bench):
     """Random requesters; each keeps a request up until it is granted."""
 
     def __init__(self, dut, density, rows):
-        cfg = bench_config()
-        self.dut, self.density = dut, density
-        self.random = random.Random(cocotb.RANDOM_SEED)
+        self.kinds = {"read": bench_parameters()["readers"], "write": bench_parameters()["writers"]}
+        super().__init__(dut, SharedMemory(bench_config(), *self.kinds.values()), idle_limit=None)
+        cfg, self.density = self.cfg, density
         self.rows = rows or cfg.shared_rows
         self.words = [[0] * cfg.shared_rows for _ in range(BANKS)]
-        self.kinds = {"read": bench_parameters()["readers"], "write": bench_parameters()["writers"]}
         self.ordered = cfg.banks_known_ahead    # reads and writes have one order, and a bank is read or written
         # Whether a port asks for one bank at a time, with its row on the lines of bank 0.
         self.single = {"write": cfg.shared_writes == 1, "read": self.ordered}
@@ -34,9 +32,21 @@ class SharedMemoryBench:
     def _port(self, kind, port, member):
         return getattr(self.dut, f"{kind}__{port}__{member}")
 
+    async def clear(self):
+        """Write zeros to every row through the first port."""
+        for row in range(self.cfg.shared_rows):
+            for b in range(BANKS):
+                self._port("write", 0, f"row__{b}").value = row
+                self._port("write", 0, f"data__{b}").value = 0
+                self._port("write", 0, f"mask__{b}").value = 0xFFFF
+            for request in [0xFF] if self.cfg.shared_writes == BANKS else [1 << b for b in range(BANKS)]:
+                self._ask("write", 0, request)
+                await RisingEdge(self.dut.clk)
+        self._ask("write", 0, 0)
+        await RisingEdge(self.dut.clk)
+
     async def run(self, cycles):
-        Clock(self.dut.clk, 10, unit="ns").start()
-        self.dut.rst.value = 0
+        """Random requests; the last ones end before the last cycle."""
         self._drive()
         for cycle in range(cycles):
             await RisingEdge(self.dut.clk)
@@ -72,12 +82,12 @@ class SharedMemoryBench:
                     asking = [port for port in asking if port < FIRST_READERS]
                 if asking:
                     winners[kind][b] = min(asking)
-        if bench_config().shared_writes == 1:       # one port is granted, and those behind it wait in all banks
+        if self.cfg.shared_writes == 1:       # one port is granted, and those behind it wait in all banks
             first = min((port for kind, port, _ in self.requests if kind == "write"), default=0)
             winners["write"] = {b: port for b, port in winners["write"].items() if port == first}
         for b, port in list(winners["write"].items()):
             readers = [reader for reader in range(self.kinds["read"]) if ("read", reader, b) in self.requests]
-            if not bench_config().far_registers:        # else a port that is not granted counts too
+            if not self.cfg.far_registers:        # else a port that is not granted counts too
                 readers = readers[:1]
             if self.ordered and not port:
                 readers = [reader for reader in readers if reader < FIRST_READERS]
@@ -114,7 +124,7 @@ class SharedMemoryBench:
 
     def _ask(self, kind, port, banks):
         self._port(kind, port, "request").value = banks
-        if kind == "write" and bench_config().far_registers:
+        if kind == "write" and self.cfg.far_registers:
             getattr(self.dut, f"asks__{port}").value = int(banks != 0)
 
 
@@ -125,27 +135,10 @@ async def random_accesses(dut, density, rows):
     bench = SharedMemoryBench(dut, density, rows)
     if rows == 0:       # the memory keeps its words over tests: overwrite what this one may read
         bench.density = 1.0
-    await _clear(dut, bench)
+    await bench.start()
+    await bench.clear()
     await bench.run(400)
     assert bench.checked > 200
     if density == 1.0:
         assert bench.collided
         assert (bench.refused or sum(bench.kinds.values()) == 2)
-
-
-async def _clear(dut, bench):
-    """Write zeros to every row through the first port."""
-    Clock(dut.clk, 10, unit="ns").start()
-    for kind, ports in bench.kinds.items():
-        for port in range(ports):
-            bench._ask(kind, port, 0)
-    for row in range(len(bench.words[0])):
-        for b in range(BANKS):
-            bench._port("write", 0, f"row__{b}").value = row
-            bench._port("write", 0, f"data__{b}").value = 0
-            bench._port("write", 0, f"mask__{b}").value = 0xFFFF
-        for request in [0xFF] if bench_config().shared_writes == BANKS else [1 << b for b in range(BANKS)]:
-            bench._ask("write", 0, request)
-            await RisingEdge(dut.clk)
-    bench._ask("write", 0, 0)
-    await RisingEdge(dut.clk)

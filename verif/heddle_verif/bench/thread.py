@@ -292,7 +292,7 @@ async def reset_under_way(dut):
         for _ in range(6):
             workload.any()
         await ClockCycles(dut.clk, bench.random.randrange(10, 200))
-        await bench.reset()
+        await bench.reset_under_way()
     workload.prepare()
     for _ in range(20):
         workload.any()

@@ -1,36 +1,29 @@
 """What stands around the thread unit in its bench: lanes, banks and global memory with random delays, and the golden model."""
 
 import copy
-import random
 from collections import Counter, deque
+from functools import partial
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
-from heddle.constants import BANK_BYTES, BANKS, FIRST_FACTOR_REGISTER, PREDICATES, ROW_BYTES
-from heddle.interfaces.layouts import (
-    SHARED_READ_LATENCY,
-    error_layout,
-    read_data_layout,
-    read_request_layout,
-    thread_operation_layout,
-    write_data_layout,
-    write_response_layout,
-)
+from heddle.constants import BANK_BYTES, FIRST_FACTOR_REGISTER, PREDICATES
+from heddle.interfaces.layouts import error_layout, thread_operation_layout
+from heddle.thread.unit import ThreadUnit
 from heddle_sim.golden.thread import ThreadState, active_threads, execute
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
+from ..agents.banks import BankMemory
+from ..agents.global_memory import GlobalMemory
+from ..agents.pause import bernoulli, when_asked
 from ..coverage.errors import sample_error
-from ..coverage.streams import StreamSampler
 from ..coverage.thread import sample_operation
-from .thread_memory import GlobalMemorySide
+from ..fixture import Bench
 
-__all__ = ["ThreadBench", "Stalls"]
+__all__ = ["MEMORY_BYTES", "Stalls", "ThreadBench"]
 
 IDLE_LIMIT = 20_000     # cycles without progress that fail a test
-STREAMS = ("i_operation", *(f"global_port__{name}" for name in ("read_request", "read_data", "write_request", "write_data",
-                                                                "write_response")))
+GLOBAL_OUTPUTS = tuple(f"global_port__{name}" for name in ("read_request", "write_request", "write_data"))
 MEMORY_BYTES = 1 << 14
 
 
@@ -43,99 +36,83 @@ class Stalls:
         self.requests, self.data, self.responses, self.latency = requests, data, responses, latency
 
 
-class ThreadBench(GlobalMemorySide):
-    """Everything around the unit, moved by one loop that samples before and drives after each clock edge.
+class ThreadBench(Bench):
+    """Front end, banks and global memory are agents; the lanes and all that is compared are moved by one loop, which samples before and
+    drives after each clock edge.
 
     ``state`` is what the unit works on, ``golden`` what the golden model makes of the same operations. The registers are
     compared at every ``done``, the rest when the unit is idle.
     """
 
     def __init__(self, dut, stalls):
-        self.dut, self.stalls = dut, stalls
-        self.cfg = cfg = bench_config()
-        self.slots = min(cfg.thread_slots, cfg.threads)
-        self.random = random.Random(cocotb.RANDOM_SEED)
-        self.rng = rng = np.random.default_rng(cocotb.RANDOM_SEED)
-        self.state = ThreadState.create(cfg, MEMORY_BYTES)
-        self.state.registers[:] = rng.integers(0, 1 << 32, self.state.registers.shape, np.uint32)
-        self.state.shared[:] = rng.integers(0, 256, cfg.shared_bytes, np.uint8)
-        self.state.memory[:] = rng.integers(0, 256, MEMORY_BYTES, np.uint8)
-        self.golden = copy.deepcopy(self.state)
-        self.golden.cfg = self.state.cfg = cfg
-        tag = cfg.tag_bits
-        self.layouts = {"read_request": read_request_layout(cfg, tag), "read_data": read_data_layout(cfg, tag),
-                        "write_request": read_request_layout(cfg, tag), "write_data": write_data_layout(cfg),
-                        "write_response": write_response_layout(tag)}
-        self.task = None
-        self.cycle = self.done = self.moved = self.compared = 0
-        self.conflict_events = self.most_stores = 0
-        self.told = (1 << BANKS) - 1        # with banks_known_ahead: banks that grant in the next cycle
-        self.times = {"accept": [], "done": [], "bank_read": [], "bank_write": []}
-        self._forget()
+        super().__init__(dut, ThreadUnit(bench_config()), idle_limit=IDLE_LIMIT)
+        self.stalls = stalls
+        self.slots = min(self.cfg.thread_slots, self.cfg.threads)
+        self.done = self.compared = self.conflict_events = self.most_stores = 0
+        self.times = {"done": [], "bank_read": [], "bank_write": []}
+        self.forget()
 
-    def _forget(self):
+    def forget(self):
         """Nothing is under way."""
         self.operations, self.under_way, self.accepted = deque(), deque(), self.done
         self.stalls_seen = set()        # since the last operation was done
-        self.streams = [(StreamSampler("ThreadUnit", name), self.port(f"{name}__valid"), self.port(f"{name}__ready"),
-                         name.endswith(("request", "write_data"))) for name in STREAMS]
         self.returned = [0] * self.cfg.threads      # what the lanes keep for a product register
         self.operands = deque([None] * (self.cfg.register_read_latency - 1))    # registers that stand at the port after the next edges
         self.waits = False              # a write was refused in the last cycle
-        self.denied = False             # so was a request to a bank
-        self.words = deque([[0] * BANKS] * SHARED_READ_LATENCY, SHARED_READ_LATENCY)     # data of the banks, by cycle
-        self.reads, self.read_beat = deque(), None
-        self.write_requests, self.write_beats, self.responses, self.response = deque(), [], deque(), None
+        self.denied = self.denied_before = False    # so was a request to a bank, in this cycle and in the last one
+        self.stores = 0                 # to global memory, whose data are there and whose response is not
         self.errors, self.expected_errors = Counter(), Counter()
-        self.held = {}
         self.register_stalls = self.register_events = 0
         self.discarding = False
+        self.accepting = False          # an operation was accepted in this cycle
         self.busy = self.pending = True
 
     def port(self, name):
         return getattr(self.dut, name)
 
     async def start(self):
-        dut = self.dut
-        if self.task is None:
-            Clock(dut.clk, 10, unit="ns").start()
-        for name in ("i_operation__valid", "start", "stop", "bank_read__grant", "bank_write__grant", "registers__read_grant",
-                     "registers__write_grant", *["bank_ahead"] * self.cfg.banks_known_ahead,
-                     "global_port__read_request__ready", "global_port__read_data__valid", "global_port__write_request__ready",
-                     "global_port__write_data__ready", "global_port__write_response__valid"):
-            self.port(name).value = 0
-        dut.rst.value = 1
-        for _ in range(3):
-            await RisingEdge(dut.clk)
-        dut.rst.value = 0
-        self.task = cocotb.start_soon(self._loop())
+        await super().start()
+        cfg, dut, rng, stalls = self.cfg, self.dut, self.rng, self.stalls
+        self.source_i = self.source("i_operation", thread_operation_layout, pause=bernoulli(rng, stalls.operations), on_item=self._accept)
+        self.sink("o_error", error_layout, on_item=self._error)
+        request = partial(when_asked if stalls.asked else bernoulli, share=stalls.requests)
+        data = partial(bernoulli, share=stalls.data)
+        self.memory = GlobalMemory(
+            dut, "global_port", cfg, cfg.tag_bits, rng, size=MEMORY_BYTES, latency=stalls.latency, ahead=2,
+            errors=[range(MEMORY_BYTES, 1 << cfg.axi_address_bits)],
+            pause={"read_request": request, "read_data": data, "write_request": request, "write_data": data,
+                   "write_response": partial(bernoulli, share=stalls.responses)})
+        self.memory.on_item = self._global_item
+        self.banks = BankMemory(
+            dut, cfg.shared_bytes, rng, read="bank_read", write="bank_write", grant_chance=1 - stalls.banks, unasked=True,
+            one_write=cfg.shared_writes == 1, one_read=cfg.banks_known_ahead, ahead="bank_ahead" if cfg.banks_known_ahead else None)
+        self.banks.on_access, self.banks.on_refused = self._bank_access, self._bank_refused
+        self.state = ThreadState.create(cfg)
+        self.state.registers[:] = rng.integers(0, 1 << 32, self.state.registers.shape, np.uint32)
+        self.state.shared, self.state.memory = self.banks.data, self.memory.data
+        self.golden = copy.deepcopy(self.state)
+        self.golden.cfg = self.state.cfg = cfg
+        cocotb.start_soon(self._loop())
 
-    async def reset(self):
+    async def reset_under_way(self):
         """Reset the unit and what stands around it, whatever they do; registers and memories keep what they have then."""
-        self.task.cancel()
-        self._forget()
-        await self.start()
+        await self.restart(self.source_i, self.memory, self)
         self.golden = copy.deepcopy(self.state)
         self.golden.start()
 
     def issue(self, **fields):
         """Queue an operation for the unit."""
-        self.operations.append(thread_operation_layout.const(fields))
+        operation = thread_operation_layout.const(fields)
+        self.operations.append(operation)
+        self.source_i.put(operation)
 
     async def idle(self):
         """Wait until everything that was issued is over, then compare all that can be seen with the golden model."""
-        waited, before = 0, None
         while self.operations or self.busy or self.pending or self.done != self.accepted:
             await RisingEdge(self.dut.clk)
-            assert not self.task.done(), self.task.result()
-            now = (self.moved, self.done, self.accepted)
-            waited = waited + 1 if now == before else 0
-            before = now
-            assert waited < IDLE_LIMIT, f"no progress: {now}, {len(self.operations)} operations left"
         for _ in range(4):
             await RisingEdge(self.dut.clk)
             assert not self.busy and self.done == self.accepted, "done without an operation, or busy again"
-        assert not self.task.done(), self.task.result()
         self.compare_registers("at the end")
         for name in ("shared", "memory"):
             wrong = np.flatnonzero(getattr(self.state, name) != getattr(self.golden, name))
@@ -147,7 +124,7 @@ class ThreadBench(GlobalMemorySide):
         expected = sum(1 << t for t in np.flatnonzero(self.golden.lane_mask).tolist())
         assert self.dut.lane_mask.value.to_unsigned() == expected, "lane mask"
         assert self.errors == self.expected_errors, (self.errors - self.expected_errors, self.expected_errors - self.errors)
-        assert not self.reads and not self.write_beats and not self.write_requests and not self.responses
+        assert self.memory.idle, "global memory waits for data, or has answers that nobody took"
         assert self.register_stalls == self.register_events, (self.register_stalls, self.register_events)
         self.compared += 1
 
@@ -164,32 +141,61 @@ class ThreadBench(GlobalMemorySide):
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            self.cycle += 1
-            self.busy, self.pending = bool(dut.busy.value), bool(dut.writes_pending.value)
+            if dut.rst.value:
+                continue
+            self.busy, self.pending = bool(dut.busy.value) or self.accepting, bool(dut.writes_pending.value)
+            self.accepting = False
             self.register_events += int(dut.event_register_stalls.value)
             conflict = bool(dut.event_thread_bank_conflicts.value)
-            assert conflict or not self.denied, "a request was not granted a cycle before: that is a conflict"
+            assert conflict or not self.denied_before, "a request was not granted a cycle before: that is a conflict"
             self.conflict_events += conflict
-            self._observe_streams()
-            self._registers()
-            self._banks()
-            self._completions()
-            self._operation()
-            self._reading()
-            self._writing()
-            assert self.busy or self.done == self.accepted, "busy fell before everything was done"
-            assert self.pending or not self.responses, "writes_pending fell before the last answer"
-
-    def _observe_streams(self):
-        """Coverage of the streams, and what holds operations back."""
-        for sampler, valid, ready, is_output in self.streams:
-            offered, taken = bool(valid.value), bool(ready.value)
-            sampler.step(offered, taken)
-            if is_output and offered and not taken:
+            storing = bool(self._number("bank_write__request"))
+            assert self._number("storing") == storing, "storing must say whether bank_write asks for a bank"
+            self.denied_before, self.denied = self.denied, False
+            if any(self.checkers[name].held for name in GLOBAL_OUTPUTS):
                 self.stalls_seen.add("global memory")
+            self._registers()
+            self._completions()
+            assert self.busy or self.done == self.accepted, "busy fell before everything was done"
+            assert self.pending or not self.stores, "writes_pending fell before the last answer"
 
-    def _pause(self, probability):
-        return self.random.random() < probability
+    # -- what the agents tell -------------------------------------------------------------------
+
+    def _accept(self, _):
+        self.accepted += 1
+        self.accepting = True
+        self.under_way.append(self.operations.popleft())
+
+    def _error(self, error):
+        self.errors[error["code"].value, error["pc"], error["operand"]] += 1
+        sample_error("thread unit", error["code"])
+
+    def _bank_access(self, kind, bank, row):
+        self.times[f"bank_{kind}"].append(self.cycle)
+        self.progress()
+
+    def _bank_refused(self, kind, banks):
+        self.denied = True
+        self.stalls_seen.add("banks")
+
+    def _global_item(self, stream, item):
+        if stream.endswith("request"):
+            beats, size = item["beats_minus_one"] + 1, self.cfg.axi_bytes
+            assert not item["tag"], "with several tags answers would have no order"
+            assert beats == 1 or (beats * size <= BANK_BYTES and item["address"] % BANK_BYTES == 0), "more than a vector"
+        if stream == "read_request":
+            assert not self.dut.writes_pending.value, "a load overtakes a store"
+        elif stream == "write_data" and item["last"]:
+            self.stores += 1
+            self.most_stores = max(self.most_stores, self.stores)
+        elif stream == "write_response":
+            self.stores -= 1
+
+    # -- the lanes ------------------------------------------------------------------------------
+
+    def _refuses(self):
+        """The lanes refuse an access."""
+        return self.random.random() < self.stalls.registers
 
     def _number(self, name):
         return int(self.port(name).value)
@@ -207,8 +213,8 @@ class ThreadBench(GlobalMemorySide):
             value = self.random.getrandbits(32) if operands is None else int(operands[slot])
             self.port(f"registers__read_data__{slot}").value = value
         # A write takes two cycles at least.
-        self.port("registers__read_grant").value = not self._pause(self.stalls.registers)
-        self.port("registers__write_grant").value = self.waits and not self._pause(self.stalls.registers)
+        self.port("registers__read_grant").value = not self._refuses()
+        self.port("registers__write_grant").value = self.waits and not self._refuses()
 
     def _register_read(self):
         if not self._number("registers__read"):
@@ -220,7 +226,7 @@ class ThreadBench(GlobalMemorySide):
         group = self._number("registers__read_group") if self.cfg.thread_groups > 1 else 0
         number = self._number("registers__read_number")
         self.operands[-1] = self.state.registers[group * self.slots:(group + 1) * self.slots, number].copy()
-        self.moved += 1
+        self.progress()
         return False
 
     def _register_writes(self):
@@ -240,7 +246,8 @@ class ThreadBench(GlobalMemorySide):
         if product and not refused:
             for lane in written:
                 self.state.registers[lane, self._number("registers__write_register")] = self.returned[lane]
-        self.moved += bool(factor or returning or (product and not refused))
+        if factor or returning or (product and not refused):
+            self.progress()
         waits, self.waits = self.waits, refused
         return bool(waits and refused)
 
@@ -248,43 +255,10 @@ class ThreadBench(GlobalMemorySide):
         lanes = self._number(f"registers__{name}_lanes")
         return [lane for lane in range(self.cfg.threads) if lanes >> lane & 1]
 
-    def _banks(self):
-        read, granted = self._number("bank_read__request"), self._number("bank_read__grant")
-        write, taken = self._number("bank_write__request"), self._number("bank_write__grant")
-        assert self._number("storing") == bool(write), "storing must say whether bank_write asks for a bank"
-        shared = self.state.shared
-        self.words.append([self.random.getrandbits(128) for _ in range(BANKS)])
-        for b in range(BANKS):
-            if read & granted & 1 << b:
-                address = self._number(f"bank_read__row__{b}") * ROW_BYTES + b * BANK_BYTES
-                self.words[-1][b] = int.from_bytes(shared[address:address + BANK_BYTES].tobytes(), "little")
-                self.times["bank_read"].append(self.cycle)
-            self.port(f"bank_read__data__{b}").value = self.words[0][b]
-        for b in range(BANKS):
-            if write & taken & 1 << b:
-                address = self._number(f"bank_write__row__{b}") * ROW_BYTES + b * BANK_BYTES
-                mask = self._number(f"bank_write__mask__{b}")
-                value = self._number(f"bank_write__data__{b}").to_bytes(BANK_BYTES, "little")
-                for i in range(BANK_BYTES):
-                    if mask >> i & 1:
-                        shared[address + i] = value[i]
-                self.times["bank_write"].append(self.cycle)
-        self.moved += bool(read & granted) + bool(write & taken)
-        self.denied = bool(read & ~granted | write & ~taken)
-        if self.denied:
-            self.stalls_seen.add("banks")
-        grants = [sum((not self._pause(self.stalls.banks)) << b for b in range(BANKS)) for _ in range(2)]
-        if self.cfg.banks_known_ahead:      # those of the next cycle have been told
-            self.port("bank_ahead").value = grants[0] ^ ((1 << BANKS) - 1)
-            grants, self.told = [self.told] * 2, grants[0]
-        for name, granted in zip(("bank_read", "bank_write"), grants):
-            self.port(f"{name}__grant").value = granted
-
     def _completions(self):
         dut = self.dut
         if dut.done.value:
             self.done += 1
-            self.moved += 1
             self.times["done"].append(self.cycle)
             operation = self.under_way.popleft()
             if not self.discarding:
@@ -294,21 +268,3 @@ class ThreadBench(GlobalMemorySide):
                 self.stalls_seen = set()
                 self.expected_errors.update((error.code.value, error.pc, error.operand) for error in errors)
                 self.compare_registers(f"after operation {self.done}, {operation!r}")
-        if dut.o_error__valid.value:
-            error = error_layout.from_bits(dut.o_error__payload.value.to_unsigned())
-            self.errors[error.code.value, error.pc, error.operand] += 1
-            sample_error("thread unit", error.code)
-
-    def _operation(self):
-        dut = self.dut
-        if dut.i_operation__valid.value and dut.i_operation__ready.value:
-            self.accepted += 1
-            self.busy = True
-            self.times["accept"].append(self.cycle)
-            self.under_way.append(self.operations.popleft())
-            dut.i_operation__valid.value = 0
-        elif dut.i_operation__valid.value:
-            return
-        if self.operations and not self._pause(self.stalls.operations):
-            dut.i_operation__payload.value = self.operations[0].as_bits()
-            dut.i_operation__valid.value = 1

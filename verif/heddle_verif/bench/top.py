@@ -9,6 +9,7 @@ from heddle.control.run_control import STUCK_CYCLES
 from heddle.isa.encoding import GUARD_ALWAYS, Opcode
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.register_map import DEVICE_ID
+from heddle.top import Top
 from heddle_sim.device.memory import row_pitch
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.isa import assemble
@@ -18,6 +19,7 @@ from heddle_sim.kernels.problem import Elements, MatmulProblem, Operands, Schedu
 from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.agents.axi_host import AxiHost
+from heddle_verif.fixture import Bench
 from heddle_verif.stimulus.program_texts import fill_program, random_program
 
 MEMORY_BYTES = 1 << 16
@@ -27,7 +29,9 @@ SHAPES = [(1, 1, 1), (7, 9, 15), (17, 8, 33)]
 
 async def prepared(dut, stalls=0.3):
     """The device after reset, and the functional simulator on an equal memory."""
-    host = AxiHost(dut, np.random.default_rng(cocotb.RANDOM_SEED), MEMORY_BYTES, stalls)
+    bench = Bench(dut, Top(bench_config()), idle_limit=None)     # runs have a limit of their own
+    host = AxiHost(bench, MEMORY_BYTES, stalls)
+    await bench.start()
     await host.reset()
     golden = FunctionalSimulator(bench_config(), host.rng.integers(0, 256, MEMORY_BYTES, np.uint8))
     host.ram.write(0, golden.state.memory.tobytes())

@@ -109,6 +109,11 @@ class StreamChecker:
         parts = [("valid", handles.valid), ("ready", handles.ready), *(("payload", part) for part in handles.parts)]
         return f"{handles.name}: " + ", ".join(f"{name} {handle.value}" for name, handle in parts if handle is not None)
 
+    @property
+    def held(self):
+        """In the last cycle an item was offered and not accepted."""
+        return self._waiting is not None
+
     def restart(self):
         """A reset: nothing that was before counts."""
         self._waiting = None
