@@ -6,7 +6,7 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import STORE_GROUPS
 from heddle.isa.encoding import Space
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
-from heddle_sim.toolchain.cocotb_runner import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from .tensor_environment import TensorBench, TensorWorkload
 from .tmau import PROFILES

@@ -47,7 +47,7 @@ class LoadBench(Bench):
                                    writes=False)
         self.memory.on_item = self._check_tag
         self.banks = BankMemory(self.dut, cfg.shared_bytes, self.rng, read=None, write="bank_write", grant_chance=self.grant,
-                                one_write=cfg.shared_writes == 1)
+                                one_write=cfg.shared_writes == 1, unasked=True)
         self.golden = self.banks.data.copy()
         self.bursts = self.source("i_burst", burst_layout(cfg), pause=self.pause)
         self.arrivals = self.sink("o_moved", barrier_arrival_layout, pause=self.pause)

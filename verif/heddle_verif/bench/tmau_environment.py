@@ -68,7 +68,8 @@ class CopyBench(Bench):
         self.mover_tags = [1 << self.cfg.tag_bits - 1] * self.cfg.copy_within
         self.errors, self.arrived = Counter(), Counter()
         self.expected_errors, self.expected_arrivals = Counter(), Counter()
-        self.moved = self.conflicts = self.conflict_events = self.compared = 0
+        self.moved = self.conflict_events = self.compared = 0
+        self.conflicts = set()      # cycles in which a request was denied
         self.times = {"operation": [], "read_request": [], "read_data": [], "write_data": [], "bank_write": []}
         self.accesses, self.expected_accesses = Counter(), Counter()       # words that banks were granted for
         self.beat_blocks = max(1, self.cfg.axi_bytes // BANK_BYTES)     # of a beat of the bus; halves count as whole ones
@@ -84,8 +85,8 @@ class CopyBench(Bench):
             errors=[FailingAddresses(self.fails)], ahead=2, pause=stalls.of_memory(), in_order=not stalls.reorder)
         self.global_memory.on_item = self._memory_item
         self.banks = BankMemory(dut, cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=1 - stalls.banks,
-                                one_write=cfg.shared_writes == 1, one_read=cfg.banks_known_ahead)
-        self.banks.on_access = self._bank_access
+                                one_write=cfg.shared_writes == 1, one_read=cfg.banks_known_ahead, unasked=True)
+        self.banks.on_access, self.banks.on_refused = self._bank_access, self._bank_refused
         self.memory, self.shared = self.global_memory.data, self.banks.data
         self.golden_memory, self.golden_shared = self.memory.copy(), self.shared.copy()
         self.inputs = [self.source("i_operation", copy_operation_layout, pause=self._operation_pause(), on_item=self._operation)]
@@ -146,7 +147,7 @@ class CopyBench(Bench):
         assert self.global_memory.idle
         if not self.expected_accesses["failed"]:
             assert self.accesses == +self.expected_accesses, (self.accesses, self.expected_accesses)
-        assert self.conflicts == self.conflict_events, (self.conflicts, self.conflict_events)
+        assert len(self.conflicts) == self.conflict_events, (len(self.conflicts), self.conflict_events)
         self.compared += 1
 
     # -- what is seen -----------------------------------------------------------------------
@@ -155,34 +156,26 @@ class CopyBench(Bench):
         dut = self.dut
         while True:
             await RisingEdge(dut.clk)
-            done, moved = int(dut.done.value), self.moved
             self.busy = bool(dut.busy.value)
-            self.done += done
+            self.done += int(dut.done.value)
             self.conflict_events += int(dut.event_copy_bank_conflicts.value)
-            self.conflicts += self._banks()
             self._reports()
             taken = sum(source.handles.is_valid() and source.handles.is_ready() for source in self.inputs)
             self.accepted += taken
             self.busy |= taken > 0
             assert self.busy or self.done == self.accepted, "busy fell before everything was done"
-            if done or self.moved > moved:
-                self.progress()
-
-    def _banks(self):
-        """Count what banks were granted for; returns whether a request was denied."""
-        denied = False
-        for kind, port in (("read", "bank_read"), ("write", "bank_write")):
-            asked, granted = (int(getattr(self.dut, f"{port}__{name}").value) for name in ("request", "grant"))
-            denied |= bool(asked & ~granted)
-            self.accesses[kind] += (asked & granted).bit_count()
-            self.moved += (asked & granted).bit_count()
-            if asked and kind == "write":
-                self.times["bank_write"].append(self.cycle)
-        return denied
 
     def _bank_access(self, kind, bank, row):
-        address = row * ROW_BYTES + bank * BANK_BYTES
-        assert kind == "read" or self.allowed is None or self.allowed[address], f"a write to {address:#x} leaves the range of its copy"
+        self.accesses[kind] += 1
+        self.moved += 1
+        self.progress()
+        if kind == "write":
+            self.times["bank_write"].append(self.cycle)
+            address = row * ROW_BYTES + bank * BANK_BYTES
+            assert self.allowed is None or self.allowed[address], f"a write to {address:#x} leaves the range of its copy"
+
+    def _bank_refused(self, kind, banks):
+        self.conflicts.add(self.cycle)
 
     def _reports(self):
         """What was reported until this cycle."""
