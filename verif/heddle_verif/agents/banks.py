@@ -4,7 +4,7 @@ from collections import deque
 
 import cocotb
 import numpy as np
-from cocotb.triggers import Event, First, RisingEdge, ValueChange
+from cocotb.triggers import Event, RisingEdge, ValueChange
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY
 
@@ -17,6 +17,7 @@ class _Port:
     def __init__(self, dut, name):
         self.request = getattr(dut, f"{name}__request")
         self.grant = getattr(dut, f"{name}__grant")
+        self.willing = 0            # banks, of a memory
         self.row, self.data, self.mask = ([getattr(dut, f"{name}__{part}__{bank}", None) for bank in range(BANKS)]
                                           for part in ("row", "data", "mask"))
 
@@ -74,19 +75,28 @@ class BankMemory:
             port.grant.value = 0
             if not (unasked or ahead):
                 cocotb.start_soon(self._serve(kind, port))
+                cocotb.start_soon(self._follow(port))
         if unasked or ahead:
             cocotb.start_soon(self._serve_unasked(getattr(dut, ahead) if ahead else None))
 
     async def _serve(self, kind, port):
-        """Grants follow the requests within the cycle; accesses happen at its end."""
-        edge = RisingEdge(self._dut.clk)
-        willing = 0
+        """Accesses happen at the end of a cycle; then other banks are willing."""
         while True:
-            if await First(edge, ValueChange(port.request)) is edge:
-                self._end_cycle(kind, port, willing)
-                willing = self._willing()
-            if port.request.value.is_resolvable:
-                port.grant.value = int(port.request.value) & willing
+            await RisingEdge(self._dut.clk)
+            self._end_cycle(kind, port, port.willing)
+            port.willing = self._willing()
+            self._grant(port)
+
+    async def _follow(self, port):
+        """Grants follow the requests within the cycle."""
+        while True:
+            await ValueChange(port.request)
+            self._grant(port)
+
+    @staticmethod
+    def _grant(port):
+        if port.request.value.is_resolvable:
+            port.grant.value = int(port.request.value) & port.willing
 
     async def _serve_unasked(self, ahead):
         """The grants of a cycle stand from its beginning on."""
@@ -124,9 +134,10 @@ class BankMemory:
             taken[bank] = int.from_bytes(self._words[row, bank].tobytes(), "little")
             self._tell("read", bank, row)
         self._reads.append(taken)
-        words = self._reads[0]
+        words, others = self._reads[0], self._rng.bytes(BANKS * BANK_BYTES)
         for bank in range(BANKS):
-            port.data[bank].value = words[bank] if bank in words else int.from_bytes(self._rng.bytes(BANK_BYTES), "little")
+            other = int.from_bytes(others[BANK_BYTES * bank:BANK_BYTES * (bank + 1)], "little")
+            port.data[bank].value = words.get(bank, other)
 
     def _write(self, port, granted):
         if self.one_write:

@@ -10,7 +10,7 @@ __all__ = ["DescriptorMemory"]
 
 
 class DescriptorMemory:
-    """Answers halves of descriptors in any order, beat by beat in turns.
+    """Answers halves of descriptors in any order, beat by beat in turns; ``pause()`` makes the pattern of each of both streams.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class DescriptorMemory:
         self.memory, self.errors, self.asked, self.cycle = memory, set(), [], 0
         self._dut, self._cfg, self._rng, self._latency = dut, cfg, rng, latency
         StreamSink(dut, "read_request", read_request_layout(cfg, 1), pause=pause(), on_item=self._take)
-        self._answers = StreamSource(dut, "read_data", read_data_layout(cfg, 1), rng=rng)
+        self._answers = StreamSource(dut, "read_data", read_data_layout(cfg, 1), rng=rng, pause=pause())
         self._jobs = {0: [], 1: []}
 
     def start(self):

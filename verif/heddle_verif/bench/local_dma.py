@@ -10,7 +10,7 @@ from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle.isa.error_codes import ErrorCode
 from heddle.isa.tensor_descriptor import TensorFormat
 from heddle_sim.golden.block_copy import CopyOperation, check_copy
-from heddle_sim.toolchain.cocotb_runner import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from . import tmau as copy
 from .reduction_unit import choices

@@ -4,14 +4,15 @@ from collections import Counter, deque
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import RisingEdge
 from heddle.isa.encoding import Reduction
 from heddle.isa.tensor_descriptor import FLOAT_FORMATS, FORMAT_BYTES, TensorFormat
 from heddle.isa.tensor_rules import REDUCTION_FORMATS
-from heddle.l2.reduction_unit import reducer_latency
+from heddle.l2.reduction_unit import ReductionUnit, reducer_latency
 from heddle_sim.golden.reductions import reduce_elements
-from heddle_sim.toolchain.cocotb_runner import bench_config, bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_config
+
+from ..fixture import Bench
 
 FRACTION_BITS = {TensorFormat.F16: 10, TensorFormat.BF16: 7, TensorFormat.F32: 23, TensorFormat.F32_FTZ: 23}
 
@@ -68,18 +69,18 @@ def choices(cfg):
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def equals_golden(dut):
     """Every reduction of every format it is defined for, in any order, with pauses of the whole pipeline."""
-    cfg = bench_config()
-    rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    Clock(dut.clk, 10, unit="ns").start()
-    dut.rst.value, dut.enable.value = 0, 0
+    bench = Bench(dut, ReductionUnit(bench_config()))
+    await bench.start()
+    cfg, rng = bench.cfg, bench.rng
     latency, cases, inside, compared = reducer_latency(cfg), choices(cfg), deque(), Counter()
     enabled, entering = False, None
-    while sum(compared.values()) < bench_parameters()["beats"]:
+    while sum(compared.values()) < bench.parameters["beats"]:
         await RisingEdge(dut.clk)
         if len(inside) == latency:
             case, old, new, expected = inside[0]
             check(case, old, new, expected, int(dut.result.value).to_bytes(cfg.axi_bytes, "little"))
             compared[case] += 1
+            bench.progress()
         if enabled:
             inside.append(entering)
             if len(inside) > latency:
@@ -91,6 +92,7 @@ async def equals_golden(dut):
         dut.enable.value = int(enabled)
         dut.old.value, dut.new.value = (int.from_bytes(side.tobytes(), "little") for side in (old, new))
         dut.reduction.value, dut.format.value = case[0].value, case[1].value
+    bench.finish()
     missing = [case for case in cases if not compared[case]]
     assert not missing, f"not compared: {missing}"
 

@@ -4,41 +4,57 @@ from dataclasses import replace
 
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
-from cocotb.triggers import ClockCycles, RisingEdge
+from cocotb.triggers import RisingEdge
 from heddle.isa.tensor_descriptor import TensorMode
 from heddle.tmau.layouts import tensor_failure_layout, tensor_operation_layout
+from heddle.tmau.request_generator import RequestGenerator
 from heddle.tmau.row_bursts import piece_layout
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from ..agents.descriptor_memory import DescriptorMemory
-from ..agents.pause import PATTERNS, none, pattern
-from ..agents.stream import StreamSink, StreamSource
+from ..agents.pause import PATTERNS, pattern
+from ..checkers.scoreboard import Scoreboard
+from ..fixture import Bench
 from ..stimulus.tensor_requests import broken, random_fields, random_request, request_members
-from .row_bursts import check_pieces
+from .row_bursts import BoxScoreboard
 
 
-class Bench:
-    """Descriptors in memory, a few of them used again and again."""
+class GeneratorBench(Bench):
+    """Descriptors in memory, a few of them used again and again; ``pause`` of all streams."""
 
-    def __init__(self, dut, rng, pauses=none, latency=(1, 30)):
-        self.dut, self.cfg, self.rng = dut, bench_config(), rng
-        self.server = DescriptorMemory(dut, self.cfg, rng, np.zeros(1 << 13, np.uint8), latency, pauses)
-        self.source = StreamSource(dut, "i_operation", tensor_operation_layout(), rng=rng, pause=pauses())
-        self.pieces = StreamSink(dut, "o", piece_layout(self.cfg), pause=pauses())
-        self.failures = StreamSink(dut, "o_failure", tensor_failure_layout(), pause=pauses())
-        self.expected = []
-        for name in ("stop", "invalidate", "invalidate_address"):
-            getattr(dut, name).value = 0
+    def __init__(self, dut, pause="none", latency=(1, 30)):
+        super().__init__(dut, RequestGenerator(bench_config()))
+        self.pause, self.latency = pause, latency
 
     async def start(self):
-        Clock(self.dut.clk, 10, unit="ns").start()
-        self.dut.rst.value = 1
-        await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
+        await super().start()
+        self.forget()
+        self.server = DescriptorMemory(self.dut, self.cfg, self.rng, np.zeros(1 << 13, np.uint8), self.latency,
+                                       lambda: pattern(self.pause, self.rng))
+        self.operations = self.source("i_operation", tensor_operation_layout(), pause=self.pause)
+        self.pieces = self.sink("o", piece_layout(self.cfg), pause=self.pause, on_item=lambda piece: self.boxes.observe_piece(piece))
+        self.sink("o_failure", tensor_failure_layout(), pause=self.pause, on_item=self._failure)
         self.server.start()
+        cocotb.start_soon(self._watch_sizes())
+
+    def forget(self):
+        """Nothing is expected."""
+        self.sent = 0
+        self.boxes, self.failures = BoxScoreboard(), Scoreboard("failures", strict=True)
+        self.sizes = Scoreboard("sizes of boxes with a barrier", strict=True)
+
+    async def _watch_sizes(self):
+        size = self.dut.o_sized__valid, self.dut.o_sized__barrier, self.dut.o_sized__blocks
+        while True:
+            await RisingEdge(self.dut.clk)
+            valid, barrier, blocks = (int(signal.value) for signal in size)
+            if valid:
+                self.sizes.observe((barrier, blocks))
+
+    def _failure(self, item):
+        self.failures.observe((item["pc"], item["violation"]["code"]))
 
     def descriptor(self, place, fields):
         """Puts a descriptor into memory, at multiples of 128 bytes."""
@@ -46,30 +62,28 @@ class Bench:
         return 128 * place
 
     def send(self, fields, request):
+        """Queue a request and expect its box or failure."""
         fields = TensorFields.decode(fields.encode())
-        number = len(self.expected)
-        self.expected.append((fields, request, first_violation(fields, request, self.cfg.shared_bytes, self.cfg.axi_address_bits)))
-        self.source.put({"address": request.descriptor, "request": request_members(request, pc=number)})
+        tags = {"pc": self.sent, "barrier": int(self.rng.integers(16)), "has_barrier": int(self.rng.integers(2))}
+        violation = first_violation(fields, request, self.cfg.shared_bytes, self.cfg.axi_address_bits)
+        if violation is None:
+            self.boxes.expect_box(fields, request, tags)
+            if tags["has_barrier"]:
+                self.sizes.expect((tags["barrier"], fields.bytes // 16))
+        else:
+            self.failures.expect((self.sent, violation.error.value))
+        self.sent += 1
+        self.operations.put({"address": request.descriptor, "request": request_members(request, **tags)})
 
-    async def finish(self):
-        """Waits until everything is over and compares."""
-        cycles = 0
-        while sum(piece["last"] for piece in self.pieces.received) + len(self.failures.received) < len(self.expected):
-            await RisingEdge(self.dut.clk)
-            cycles += 1
-            assert cycles < 2000 * len(self.expected) + 2000, "requests must end"
-        await ClockCycles(self.dut.clk, 5)
+    async def idle(self):
+        """Wait until everything is over and compare; returns the cycles."""
+        cycles = await self.until(lambda: not (self.boxes.outstanding or self.failures.outstanding), 2000 * self.sent + 2000,
+                                  "requests must end")
+        await self.cycles(5)
         assert not self.dut.busy.value
-        for number, (fields, request, violation) in enumerate(self.expected):
-            mine = [piece for piece in self.pieces.received if piece["pc"] == number]
-            failures = [item for item in self.failures.received if item["pc"] == number]
-            if violation is None:
-                assert not failures, f"{failures}: {fields} {request}"
-                check_pieces(mine, fields, request)
-            else:
-                assert not mine and [item["violation"]["code"] for item in failures] == [violation.error.value]
-        order = [piece["pc"] for piece in self.pieces.received]
-        assert order == sorted(order), "boxes must come in the order of their requests"
+        for scoreboard in (self.boxes, self.failures, self.sizes):
+            scoreboard.finish(0)
+        assert self.boxes.compared + self.failures.compared == self.sent
         return cycles
 
 
@@ -80,10 +94,9 @@ def _again(request, address):
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 @cocotb.parametrize(pauses=PATTERNS)
 async def legal_and_broken_requests(dut, pauses):
-    rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    bench = Bench(dut, rng, lambda: pattern(pauses, rng))
+    bench = GeneratorBench(dut, pauses)
     await bench.start()
-    tensors = []
+    rng, tensors = bench.rng, []
     while len(tensors) < 14:
         fields = random_fields(rng, bench.cfg, max_rows=40)
         if fields.bytes > bench.cfg.shared_bytes:
@@ -98,15 +111,14 @@ async def legal_and_broken_requests(dut, pauses):
         except ValueError:      # of a broken descriptor: no coordinate is right
             request = TensorRequest(coordinates=(0,) * fields.rank, mode=fields.mode)
         bench.send(fields, _again(request, address))
-    await bench.finish()
+    await bench.idle()
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def first_piece_and_no_gaps(dut):
     """The first piece is transferred ``rank + 4`` cycles behind its request; then a piece a cycle, across requests of at least ``rank``
     pieces, and a request in ``rank`` cycles."""
-    rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    bench = Bench(dut, rng)
+    bench = GeneratorBench(dut)
     await bench.start()
     for place, rank in enumerate(range(1, 6)):
         fields = TensorFields(sizes=(64, *(8,) * (rank - 1)), strides=tuple(64 * 8 ** d for d in range(rank - 1)),
@@ -114,48 +126,42 @@ async def first_piece_and_no_gaps(dut):
         address = bench.descriptor(place, fields)
         request = TensorRequest(coordinates=(0,) * rank, descriptor=address)
         bench.send(fields, request)
-        await bench.finish()
-        count = len(bench.pieces.received)
+        await bench.idle()
+        count = bench.pieces.count
         bench.send(fields, request)
         while not (dut.i_operation__valid.value and dut.i_operation__ready.value):
             await RisingEdge(dut.clk)
-        cycles = 0
-        while len(bench.pieces.received) == count:
-            await RisingEdge(dut.clk)
-            cycles += 1
+        cycles = await bench.until(lambda count=count: bench.pieces.count > count, 100, "the first piece must come")
         assert cycles == rank + 4, f"{cycles} cycles to the first piece of rank {rank}"
-        await bench.finish()
+        await bench.idle()
         short = replace(fields, box=(64, *(1,) * (rank - 1)))
         for described, where in ((fields, address), (short, bench.descriptor(place + 5, short))):
             bench.send(described, _again(request, where))
-            await bench.finish()
-            count = len(bench.pieces.received)
+            await bench.idle()
+            count = bench.pieces.count
             for _ in range(20):
                 bench.send(described, _again(request, where))
-            cycles = await bench.finish()
-            pieces = len(bench.pieces.received) - count
+            cycles = await bench.idle()
+            pieces = bench.pieces.count - count
             assert cycles <= max(pieces, 20 * rank) + 20, f"{cycles} cycles for {pieces} pieces of rank {rank}"
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def stop_drops_everything(dut):
-    rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    bench = Bench(dut, rng)
+    bench = GeneratorBench(dut)
     await bench.start()
     fields = TensorFields(sizes=(64, 200), strides=(64,), box=(64, 200), element_strides=(1, 1))
     request = TensorRequest(coordinates=(0, 0), descriptor=bench.descriptor(3, fields))
-    dropped = ended = 0
+    dropped = 0
     for _ in range(5):
         bench.send(fields, request)
     for cycle in range(400):
         await RisingEdge(dut.clk)
         dropped += int(dut.dropped.value).bit_count()
         dut.stop.value = int(cycle > 120)
-    ended = sum(piece["last"] for piece in bench.pieces.received)
-    assert dropped + ended == 5 and dropped > 2 and not dut.busy.value
+    assert dropped + bench.boxes.compared == 5 and dropped > 2 and not dut.busy.value
     dut.stop.value = 0
-    bench.expected.clear()
-    bench.pieces.received.clear()
+    bench.forget()
     bench.send(fields, request)
-    await bench.finish()
+    await bench.idle()
     assert fields.mode == TensorMode.TILE

@@ -21,13 +21,17 @@ LIMIT = 60_000      # cycles of a run
 
 
 class EngineBench(Bench):
-    """An engine with lanes; the bench is shared memory and writes the factor registers."""
+    """An engine with lanes; the bench is shared memory and writes the factor registers.
+
+    The design has no streams: accesses of banks, steps of the lanes and writes of factor registers are what the watchdog looks at.
+    """
 
     def __init__(self, dut, grant_chance=0.7):
-        super().__init__(dut, EngineSystem(_config()), idle_limit=1 << 30)
+        super().__init__(dut, EngineSystem(_config()))
         self.cfg = _config()
         self.memory = BankMemory(dut, self.cfg.shared_bytes, self.rng, read="bank_read", write="bank_write", grant_chance=grant_chance,
                                  one_write=self.cfg.shared_writes == 1)
+        self.memory.on_access = lambda *access: self.progress()
         self.state = EngineState.for_config(self.cfg)
         self.skipped = self.steps = 0
 
@@ -44,6 +48,7 @@ class EngineBench(Bench):
                     row = words[group * cfg.tail_lanes + slot, word]
                     getattr(dut, f"data__{slot}").value = int.from_bytes(row.astype(np.int8).tobytes(), "little")
                 await RisingEdge(dut.clk)
+                self.progress()
         dut.write.value = 0
         await self.cycles(3)
 
@@ -61,8 +66,11 @@ class EngineBench(Bench):
                 error = recurrent_error_layout.from_bits(bits)
                 self.fault = error.code, address if error.of_image else error.operand
                 sample_error("recurrent engine", error.code)
-            self.skipped += int(dut.event_rnn_skipped.value)
-            self.steps += int(dut.event_rnn_steps.value)
+            skipped, steps = int(dut.event_rnn_skipped.value), int(dut.event_rnn_steps.value)
+            self.skipped += skipped
+            self.steps += steps
+            if skipped or steps:
+                self.progress()
             if not int(dut.busy.value):
                 break
             assert cycles < LIMIT, f"the run must end within {LIMIT} cycles"

@@ -6,7 +6,7 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import STORE_GROUPS
 from heddle.isa.encoding import Space
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
-from heddle_sim.toolchain.cocotb_runner import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from .tensor_environment import TensorBench, TensorWorkload
 from .tmau import PROFILES
@@ -22,7 +22,6 @@ class GroupBench(TensorBench):
         self.open, self.written, self.sources = ([], []), [], []       # of the next group; of those not passed, oldest first
         self.committed = False
         self.early = {"pending": 0, "unread": 0}        # groups that passed while others did not
-        dut.clear.value = dut.commit.value = 0
 
     def issue(self, operation, golden=True):
         before = self.golden_memory.copy()

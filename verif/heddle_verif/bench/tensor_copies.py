@@ -7,7 +7,7 @@ import cocotb
 from cocotb.triggers import ClockCycles
 from heddle_sim.golden.tensor_checks import TensorRequest, first_violation, understood
 from heddle_sim.golden.tensor_fields import TensorFields
-from heddle_sim.toolchain.cocotb_runner import bench_parameters
+from heddle_sim.toolchain.cocotb_process import bench_parameters
 
 from ..stimulus.tensor_requests import broken, random_fields, random_request
 from . import tmau as copy

@@ -1,6 +1,5 @@
 """Tensor copies in the bench of the TMAU: descriptors in memory, requests, the golden model."""
 
-from collections import deque
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from heddle_sim.golden.tensor_copy import load_tensor, store_tensor
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.golden.tensor_traversal import swizzled_addresses
 
-from ..agents.payload import pack
 from ..coverage.tmau import sample_tensor
 from ..stimulus.tensor_requests import random_fields, random_request, request_members
 from .tmau_environment import CopyBench
@@ -29,13 +27,13 @@ ROW = 128
 class TensorBench(CopyBench):
     """The TMAU with operations on tensors beside those on blocks."""
 
-    def __init__(self, dut, stalls, **options):
-        super().__init__(dut, stalls, **options)
-        self.rng = np.random.default_rng(self.random.getrandbits(32))
+    async def start(self):
+        await super().start()
         self._special_floats()
-        self.tensor_operations = deque()
         self.allowed = np.zeros(len(self.shared), bool)
         self.times["tensor"] = []
+        self.inputs.append(self.source("i_tensor", tensor_operation_layout(), pause=self._operation_pause(),
+                                        on_item=lambda _: self.times["tensor"].append(self.cycle)))
 
     def _special_floats(self):
         """Half of the words of memory are 32-bit floats that round, overflow, are subnormal, infinite or no numbers."""
@@ -68,7 +66,8 @@ class TensorBench(CopyBench):
         """Queue a request for the descriptor that stands in memory at ``request.descriptor``, and execute it on the golden arrays."""
         pc = self.random.randrange(4096)
         members = request_members(request, barrier=barrier or 0, has_barrier=int(barrier is not None), pc=pc)
-        self.tensor_operations.append(pack(tensor_operation_layout(), {"address": request.descriptor, "request": members}))
+        self.issued += 1
+        self.inputs[1].put({"address": request.descriptor, "request": members})
         if not golden:
             return
         fields = TensorFields.decode(fields.encode())
@@ -93,26 +92,6 @@ class TensorBench(CopyBench):
         if barrier is not None:
             self.expected_arrivals[barrier] += fields.bytes
         self.expected_accesses["failed"] += 1       # how often banks are read and written is not counted here
-
-    def _operation(self):
-        super()._operation()
-        dut = self.dut
-        if dut.i_tensor__valid.value and dut.i_tensor__ready.value:
-            self.accepted += 1
-            self.busy = True
-            self.times["tensor"].append(self.cycle)
-            self.tensor_operations.popleft()
-            dut.i_tensor__valid.value = 0
-            dut.i_tensor__payload.value = self.random.getrandbits(tensor_operation_layout().size)
-        elif dut.i_tensor__valid.value:
-            return
-        if self.tensor_operations and not self._pause(self.stalls.operations):
-            dut.i_tensor__payload.value = self.tensor_operations[0]
-            dut.i_tensor__valid.value = 1
-
-    @property
-    def waiting_operations(self):
-        return len(self.operations) + len(self.tensor_operations)
 
     async def idle(self):
         await super().idle()

@@ -1,19 +1,24 @@
 """Bench of the load engine with bursts that lie outside a tensor, in part or as a whole."""
 
+from functools import partial
+
 import cocotb
 import numpy as np
-from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, RisingEdge
-from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
-from heddle.interfaces.layouts import barrier_arrival_layout, read_data_layout, read_request_layout
+from heddle.constants import BANK_BYTES
+from heddle.interfaces.layouts import barrier_arrival_layout, error_layout
 from heddle.isa.encoding import Swizzle
 from heddle.isa.tensor_descriptor import NAN_BITS, TensorFormat
 from heddle.tmau.layouts import Filler, burst_layout, unit_bytes, units_per_beat
+from heddle.tmau.load_engine import LoadEngine
 from heddle_sim.golden.block_copy import swizzled
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
-from ..agents.pause import PATTERNS, none, pattern
-from ..agents.stream import StreamSink, StreamSource
+from ..agents.banks import BankMemory
+from ..agents.global_memory import GlobalMemory
+from ..agents.pause import PATTERNS, pattern
+from ..duts.multicast_loop import LoopedLoad
+from ..fixture import Bench
 
 MEMORY = 1 << 14
 LINE_BLOCKS = 8
@@ -21,56 +26,46 @@ FILLERS = {Filler.ZERO: b"\0", Filler.NAN_16: NAN_BITS[TensorFormat.F16].to_byte
            Filler.NAN_32: NAN_BITS[TensorFormat.F32].to_bytes(4, "little"), Filler.NAN_64: NAN_BITS[TensorFormat.F64].to_bytes(8, "little")}
 
 
-class Bench:
-    """Memory that answers in any order of the tags, banks that grant at random, and the bytes that must be written."""
+def component(cfg):
+    """The design: with multicast one whose beats come back to it."""
+    return LoopedLoad(cfg) if cfg.multicast else LoadEngine(cfg)
 
-    def __init__(self, dut, rng, pause, grant):
-        self.dut, self.cfg, self.rng, self.grant = dut, bench_config(), rng, grant
-        self.memory = rng.integers(0, 256, MEMORY, np.uint8)
-        self.shared = rng.integers(0, 256, self.cfg.shared_bytes, np.uint8)
-        self.golden = self.shared.copy()
-        self.bursts = StreamSource(dut, "i_burst", burst_layout(self.cfg), rng=rng, pause=pause())
-        self.requests = StreamSink(dut, "read_request", read_request_layout(self.cfg, self.cfg.tag_bits), pause=pause(), on_item=self._take)
-        self.data = StreamSource(dut, "read_data", read_data_layout(self.cfg, self.cfg.tag_bits), rng=rng, pause=pause())
-        self.arrivals = StreamSink(dut, "o_moved", barrier_arrival_layout, pause=pause())
-        self.swizzle = Swizzle(int(rng.integers(4)))        # of all: what lies in a row is exchanged the same way
-        self.jobs, self.asked, self.completed, self.sent, self.arrived = {}, 0, 0, 0, 0
-        dut.bank_write__grant.value = 0
+
+class LoadBench(Bench):
+    """Memory that answers in any order of the tags, banks that grant with chance ``grant``, and the bytes that must be written."""
+
+    def __init__(self, dut, pause, grant):
+        super().__init__(dut, component(bench_config()))
+        self.pause, self.grant = pause, grant
+        self.open_tags = set()
+        self.completed = self.sent = self.arrived = 0
 
     async def start(self):
-        Clock(self.dut.clk, 10, unit="ns").start()
-        self.dut.rst.value = 1
-        await RisingEdge(self.dut.clk)
-        self.dut.rst.value = 0
-        self.task = cocotb.start_soon(self._loop())
+        await super().start()
+        cfg = self.cfg
+        self.memory = GlobalMemory(self.dut, "", cfg, cfg.tag_bits, self.rng, size=MEMORY, ahead=2, pause=partial(pattern, self.pause),
+                                   writes=False)
+        self.memory.on_item = self._check_tag
+        self.banks = BankMemory(self.dut, cfg.shared_bytes, self.rng, read=None, write="bank_write", grant_chance=self.grant,
+                                one_write=cfg.shared_writes == 1, unasked=True)
+        self.golden = self.banks.data.copy()
+        self.bursts = self.source("i_burst", burst_layout(cfg), pause=self.pause)
+        self.arrivals = self.sink("o_moved", barrier_arrival_layout, pause=self.pause)
+        self.failures = self.sink("o_failure", error_layout)
+        self.swizzle = Swizzle(int(self.rng.integers(4)))       # of all: what lies in a row is exchanged the same way
+        cocotb.start_soon(self._count())
 
-    def _take(self, request):
-        assert not self.jobs.get(request["tag"]), "a tag is used twice"
-        beats = request["beats_minus_one"] + 1
-        self.jobs[request["tag"]] = [(request["address"] + n * self.cfg.axi_bytes, n == beats - 1) for n in range(beats)]
-        self.asked += 1
+    def _check_tag(self, stream, item):
+        if stream == "read_request":
+            assert item["tag"] not in self.open_tags, f"tag {item['tag']} must not be used twice"
+            self.open_tags.add(item["tag"])
+        elif item["last"]:
+            self.open_tags.remove(item["tag"])
 
-    async def _loop(self):
-        dut, write = self.dut, self.dut.bank_write__request
+    async def _count(self):
         while True:
-            await RisingEdge(dut.clk)
-            self.completed += int(dut.completed.value)
-            granted = write.value.to_unsigned() & dut.bank_write__grant.value.to_unsigned()
-            for bank in range(BANKS):
-                if granted >> bank & 1:
-                    place = getattr(dut, f"bank_write__row__{bank}").value.to_unsigned() * ROW_BYTES + bank * BANK_BYTES
-                    word = getattr(dut, f"bank_write__data__{bank}").value.to_unsigned().to_bytes(BANK_BYTES, "little")
-                    mask = getattr(dut, f"bank_write__mask__{bank}").value.to_unsigned()
-                    for byte in range(BANK_BYTES):
-                        if mask >> byte & 1:
-                            self.shared[place + byte] = word[byte]
-            dut.bank_write__grant.value = sum(int(self.rng.random() < self.grant) << bank for bank in range(BANKS))
-            waiting = [tag for tag, beats in self.jobs.items() if beats]
-            if waiting and len(self.data.queue) < 2:
-                tag = waiting[int(self.rng.integers(len(waiting)))]
-                address, last = self.jobs[tag].pop(0)
-                word = int.from_bytes(self.memory[address:address + self.cfg.axi_bytes].tobytes(), "little")
-                self.data.put({"data": word, "tag": tag, "last": int(last), "error": 0})
+            await RisingEdge(self.dut.clk)
+            self.completed += int(self.dut.completed.value)
 
     def send(self, shared_block, blocks, outside):
         """A piece of ``blocks`` blocks to ``shared_block``, from a random line of memory or from nowhere."""
@@ -91,7 +86,7 @@ class Bench:
             **({"mask": int(rng.integers(2))} if cfg.multicast else {})})
         nbytes = 16 * blocks
         pattern_bytes = np.frombuffer((FILLERS[filler] * nbytes)[:nbytes], np.uint8)
-        values = pattern_bytes if outside else self.memory[16 * global_block:16 * global_block + nbytes].copy()
+        values = pattern_bytes if outside else self.memory.data[16 * global_block:16 * global_block + nbytes].copy()
         if missing:
             values[-missing:] = pattern_bytes[-missing:]
         self.golden[swizzled(np.arange(16 * shared_block, 16 * shared_block + nbytes), self.swizzle)] = values
@@ -99,36 +94,35 @@ class Bench:
         self.arrived += nbytes
         return not outside
 
-    async def finish(self, reads):
-        cycles = 0
-        while self.completed < self.sent:
-            await RisingEdge(self.dut.clk)
-            cycles += 1
-            assert cycles < 300 * self.sent + 2000, f"{self.completed} of {self.sent} completed"
-        await ClockCycles(self.dut.clk, 5)
-        while self.cfg.multicast and self.dut.busy.value:
-            await RisingEdge(self.dut.clk)
-        assert not self.task.done() and not self.dut.busy.value
-        wrong = np.flatnonzero(self.shared != self.golden)
+    async def idle(self, reads):
+        """Wait until everything is over and compare; ``reads`` bursts must have been read. Returns the cycles."""
+        cycles = await self.until(lambda: self.completed >= self.sent, 300 * self.sent + 2000, f"{self.sent} bursts must complete")
+        await self.cycles(5)
+        if self.cfg.multicast:
+            await self.until(lambda: not self.dut.busy.value, 2000, "beats of other cores must end")
+        assert not self.dut.busy.value
+        self.finish()
+        assert self.completed == self.sent, f"{self.completed} bursts completed, not {self.sent}"
+        wrong = np.flatnonzero(self.banks.data != self.golden)
         assert not len(wrong), f"{len(wrong)} bytes differ, first at {wrong[0]:#x}"
-        assert self.asked == reads, "what is outside is not read"
+        assert len(self.memory.reads) == reads, "what is outside is not read"
         assert sum(item["bytes"] for item in self.arrivals.received) == self.arrived
+        assert self.memory.idle and not self.failures.received
         return cycles
 
 
 async def _run(dut, pause, grant, count=120):
-    rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    bench = Bench(dut, rng, lambda: pattern(pause, rng), grant)
+    bench = LoadBench(dut, pause, grant)
     await bench.start()
     place = reads = 0
     for _ in range(count):
-        blocks = int(rng.integers(1, LINE_BLOCKS + 1))
-        place += int(rng.integers(0, 3))
+        blocks = int(bench.rng.integers(1, LINE_BLOCKS + 1))
+        place += int(bench.rng.integers(0, 3))
         if place + blocks > bench.cfg.shared_bytes // BANK_BYTES:
             break
-        reads += bench.send(place, blocks, rng.random() < 0.4)
+        reads += bench.send(place, blocks, bench.rng.random() < 0.4)
         place += blocks
-    return await bench.finish(reads), bench
+    await bench.idle(reads)
 
 
 @cocotb.test(timeout_time=20, timeout_unit="ms")
@@ -140,13 +134,12 @@ async def bursts_inside_and_outside(dut, pause, grant):
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def a_beat_a_cycle_outside(dut):
     """Bursts outside take a cycle for each of their beats."""
-    rng = np.random.default_rng(cocotb.RANDOM_SEED)
-    bench = Bench(dut, rng, none, 1)
+    bench = LoadBench(dut, "none", 1)
     await bench.start()
     await ClockCycles(dut.clk, bench.cfg.axi_reads + 4)     # slots are cleared first
     beats = 0
     for place in range(0, 320, 8):
         bench.send(place, 8, True)
         beats += -(-8 * 16 // bench.cfg.axi_bytes)
-    cycles = await bench.finish(0)
+    cycles = await bench.idle(0)
     assert cycles <= beats + 20, f"{cycles} cycles for {beats} beats"

@@ -13,6 +13,7 @@ from .tmau_environment import Stalls
 
 LATENCY = 64        # cycles from a request to its first beat, and from the last beat of a store to its answer
 REQUESTS = 12
+PAGE_BYTES = 4096
 
 
 def _cases():
@@ -41,8 +42,9 @@ async def measure(dut, case):
     for _ in range(max(bench.cfg.axi_reads, bench.cfg.axi_writes)):      # the slots are cleared
         await RisingEdge(dut.clk)
     rows = case.rows(bench.cfg.shared_bytes)
-    base = len(bench.memory) // 2
-    fields = case.fields(rows, base)
+    room = (len(bench.memory) - case.fields(rows, 0).tensor_bytes) // PAGE_BYTES * PAGE_BYTES
+    assert room >= PAGE_BYTES, "memory must hold the tensor, and the descriptor before it"
+    fields = case.fields(rows, min(room, len(bench.memory) // 2))
     pitch = -(-fields.bytes // SHARED_ALIGNMENT) * SHARED_ALIGNMENT
     space = min(REQUESTS, bench.cfg.shared_bytes // pitch) * pitch
     for number in range(REQUESTS + 1):      # the first one brings the descriptor
@@ -55,6 +57,7 @@ async def measure(dut, case):
             for times in bench.times.values():
                 times.clear()
     await bench.idle()
+    assert not bench.errors, f"a request was refused: {bench.errors}"
     times = bench.times["write_data" if case.store else "read_data"]
     span = times[-1] - times[0] + 1
     assert len(times) == REQUESTS * rows * case.beats(bench.cfg.axi_bytes)

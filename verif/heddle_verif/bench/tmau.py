@@ -8,7 +8,7 @@ from heddle.constants import MAX_BURST_BYTES
 from heddle.interfaces.layouts import CopyKind
 from heddle.isa.encoding import Reduction, Space, Swizzle
 from heddle_sim.golden.block_copy import CopyOperation, check_copy
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from .tmau_environment import CopyBench, Stalls
 

@@ -1,7 +1,5 @@
 """Bench of the TMAU with all that is behind it: shared memory, barriers, arbiter, second level and AXI master."""
 
-import random
-
 import cocotb
 import numpy as np
 from amaranth.hdl import Module
@@ -10,7 +8,18 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 from heddle.constants import BANKS, LINE_BYTES
-from heddle.interfaces.layouts import BankReadPort, ErrorStream, GlobalPort, copy_operation_layout
+from heddle.interfaces.layouts import (
+    BankReadPort,
+    ErrorStream,
+    GlobalPort,
+    copy_operation_layout,
+    error_layout,
+    read_data_layout,
+    read_request_layout,
+    write_data_layout,
+    write_request_layout,
+    write_response_layout,
+)
 from heddle.isa.encoding import Space
 from heddle.l2.unit import L2
 from heddle.memory.axi_master import AxiMaster, axi_members
@@ -20,12 +29,14 @@ from heddle.memory.shared_memory import SharedMemory
 from heddle.tmau.layouts import tensor_operation_layout
 from heddle.tmau.unit import Tmau
 from heddle_sim.golden.block_copy import CopyOperation, copy_block
-from heddle_sim.toolchain.cocotb_runner import bench_config
+from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.bench.tmau_environment import pack_operation
+from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.fixture import Bench
 
 MEMORY_BYTES = 1 << 16
+OTHER_BYTES = 2048          # at the end of memory, for the other client
 
 
 class CopySystem(Component):
@@ -83,13 +94,59 @@ class CopySystem(Component):
         return m
 
 
+class OtherClient:
+    """The client beside the TMAU: reads the lower half of memory, which nothing writes, and writes the last ``OTHER_BYTES``."""
+
+    def __init__(self, bench):
+        self.bench, cfg, tags = bench, bench.cfg, bench.cfg.tag_bits
+        self.written = 0            # bursts; those of a round do not meet
+        self.answers, self.responses = (Scoreboard(f"{name} of the other client", key=lambda item: item["tag"], strict=True)
+                                        for name in ("read data", "responses"))
+        self.requests = {kind: bench.source(f"other_client__{kind}_request", layout(cfg, tags))
+                         for kind, layout in (("read", read_request_layout), ("write", write_request_layout))}
+        self.data = bench.source("other_client__write_data", write_data_layout(cfg))
+        bench.sink("other_client__read_data", read_data_layout(cfg, tags), on_item=self.answers.observe)
+        bench.sink("other_client__write_response", write_response_layout(tags), on_item=self.responses.observe)
+
+    def bursts(self, count):
+        """Queue as many reads and as many writes; the writes before must be over."""
+        cfg, rng = self.bench.cfg, self.bench.rng
+        longest = 4 * cfg.axi_bytes
+        for _ in range(count):
+            read = int(rng.integers(MEMORY_BYTES // 2 // longest))
+            self._burst("read", longest * read, self.answers, int(rng.integers(1 << cfg.tag_bits)))
+            write = self.written % (OTHER_BYTES // longest)
+            self._burst("write", MEMORY_BYTES - OTHER_BYTES + longest * write, self.responses, int(rng.integers(1 << cfg.tag_bits)))
+            self.written += 1
+
+    def _burst(self, kind, start, scoreboard, tag):
+        """A burst of 1 to 3 beats within 4 beats from ``start``."""
+        width, rng, memory = self.bench.cfg.axi_bytes, self.bench.rng, self.bench.memory
+        first, beats = start + width * int(rng.integers(0, 2)), int(rng.integers(1, 4))
+        self.requests[kind].put({"address": first, "beats_minus_one": beats - 1, "tag": tag})
+        for beat in range(beats):
+            place = memory[first + beat * width:first + (beat + 1) * width]
+            if kind == "write":
+                place[:] = rng.integers(0, 256, width)
+            data, last = int.from_bytes(place.tobytes(), "little"), int(beat == beats - 1)
+            if kind == "write":
+                self.data.put({"data": data, "strobe": (1 << width) - 1, "last": last})
+            else:
+                scoreboard.expect({"data": data, "tag": tag, "last": last, "error": 0})
+        if kind == "write":
+            scoreboard.expect({"tag": tag, "error": 0})
+
+    @property
+    def busy(self):
+        return self.answers.outstanding or self.responses.outstanding
+
+
 class SystemBench(Bench):
     """A program that loads, waits at barriers, and stores what was loaded."""
 
     def __init__(self, dut, pause):
         super().__init__(dut, CopySystem(bench_config()))
         self.pause = pause
-        self.random = random.Random(cocotb.RANDOM_SEED)
         self.done, self.errors = 0, []
 
     async def start(self):
@@ -104,8 +161,8 @@ class SystemBench(Bench):
                             self.ram.read_if.ar_channel, self.ram.read_if.r_channel):
                 channel.set_pause_generator(iter(lambda: self.random.random() < self.pause, None))
         self.operations = self.source("i_operation", copy_operation_layout, pause="bursty" if self.pause else "none")
-        self.monitor("o_error", Tmau(self.cfg).signature.members["o_error"].signature.members["payload"].shape,
-                     self.errors.append)
+        self.monitor("o_error", error_layout, self.errors.append)
+        self.other = OtherClient(self) if self.pause else None
         cocotb.start_soon(self._every_cycle())
 
     async def _every_cycle(self):
@@ -149,7 +206,7 @@ async def loads_then_stores(dut, pause):
     """What a barrier announces can be stored at once, under bank conflicts, with every alignment."""
     bench = SystemBench(dut, pause)
     await bench.start()
-    issued = 0
+    issued, other = 0, bench.other
     for round_ in range(24):
         blocks = bench.random.choice([1, 2, 7, 33, 70])
         barrier = round_ % 16
@@ -157,16 +214,23 @@ async def loads_then_stores(dut, pause):
         source = 16 * bench.random.randrange((MEMORY_BYTES // 2) // 16 - blocks)
         target = MEMORY_BYTES // 2 + 1024 * (round_ + 1) + 16 * bench.random.randrange(8)
         shared = 16 * bench.random.randrange(bench.cfg.shared_bytes // 16 - blocks)
+        if other:
+            other.bursts(4)
         for direction, address in ((Space.SHARED, source), (Space.GLOBAL, target)):
             await bench.expect(barrier, 16 * blocks)
             bench.issue(direction, shared, address, blocks, barrier)
             issued += 1
             await bench.wait(barrier)
+        if other:
+            await bench.until(lambda: not other.busy, 20_000, "the other client must have its answers")
     for _ in range(5000):
         await RisingEdge(dut.clk)
-        if not dut.busy.value and not dut.pending.value:
+        if not dut.busy.value and not dut.pending.value and not (other and other.busy):
             break
     bench.finish()
+    if other:
+        other.answers.finish(90)
+        other.responses.finish(90)
     assert (bench.done, bench.errors) == (issued, [])
     written = np.frombuffer(bench.ram.read(0, MEMORY_BYTES), np.uint8)
     wrong = np.flatnonzero(written != bench.memory)
