@@ -120,7 +120,7 @@ class Core(Component):
         m.submodules.front_end = front = FrontEnd(cfg)
         m.submodules.thread_unit = thread = ThreadUnit(cfg)
         m.submodules.matrix_unit = matrix = MatrixUnit(cfg)
-        m.submodules.copy_unit = copy = Tmau(cfg)
+        m.submodules.tmau = copy = Tmau(cfg)
         m.submodules.rows = rows = RowExpander(cfg.far_registers)
         m.submodules.barriers = barriers = Barriers(cfg)
         m.submodules.shared_memory = shared = SharedMemory(cfg, readers=3 + cfg.rnn, writers=2 + cfg.rnn)

@@ -78,7 +78,7 @@ class Top(Component):
         m.submodules.registers = registers = ControlRegisters(cfg)
         m.submodules.run = run = RunControl(len(ERROR_SOURCES), cfg.cores)
         m.submodules.counters = counters = PerformanceCounters(cfg.cores, absent_counters(cfg))
-        m.submodules.level2 = level2 = L2(cfg)
+        m.submodules.l2 = level2 = L2(cfg)
         cores, masters = self._cores(m)
         units = _Cores(cores, masters, level2)
 

@@ -4,6 +4,10 @@ from .config import ConfigError
 
 __all__ = ["unit_names", "make_unit"]
 
+# Names of units before they had the field's terms (docs/decisions/0006-names.md); still accepted.
+FORMER = {"matrix_fetch": "b_fetch", "lane_array": "pe_array", "lane": "pe", "copy_unit": "tmau_preset", "level2": "l2",
+          "tensor_generator": "request_generator", "reducer": "reduction_unit", "counters": "performance_counters"}
+
 
 def _units():
     # Imported on demand: the command line starts without loading the hardware.
@@ -31,14 +35,14 @@ def _units():
     from .top import Top
     return {
         "heddle": Top, "core": Core, "front_end": FrontEnd, "thread_unit": ThreadUnit, "alu": lambda cfg: Alu(),
-        "matrix_unit": MatrixUnit, "matrix_fetch": BFetch, "lane_array": PEArray, "lane": PE, "copy_unit": Tmau,
-        "tensor_generator": RequestGenerator,
+        "matrix_unit": MatrixUnit, "b_fetch": BFetch, "pe_array": PEArray, "pe": PE, "request_generator": RequestGenerator,
+        "tmau_preset": Tmau,
         # The configuration with an area target.
         "tmau": lambda cfg: Tmau(cfg.without_level2(tensors=True, tensor_floats=False, copy_within=False)),
         "shared_memory": lambda cfg: SharedMemory(cfg, readers=3, writers=2), "barriers": Barriers, "arbiter": GlobalArbiter,
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
-        "axi_master": AxiMaster, "level2": L2, "reducer": ReductionUnit, "multicast": MulticastNetwork,
-        "control_registers": ControlRegisters, "counters": lambda cfg: PerformanceCounters(cfg.cores),
+        "axi_master": AxiMaster, "l2": L2, "reduction_unit": ReductionUnit, "multicast": MulticastNetwork,
+        "control_registers": ControlRegisters, "performance_counters": lambda cfg: PerformanceCounters(cfg.cores),
     }
 
 
@@ -49,7 +53,7 @@ def unit_names():
 
 def make_unit(name, cfg):
     """The component called ``name`` for a configuration. Raises ``ConfigError`` for an unknown name."""
-    units = _units()
+    units, name = _units(), FORMER.get(name, name)
     if name not in units:
         raise ConfigError(f"unit must be one of {', '.join(sorted(units))}, not {name!r}")
     return units[name](cfg)

@@ -19,6 +19,7 @@ from heddle.lib.shared_module import SharedModule
 from heddle.lib.stream import Queue, link
 from heddle.tmau.request_check import RequestCheck
 from heddle.top import Top
+from heddle.units import FORMER, make_unit, unit_names
 from heddle.yosys import YosysError, run_yosys
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_sim.toolchain.lint import lint, lint_verilog
@@ -246,3 +247,13 @@ class Unknown(Component):
 def test_missing_modules_are_reported():
     with pytest.raises(YosysError, match="unknown_module"):
         emit_verilog(Unknown())
+
+
+# -- names of units -------------------------------------------------------------------------
+
+
+def test_former_names_of_units():
+    assert not FORMER.keys() & set(unit_names()) and set(FORMER.values()) <= set(unit_names())
+    cfg = load_config("tiny")
+    for former, name in FORMER.items():
+        assert type(make_unit(former, cfg)) is type(make_unit(name, cfg)), former

@@ -43,7 +43,7 @@ def test_descriptor_cache_parameters(entries):
         DescriptorCache(load_config("tiny"), 16, entries)
 
 
-def test_tensor_generator(simulator, seed):
+def test_request_generator(simulator, seed):
     cfg = load_config("tiny")
     run_bench(RequestGenerator(cfg), bench="heddle_verif.bench.request_generator", cfg=cfg, simulator=simulator, seed=seed)
 
@@ -68,47 +68,47 @@ def test_multicast_network(cores, simulator, seed):
     run_bench(MulticastNetwork(cfg), bench="heddle_verif.bench.multicast", cfg=cfg, simulator=simulator, seed=seed)
 
 
-def _copy_unit(cfg, bench, simulator, seed, **options):
+def _tmau(cfg, bench, simulator, seed, **options):
     run_bench(Tmau(cfg), bench=f"heddle_verif.bench.{bench}", cfg=cfg, simulator=simulator, seed=seed, **options)
 
 
-def test_copy_unit(seed):
+def test_tmau(seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    _copy_unit(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 100, "illegal": 30})
+    _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 100, "illegal": 30})
 
 
 @pytest.mark.parametrize("kind, batches", [("icarus", 1), pytest.param("verilator", 30, marks=pytest.mark.nightly)])
 def test_store_groups(kind, batches, seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    _copy_unit(cfg, "store_groups", kind, seed, parameters={"batches": batches})
+    _tmau(cfg, "store_groups", kind, seed, parameters={"batches": batches})
 
 
-def test_copy_unit_without_features(seed):
+def test_tmau_without_features(seed):
     """What the configuration lacks is refused, and the rest works."""
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17, tensor_im2col=False, tensor_floats=False, tensor_interleave=False,
                                       tensor_strides=False, tensor_nan=False, copy_swizzles=False)
-    _copy_unit(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 40, "illegal": 20})
+    _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 40, "illegal": 20})
 
 
 @pytest.mark.parametrize("legal, illegal", [pytest.param(500, 100, marks=pytest.mark.nightly),
                                             pytest.param(2000, 300, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
-def test_copy_unit_many(name, legal, illegal, seed):
+def test_tmau_many(name, legal, illegal, seed):
     cfg = load_config(name)
     cfg = cfg.replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=min(cfg.l2_kib, 64))
-    _copy_unit(cfg, "tensor_copies", "verilator", seed, parameters={"legal": legal, "illegal": illegal}, timeout_s=3000)
+    _tmau(cfg, "tensor_copies", "verilator", seed, parameters={"legal": legal, "illegal": illegal}, timeout_s=3000)
 
 
 @pytest.mark.parametrize("cases", ["number=(1|17|25)$", pytest.param(None, marks=pytest.mark.nightly)])
 def test_copy_speed(cases, seed):
     cfg = load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64)
-    _copy_unit(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)
+    _tmau(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)
 
 
 @pytest.mark.nightly
 def test_blocks_beside_tensors(seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
-    _copy_unit(cfg, "tmau", "verilator", seed)
+    _tmau(cfg, "tmau", "verilator", seed)
 
 
 def test_first_address(seed):

@@ -271,4 +271,4 @@ def test_bench_with_several_cores(capsys):
 
 
 def test_counters_of_several_cores_are_a_unit():
-    assert make_unit("counters", Config(cores=3)).event_instructions.shape().width == 2
+    assert make_unit("performance_counters", Config(cores=3)).events.instructions.shape().width == 2
