@@ -1,6 +1,5 @@
 """Bench of the AXI master against the AXI memory of cocotbext-axi."""
 
-import random
 from collections import Counter
 
 import cocotb
@@ -26,7 +25,6 @@ class AxiMasterBench(Bench):
     def __init__(self, dut, *, client, memory, fails=lambda address: False):
         super().__init__(dut, AxiMaster(bench_config()))
         self.client, self.memory_pause, self.fails = client, memory, fails
-        self.random = random.Random(cocotb.RANDOM_SEED)
         self.read_board = Scoreboard("read data", key=lambda beat: beat["tag"])
         self.write_board = Scoreboard("write responses", key=lambda response: response["tag"])
         self.counts, self.events, self.open = Counter(), Counter(), Counter()

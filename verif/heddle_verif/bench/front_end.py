@@ -1,7 +1,6 @@
 """Bench of the front end: the operations of random programs and of a kernel, hazards, errors, stop, throughput."""
 
 import itertools
-import random
 
 import cocotb
 from heddle.constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, SEGMENTS
@@ -90,7 +89,7 @@ def meeting_pair(generator):
 @cocotb.parametrize(finish=[0.3, 0.05])
 async def hazards(dut, finish):
     bench = await prepared(dut, "none", finish)
-    generator = ProgramGenerator(random.Random(cocotb.RANDOM_SEED), bench.cfg)
+    generator = ProgramGenerator(bench.random, bench.cfg)
     for _ in range(3):
         pairs = [[*meeting_pair(generator), *["wait"] * (generator.random.random() < 0.5)] for _ in range(80)]
         await bench.load(assemble("\n".join([*itertools.chain(*pairs), "halt"]), bench.cfg))

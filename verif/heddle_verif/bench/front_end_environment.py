@@ -92,7 +92,7 @@ class FrontBench(Bench):
     Parameters
     ----------
     pause : str
-        Pattern of the units' queues.
+        Pattern of the units' queues, and of what writes programs.
     finish : float
         Probability per cycle that a unit finishes its oldest operation.
     """
@@ -124,7 +124,7 @@ class FrontBench(Bench):
         self.sinks = {unit: self.sink(f"o_{unit}", shapes[unit], pause=self.pause, on_item=getattr(self, f"_take_{unit}"))
                       for unit in self.units}
         self.monitor("o_error", error_layout, self._take_error)
-        self.program = self.source("i_program", program_write_layout(cfg), pause="none")
+        self.program = self.source("i_program", program_write_layout(cfg), pause=self.pause)
         self.model.state.predicates[:] = self.rng.integers(0, 2, (PREDICATES, cfg.threads)).astype(bool)
         self.model.state.lane_mask[:] = self.rng.integers(0, 2, cfg.threads).astype(bool)
         for index, predicate in enumerate(self.model.state.predicates):
