@@ -101,3 +101,23 @@ async def stop_drops_the_box(dut):
     rows = bench.put(fields, request)
     cycles = await bench.end(rows)
     assert cycles <= rows + 10, f"{cycles} cycles for {rows} rows"
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def stop_while_rows_wait(dut):
+    """Rows that wait at ``o`` stay; the rest of the box is dropped, and the next box is whole."""
+    bench = WalkBench(dut)
+    await bench.begin("bursty", "bursty")
+    for _ in range(20):
+        bench.scoreboard = Scoreboard("rows of a box that may be dropped", strict=True)
+        bench.put_random(1)
+        await bench.boxes.drained()
+        await bench.cycles(int(bench.rng.integers(1, 12)))
+        dut.stop.value = 1
+        await bench.cycles(2)
+        await bench.until(lambda: not dut.o__valid.value, 200, "rows that wait must leave")
+        bench.scoreboard = Scoreboard("rows after a stop", strict=True)
+        rows = bench.put_random(1)
+        await bench.cycles(int(bench.rng.integers(1, 12)))
+        dut.stop.value = 0
+        await bench.end(rows)

@@ -165,3 +165,32 @@ async def stop_drops_everything(dut):
     bench.send(fields, request)
     await bench.idle()
     assert fields.mode == TensorMode.TILE
+
+
+@cocotb.test(timeout_time=20, timeout_unit="ms")
+async def stop_while_pieces_wait(dut):
+    """Pieces that wait at ``o`` stay, boxes that ended are whole, and every request ends with a last piece or as dropped."""
+    bench = GeneratorBench(dut, "bursty")
+    await bench.start()
+    fields = [TensorFields(sizes=(64, rows), strides=(64,), box=(64, rows), element_strides=(1, 1)) for rows in (3, 20)]
+    requests = [TensorRequest(coordinates=(0, 0), descriptor=bench.descriptor(place, each)) for place, each in enumerate(fields)]
+    dropped = 0
+    for _ in range(20):
+        bench.forget()
+        ended = dropped
+        for number in bench.rng.integers(0, 2, 4):
+            bench.send(fields[number], requests[number])
+        running = int(bench.rng.integers(1, 200))
+        for cycle in range(running + 400):
+            await RisingEdge(dut.clk)
+            dropped += int(dut.dropped.value).bit_count()
+            dut.stop.value = int(cycle > running)
+        assert not dut.busy.value
+        whole = bench.boxes.compared
+        assert dropped - ended + whole == 4, f"{dropped - ended} dropped and {whole} whole boxes of 4 requests"
+        dut.stop.value = 0
+    assert 10 < dropped < 70, f"{dropped} of 80 requests were dropped"
+    bench.forget()
+    for each, request in zip(fields, requests):
+        bench.send(each, request)
+    await bench.idle()

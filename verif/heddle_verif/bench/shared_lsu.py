@@ -138,15 +138,14 @@ class GatherBench(Bench):
 
     async def start(self):
         await super().start()
-        await self.restart()
+        self.forget()
 
-    async def restart(self):
-        """Forget everything that was asked."""
+    def forget(self):
+        """Nothing is asked, and nothing under way."""
         self.model = Model(self.cfg)
         self.offered = None
         self.free = set()           # with banks_known_ahead: banks that grant in this cycle
         self._drive(None, False, False, set(), set())
-        await self.reset()
 
     # -- what is asked --------------------------------------------------------------------------
 
@@ -277,7 +276,7 @@ async def reset_under_way(dut):
     await bench.start()
     for _ in range(120):
         await bench.run(bench.operation(), bench.random.randint(1, 8))
-        await bench.restart()
+        await bench.restart(bench)
     await bench.run(bench.operation())
     assert min(bench.returned, bench.stored) > 10
 
