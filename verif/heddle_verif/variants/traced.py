@@ -3,12 +3,13 @@
 import dataclasses
 
 from amaranth.hdl import Fragment
+from amaranth.lib.wiring import Component
 from heddle import Config
 from heddle.constants import BANK_BYTES, LINE_BYTES
 from heddle.derived import DerivedParameters
 from heddle.lib.shared_module import collect_types
 
-__all__ = ["CLASSES", "SIZES", "kind", "read_while_elaborated", "structure"]
+__all__ = ["CLASSES", "SIZES", "kind", "parts_of", "read_while_elaborated", "structure"]
 
 FIELDS = {field.name for field in dataclasses.fields(Config)}
 NAMES = FIELDS | {name for name, value in vars(DerivedParameters).items() if isinstance(value, property)}
@@ -95,6 +96,12 @@ def read_while_elaborated(make, cfg):
     with collect_types():
         Fragment.get(make(traced), None)
     return frozenset(_trace.names)
+
+
+def parts_of(component):
+    """Types of the components that the elaboration of ``component`` names as its submodules; these are not elaborated."""
+    module = component.elaborate(None)
+    return {type(part) for part, *_ in module._named_submodules.values() if isinstance(part, Component)}
 
 
 def kind(cfg, name):
