@@ -1,6 +1,8 @@
 """Proofs of the control units, and that a broken unit is refuted."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from heddle_verif.formal.addresses import RequestRangeSpec
@@ -12,6 +14,16 @@ from heddle_verif.formal.strength import mutants, still_proved
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * proof.nightly) for name, proof in PROOFS.items()])
 def test_proof(name):
     assert run_proof(PROOFS[name])["bounded"] >= 0
+
+
+def test_the_page_lists_every_proof():
+    """With its bounds; a proof that is not unbounded is said to be none."""
+    page = (Path(__file__).parents[2] / "docs" / "verification.md").read_text(encoding="utf-8")
+    rows = [line.split("|")[1:-1] for line in page.split("## Proofs")[1].split("###")[0].splitlines() if line.startswith("| `")]
+    listed = {name: [bound.strip() for bound in row[2:]] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+    assert listed == {name: [str(proof.bounded), str(proof.cover)] for name, proof in PROOFS.items()}
+    bounded = [name for name, proof in PROOFS.items() if proof.unbounded == "no"]
+    assert bounded == ["tensor_range"] and "but for `tensor_range`, which holds for 7 cycles" in page
 
 
 def test_requests_wrap_without_the_check():

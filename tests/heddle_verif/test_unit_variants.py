@@ -2,9 +2,10 @@
 
 import pytest
 from heddle_sim.toolchain.cocotb_runner import run_bench
+from heddle_verif.formal.proofs import PROOFS
 from heddle_verif.variants import unit_variants
 from heddle_verif.variants.traced import kind, read_while_elaborated, structure
-from heddle_verif.variants.unit_variants import PRESETS, SCALED, UNITS, missing_variants
+from heddle_verif.variants.unit_variants import PRESETS, PROVED, SCALED, UNITS, missing_variants, units_without_bench
 
 QUICK = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.quick]
 ALL = [(name, configuration) for name, unit in UNITS.items() for configuration in unit.configurations]
@@ -13,6 +14,21 @@ ALL = [(name, configuration) for name, unit in UNITS.items() for configuration i
 @pytest.mark.parametrize("name", UNITS)
 def test_every_variant_of_a_preset_has_a_bench(name):
     assert missing_variants(name) == {}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_unit_of_a_preset_has_a_bench(preset):
+    """Or a proof, of the variant that the preset builds. Units within units are run by the bench of these."""
+    cfg = SCALED[preset]
+    found = units_without_bench(cfg)
+    assert found <= PROVED.keys() and all(PROVED[unit](cfg) in PROOFS for unit in found)
+
+
+def test_a_unit_without_a_bench_is_found(monkeypatch):
+    monkeypatch.delitem(UNITS, "engine")
+    monkeypatch.delitem(UNITS, "control")
+    assert {unit.__name__ for unit in units_without_bench(SCALED["tiny"])} == {
+        "AxiLite", "ControlRegisters", "PerformanceCounters", "RecurrentEngine", "RowExpander", "RunControl"}
 
 
 def test_a_variant_without_a_bench_is_found(monkeypatch):

@@ -48,6 +48,8 @@ PROOFS = {proof.name: proof for proof in (
           bounded=6, cover=14, unbounded="pdr"),
     Proof(name="row_expander", make=RowExpanderSpec, says="number and addresses of rows, stream rules", bounded=3, cover=8,
           unbounded="pdr"),
+    Proof(name="row_expander_far", make=lambda: RowExpanderSpec(far=True), says="the same with far registers", bounded=3, cover=10,
+          unbounded="pdr"),
     Proof(name="burst_generator_64", make=lambda: BurstGeneratorSpec(64), says="bursts cover the transfer, never cross 512 bytes",
           bounded=5, cover=6, unbounded="pdr"),
     Proof(name="burst_generator_512", make=lambda: BurstGeneratorSpec(512), says="bursts cover the transfer, never cross 512 bytes",

@@ -4,12 +4,13 @@ import dataclasses
 from functools import cache
 
 from amaranth.hdl import Fragment
+from amaranth.lib.wiring import Component
 from heddle import Config
 from heddle.constants import BANK_BYTES, LINE_BYTES
 from heddle.lib.shared_module import collect_types
 from heddle.parameters.group import Parameters
 
-__all__ = ["CLASSES", "SIZES", "kind", "read_while_elaborated", "structure"]
+__all__ = ["CLASSES", "SIZES", "kind", "parts_of", "read_while_elaborated", "structure"]
 
 FIELDS = {field.name for field in dataclasses.fields(Config)}
 NAMES = FIELDS | {name for group in Config.__mro__ for name, value in vars(group).items() if isinstance(value, property)}
@@ -112,6 +113,12 @@ def read_while_elaborated(make, cfg):
     with collect_types():
         Fragment.get(make(traced), None)
     return frozenset(_trace.names)
+
+
+def parts_of(component):
+    """Types of the components that the elaboration of ``component`` names as its submodules; these are not elaborated."""
+    module = component.elaborate(None)
+    return {type(part) for part, *_ in module._named_submodules.values() if isinstance(part, Component)}
 
 
 def kind(cfg, name):

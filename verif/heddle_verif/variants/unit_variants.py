@@ -6,6 +6,7 @@ from functools import cache
 
 from heddle import load_config
 from heddle.config import preset_names
+from heddle.core import Core
 from heddle.datapath.pe import PE
 from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
@@ -20,13 +21,15 @@ from heddle.rnn.tail import Tail
 from heddle.thread.shared_lsu import SharedLsu
 from heddle.thread.unit import ThreadUnit
 from heddle.tmau.multicast_network import MulticastNetwork
+from heddle.tmau.row_expander import RowExpander
 from heddle.tmau.unit import Tmau
+from heddle.top import Top
 
 from ..duts.control_system import ControlSystem
 from ..duts.engine_system import EngineSystem
-from .traced import kind, read_while_elaborated, structure
+from .traced import kind, parts_of, read_while_elaborated, structure
 
-__all__ = ["PRESETS", "SCALED", "UNITS", "Unit", "missing_variants", "scaled"]
+__all__ = ["PRESETS", "PROVED", "SCALED", "UNITS", "Unit", "missing_variants", "scaled", "units_without_bench"]
 
 
 def scaled(cfg):
@@ -106,6 +109,22 @@ UNITS = {
     "control": Unit(make=ControlSystem, bench="control",
                     configurations=_scaled("tiny", "base", "large", "quad", "resident64", "small", "small_all")),
 }
+
+
+# Units without a bench, and the proof of the variant that a configuration builds.
+PROVED = {RowExpander: lambda cfg: "row_expander_far" if cfg.far_registers else "row_expander"}
+
+
+def units_without_bench(cfg):
+    """Units that a device of ``cfg`` is made of, with its cores, that neither are in ``UNITS`` nor in the DUT of a bench there.
+
+    A unit of ``UNITS`` that a configuration does not have, but names, is wires there: the second level.
+    """
+    benched, whole = {Core}, SCALED["quad"]
+    for unit in UNITS.values():
+        made = unit.make(cfg if unit.has(cfg) else whole)
+        benched |= {type(made)} | (parts_of(made) if isinstance(made, ControlSystem | EngineSystem) else set())
+    return (parts_of(Top(cfg)) | parts_of(Core(cfg))) - benched
 
 
 @cache
