@@ -39,7 +39,7 @@ class RequestGenerator(Component):
     o : Out(stream.Signature(piece_layout(cfg)))
         Burst chunks. Registered.
     o_failure : Out(stream.Signature(tensor_failure_layout()))
-        First broken rule of a request; held until accepted.
+        First broken rule of a request; held until accepted or until ``stop``, which withdraws it.
     read_request : Out(stream.Signature(read_request_layout(cfg, 1)))
         Read requests of descriptors.
     read_data : In(stream.Signature(read_data_layout(cfg, 1)))

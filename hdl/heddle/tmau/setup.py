@@ -60,9 +60,9 @@ class TensorSetup(Component):
     o : Out(stream.Signature(box_layout(cfg)))
         Checked boxes. Combinational from registers and ``stop``.
     o_failure : Out(stream.Signature(tensor_failure_layout()))
-        First broken rule with its program counter; held until accepted.
+        First broken rule with its program counter; held until accepted or until ``stop``.
     stop : In(1)
-        Drop requests without an error.
+        Drop requests without an error. Items at ``o`` and ``o_failure`` are withdrawn: a run that stops reports its first error only.
     dropped : Out(1)
         A request ends here in this cycle: it failed or was dropped.
     busy : Out(1)
