@@ -45,8 +45,9 @@ class Requantise:
     def __post_init__(self) -> None:
         check_flag("relu", self.relu)
         check_mask("multiplier", self.multiplier)
-        if self.dtype is None or check_dtype("dtype", self.dtype) not in (np.int8, np.uint8):
-            raise UsageTypeError(f"dtype must be int8 or uint8, not {self.dtype!r}")
+        dtype = None if self.dtype is None else check_dtype("dtype", self.dtype)      # numpy takes None for float64
+        if dtype not in (np.int8, np.uint8):
+            raise UsageTypeError(f"dtype must be int8 or uint8, not {dtype}")
         try:
             multipliers = np.asarray(self.multiplier)
         except ValueError:

@@ -171,7 +171,7 @@ def test_uniform_registers(capsys, tmp_path):
         ("counters", ["cycles", *BREAKDOWN]),
         ("registers", ["id", "status"]),
         ("errors", ["TIMEOUT"]),
-        ("units", ["heddle", "lane"]),
+        ("units", ["heddle", "pe", "tmau"]),
         ("instructions", ["mm8", "halt"]),
     ],
 )

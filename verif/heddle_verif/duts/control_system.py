@@ -18,7 +18,10 @@ SOURCES = 2
 
 
 class ControlSystem(Component):
-    """AXI4-Lite, registers, counters and run control; the members are those that a core has or drives."""
+    """AXI4-Lite, registers, counters and run control; the members are those that a core has or drives.
+
+    Of several cores all end together, and the errors are those of core 0.
+    """
 
     def __init__(self, cfg):
         self.cfg = cfg
@@ -32,14 +35,17 @@ class ControlSystem(Component):
         m = Module()
         m.submodules.axi_lite = lite = AxiLite()
         m.submodules.registers = registers = ControlRegisters(self.cfg)
-        m.submodules.run = run = RunControl(SOURCES)
+        m.submodules.run = run = RunControl(SOURCES, self.cfg.cores)
         m.submodules.counters = counters = PerformanceCounters()
         for name, member in axi_lite_members().items():
             inner, outer = getattr(lite, name), getattr(self, name)
             m.d.comb += outer.eq(inner) if member.flow == Out else inner.eq(outer)
         for inner, outer in ((registers.o_program, self.o_program), (registers.o_uniform, self.o_uniform),
-                             (registers.program, self.program), (run.cores[0], self.run)):
+                             (registers.program, self.program)):
             connect(m, inner, flipped(outer))
+        m.d.comb += [self.run.start.eq(run.cores[0].start), self.run.stop.eq(run.cores[0].stop)]
+        for core in run.cores:
+            m.d.comb += [getattr(core, name).eq(getattr(self.run, name)) for name in ("ended", "idle", "pc")]
         for outer, inner in ((self.events, counters.events), (self.reasons, counters.reasons), *zip(self.i_error, run.i_error)):
             connect(m, flipped(outer), inner)
         for first, second in ((lite.access, registers.access), (registers.counters, counters.read), (run.status, registers.status)):
