@@ -13,6 +13,7 @@ from heddle_sim.toolchain.cocotb_process import bench_config
 
 from ..agents.banks import BankMemory
 from ..agents.pause import bernoulli
+from ..checkers.scoreboard import Scoreboard
 from ..coverage.errors import sample_error
 from ..coverage.matrix import sample_access, sample_operation
 from ..fixture import Bench
@@ -42,7 +43,8 @@ class MatrixBench(Bench):
         self.factors = np.zeros((cfg.threads, cfg.factor_words, cfg.dot), np.uint8)
         self.returned = np.zeros(cfg.threads, np.uint32)
         self.operations, self.accesses = deque(), deque()       # not accepted, not begun
-        self.in_flight, self.errors, self.reads = deque(), [], []
+        self.in_flight, self.reads = deque(), []
+        self.errors, self.error_codes = Scoreboard("errors"), set()
         self.current = {"read": None, "write": None}
         self.expected_reads = []
         self.accepted = self.completed = self.compared = 0
@@ -174,7 +176,8 @@ class MatrixBench(Bench):
         self.accepted_at = self.cycle
 
     def _error(self, error):
-        self.errors.append((error["code"], error["pc"], error["operand"]))
+        self.errors.observe((error["code"], error["pc"], error["operand"]))
+        self.error_codes.add(error["code"])
         sample_error("matrix unit", error["code"])
 
     def _granted(self, kind, bank, row):
@@ -265,13 +268,14 @@ class MatrixBench(Bench):
                 return
             result = multiply(self.products, self.factors, self.shared, operation)
             self.products = result.products
-            assert self.errors[:len(result.errors)] == result.errors, f"errors {self.errors}, expected {result.errors} first"
-            del self.errors[:len(result.errors)]
+            self.errors.expect(*result.errors)
+            assert not self.errors.outstanding, f"errors must be reported before done: {result.errors}"
             self._count(operation, result.errors[0][0].name if result.errors else "done")
             self._compare_reads(result, self.cfg.passes(1 + operation.int16), operation.transpose)
             self.completed += 1
             if not self.in_flight:
-                assert not self.errors and not self.reads, f"surplus: errors {self.errors}, reads {self.reads}"
+                self.errors.finish(0)
+                assert not self.reads, f"surplus reads {self.reads}"
 
     def _count(self, operation, end):
         """Coverage of an operation that is over."""
