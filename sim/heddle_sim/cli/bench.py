@@ -31,7 +31,7 @@ from .bench_elaborate import elaborate_row
 from .bench_gather import gather_rows, print_gather
 from .bench_gemm import SUITES, add_choice, gemm_row, merge_rows, print_gemm
 from .bench_rnn_plan import LATENCY, plan_rows, print_plans
-from .bench_rnn_verb import add_rnn, numbers, run_rnn
+from .bench_rnn_verb import add_rnn, numbers, run_rnn, sizes
 from .bench_transpose import TRANSPOSE_SHAPES, print_transpose, transpose_row
 from .common import (
     CommandFailed,
@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     rnn = add_rnn(what)
     plans = what.add_parser("rnn-plan", help="elements and rows a cycle for vector sizes, by the cycle model and by formula")
     plans.add_argument("--multipliers", type=numbers, default=[16384, 65536], help="powers of two, as 16384,65536 (the default)")
-    plans.add_argument("--hidden", type=numbers, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
+    plans.add_argument("--hidden", type=sizes, default=[64, 128, 256, 512, 1024, 1536, 2048], help="vector sizes, as 256,512")
     plans.add_argument("--latency", type=positive, default=LATENCY,
                        help=f"of the formula, from the last product to the next vector (default {LATENCY})")
     plans.add_argument("--load-bytes", type=positive, default=16, help="of the cycle model, bytes of input a cycle (default 16, as the "

@@ -10,9 +10,9 @@ from .bench_rnn import CELLS, layer_row, print_rnn
 from .bench_rnn_deepbench import deepbench_rows, holds_layers, print_deepbench
 from .bench_rnn_skipping import ZEROS, print_skipping, skipping_row, suite_rows
 from .bench_rnnoise import FRAMES, load_weights, print_rnnoise, rnnoise_row
-from .common import open_device, positive, progress_for, variant_name
+from .common import MOST_ELEMENTS, elements, open_device, positive, progress_for, steps, variant_name
 
-__all__ = ["add_rnn", "numbers", "run_rnn"]
+__all__ = ["add_rnn", "numbers", "run_rnn", "sizes"]
 
 # What each suite takes beside --seed, --config and the options of the device, with defaults.
 _LAYERS = {"cell": "lstm", "hidden": (16, 32, 64), "threads": (1, 2, 4), "inputs": None, "cat": None, "steps": None, "skip_zeros": False,
@@ -25,16 +25,21 @@ def numbers(text: str) -> list[int]:
     return [positive(part) for part in text.split(",")]
 
 
+def sizes(text: str) -> list[int]:
+    """Type of an option: elements of vectors with commas between them."""
+    return [elements(part) for part in text.split(",")]
+
+
 def _threshold(text: str) -> float:
     """Type of an option: a number from 0 on."""
     value = float(text)
-    if not value >= 0:
+    if not 0 <= value < float("inf"):
         raise UsageError(text)
     return value
 
 
 _threshold.__name__ = "number from 0 on"
-numbers.__name__ = "positive integers"
+numbers.__name__, sizes.__name__ = "positive integers", f"numbers of elements from 1 to {MOST_ELEMENTS}"
 
 
 def add_rnn(what: argparse._SubParsersAction) -> argparse.ArgumentParser:
@@ -44,14 +49,14 @@ def add_rnn(what: argparse._SubParsersAction) -> argparse.ArgumentParser:
                      "published figures, and on the hardware where --config holds them; rnnoise: with --threads streams; skipping: two "
                      "layers of 16 units on 8 multipliers, elements left out that hardly changed, on the engine's RTL")
     rnn.add_argument("--weights", metavar="FILE", help="rnnoise: .npz file of the published weights (docs/recurrent.md)")
-    rnn.add_argument("--frames", type=positive, help=f"rnnoise: of each stream (default {FRAMES})")
+    rnn.add_argument("--frames", type=steps, help=f"rnnoise: of each stream (default {FRAMES})")
     rnn.add_argument("--cell", choices=CELLS, help="kind of layer (default lstm)")
-    rnn.add_argument("--hidden", type=numbers, help="sizes of the layer, as 16,32,64 (the default)")
+    rnn.add_argument("--hidden", type=sizes, help="sizes of the layer, as 16,32,64 (the default)")
     rnn.add_argument("--threads", type=numbers, help="sequences that take turns, as 1,2,4 (the default)")
-    rnn.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
+    rnn.add_argument("--inputs", type=elements, help="elements of the input (default: as many as the layer has)")
     rnn.add_argument("--cat", type=int, choices=(1, 2, 4), help="dot products of a lane (default: chosen by the cycle model; the largest "
                      "that fits where elements are left out)")
-    rnn.add_argument("--steps", type=positive, help="of each sequence (default: what fits shared memory, at most 48)")
+    rnn.add_argument("--steps", type=steps, help="of each sequence (default: what fits shared memory, at most 48)")
     rnn.add_argument("--skip-zeros", action="store_true", default=None,
                      help=f"leave out columns of zeros; {round(100 * ZEROS)} of 100 inputs are then zero")
     rnn.add_argument("--threshold", type=_threshold, metavar="X", help="leave out elements that changed by less than X, of inputs that "

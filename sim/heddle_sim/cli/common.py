@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..device.device import Device
 
 __all__ = [
+    "MOST_ELEMENTS",
     "CommandFailed",
     "add_config",
     "add_json",
@@ -30,12 +31,16 @@ __all__ = [
     "print_rows",
     "positive",
     "print_json",
+    "elements",
     "progress_for",
     "require",
     "seconds",
     "seed",
     "variant_name",
+    "steps",
 ]
+
+MOST_ELEMENTS, MOST_STEPS = 1 << 13, 1 << 16       # of drawn networks: what a computer of some GiB holds
 
 
 class CommandFailed(HeddleError):
@@ -45,6 +50,16 @@ class CommandFailed(HeddleError):
 def positive(text: str) -> int:
     """Type of an option: an integer from 1."""
     return _integer(text, 1, MAX_COUNT)
+
+
+def elements(text: str) -> int:
+    """Type of an option: elements of a vector of a recurrent network."""
+    return _integer(text, 1, MOST_ELEMENTS)
+
+
+def steps(text: str) -> int:
+    """Type of an option: steps of a sequence."""
+    return _integer(text, 1, MOST_STEPS)
 
 
 def seed(text: str) -> int:
@@ -82,6 +97,7 @@ def _integer(text: str, low: int, high: int) -> int:
 
 # What argparse calls them in its messages.
 positive.__name__, seed.__name__, from_zero.__name__ = "positive integer", "seed (an integer from 0)", "integer from 0"
+elements.__name__, steps.__name__ = f"number of elements from 1 to {MOST_ELEMENTS}", f"number of steps from 1 to {MOST_STEPS}"
 seconds.__name__, megahertz.__name__ = "number of seconds", "number of MHz from 1 to 10000"
 
 

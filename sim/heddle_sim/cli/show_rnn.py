@@ -19,7 +19,7 @@ from ..draw.timeline_text import draw, heading
 from ..rnn.image import check_fit
 from ..rnn.timeline import Timeline, model_timeline
 from .bench_rnn import CELLS, drawn_network
-from .common import add_config, configuration, positive, print_json, variant_name
+from .common import add_config, configuration, elements, positive, print_json, steps, variant_name
 from .files import write_text
 
 __all__ = ["add_arguments", "execute"]
@@ -30,10 +30,10 @@ STRETCHES = 6               # of the picture in a terminal
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cell", choices=CELLS, default="lstm", help="kind of layer (default lstm)")
-    parser.add_argument("--hidden", type=positive, default=16, help="elements of the layer (default 16)")
-    parser.add_argument("--inputs", type=positive, help="elements of the input (default: as many as the layer has)")
+    parser.add_argument("--hidden", type=elements, default=16, help="elements of the layer (default 16)")
+    parser.add_argument("--inputs", type=elements, help="elements of the input (default: as many as the layer has)")
     parser.add_argument("--threads", type=positive, default=1, help="sequences that take turns, 1 to 8 (default 1)")
-    parser.add_argument("--steps", type=positive, default=6, help="of each sequence (default 6)")
+    parser.add_argument("--steps", type=steps, default=6, help="of each sequence (default 6)")
     parser.add_argument("--cat", type=int, choices=(1, 2, 4), help="dot products of a lane (default: chosen by the cycle model)")
     parser.add_argument("--scale", type=positive, default=1, help="cycles of a place of the text (default 1)")
     parser.add_argument("--lines", type=positive, help=f"stretches of the text to draw (default {STRETCHES})")

@@ -111,7 +111,7 @@ def test_svg(capsys, tmp_path):
 
 @pytest.mark.parametrize("arguments, says", [
     (["--threads", "9"], "--threads must be at most 8, not 9"),
-    (["--hidden", "0"], "invalid positive integer value: '0'"),
+    (["--hidden", "0"], "invalid number of elements from 1 to 8192 value: '0'"),
     (["--hidden", "512"], "weights must fit 2048 (factor_words of configuration recurrent64)"),
     (["--cell", "cnn"], "invalid choice: 'cnn'"),
 ])

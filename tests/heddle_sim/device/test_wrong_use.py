@@ -115,6 +115,14 @@ def test_options_of_the_device(capsys, options, says):
     refused(capsys, says, "run", "matmul", "--m", 1, "--n", 1, "--k", 1, *GOLDEN, *options)
 
 
+@pytest.mark.parametrize("verb", [["bench", "rnn"], ["bench", "rnn-plan"], ["show", "rnn"]])
+def test_sizes_that_no_memory_holds(capsys, verb):
+    refused(capsys, "from 1 to 8192 value: '4294967295'", *verb, "--hidden", (1 << 32) - 1)
+    if verb != ["bench", "rnn-plan"]:
+        refused(capsys, "invalid number of steps from 1 to 65536 value: '65537'", *verb, "--steps", 65537)
+        refused(capsys, "invalid number of elements from 1 to 8192 value: '8193'", *verb, "--inputs", 8193)
+
+
 def test_a_file_of_weights_that_is_empty(capsys, tmp_path):
     path = tmp_path / "weights.npz"
     path.write_bytes(b"")
