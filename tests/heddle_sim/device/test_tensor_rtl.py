@@ -13,7 +13,7 @@ from heddle_sim.device import Device
 from heddle_sim.golden.tensor_checks import first_violation
 from heddle_sim.golden.tensor_fields import TensorFields
 from heddle_sim.kernels.parts.copy_cases import QUICK
-from heddle_verif.differential.tensor_copies import DESCRIPTOR, TENSOR_BYTES, compare_tensor_copies
+from heddle_verif.differential.tensor_copies import DESCRIPTOR, MEMORY_BYTES, TENSOR_BYTES, compare_tensor_copies
 from heddle_verif.stimulus.tensor_requests import broken, legal_cases, random_fields, random_request
 
 CFG = load_config("tiny")
@@ -63,6 +63,25 @@ def test_broken_requests(count, seed):
     codes = compare_tensor_copies(cases, rng, CFG)
     assert sum(code is not None for code in codes) >= count
     assert len({code for code in codes if code}) > 8 and ErrorCode.TENSOR_EXTENT in codes, codes
+
+
+@pytest.mark.soak
+def test_a_memory_that_is_the_whole_address_space(seed):
+    """Tensors and descriptors at both of its ends: what is legal lies in memory, and what is not is the same error. No address wraps."""
+    cfg = CFG.replace(name="tiny_whole", axi_address_bits=MEMORY_BYTES.bit_length() - 1)
+    rng, cases = np.random.default_rng(seed), []
+    while len(cases) < 600:
+        fields = random_fields(rng, cfg, memory_bytes=MEMORY_BYTES)
+        fields = replace(fields, address=int(rng.choice([0, (MEMORY_BYTES - fields.tensor_bytes) // 32 * 32])))
+        request = random_request(rng, cfg, fields, store=bool(rng.integers(2)))
+        request = replace(request, descriptor=int(rng.choice([0, DESCRIPTOR])))
+        if rng.integers(2):
+            fields, request = broken(rng, fields, request)
+        rank, pixels = len(request.coordinates), request.mode is TensorMode.IM2COL
+        if rank >= (3 if pixels else 1) and (request.store or request.reduction is Reduction.NONE):
+            cases.append((fields, replace(request, offsets=(*request.offsets, 0, 0, 0)[:rank - 2] if pixels else ())))
+    codes = compare_tensor_copies(cases, rng, cfg)
+    assert codes.count(None) > 100 and codes.count(ErrorCode.TENSOR_EXTENT) > 5
 
 
 @pytest.mark.parametrize("case", QUICK, ids=lambda case: case.name)
