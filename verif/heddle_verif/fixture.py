@@ -91,12 +91,16 @@ class Bench:
         await self.reset()
 
     async def reset(self, cycles=3):
-        """Hold the reset for some cycles. Agents offer again what they offered when it began."""
+        """Hold the reset for some cycles. Agents offer again what they offered when it began.
+
+        Returns at the edge that begins the first cycle without reset: a model that steps at every edge from here on sees that cycle.
+        """
         if hasattr(self.dut, "rst"):
             self.dut.rst.value = 1
             await ClockCycles(self.dut.clk, cycles)
             self.dut.rst.value = 0
-        await RisingEdge(self.dut.clk)
+        else:
+            await RisingEdge(self.dut.clk)
 
     async def restart(self, *agents):
         """Reset under way. The ``agents`` forget what they still had to do: ``forget()`` of each is called during the reset."""

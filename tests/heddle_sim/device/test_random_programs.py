@@ -2,7 +2,14 @@
 
 import pytest
 from heddle import load_config
-from heddle_verif.differential.programs import PRECISE, PROGRAMS_OF_A_DEVICE, compare_broken_programs, compare_programs
+from heddle.isa.error_codes import ErrorCode
+from heddle_verif.differential.programs import (
+    PRECISE,
+    PROGRAMS_OF_A_DEVICE,
+    compare_barrier_programs,
+    compare_broken_programs,
+    compare_programs,
+)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -14,6 +21,24 @@ def test_tiny(seed):
 def test_tiny_broken(seed):
     seen = compare_broken_programs(load_config("tiny"), seed, 2 * PROGRAMS_OF_A_DEVICE)
     assert PRECISE & set(seen)
+
+
+def test_barriers():
+    """Bytes expected in parts and in any order."""
+    assert compare_barrier_programs(load_config("tiny"), 0, 10, wrong=0) == [None] * 10
+
+
+def test_wrong_barriers():
+    """Some barriers are told too few or too many bytes."""
+    seen = compare_barrier_programs(load_config("tiny"), 1, 20, wrong=0.1)
+    assert {ErrorCode.BARRIER_UNDERRUN, ErrorCode.BARRIER_OVERRUN} <= set(seen)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(1000, 1010))
+@pytest.mark.parametrize("wrong", [0, 0.1])
+def test_barriers_long(seed, wrong):
+    compare_barrier_programs(load_config("tiny"), seed, 20, wrong=wrong)
 
 
 @pytest.mark.nightly

@@ -1,14 +1,23 @@
 """Random programs on the generated hardware and on the functional simulator: all of global memory must be equal."""
 
 import numpy as np
-from heddle.constants import UNIFORM_REGISTERS
+from heddle.constants import BANK_BYTES, UNIFORM_REGISTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.device import Device, DeviceError
 
+from ..stimulus.barrier_programs import BarrierPrograms
 from ..stimulus.program_texts import broken_program, fill_program, random_program, state_program
 
-__all__ = ["PRECISE", "PROGRAMS_OF_A_DEVICE", "compare_broken_programs", "compare_programs", "differing", "random_settings"]
+__all__ = [
+    "PRECISE",
+    "PROGRAMS_OF_A_DEVICE",
+    "compare_barrier_programs",
+    "compare_broken_programs",
+    "compare_programs",
+    "differing",
+    "random_settings",
+]
 
 MEMORY_BYTES = 1 << 17
 PROGRAMS_OF_A_DEVICE = 10       # programs one after the other: what registers and shared memory keep is compared too
@@ -74,4 +83,27 @@ def compare_broken_programs(cfg, seed, count):
                 golden.run(state_program(cfg, MEMORY_BYTES))
                 assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
                     f"{differing(device.memory.bytes, golden.memory.bytes)}, {context}")
+    return seen
+
+
+def compare_barrier_programs(cfg, seed, count, *, wrong):
+    """Programs of copies and barriers: the same error, or the same memory; returns the codes seen. See ``BarrierPrograms``."""
+    rng, seen = np.random.default_rng(seed), []
+    memory_bytes = max(MEMORY_BYTES, 4 * cfg.shared_bytes)
+    fill = f"umov ur1, 0\ncopy_block.shared.global ur1, ur1, {cfg.shared_bytes // BANK_BYTES}\nwait\nhalt"
+    with (Device(cfg, "verilator", memory_bytes=memory_bytes, memory_settings=random_settings(rng), timeout_cycles=1_000_000) as device,
+          Device(cfg, "golden", memory_bytes=memory_bytes) as golden):
+        programs = BarrierPrograms(rng, cfg, memory_bytes, wrong=wrong)
+        for number in range(count):
+            # An error leaves copies under way: both begin with the same memories again.
+            device.memory.bytes[:] = golden.memory.bytes[:] = rng.integers(0, 256, memory_bytes, np.uint8)
+            for either in (device, golden):
+                either.run(fill)
+            text = programs.program(LENGTH)
+            expected, found = outcome(golden, text), outcome(device, text)
+            assert found == expected, f"seed {seed}, program {number}: {found}, not {expected}\n{text}"
+            if expected is None:
+                assert np.array_equal(device.memory.bytes, golden.memory.bytes), (
+                    f"seed {seed}, program {number}: {differing(device.memory.bytes, golden.memory.bytes)}\n{text}")
+            seen.append(expected and expected[0])
     return seen
