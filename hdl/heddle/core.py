@@ -7,6 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from .front_end.instruction_fetch import program_write_layout
+from .front_end.issue import ISSUE_EVENTS
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
@@ -133,10 +134,11 @@ class Core(Component):
         self._sizes(m, rows, copy, barriers)
         if cfg.tensors:
             connect(m, front.o_tensor, copy.i_tensor)
+            groups = front.groups
             m.d.comb += [
-                copy.invalidate.eq(front.invalidate), copy.invalidate_address.eq(front.invalidate_address),
-                copy.clear.eq(self.run.start), copy.commit.eq(front.commit), front.rows_busy.eq(rows.busy),
-                front.groups_pending.eq(copy.groups_pending), front.groups_unread.eq(copy.groups_unread),
+                copy.invalidate.eq(front.o_invalidate.valid), copy.invalidate_address.eq(front.o_invalidate.payload),
+                copy.clear.eq(self.run.start), copy.commit.eq(groups.commit), groups.rows_busy.eq(rows.busy),
+                groups.pending.eq(copy.groups_pending), groups.unread.eq(copy.groups_unread),
             ]
         for source, sink in zip((thread, matrix, copy, front), self.o_error):
             if source is front and cfg.far_registers:
@@ -161,6 +163,7 @@ class Core(Component):
             connect(m, client, port)
         connect(m, arbiter.o, flipped(self.global_port))
         connect(m, copy.o_arrival, barriers.arrive)
+        connect(m, front.barriers, barriers.issue)
 
         units = _Units(front, thread, matrix, copy, rows, barriers, engine)
         self._control(m, units)
@@ -173,8 +176,8 @@ class Core(Component):
         """The recurrent engine: while busy it uses the SIMD lanes and the register port of the thread unit."""
         m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
         m.d.comb += [
-            engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.run.stop),
-            front.recurrent_busy.eq(engine.busy), front.recurrent_error.eq(engine.error),
+            engine.start.eq(front.recurrent.start), engine.address.eq(front.recurrent.address), engine.stop.eq(self.run.stop),
+            front.recurrent.busy.eq(engine.busy), front.recurrent.error.eq(engine.error),
             matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
             *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word, strict=True)),
             *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data, strict=True)),
@@ -234,16 +237,11 @@ class Core(Component):
             taken = (front.o_copy.valid & front.o_copy.ready) | (front.o_tensor.valid & front.o_tensor.ready if self.cfg.tensors else 0)
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
-        connect_members(m, flipped(self), front, ("core",))
+        connect_members(m, flipped(self), front, ("core", "program", "i_uniform", *["wait_timeout"] * self.cfg.wait_timeout))
         m.d.comb += [
-            front.start.eq(self.run.start), front.stop.eq(self.run.stop),
-            front.entry.eq(self.program.entry), front.program_end.eq(self.program.end),
-            front.host_write.eq(self.i_uniform.valid), front.host_index.eq(self.i_uniform.payload.index),
-            front.host_data.eq(self.i_uniform.payload.value),
+            front.start.eq(self.run.start), front.stop.eq(self.run.stop), front.masks.lanes.eq(thread.lane_mask),
+            *(mask.eq(predicate) for mask, predicate in zip(front.masks.predicates, thread.predicates, strict=True)),
         ]
-        connect_members(m, thread, front, ("predicates",))
-        if self.cfg.wait_timeout:
-            m.d.comb += front.wait_timeout.eq(self.wait_timeout)
         if self.cfg.multicast:
             connect(m, copy.o_multicast, flipped(self.o_multicast))
             connect(m, flipped(self.i_multicast), copy.i_multicast)
@@ -252,14 +250,10 @@ class Core(Component):
             m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
             thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(matrix_stop), copy.stop.eq(stop), rows.stop.eq(stop),
-            front.lane_mask.eq(thread.lane_mask), front.thread_done.eq(thread.done), front.matrix_done.eq(matrix.done),
-            front.thread_busy.eq(thread.busy), front.matrix_busy.eq(matrix.busy), front.copy_busy.eq(copying),
-            front.writes_pending.eq(pending),
-            barriers.clear.eq(start), barriers.expect.valid.eq(front.expect),
-            barriers.expect.barrier.eq(front.barrier), barriers.expect.bytes.eq(front.expect_bytes),
-            barriers.opened.valid.eq(front.opens), barriers.opened.barrier.eq(front.opens_barrier),
-            barriers.index.eq(front.barrier), barriers.passed.eq(front.barrier_passed),
-            *(getattr(front, f"barrier_{name}").eq(getattr(barriers, name)) for name in ("complete", "overrun", "excess")),
+            front.units.thread_done.eq(thread.done), front.units.matrix_done.eq(matrix.done),
+            front.units.thread_busy.eq(thread.busy), front.units.matrix_busy.eq(matrix.busy), front.units.copy_busy.eq(copying),
+            front.units.writes_pending.eq(pending),
+            barriers.clear.eq(start),
             self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
             self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying
                                | (engine.busy if engine else 0))
@@ -269,19 +263,19 @@ class Core(Component):
     def _observe(self, m, units):
         """Events and reasons of the units for the performance counters."""
         front, thread, matrix, copy, _, _, engine = units
-        sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
-                   "matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
+        sources = {"matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
                    "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
                    "copy_bank_conflicts": copy}
         for name, unit in sources.items():
             m.d.comb += getattr(self.events, name).eq(getattr(unit, f"event_{name}"))
         if engine:
             m.d.comb += [getattr(self.events, name).eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
+        m.d.comb += [getattr(self.events, name).eq(getattr(front.events, name)) for name in ISSUE_EVENTS]
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
             self.reasons.matrix.eq(matrix.event_matrix_steps | (engine.step.step if engine else 0)),
             self.reasons.matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
-            self.reasons.copy_wait.eq(front.waiting_copy), self.reasons.thread.eq(front.waiting_thread),
+            self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),
         ]
 

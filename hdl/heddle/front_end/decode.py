@@ -7,6 +7,8 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..interfaces.control import UniformStream
+from ..interfaces.front_end import SegmentReadPort, UniformReadPort, segment_layout
 from ..interfaces.layouts import PC_BITS, ThreadKind
 from ..isa.encoding import AluFunction, Opcode, OperandSource, Special, instruction_layout
 from ..isa.error_codes import ErrorCode
@@ -17,7 +19,6 @@ from ..thread.alu import AluDecode, alu_control_layout
 from .instruction_checks import FailedField, InstructionChecks
 from .instruction_fetch import fetched_layout
 from .scoreboard import token_layout
-from .uniform_state import segment_layout
 
 __all__ = ["THREAD_KINDS", "Decode", "decoded_layout"]
 
@@ -111,20 +112,15 @@ class Decode(Component):
         The instruction at issue writes uniform registers or segments: ``i`` is not taken.
     flush : In(1)
         Drops ``o``, a copy that is being decoded, and what is taken in this cycle.
-    write : In(1)
-        Uniform register ``write_index`` is written in this cycle; ``i`` is not taken if it reads the register now.
-    write_index : In(6)
-        Number of this register, compared with the fields a and b, and for a unicast tensor copy of rank 1 with ``dst``.
+    i_uniform : In(UniformStream())
+        Writes of uniform registers by issue; ``i`` is not taken if it reads the register now. The index is compared with the fields a and
+        b, and for a unicast tensor copy of rank 1 with ``dst``.
     program_end : In(program_counter_bits + 1)
         Number of the first instruction behind the program. A branch target exists below it.
-    a_index, b_index, c_index : Out(6)
-        Numbers of the uniform registers to read; ``c_index`` only with ``tensors``.
-    a, b, c : In(32)
-        The registers of these numbers, in the same cycle; ``c`` only with ``tensors``.
-    segment_index : Out(4)
-        Number of the segment to read.
-    segment : In(segment_layout)
-        Segment ``segment_index``, in the same cycle.
+    a, b, c : Out(UniformReadPort())
+        Reads of uniform registers; ``c`` only with ``tensors``.
+    segment : Out(SegmentReadPort())
+        Reads of the segment table.
     core : In(core_bits)
         Number of the core.
     start : In(1)
@@ -136,7 +132,7 @@ class Decode(Component):
     *Throughput*: one instruction in these cycles. With ``far_registers`` at most one every other cycle. ``i`` is then not taken in its
     first cycle, in which operands and checks are registered, nor in the cycle in which ``o`` is taken.
 
-    *Back-pressure*: ``i.ready`` is combinational from ``o.ready``, ``hold``, ``write``, ``write_index`` and ``i.payload``. With
+    *Back-pressure*: ``i.ready`` is combinational from ``o.ready``, ``hold``, ``i_uniform`` and ``i.payload``. With
     ``far_registers`` it comes from registers only.
 
     *Reset*: ``o`` is not valid.
@@ -149,10 +145,10 @@ class Decode(Component):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         super().__init__({
             "i": In(stream.Signature(fetched_layout)), "o": Out(stream.Signature(decoded_layout(cfg))), "hold": In(1), "flush": In(1),
-            "write": In(1), "write_index": In(6), "program_end": In(cfg.program_counter_bits + 1),
-            "a_index": Out(6), "a": In(32), "b_index": Out(6), "b": In(32),
-            "segment_index": Out(4), "segment": In(segment_layout), "core": In(cfg.core_bits), "start": In(1),
-        } | ({"c_index": Out(6), "c": In(32)} if cfg.tensors else {}))
+            "i_uniform": In(UniformStream()), "program_end": In(cfg.program_counter_bits + 1),
+            "a": Out(UniformReadPort()), "b": Out(UniformReadPort()), **({"c": Out(UniformReadPort())} if cfg.tensors else {}),
+            "segment": Out(SegmentReadPort()), "core": In(cfg.core_bits), "start": In(1),
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -167,8 +163,8 @@ class Decode(Component):
         take, load = Signal(), Signal()
         self._at_mask = Signal()        # the next cycle reads the mask
         m.d.comb += [
-            checks.word.eq(word), checks.segment_space.eq(self.segment.space),
-            self.a_index.eq(word.a), self.b_index.eq(word.b), self.segment_index.eq(word.b),
+            checks.word.eq(word), checks.segment_space.eq(self.segment.value.space),
+            self.a.index.eq(word.a), self.b.index.eq(word.b), self.segment.index.eq(word.b),
             # The data registers load the payload whether it is taken or not: this leaves fewer terms behind ``o.ready``, which comes late.
             # With far registers only ``o.valid`` depends on ``o.ready``.
             load.eq((cycle == 0) & (~self.o.valid | (0 if self.cfg.far_registers else self.o.ready))),
@@ -177,7 +173,7 @@ class Decode(Component):
         ]
         # Outside the condition below, which is only for the enable of the registers.
         token = self._token(m, word)
-        read = _Read(self.a, self.b, self.segment, checks.code, checks.field)
+        read = _Read(self.a.value, self.b.value, self.segment.value, checks.code, checks.field)
         if self.cfg.far_registers:
             read = _Read(*(self._before(m, name, value) for name, value in read._asdict().items()))
         control, a_value, b_value = self._operands(m, word, many | tensor, read)
@@ -209,10 +205,10 @@ class Decode(Component):
             with m.If(load):
                 m.d.sync += decoded.waits.eq(_one_of(word.opcode, _WAITS))
         if self.cfg.tensors:
-            m.d.comb += self.c_index.eq(word.dst)
+            m.d.comb += self.c.index.eq(word.dst)
             with m.If(load):
                 m.d.sync += [decoded.for_tensor.eq(tensor), decoded.invalidates.eq(word.opcode == Opcode.INVALIDATE_DESCRIPTOR),
-                             decoded.destination.eq(self.c)]
+                             decoded.destination.eq(self.c.value)]
                 if self.cfg.multicast:
                     m.d.sync += [decoded.multicast.eq(0), decoded.mask.eq(0)]
         self._pairs(m, cycle, word, decoded)
@@ -226,8 +222,9 @@ class Decode(Component):
         With far registers the answer, like the operands, is registered.
         """
         stale = Signal(name="stale")
-        m.d.comb += stale.eq(self.write & ((word.a[:6] == self.write_index) | (word.b[:6] == self.write_index)
-                                           | (alone & (word.dst[:6] == self.write_index))))
+        written = self.i_uniform.payload.index
+        reads = (word.a[:6] == written) | (word.b[:6] == written) | (alone & (word.dst[:6] == written))
+        m.d.comb += stale.eq(self.i_uniform.valid & reads)
         if not self.cfg.far_registers:
             return ~self.hold & ~stale
         # A uniform register is written a cycle after its instruction executed: ``stale`` is valid in the cycle in which ``hold`` falls.
@@ -324,19 +321,19 @@ class Decode(Component):
             ends = Mux(tensor, cycle >= word.modifiers.copy.rank_minus_one, ends)
             for index in range(2):
                 with m.If(cycle == 3 + index):
-                    m.d.sync += [decoded.offsets[index].eq(self.a), decoded.coordinates[index].eq(self.b)]
+                    m.d.sync += [decoded.offsets[index].eq(self.a.value), decoded.coordinates[index].eq(self.b.value)]
         if self.cfg.multicast:
             next_a, ends = self._mask(m, cycle, decoded, next_a, ends)
         m.d.sync += [a_index.eq(Mux(cycle == 0, fetched.dst, next_a)), b_index.eq(Mux(cycle == 0, fetched.b, before_b) + 1)]
         with m.If(cycle != 0):
-            m.d.comb += [self.a_index.eq(a_index), self.b_index.eq(b_index)]
+            m.d.comb += [self.a.index.eq(a_index), self.b.index.eq(b_index)]
             m.d.sync += [self.o.valid.eq(ends), cycle.eq(Mux(ends, 0, Mux(self._at_mask, MASK_CYCLE, cycle + 1)))]
         with m.If(cycle == 1):
-            m.d.sync += decoded.destination.eq(self.a)
+            m.d.sync += decoded.destination.eq(self.a.value)
             with m.If(~self._single(word.opcode)):
-                m.d.sync += decoded.rows.eq(self.b)
+                m.d.sync += decoded.rows.eq(self.b.value)
         with m.If(cycle == 2):
-            m.d.sync += [decoded.destination_pitch.eq(self.a), decoded.source_pitch.eq(self.b)]
+            m.d.sync += [decoded.destination_pitch.eq(self.a.value), decoded.source_pitch.eq(self.b.value)]
 
     def _mask(self, m, cycle, decoded, next_a, ends):
         """Reads the mask of a multicast in a last cycle of its own."""
@@ -346,7 +343,7 @@ class Decode(Component):
         with m.If(cycle == 1):
             m.d.sync += decoded.multicast.eq(multicast)
         with m.If(reads):
-            m.d.sync += [decoded.mask.eq(self.a), decoded.bad_mask.eq(~self.a.any() | self.a[self.cfg.cores:].any())]
+            m.d.sync += [decoded.mask.eq(self.a.value), decoded.bad_mask.eq(~self.a.value.any() | self.a.value[self.cfg.cores:].any())]
         return Mux(self._at_mask, word.modifiers.copy.mask, next_a), Mux(multicast, reads, ends)
 
     def _token(self, m, word):

@@ -2,9 +2,19 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 
 from ..constants import STORE_GROUPS, UNIFORM_PREDICATES
+from ..interfaces.control import EventPort, UniformStream
+from ..interfaces.front_end import (
+    BarrierPort,
+    RecurrentPort,
+    SegmentStream,
+    StoreGroupPort,
+    ThreadMaskPort,
+    UnitStatusPort,
+    WaitPort,
+)
 from ..interfaces.layouts import PC_BITS, CopyKind, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
 from ..isa.encoding import Opcode, Reduction, Space, WaitUnit
 from ..isa.error_codes import ErrorCode
@@ -15,11 +25,24 @@ from ..tmau.layouts import tensor_operation_layout
 from .decode import decoded_layout
 from .instruction_checks import failed_operand
 from .issue_queue import IssueQueue
-from .recurrent_control import RecurrentControl, recurrent_error_layout
-from .uniform_state import segment_layout
+from .recurrent_control import RecurrentControl
 from .wait_limit import QuietCounter, WaitLimit
 
-__all__ = ["Issue", "issue_members"]
+__all__ = ["BranchPort", "ISSUE_EVENTS", "Issue", "issue_members"]
+
+ISSUE_EVENTS = ("instructions", "token_stalls", "queue_stalls", "barrier_stalls")
+
+
+def BranchPort(cfg):
+    """Taken branch, seen from the issue stage.
+
+    *Ports*:
+    taken : Out(1)
+        The branch at issue is taken.
+    target : Out(program_counter_bits)
+        Number of the instruction behind it; valid with ``taken``.
+    """
+    return Signature({"taken": Out(1), "target": Out(cfg.program_counter_bits)})
 
 
 class Issue(Component):
@@ -39,10 +62,8 @@ class Issue(Component):
         Begins a run: clears uniform predicates and scoreboard. Wins over ``stop`` in the same cycle.
     stop : In(1)
         Ends a run. A pending operation and an offered copy are still dispatched; any other instruction is dropped.
-    redirect : Out(1)
-        The branch at issue is taken.
-    target : Out(program_counter_bits)
-        Number of the instruction behind a taken branch; valid with ``redirect``.
+    branch : Out(BranchPort(cfg))
+        Taken branch.
     flush : Out(1)
         Instructions behind the one at issue are void: a branch is taken, or the program has ended.
     hold : Out(1)
@@ -63,63 +84,37 @@ class Issue(Component):
         Copies of blocks and of rows.
     o_tensor : Out(stream.Signature(tensor_operation_layout()))
         Copies of tensors; only with ``tensors``.
-    invalidate, invalidate_address : Out(1), Out(32)
-        With ``tensors``: the tensor descriptor at this address is to be invalidated, in this cycle.
-    predicates : In(threads).array(7)
-        Thread predicates, the guard of ``mm``: bit t of ``predicates[p]`` is predicate p of thread t.
-    lane_mask : In(threads)
-        Lane mask of the thread unit: rows of C that take part in ``mm``.
-    thread_done, matrix_done : In(1)
-        The oldest operation in flight of the unit has completed.
-    thread_busy, matrix_busy, copy_busy : In(1)
-        The unit has operations in flight; ``wait`` and ``barrier.wait`` read them.
-    writes_pending : In(1)
-        Stores of the thread unit to global memory are not acknowledged.
+    o_invalidate : Out(stream.Signature(32, always_ready=True))
+        With ``tensors``: addresses of tensor descriptors to be invalidated.
+    masks : In(ThreadMaskPort(threads))
+        Thread predicates, the guard of ``mm``, and lane mask, the rows of C that take part in ``mm``.
+    units : In(UnitStatusPort())
+        Work in flight of the units.
     matrix_hold : Out(1)
         With ``issue_ahead``: the matrix unit must not begin a step, as described for ``Scoreboard``.
     tokens_empty : Out(1)
         No thread or matrix operation is pending or in flight.
-    uniform_write, uniform_index, uniform_data : Out(1), Out(6), Out(32)
-        Write of a uniform register, one cycle after its instruction executed.
-    segment_write, segment_index, segment_data : Out(1), Out(4), Out(segment_layout)
-        Write of a segment, in the cycle in which its instruction executes.
-    expect, barrier, expect_bytes : Out(1), Out(4), Out(32)
-        ``expect``: barrier ``barrier`` shall expect ``expect_bytes`` more bytes. ``barrier`` is also the barrier of a ``barrier.wait``.
-    opens, opens_barrier : Out(1), Out(4)
-        A copy that reports to barrier ``opens_barrier`` is dispatched in this cycle; not for a multicast.
-    barrier_complete, barrier_overrun, barrier_excess : In(1)
-        State of ``barrier``: complete; more bytes arrived than expected; more bytes expected than a round allows. With
-        ``far_registers`` they answer the ``barrier`` of two cycles before.
-    barrier_passed : Out(1)
-        A ``barrier.wait`` leaves without an error: a round of ``barrier`` ends.
-    rows_busy : In(1)
-        With ``tensors``: rows of a copy are not yet at the TMAU.
-    commit : Out(1)
-        With ``tensors``: the stores since the last ``commit_group`` become a group.
-    groups_pending, groups_unread : In(range(9))
-        With ``tensors``: groups of stores that are not complete; that have not read all their data.
+    o_uniform : Out(UniformStream())
+        Writes of uniform registers, one cycle after their instructions executed.
+    o_segment : Out(SegmentStream())
+        Writes of segments, in the cycle in which their instructions execute.
+    barriers : Out(BarrierPort())
+        Barriers. With ``far_registers`` their answers belong to the ``index`` of two cycles before.
+    groups : Out(StoreGroupPort())
+        With ``tensors``: groups of stores.
     wait_timeout : In(32)
         With ``wait_timeout``: cycles that an instruction may wait; 0 is no limit.
     settled : Out(1)
         With ``multicast``: no copy of this core can still come, because its program waits at a barrier or has ended.
     peers_settled : In(1)
         With ``multicast``: ``settled`` of every other core.
-    recurrent_start, recurrent_address : Out(1), Out(32)
-        With ``rnn``: starts the engine with the image at this address.
-    recurrent_busy : In(1)
-        With ``rnn``: the engine runs; valid from the cycle after ``recurrent_start``.
-    recurrent_error : In(recurrent_error_layout)
-        With ``rnn``: error of the run, one cycle after its end.
-    event_instructions : Out(1)
-        A legal instruction leaves issue.
-    event_token_stalls : Out(1)
-        The pending operation has a hazard or no scoreboard entry.
-    event_queue_stalls : Out(1)
-        The pending operation or the copy at issue waits for its unit.
-    event_barrier_stalls : Out(1)
-        A ``barrier.wait`` waits.
-    waiting_copy, waiting_thread : Out(1)
-        Issue or the issue queue waits for copies; for the thread unit.
+    recurrent : Out(RecurrentPort())
+        With ``rnn``: runs of the recurrent engine.
+    events : Out(EventPort(ISSUE_EVENTS))
+        A legal instruction leaves issue; the pending operation has a hazard or no scoreboard entry; the pending operation or the copy
+        at issue waits for its unit; a ``barrier.wait`` waits.
+    waiting : Out(WaitPort())
+        What the program waits for.
 
     *Latency*: control and uniform instructions execute in their first cycle at issue, copies are offered in theirs. An operation is valid
     at ``o_thread`` or ``o_matrix`` one cycle after it leaves ``i``. A comparison of uniform registers writes its predicate in the next
@@ -169,7 +164,7 @@ class Issue(Component):
             self.o_error.payload.pc.eq(instruction.pc),
             self.o_error.payload.code.eq(instruction.code),
             self.o_error.payload.operand.eq(failed_operand(self.cfg, instruction.pc, word, instruction.field)),
-            self.event_instructions.eq(self._leave & self._execute),
+            self.events.instructions.eq(self._leave & self._execute),
         ]
         # Not qualified by ``i.valid``, because ``leave`` is on the longest paths.
         m.d.comb += self._leave.eq(instruction.at_once | ~instruction.legal | ~self.active | self._passes
@@ -204,7 +199,7 @@ class Issue(Component):
         halted = Signal()
         m.d.comb += [
             halted.eq(self._execute & (self.i.payload.word.opcode == Opcode.HALT) & self._guarded),
-            self.flush.eq(self.redirect | self._fail | halted | ~self.active),
+            self.flush.eq(self.branch.taken | self._fail | halted | ~self.active),
             self.tokens_empty.eq(self._gate.thread_empty & self._gate.matrix_empty),
         ]
         # An offered copy stays offered, like a pending operation; anything else ends with the program.
@@ -223,16 +218,18 @@ class Issue(Component):
         The data of uniform registers come a cycle later.
         """
         alu = self._alu
-        m.d.sync += [self.uniform_index.eq(word.dst), self.uniform_write.eq(0)]
+        uniform, segment = self.o_uniform, self.o_segment.payload
+        self._uniform_index = Signal.like(uniform.payload.index, name="uniform_index")
+        m.d.sync += [self._uniform_index.eq(word.dst), uniform.valid.eq(0)]
         m.d.comb += [
             alu.control.eq(instruction.control), alu.a.eq(instruction.a_value), alu.b.eq(instruction.b_value),
-            self.uniform_data.eq(alu.result),
-            self.segment_index.eq(word.dst),
-            self.segment_data.base.eq(instruction.b_value),
-            self.segment_data.space.eq(word.modifiers.segment.space),
-            self.segment_data.element_shift.eq(word.modifiers.segment.element_shift),
-            self.barrier.eq(word.a), self.expect_bytes.eq(instruction.b_value), self.target.eq(word.imm),
-            self.opens_barrier.eq(word.modifiers.copy.barrier),
+            uniform.payload.index.eq(self._uniform_index), uniform.payload.value.eq(alu.result),
+            segment.index.eq(word.dst),
+            segment.segment.base.eq(instruction.b_value),
+            segment.segment.space.eq(word.modifiers.segment.space),
+            segment.segment.element_shift.eq(word.modifiers.segment.element_shift),
+            self.barriers.index.eq(word.a), self.barriers.expect.barrier.eq(word.a), self.barriers.expect.bytes.eq(instruction.b_value),
+            self.barriers.opened.barrier.eq(word.modifiers.copy.barrier), self.branch.target.eq(word.imm),
         ]
 
     def _later(self, m, word):
@@ -242,7 +239,7 @@ class Issue(Component):
         waited = Signal(name="waited")
         m.d.sync += [result.eq(self._alu.compare_result), self._compared.eq(0), waited.eq(waits), self._known.eq(waits & waited)]
         with m.If(self._compared):
-            m.d.sync += self._uniform_predicates.bit_select(self.uniform_index, 1).eq(result)
+            m.d.sync += self._uniform_predicates.bit_select(self._uniform_index, 1).eq(result)
 
     def _control(self, m, word):
         with m.Switch(word.opcode):
@@ -250,32 +247,32 @@ class Issue(Component):
                 m.d.comb += self._fail.eq(self._guarded)
             with m.Case(Opcode.BRANCH):
                 exists = self.i.payload.target_exists
-                m.d.comb += [self.redirect.eq(self._guarded & exists), self._fail.eq(self._guarded & ~exists)]
+                m.d.comb += [self.branch.taken.eq(self._guarded & exists), self._fail.eq(self._guarded & ~exists)]
             with m.Case(Opcode.WAIT):
                 self._wait(m, word)
             with m.Case(Opcode.SEGMENT):
-                m.d.comb += self.segment_write.eq(self._guarded)
+                m.d.comb += self.o_segment.valid.eq(self._guarded)
             if self.cfg.tensors:
                 with m.Case(Opcode.COMMIT_GROUP):
-                    self._await(m, ~self.rows_busy & (self.groups_pending != STORE_GROUPS))
-                    m.d.comb += self.commit.eq(self._passes & self._guarded)
+                    self._await(m, ~self.groups.rows_busy & (self.groups.pending != STORE_GROUPS))
+                    m.d.comb += self.groups.commit.eq(self._passes & self._guarded)
                 with m.Case(Opcode.WAIT_GROUP):
-                    self._await(m, Mux(word.modifiers.wait.read, self.groups_unread, self.groups_pending) <= word.imm)
+                    self._await(m, Mux(word.modifiers.wait.read, self.groups.unread, self.groups.pending) <= word.imm)
 
     def _await(self, m, happened):
         """A ``commit_group`` or ``wait_group`` waits until ``happened``."""
         m.d.sync += self._passes.eq(~self._passes & (~self._guarded | happened))
-        m.d.comb += self.waiting_copy.eq(~self._passes & self._guarded & ~happened)
+        m.d.comb += self.waiting.copy.eq(~self._passes & self._guarded & ~happened)
 
     def _wait(self, m, word):
         units = word.modifiers.wait.units
         busy = Signal(3)
         m.d.comb += [
-            busy[WaitUnit.THREAD.value].eq(~self._gate.thread_empty | self.thread_busy | self.writes_pending),
-            busy[WaitUnit.COPY.value].eq(self.copy_busy),
-            busy[WaitUnit.MATRIX.value].eq(~self._gate.matrix_empty | self.matrix_busy),
-            self.waiting_thread.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.THREAD.value]),
-            self.waiting_copy.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.COPY.value]),
+            busy[WaitUnit.THREAD.value].eq(~self._gate.thread_empty | self.units.thread_busy | self.units.writes_pending),
+            busy[WaitUnit.COPY.value].eq(self.units.copy_busy),
+            busy[WaitUnit.MATRIX.value].eq(~self._gate.matrix_empty | self.units.matrix_busy),
+            self.waiting.thread.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.THREAD.value]),
+            self.waiting.copy.eq(~self._passes & self._guarded & (busy & units)[WaitUnit.COPY.value]),
         ]
         m.d.sync += self._passes.eq(~self._passes & ~(self._guarded & (busy & units).any()))
 
@@ -296,23 +293,23 @@ class Issue(Component):
     def _recurrent(self, m, instruction, word):
         m.submodules.recurrent = control = RecurrentControl()
         gate = self._gate
-        busy = ~gate.thread_empty | self.thread_busy | self.writes_pending | ~gate.matrix_empty | self.matrix_busy
+        busy = ~gate.thread_empty | self.units.thread_busy | self.units.writes_pending | ~gate.matrix_empty | self.units.matrix_busy
         m.d.comb += [
             control.execute.eq(self._execute & (word.opcode == Opcode.RECURRENT)), control.guarded.eq(self._guarded),
-            control.quiet.eq(~busy), control.busy.eq(self.recurrent_busy), self.recurrent_start.eq(control.start),
-            self.recurrent_address.eq(instruction.a_value),
+            control.quiet.eq(~busy), control.busy.eq(self.recurrent.busy), self.recurrent.start.eq(control.start),
+            self.recurrent.address.eq(instruction.a_value),
         ]
         with m.If(control.execute):
             m.d.sync += self._passes.eq(control.ended)
-        with m.If(control.execute & self.recurrent_error.failed):
-            m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(self.recurrent_error.code),
+        with m.If(control.execute & self.recurrent.error.failed):
+            m.d.comb += [self._fail.eq(1), self.o_error.payload.code.eq(self.recurrent.error.code),
                          self.o_error.payload.operand.eq(
-                             Mux(self.recurrent_error.of_image, instruction.a_value, self.recurrent_error.operand))]
+                             Mux(self.recurrent.error.of_image, instruction.a_value, self.recurrent.error.operand))]
 
     def _uniform(self, m, word):
         with m.Switch(word.opcode):
             with m.Case(Opcode.UNIFORM_ALU, Opcode.UNIFORM_SPECIAL):
-                m.d.sync += self.uniform_write.eq(self._guarded)
+                m.d.sync += self.o_uniform.valid.eq(self._guarded)
             with m.Case(Opcode.UNIFORM_COMPARE):
                 if self.cfg.far_registers:
                     m.d.sync += self._compared.eq(self._guarded)
@@ -330,26 +327,26 @@ class Issue(Component):
         asks = waits
         if self.cfg.multicast:          # a core whose barrier is complete goes on and may send again
             asks = waits | ~self.active
-            m.d.comb += self.settled.eq(quiet.reached & ~(waits & self.barrier_complete))
-        m.d.comb += quiet.quiet.eq(asks & ~self.copy_busy)
+            m.d.comb += self.settled.eq(quiet.reached & ~(waits & self.barriers.complete))
+        m.d.comb += quiet.quiet.eq(asks & ~self.units.copy_busy)
 
     def _barriers(self, m, word):
         never = Signal()                # the barrier cannot complete: an error when the instruction passes
         settled = self.settled & self.peers_settled if self.cfg.multicast else self._quiet.reached
         with m.Switch(word.opcode):
             with m.Case(Opcode.BARRIER_EXPECT):
-                m.d.comb += self.expect.eq(self._guarded)
+                m.d.comb += self.barriers.expect.valid.eq(self._guarded)
             with m.Case(Opcode.BARRIER_WAIT):
-                passes = ~self._guarded | self.barrier_complete | settled
+                passes = ~self._guarded | self.barriers.complete | settled
                 if self.cfg.far_registers:      # in the first cycles the state is that of another barrier
-                    passes = ~self._guarded | (self._known & (self.barrier_complete | settled))
-                m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barrier_complete)]
-                m.d.comb += [self._fail.eq(self._passes & never), self.barrier_passed.eq(self._passes & self._guarded & ~never)]
-                with m.If(self.barrier_excess):
+                    passes = ~self._guarded | (self._known & (self.barriers.complete | settled))
+                m.d.sync += [self._passes.eq(~self._passes & passes), never.eq(self._guarded & ~self.barriers.complete)]
+                m.d.comb += [self._fail.eq(self._passes & never), self.barriers.passed.eq(self._passes & self._guarded & ~never)]
+                with m.If(self.barriers.excess):
                     m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_EXPECT)
-                with m.Elif(self.barrier_overrun):
+                with m.Elif(self.barriers.overrun):
                     m.d.comb += self.o_error.payload.code.eq(ErrorCode.BARRIER_OVERRUN)
-                m.d.comb += [self.event_barrier_stalls.eq(~self._passes), self.waiting_copy.eq(~self._passes)]
+                m.d.comb += [self.events.barrier_stalls.eq(~self._passes), self.waiting.copy.eq(~self._passes)]
 
     def _operations(self, m, instruction):
         gate = self._gate
@@ -359,11 +356,15 @@ class Issue(Component):
         m.d.comb += [
             gate.i.payload.eq(instruction), gate.i.valid.eq(self._execute & for_gate), gate.clear.eq(self.start),
         ]
-        connect_members(m, flipped(self), gate, ("thread_done", "matrix_done", "lane_mask", "event_token_stalls", "predicates"))
+        m.d.comb += [
+            gate.thread_done.eq(self.units.thread_done), gate.matrix_done.eq(self.units.matrix_done),
+            self.events.token_stalls.eq(gate.event_token_stalls),
+        ]
+        connect_members(m, flipped(self), gate, ("masks",))
         if self.cfg.issue_ahead:
             m.d.comb += self.matrix_hold.eq(gate.matrix_hold)
         with m.If(gate.waiting_thread):
-            m.d.comb += self.waiting_thread.eq(1)
+            m.d.comb += self.waiting.thread.eq(1)
 
     def _copy(self, m, instruction, word):
         """Copies of blocks and rows, whose guards are uniform and whose registers were read at decode: no scoreboard is needed.
@@ -373,9 +374,9 @@ class Issue(Component):
         operation, first, fields = self.o_copy.payload, self.o_copy.payload.first, word.modifiers.copy
         offered = self._execute & instruction.for_copy & self._guarded_before & ~self._gate.waiting & ~self._refused(instruction)
         refused = offered & ~self.o_copy.ready
-        m.d.comb += [self.o_copy.valid.eq(offered), self.event_queue_stalls.eq(self._gate.event_queue_stalls | refused)]
+        m.d.comb += [self.o_copy.valid.eq(offered), self.events.queue_stalls.eq(self._gate.event_queue_stalls | refused)]
         with m.If(refused):
-            m.d.comb += self.waiting_copy.eq(1)
+            m.d.comb += self.waiting.copy.eq(1)
         m.d.comb += [
             first.destination_space.eq(fields.destination), first.source_space.eq(fields.source),
             first.destination.eq(instruction.destination), first.source.eq(instruction.a_value),
@@ -396,7 +397,7 @@ class Issue(Component):
         """
         alone = ~self.i.payload.multicast if self.cfg.multicast else 1
         with m.If(port.valid & port.ready & request.has_barrier & moves & alone):
-            m.d.comb += self.opens.eq(1)
+            m.d.comb += self.barriers.opened.valid.eq(1)
 
     def _refused(self, instruction):
         """Whether the instruction is a multicast without a legal mask."""
@@ -423,7 +424,7 @@ class Issue(Component):
         offered = self._execute & instruction.for_tensor & self._guarded & ~self._gate.waiting & ~self._refused(instruction)
         m.d.comb += self.o_tensor.valid.eq(offered)
         with m.If(offered & ~self.o_tensor.ready):
-            m.d.comb += [self.event_queue_stalls.eq(1), self.waiting_copy.eq(1)]
+            m.d.comb += [self.events.queue_stalls.eq(1), self.waiting.copy.eq(1)]
         coordinates = (instruction.b_value, instruction.rows, instruction.source_pitch, *instruction.coordinates)
         offsets = (instruction.destination_pitch, *instruction.offsets)
         m.d.comb += [
@@ -433,8 +434,8 @@ class Issue(Component):
             request.mode.eq(fields.mode), request.rank_minus_one.eq(fields.rank_minus_one),
             request.store.eq(fields.destination == Space.GLOBAL), request.reduction.eq(fields.reduction),
             request.barrier.eq(fields.barrier), request.has_barrier.eq(fields.has_barrier), request.pc.eq(instruction.pc),
-            self.invalidate.eq(self._execute & instruction.invalidates & self._guarded),
-            self.invalidate_address.eq(instruction.a_value),
+            self.o_invalidate.valid.eq(self._execute & instruction.invalidates & self._guarded),
+            self.o_invalidate.payload.eq(instruction.a_value),
         ]
         if self.cfg.prefetches:     # its only modifiers are mode and rank
             with m.If(word.opcode == Opcode.PREFETCH_TENSOR):
@@ -444,29 +445,20 @@ class Issue(Component):
 
 def issue_members(cfg):
     """Ports of ``Issue``, from which ``FrontEnd`` takes those that it has too."""
-    tensors = {"o_tensor": Out(stream.Signature(tensor_operation_layout())), "invalidate": Out(1), "invalidate_address": Out(32),
-               "rows_busy": In(1), "commit": Out(1),
-               "groups_pending": In(range(STORE_GROUPS + 1)), "groups_unread": In(range(STORE_GROUPS + 1))}
-    limit = {"wait_timeout": In(32)} if cfg.wait_timeout else {}
-    limit |= {"recurrent_start": Out(1), "recurrent_address": Out(32), "recurrent_busy": In(1),
-              "recurrent_error": In(recurrent_error_layout)} if cfg.rnn else {}
-    limit |= {"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}
-    return ({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | (tensors if cfg.tensors else {}) | limit | {
+    optional = {"matrix_hold": Out(1)} if cfg.issue_ahead else {}
+    optional |= {"o_tensor": Out(stream.Signature(tensor_operation_layout())),
+                 "o_invalidate": Out(stream.Signature(32, always_ready=True)), "groups": Out(StoreGroupPort())} if cfg.tensors else {}
+    optional |= {"wait_timeout": In(32)} if cfg.wait_timeout else {}
+    optional |= {"recurrent": Out(RecurrentPort())} if cfg.rnn else {}
+    optional |= {"settled": Out(1), "peers_settled": In(1)} if cfg.multicast else {}
+    return optional | {
         "i": In(stream.Signature(decoded_layout(cfg))), "start": In(1), "stop": In(1),
-        "redirect": Out(1), "target": Out(cfg.program_counter_bits), "flush": Out(1), "hold": Out(1),
+        "branch": Out(BranchPort(cfg)), "flush": Out(1), "hold": Out(1),
         "active": Out(1), "ended": Out(1), "pc": Out(PC_BITS), "o_error": Out(ErrorStream()),
         "o_thread": Out(stream.Signature(thread_operation_layout)),
         "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
         "o_copy": Out(stream.Signature(row_operation_layout)),
-        "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
-        "thread_done": In(1), "matrix_done": In(1),
-        "thread_busy": In(1), "matrix_busy": In(1), "copy_busy": In(1), "writes_pending": In(1),
-        "tokens_empty": Out(1),
-        "uniform_write": Out(1), "uniform_index": Out(6), "uniform_data": Out(32),
-        "segment_write": Out(1), "segment_index": Out(4), "segment_data": Out(segment_layout),
-        "expect": Out(1), "barrier": Out(4), "expect_bytes": Out(32),
-        "opens": Out(1), "opens_barrier": Out(4), "barrier_passed": Out(1),
-        "barrier_complete": In(1), "barrier_overrun": In(1), "barrier_excess": In(1),
-        "event_instructions": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1),
-        "event_barrier_stalls": Out(1), "waiting_copy": Out(1), "waiting_thread": Out(1),
+        "masks": In(ThreadMaskPort(cfg.threads)), "units": In(UnitStatusPort()), "tokens_empty": Out(1),
+        "o_uniform": Out(UniformStream()), "o_segment": Out(SegmentStream()), "barriers": Out(BarrierPort()),
+        "events": Out(EventPort(ISSUE_EVENTS)), "waiting": Out(WaitPort()),
     }

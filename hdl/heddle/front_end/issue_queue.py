@@ -6,6 +6,7 @@ from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, TOKEN_GRANULES
+from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import ThreadKind, matrix_operation_layout, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, ElementType, Opcode, OperandSource, Special
 from ..parameters.front_end import FrontEndParameters
@@ -29,10 +30,8 @@ class IssueQueue(Component):
         Operations for the thread unit.
     o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
         Operations for the matrix unit.
-    predicates : In(threads).array(7)
-        Thread predicates; the guard of an ``mm`` is evaluated in the cycle in which it is dispatched.
-    lane_mask : In(threads)
-        Lane mask of the thread unit; ``mm`` reads it in the same cycle.
+    masks : In(ThreadMaskPort(threads))
+        Thread predicates and lane mask; an ``mm`` evaluates its guard and reads the lane mask in the cycle in which it is dispatched.
     thread_done, matrix_done : In(1)
         The oldest operation in flight of the unit has completed.
     clear : In(1)
@@ -57,7 +56,7 @@ class IssueQueue(Component):
 
     *Back-pressure*: ``i.ready`` does not depend on ``i``; the signal is combinational from ``o_thread.ready`` and ``o_matrix.ready``, with
     ``far_registers`` from registers only. Both ``valid`` and all fields of ``payload`` come from registers, except ``columns``
-    (combinational from ``predicates``) and ``lanes`` (from ``lane_mask``).
+    and ``lanes`` (combinational from ``masks``).
 
     *Reset*: the queue is empty; payloads have no reset.
     """
@@ -69,7 +68,7 @@ class IssueQueue(Component):
             "i": In(stream.Signature(decoded_layout(cfg))),
             "o_thread": Out(stream.Signature(thread_operation_layout)),
             "o_matrix": Out(stream.Signature(matrix_operation_layout(cfg))),
-            "predicates": In(cfg.threads).array(7), "lane_mask": In(cfg.threads),
+            "masks": In(ThreadMaskPort(cfg.threads)),
             "thread_done": In(1), "matrix_done": In(1), "clear": In(1), "thread_empty": Out(1), "matrix_empty": Out(1),
             "waiting": Out(1), "event_token_stalls": Out(1), "event_queue_stalls": Out(1), "waiting_thread": Out(1),
         })
@@ -92,7 +91,7 @@ class IssueQueue(Component):
             self.o_thread.payload.eq(thread), self.o_thread.valid.eq(tokens.free & for_thread),
             self.o_matrix.payload.eq(matrix), self.o_matrix.valid.eq(tokens.free & for_matrix),
             self._columns(m, thread),
-            self.o_matrix.payload.lanes.eq(self.lane_mask),
+            self.o_matrix.payload.lanes.eq(self.masks.lanes),
             refused.eq(~Mux(for_matrix, self.o_matrix.ready, self.o_thread.ready)),
             tokens.add.eq(tokens.free & ~refused),
             self.waiting.eq(tokens.waiting),
@@ -161,7 +160,7 @@ class IssueQueue(Component):
         """Columns of an ``mm``: the threads whose guard holds."""
         guard = Signal(self.cfg.threads)
         with m.Switch(operation.guard):
-            for index, predicate in enumerate(self.predicates):
+            for index, predicate in enumerate(self.masks.predicates):
                 with m.Case(index):
                     m.d.comb += guard.eq(predicate)
             with m.Default():

@@ -1,15 +1,9 @@
 """Issue control of the instruction that runs the engine for recurrent networks."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data
 from amaranth.lib.wiring import Component, In, Out
 
-from ..isa.error_codes import ErrorCode
-
-__all__ = ["RecurrentControl", "recurrent_error_layout"]
-
-# Error of a run of the engine, one cycle after its end. ``of_image``: the operand is the address of the image.
-recurrent_error_layout = data.StructLayout({"failed": 1, "of_image": 1, "code": ErrorCode, "operand": 20})
+__all__ = ["RecurrentControl"]
 
 
 class RecurrentControl(Component):

@@ -1,17 +1,15 @@
 """Uniform registers and the segment table."""
 
 from amaranth import *
-from amaranth.lib import data
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In
 
 from ..constants import SEGMENTS, UNIFORM_REGISTERS
-from ..isa.encoding import Space
+from ..interfaces.control import UniformStream
+from ..interfaces.front_end import SegmentReadPort, SegmentStream, UniformReadPort, segment_layout
 from ..parameters.front_end import FrontEndParameters
 
-__all__ = ["UniformState", "segment_layout"]
-
-segment_layout = data.StructLayout({"base": 32, "space": Space, "element_shift": 3})
+__all__ = ["UniformState"]
 
 
 class UniformState(Component):
@@ -23,26 +21,14 @@ class UniformState(Component):
         With ``tensors`` there is a third read port, ``c``.
 
     *Ports*:
-    a_index, b_index, c_index : In(range(64))
-        Numbers of the uniform registers to read; ``c_index`` only with ``tensors``.
-    a, b, c : Out(32)
-        The registers of these numbers; ``c`` only with ``tensors``.
-    write : In(1)
-        Writes uniform register ``write_index``.
-    write_index : In(range(64))
-        Number of the register.
-    write_data : In(32)
-        Its new value.
-    segment_index : In(range(16))
-        Number of the segment to read.
-    segment : Out(segment_layout)
-        The entry: base address in bytes, space, and log2 of the bytes of an element.
-    segment_write : In(1)
-        Writes entry ``segment_write_index``.
-    segment_write_index : In(range(16))
-        Number of the entry.
-    segment_write_data : In(segment_layout)
-        Its new value.
+    a, b, c : In(UniformReadPort())
+        Reads of uniform registers; ``c`` only with ``tensors``.
+    segment : In(SegmentReadPort())
+        Reads of the segment table.
+    i_uniform : In(UniformStream())
+        Writes of uniform registers.
+    i_segment : In(SegmentStream())
+        Writes of the segment table.
 
     *Latency*: reads are combinational; a read sees the writes of earlier cycles.
 
@@ -54,28 +40,23 @@ class UniformState(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
-        self._index = range(UNIFORM_REGISTERS)
         super().__init__({
-            "a_index": In(self._index), "a": Out(32),
-            "b_index": In(self._index), "b": Out(32),
-            "write": In(1), "write_index": In(self._index), "write_data": In(32),
-            "segment_index": In(range(SEGMENTS)), "segment": Out(segment_layout),
-            "segment_write": In(1), "segment_write_index": In(range(SEGMENTS)), "segment_write_data": In(segment_layout),
-        } | ({"c_index": In(self._index), "c": Out(32)} if cfg.tensors else {}))
+            "a": In(UniformReadPort()), "b": In(UniformReadPort()), **({"c": In(UniformReadPort())} if cfg.tensors else {}),
+            "segment": In(SegmentReadPort()), "i_uniform": In(UniformStream()), "i_segment": In(SegmentStream()),
+        })
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.uniform_registers = registers = Memory(shape=32, depth=UNIFORM_REGISTERS, init=[])
         m.submodules.segment_table = table = Memory(shape=segment_layout, depth=SEGMENTS, init=[])
-        write = registers.write_port()
-        for name in ("a", "b", *["c"] * self.cfg.tensors):
-            port = registers.read_port(domain="comb")
-            m.d.comb += [port.addr.eq(getattr(self, f"{name}_index")), getattr(self, name).eq(port.data)]
-        m.d.comb += [write.en.eq(self.write), write.addr.eq(self.write_index), write.data.eq(self.write_data)]
-        segment_read, segment_write = table.read_port(domain="comb"), table.write_port()
-        m.d.comb += [
-            segment_read.addr.eq(self.segment_index), self.segment.eq(segment_read.data),
-            segment_write.en.eq(self.segment_write), segment_write.addr.eq(self.segment_write_index),
-            segment_write.data.eq(self.segment_write_data),
-        ]
+        reads = (self.a, self.b, *([self.c] if self.cfg.tensors else []))
+        self._ports(m, registers, reads, self.i_uniform, self.i_uniform.payload.value)
+        self._ports(m, table, (self.segment,), self.i_segment, self.i_segment.payload.segment)
         return m
+
+    def _ports(self, m, memory, reads, writes, value):
+        for port in reads:
+            read = memory.read_port(domain="comb")
+            m.d.comb += [read.addr.eq(port.index), port.value.eq(read.data)]
+        write = memory.write_port()
+        m.d.comb += [write.en.eq(writes.valid), write.addr.eq(writes.payload.index), write.data.eq(value)]

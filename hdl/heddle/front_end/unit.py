@@ -4,6 +4,7 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, connect, flipped
 
+from ..interfaces.control import ProgramPort, UniformStream
 from ..lib.members import connect_members
 from ..lib.stream import link
 from ..parameters.front_end import FrontEndParameters
@@ -14,12 +15,10 @@ from .uniform_state import UniformState
 
 __all__ = ["FrontEnd"]
 
-# Ports of ``Issue`` that are also ports of the front end.
-_ISSUE_INPUTS = ("start", "stop", "lane_mask", "thread_done", "matrix_done", "thread_busy", "matrix_busy", "copy_busy",
-                 "writes_pending", "barrier_complete", "barrier_overrun", "barrier_excess")
-_ISSUE_OUTPUTS = ("active", "ended", "pc", "tokens_empty", "expect", "barrier", "expect_bytes", "opens", "opens_barrier",
-                  "barrier_passed", "event_instructions",
-                  "event_token_stalls", "event_queue_stalls", "event_barrier_stalls", "waiting_copy", "waiting_thread")
+# Ports of ``Issue`` that are also ports of the front end, where the configuration has them.
+_OF_ISSUE = ("start", "stop", "active", "ended", "pc", "tokens_empty", "wait_timeout", "matrix_hold", "settled", "peers_settled", "masks",
+             "units", "barriers", "groups", "recurrent", "events", "waiting", "o_thread", "o_matrix", "o_copy", "o_tensor",
+             "o_invalidate", "o_error")
 
 
 class FrontEnd(Component):
@@ -35,22 +34,16 @@ class FrontEnd(Component):
     *Ports*:
     i_program : In(stream.Signature(program_write_layout(cfg), always_ready=True))
         Writes one 128-bit instruction to the instruction memory; only while no program runs.
-    program_end : In(program_counter_bits + 1)
-        Number of the first instruction behind the program, 0 to ``instruction_words``. Constant from two cycles before ``start``.
-    entry : In(program_counter_bits)
-        Number of the first instruction of a run; read in the cycle with ``start``.
+    program : In(ProgramPort(cfg))
+        First instruction of a run, read in the cycle with ``start``, and end of the program, constant from two cycles before ``start``.
     core : In(core_bits)
         Number of the core, the value of ``%core``.
     start, stop : In(1)
         Begin and end a run. ``start`` also clears the uniform predicates, the scoreboard and ``%cycle``.
-    host_write : In(1)
-        The host writes uniform register ``host_index``; only while no program runs.
-    host_index : In(6)
-        Number of the uniform register.
-    host_data : In(32)
-        Its new value.
-    predicates : In(threads).array(7)
-        Thread predicates: bit t of ``predicates[p]`` is predicate p of thread t.
+    i_uniform : In(UniformStream())
+        Writes of uniform registers by the host; only while no program runs.
+    masks : In(ThreadMaskPort(threads))
+        Thread predicates and lane mask.
     o_thread : Out(stream.Signature(thread_operation_layout))
         Operations for the thread unit.
     o_matrix : Out(stream.Signature(matrix_operation_layout(cfg)))
@@ -77,20 +70,11 @@ class FrontEnd(Component):
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
         issue = issue_members(cfg)
-        tensor_outputs = ("invalidate", "invalidate_address", "commit") if cfg.tensors else ()
-        tensor_outputs += ("recurrent_start", "recurrent_address") if cfg.rnn else ()
-        tensor_outputs += ("settled",) if cfg.multicast else ()
-        self._inputs = (*_ISSUE_INPUTS, *(("rows_busy", "groups_pending", "groups_unread") if cfg.tensors else ()),
-                        *(("wait_timeout",) if cfg.wait_timeout else ()), *(("peers_settled",) if cfg.multicast else ()),
-                        *(("recurrent_busy", "recurrent_error") if cfg.rnn else ()))
-        self._outputs = (*_ISSUE_OUTPUTS, *(("matrix_hold",) if cfg.issue_ahead else ()), *tensor_outputs)
-        self._streams = ("o_thread", "o_matrix", "o_copy", *(("o_tensor",) if cfg.tensors else ()))
+        self._of_issue = [name for name in _OF_ISSUE if name in issue]
         super().__init__({
             "i_program": In(stream.Signature(program_write_layout(cfg), always_ready=True)),
-            "program_end": In(cfg.program_counter_bits + 1), "entry": In(cfg.program_counter_bits), "core": In(cfg.core_bits),
-            "host_write": In(1), "host_index": In(6), "host_data": In(32),
-            "predicates": In(cfg.threads).array(7),
-        } | {name: issue[name] for name in (*self._inputs, *self._outputs, *self._streams, "o_error")})
+            "program": In(ProgramPort(cfg)), "core": In(cfg.core_bits), "i_uniform": In(UniformStream()),
+        } | {name: issue[name] for name in self._of_issue})
 
     def elaborate(self, platform):
         m = Module()
@@ -102,25 +86,19 @@ class FrontEnd(Component):
         connect(m, flipped(self.i_program), fetch.i_program)
         link(m, fetch.o, decode.i)
         link(m, decode.o, issue.i)
-        for name in (*self._streams, "o_error"):
-            connect(m, getattr(issue, name), flipped(getattr(self, name)))
-        connect_members(m, flipped(self), issue, (*self._inputs, *self._outputs, "predicates"))
+        connect_members(m, flipped(self), issue, self._of_issue)
+        for name in ("a", "b", "segment", *["c"] * self.cfg.tensors):
+            connect(m, getattr(decode, name), getattr(uniform, name))
+        connect(m, issue.o_segment, uniform.i_segment)
+        written, host = issue.o_uniform, self.i_uniform
         m.d.comb += [
-            fetch.program_end.eq(self.program_end), decode.program_end.eq(self.program_end), fetch.enable.eq(issue.active),
-            fetch.redirect.eq(self.start | issue.redirect),
-            fetch.target.eq(Mux(self.start, self.entry, issue.target)),
+            fetch.program_end.eq(self.program.end), decode.program_end.eq(self.program.end), fetch.enable.eq(issue.active),
+            fetch.redirect.eq(self.start | issue.branch.taken),
+            fetch.target.eq(Mux(self.start, self.program.entry, issue.branch.target)),
             decode.flush.eq(issue.flush), decode.core.eq(self.core), decode.start.eq(self.start),
             decode.hold.eq(issue.hold),
-            uniform.a_index.eq(decode.a_index), decode.a.eq(uniform.a),
-            uniform.b_index.eq(decode.b_index), decode.b.eq(uniform.b),
-            *([uniform.c_index.eq(decode.c_index), decode.c.eq(uniform.c)] if self.cfg.tensors else []),
-            uniform.segment_index.eq(decode.segment_index), decode.segment.eq(uniform.segment),
-            uniform.write.eq(issue.uniform_write | self.host_write),
-            uniform.write_index.eq(Mux(issue.uniform_write, issue.uniform_index, self.host_index)),
-            uniform.write_data.eq(Mux(issue.uniform_write, issue.uniform_data, self.host_data)),
-            decode.write.eq(issue.uniform_write), decode.write_index.eq(issue.uniform_index),
-            uniform.segment_write.eq(issue.segment_write),
-            uniform.segment_write_index.eq(issue.segment_index),
-            uniform.segment_write_data.eq(issue.segment_data),
+            decode.i_uniform.valid.eq(written.valid), decode.i_uniform.payload.eq(written.payload),
+            uniform.i_uniform.valid.eq(written.valid | host.valid),
+            uniform.i_uniform.payload.eq(Mux(written.valid, written.payload, host.payload)),
         ]
         return m

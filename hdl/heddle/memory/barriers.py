@@ -8,6 +8,7 @@ from amaranth.lib.memory import Memory, ReadPort, WritePort
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BARRIERS, MOST_EXPECTED
+from ..interfaces.front_end import BarrierPort
 from ..interfaces.layouts import barrier_arrival_layout, barrier_blocks_signature
 from ..parameters.memory import MemoryParameters
 
@@ -57,10 +58,8 @@ class Barriers(Component):
     cfg : MemoryParameters
 
     *Ports*:
-    expect : In(Signature({"valid": 1, "barrier": 4, "bytes": 32}))
-        ``valid``: add ``bytes`` to the expected bytes of ``barrier``.
-    opened : In(Signature({"valid": 1, "barrier": 4}))
-        ``valid``: a copy to ``barrier`` was issued. At most 15 copies of a barrier may be open.
+    issue : In(BarrierPort())
+        Expected bytes, opened copies and waits of the program.
     sized : In(Signature({"valid": 1, "barrier": 4, "blocks": 28, "ends": 1}))
         ``valid``: a part of the oldest open copy to ``barrier`` has ``blocks`` blocks of 16 bytes. ``ends``: the part is the last one.
     arrive : In(stream.Signature(barrier_arrival_layout, always_ready=True))
@@ -68,21 +67,10 @@ class Barriers(Component):
         core.
     clear : In(1)
         Set all counters to zero.
-    index : In(4)
-        Barrier that ``passed``, ``complete``, ``overrun`` and ``excess`` refer to.
-    passed : In(1)
-        The round of barrier ``index`` ends; allowed only while ``complete``.
-    complete : Out(1)
-        No copy of this core is in flight, the pending bytes are zero and neither ``excess`` nor its counterpart of announced bytes
-        holds.
-    overrun : Out(1)
-        More bytes arrived than were expected, or more than ``MOST_EXPECTED`` bytes were announced by ``sized`` in this round.
-    excess : Out(1)
-        More than ``MOST_EXPECTED`` bytes were expected in this round.
 
-    *Latency*: outputs depend combinationally on ``index`` and contain all updates of earlier cycles. With ``cfg.far_registers`` outputs
-    are registered: in cycle t they describe ``index`` of cycle t - 2. The outputs then contain ``expect``, ``opened``, ``sized``,
-    ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3.
+    *Latency*: the answers of ``issue`` depend combinationally on its ``index`` and contain all updates of earlier cycles. With
+    ``cfg.far_registers`` they are registered: in cycle t they describe ``index`` of cycle t - 2. They then contain ``expect``,
+    ``opened``, ``sized``, ``arrive`` and ``clear`` up to cycle t - 4, and ``passed`` up to cycle t - 3.
 
     *Throughput*: every input once per cycle, also all together and on the same barrier.
 
@@ -101,16 +89,10 @@ class Barriers(Component):
     def __init__(self, cfg):
         self.cfg = cfg = MemoryParameters.of(cfg)
         super().__init__({
-            "expect": In(Signature({"valid": Out(1), "barrier": Out(range(BARRIERS)), "bytes": Out(COUNT_BITS)})),
-            "opened": In(Signature({"valid": Out(1), "barrier": Out(range(BARRIERS))})),
+            "issue": In(BarrierPort()),
             "sized": In(Signature({**barrier_blocks_signature().members, "ends": Out(1)})),
             "arrive": In(stream.Signature(barrier_arrival_layout, always_ready=True)),
             "clear": In(1),
-            "index": In(range(BARRIERS)),
-            "passed": In(1),
-            "complete": Out(1),
-            "overrun": Out(1),
-            "excess": Out(1),
         })
 
     def elaborate(self, platform):
@@ -119,8 +101,8 @@ class Barriers(Component):
         if self.cfg.far_registers:
             self._clear = Signal(name="clear_late")
             m.d.sync += self._clear.eq(self.clear)
-        opened, sized, arrive = self.opened, self.sized, self.arrive.payload
-        expect = _Addition(self.expect.valid, self.expect.barrier, self.expect.bytes)
+        opened, sized, arrive = self.issue.opened, self.sized, self.arrive.payload
+        expect = _Addition(self.issue.expect.valid, self.issue.expect.barrier, self.issue.expect.bytes)
         found = {
             "expected": self._total(m, "expected", expect),
             "arrived": self._total(m, "arrived", _Addition(self.arrive.valid, arrive.barrier, arrive.bytes)),
@@ -149,8 +131,8 @@ class Barriers(Component):
         ]
         domain = m.d.sync if self.cfg.far_registers else m.d.comb
         domain += [
-            self.complete.eq((pending == 0) & settled & ~found["excess"] & ~found["surplus"]),
-            self.overrun.eq(pending[-1] | found["surplus"]), self.excess.eq(found["excess"]),
+            self.issue.complete.eq((pending == 0) & settled & ~found["excess"] & ~found["surplus"]),
+            self.issue.overrun.eq(pending[-1] | found["surplus"]), self.issue.excess.eq(found["excess"]),
         ]
 
     def _total(self, m, name, addition, bits=COUNT_BITS):
@@ -158,12 +140,12 @@ class Barriers(Component):
         sums = self._sums(m, name, addition, bits)
         addition, used = sums.addition, sums.used
         query = sums.memory.read_port(domain="comb")
-        m.d.comb += [query.addr.eq(self.index), sums.write.data.eq(sums.total())]
+        m.d.comb += [query.addr.eq(self.issue.index), sums.write.data.eq(sums.total())]
         with m.If(self._clear):
             m.d.sync += used.eq(0)
         with m.Elif(addition.valid):
             m.d.sync += used.bit_select(addition.barrier, 1).eq(1)
-        return Mux(used.bit_select(self.index, 1), query.data, 0)
+        return Mux(used.bit_select(self.issue.index, 1), query.data, 0)
 
     def _round(self, m, name, addition):
         """Whether the sum of the current round of ``index`` is above ``MOST_EXPECTED``."""
@@ -175,11 +157,11 @@ class Barriers(Component):
             m.d.sync += used.bit_select(addition.barrier, 1).eq(1)
             with m.If(total[ROUND_BITS:].any()):
                 m.d.sync += above.bit_select(addition.barrier, 1).eq(1)
-        with m.If(self.passed):
-            m.d.sync += [used.bit_select(self.index, 1).eq(0), above.bit_select(self.index, 1).eq(0)]
+        with m.If(self.issue.passed):
+            m.d.sync += [used.bit_select(self.issue.index, 1).eq(0), above.bit_select(self.issue.index, 1).eq(0)]
         with m.If(self._clear):
             m.d.sync += [used.eq(0), above.eq(0)]
-        return above.bit_select(self.index, 1)
+        return above.bit_select(self.issue.index, 1)
 
     def _sums(self, m, name, addition, bits):
         """Memory of running sums of ``bits`` bits, with its read-modify-write ports."""

@@ -6,7 +6,7 @@ from amaranth.hdl import Module, Mux, Signal, Value, signed
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..front_end.recurrent_control import recurrent_error_layout
+from ..interfaces.front_end import recurrent_error_layout
 from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..isa.counter_table import most_in_a_cycle
 from ..isa.error_codes import ErrorCode

@@ -117,13 +117,13 @@ class _Copies:
 
 
 def drive(dut, expect, opened, sized, arrive):
-    for name, item in (("expect", expect), ("sized", sized), ("arrive", arrive)):
+    for name, item in (("issue__expect", expect), ("sized", sized), ("arrive", arrive)):
         getattr(dut, f"{name}__valid").value = item is not None
-    dut.opened__valid.value = opened is not None
+    dut.issue__opened__valid.value = opened is not None
     if expect:
-        dut.expect__barrier.value, dut.expect__bytes.value = expect
+        dut.issue__expect__barrier.value, dut.issue__expect__bytes.value = expect
     if opened is not None:
-        dut.opened__barrier.value = opened
+        dut.issue__opened__barrier.value = opened
     if sized:
         dut.sized__barrier.value, dut.sized__blocks.value, dut.sized__ends.value = sized
     if arrive:
@@ -156,13 +156,13 @@ async def random_counts(dut, barriers):
         passed = (copies.all[index].complete and quiet == 1 and not clear and rng.random() < 0.8
                   and not any(part is not None and (part if isinstance(part, int) else part[0]) == index for part in event[:3]))
         drive(dut, *event)
-        dut.clear.value, dut.index.value, dut.passed.value = int(clear), index, int(passed)
+        dut.clear.value, dut.issue__index.value, dut.issue__passed.value = int(clear), index, int(passed)
         await RisingEdge(dut.clk)
         now = [(barrier.complete, barrier.overrun, barrier.excess) for barrier in copies.all]
         shown.append((state if far else now)[index])
         state = now
         expected = shown.pop(0)
-        found = tuple(bool(getattr(dut, name).value) for name in ("complete", "overrun", "excess"))
+        found = tuple(bool(getattr(dut, f"issue__{name}").value) for name in ("complete", "overrun", "excess"))
         assert expected is None or found == expected, (index, found, expected, vars(copies.all[index]))
         if expected:
             for name, value in zip(("complete", "overrun", "excess"), expected):
@@ -185,15 +185,15 @@ async def same_cycle(dut):
     for _ in range(2 * bench.cfg.far_registers):
         await RisingEdge(dut.clk)
     for barrier in range(BARRIERS):
-        dut.index.value = barrier
+        dut.issue__index.value = barrier
         for blocks in (0, 1, 0xFFF):
             drive(dut, (barrier, blocks * BANK_BYTES), barrier, (barrier, blocks, 1), (barrier, blocks * BANK_BYTES, 0))
             await RisingEdge(dut.clk)
-            assert dut.complete.value == 1
-            assert dut.overrun.value == dut.excess.value == 0
+            assert dut.issue__complete.value == 1
+            assert dut.issue__overrun.value == dut.issue__excess.value == 0
     drive(dut, None, None, None, None)
     for barrier in range(BARRIERS):
-        dut.index.value = barrier
+        dut.issue__index.value = barrier
         await RisingEdge(dut.clk)
-        assert dut.complete.value == 1
-        assert dut.overrun.value == dut.excess.value == 0
+        assert dut.issue__complete.value == 1
+        assert dut.issue__overrun.value == dut.issue__excess.value == 0

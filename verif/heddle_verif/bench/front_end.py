@@ -217,12 +217,12 @@ async def barriers(dut):
     await bench.run()
     bench.barriers = "never"
     for excess, overrun, code in ((0, 0, "BARRIER_UNDERRUN"), (0, 1, "BARRIER_OVERRUN"), (1, 1, "BARRIER_EXPECT")):
-        dut.barrier_excess.value, dut.barrier_overrun.value = excess, overrun
+        dut.barriers__excess.value, dut.barriers__overrun.value = excess, overrun
         await bench.load(assemble("nop\n@up0 barrier.wait b2\nbarrier.wait b11\nmov r1, 1\nhalt", bench.cfg))
         await bench.doorbell()
         await bench.until_ended(200)
         assert [(error["code"], error["pc"], error["operand"]) for error in bench.errors] == [(ErrorCode[code], 2, 11)]
-    dut.barrier_excess.value = dut.barrier_overrun.value = 0
+    dut.barriers__excess.value = dut.barriers__overrun.value = 0
     for wait, stalls in (("barrier.wait b2", 1), ("wait.copy", 0)):
         bench.barriers, bench.copies_may_end = "never", False
         await bench.load(assemble(f"copy_block.shared.global ur0, ur1, 1\n{wait}\nmov r1, 1\nhalt", bench.cfg))
@@ -230,7 +230,7 @@ async def barriers(dut):
         await bench.doorbell()
         await bench.cycles(300)
         assert not bench.errors
-        assert (dut.waiting_copy.value, dut.waiting_thread.value, dut.event_barrier_stalls.value) == (1, 0, stalls)
+        assert (dut.waiting__copy.value, dut.waiting__thread.value, dut.events__barrier_stalls.value) == (1, 0, stalls)
         bench.barriers, bench.copies_may_end = "complete", True
         await bench.until_ended(50)
         await bench.drain()
@@ -277,7 +277,7 @@ async def wait_limits(dut):
     waits = [("barrier.wait b11", 11), ("wait.copy", 2), ("wait", 7)]
     if bench.cfg.tensors:
         waits += [("wait_group 5", 5), ("wait_group.read 0x12345", 0x12345), ("commit_group", 0)]
-        dut.groups_pending.value, dut.groups_unread.value, dut.rows_busy.value = 8, 8, 0
+        dut.groups__pending.value, dut.groups__unread.value, dut.groups__rows_busy.value = 8, 8, 0
     for limit in (1, 2, 10, 100, 330):
         for text, operand in waits:
             if operand == 0x12345:      # has no time to wait
@@ -294,7 +294,7 @@ async def wait_limits(dut):
             bench.scoreboards, bench.copies_may_end = kept, True
             await bench.drain()
     if bench.cfg.tensors:
-        dut.groups_pending.value, dut.groups_unread.value = 0, 0
+        dut.groups__pending.value, dut.groups__unread.value = 0, 0
     for limit, barriers, lines in ((1, "complete", ["barrier.wait b1"] * 3), (200, "random", [text for text, _ in waits * 20])):
         dut.wait_timeout.value, bench.copies_may_end, bench.barriers = limit, True, barriers
         await bench.load(assemble("\n".join([*lines, "halt"]), bench.cfg))

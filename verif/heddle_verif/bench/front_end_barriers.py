@@ -25,7 +25,7 @@ async def barriers_in_turn(dut):
         await bench.doorbell()
         await bench.cycles(120)
         assert len(bench.instruction_cycles) == 17, "all but the last must leave"
-        assert dut.event_barrier_stalls.value
+        assert dut.events__barrier_stalls.value
         bench.barriers = frozenset(complete + others[:1])
         await bench.until_ended(10)
         assert not bench.errors

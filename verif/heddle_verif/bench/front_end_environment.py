@@ -6,6 +6,7 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import PREDICATES, SEGMENTS, STORE_GROUPS, UNIFORM_REGISTERS
 from heddle.front_end.instruction_fetch import program_write_layout
 from heddle.front_end.unit import FrontEnd
+from heddle.interfaces.control import uniform_write_layout
 from heddle.interfaces.layouts import (
     CopyKind,
     ThreadKind,
@@ -22,6 +23,7 @@ from heddle_sim.functional.front_end import FrontModel
 from heddle_sim.isa import assemble
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from heddle_verif.agents.payload import pack
 from heddle_verif.checkers.hazards import HazardChecker
 from heddle_verif.checkers.scoreboard import Scoreboard
 from heddle_verif.coverage.errors import sample_error
@@ -128,20 +130,20 @@ class FrontBench(Bench):
         self.model.state.predicates[:] = self.rng.integers(0, 2, (PREDICATES, cfg.threads)).astype(bool)
         self.model.state.lane_mask[:] = self.rng.integers(0, 2, cfg.threads).astype(bool)
         for index, predicate in enumerate(self.model.state.predicates):
-            getattr(dut, f"predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
-        dut.lane_mask.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
-        dut.barrier_complete.value, dut.barrier_excess.value = 1, 0
-        dut.core.value = dut.program_end.value = 0
+            getattr(dut, f"masks__predicates__{index}").value = sum(1 << int(bit) for bit in np.flatnonzero(predicate))
+        dut.masks__lanes.value = sum(1 << int(bit) for bit in np.flatnonzero(self.model.state.lane_mask))
+        dut.barriers__complete.value, dut.barriers__excess.value = 1, 0
+        dut.core.value = dut.program__end.value = 0
         if cfg.wait_timeout:
             dut.wait_timeout.value = 0
         if cfg.multicast:
             dut.peers_settled.value = 1
         if cfg.tensors:
-            dut.rows_busy.value = dut.groups_pending.value = dut.groups_unread.value = 0
+            dut.groups__rows_busy.value = dut.groups__pending.value = dut.groups__unread.value = 0
         self.barriers, self.waited_for_copies = "random", 0
         self._offers = [(unit, getattr(dut, f"o_{unit}__valid"), getattr(dut, f"o_{unit}__ready")) for unit in self.units]
-        self._shown = [dut.event_instructions, dut.event_token_stalls, dut.event_queue_stalls, dut.event_barrier_stalls,
-                       dut.waiting_thread, dut.waiting_copy]
+        self._shown = [dut.events__instructions, dut.events__token_stalls, dut.events__queue_stalls, dut.events__barrier_stalls,
+                       dut.waiting__thread, dut.waiting__copy]
         cocotb.start_soon(self._units())
 
     # -- units ------------------------------------------------------------------------------
@@ -173,22 +175,22 @@ class FrontBench(Bench):
     def _opens(self, copy, moves):
         """Barriers hear of the copies that will tell them bytes, when these are handed over."""
         opens = bool(copy["has_barrier"] and moves and not copy["mask"])
-        assert bool(self.dut.opens.value) == opens, copy
-        assert not opens or int(self.dut.opens_barrier.value) == copy["barrier"], copy
+        assert bool(self.dut.barriers__opened__valid.value) == opens, copy
+        assert not opens or int(self.dut.barriers__opened__barrier.value) == copy["barrier"], copy
 
     def _accept(self, unit, operation):
         if unit not in COPIES:
             self.hazards.accept(unit, operation)
         self.in_flight[unit] += 1
-        getattr(self.dut, f"{_signal_of(unit)}_busy").value = 1
+        getattr(self.dut, f"units__{_signal_of(unit)}_busy").value = 1
 
     def _observe(self):
         """What the front end shows besides its operations: bytes expected at barriers, stalls and reasons, when ``wait`` leaves."""
         dut = self.dut
-        if dut.expect.value:
-            self.scoreboards["expect"].observe((int(dut.barrier.value), int(dut.expect_bytes.value)))
-        if self.cfg.tensors and dut.invalidate.value:
-            self.scoreboards["invalidate"].observe(int(dut.invalidate_address.value))
+        if dut.barriers__expect__valid.value:
+            self.scoreboards["expect"].observe((int(dut.barriers__expect__barrier.value), int(dut.barriers__expect__bytes.value)))
+        if self.cfg.tensors and dut.o_invalidate__valid.value:
+            self.scoreboards["invalidate"].observe(int(dut.o_invalidate__payload.value))
         refused = [_signal_of(unit) for unit, valid, ready in self._offers if valid.value and not ready.value]
         leaves, tokens, queue, barrier, thread, copy = (bool(signal.value) for signal in self._shown)
         self.waited_for_copies += copy
@@ -219,18 +221,18 @@ class FrontBench(Bench):
     def _observe_groups(self, wanted):
         """An instruction about groups leaves when a cycle before it could; ``wanted`` is what the model says of the one that leaves."""
         dut, before = self.dut, self._groups_before
-        assert bool(dut.commit.value) <= (wanted == "commit" or not self.groups), "only commit_group commits"
+        assert bool(dut.groups__commit.value) <= (wanted == "commit" or not self.groups), "only commit_group commits"
         if wanted == "commit":
-            assert dut.commit.value
-            assert not before["rows_busy"] and before["groups_pending"] != STORE_GROUPS, "commit_group must wait"
+            assert dut.groups__commit.value
+            assert not before["rows_busy"] and before["pending"] != STORE_GROUPS, "commit_group must wait"
         elif wanted:
-            allowed = [most is None or before[name] <= most for most, name in zip(wanted, ("groups_pending", "groups_unread"))]
+            allowed = [most is None or before[name] <= most for most, name in zip(wanted, ("pending", "unread"))]
             assert all(allowed), "wait_group must wait"
-        self._groups_before = {name: int(getattr(dut, name).value) for name in ("rows_busy", "groups_pending", "groups_unread")}
+        self._groups_before = {name: int(getattr(dut, f"groups__{name}").value) for name in ("rows_busy", "pending", "unread")}
         if self.groups_move and self.rng.random() < 0.3:
-            dut.rows_busy.value = int(self.rng.integers(2))
-            for name in ("groups_pending", "groups_unread"):
-                getattr(dut, name).value = int(self.rng.choice((0, 0, self.rng.integers(STORE_GROUPS + 1))))
+            dut.groups__rows_busy.value = int(self.rng.integers(2))
+            for name in ("pending", "unread"):
+                getattr(dut, f"groups__{name}").value = int(self.rng.choice((0, 0, self.rng.integers(STORE_GROUPS + 1))))
 
     def _held(self):
         """The matrix unit must not begin. What was accepted in the cycle before shows only in the next."""
@@ -244,9 +246,9 @@ class FrontBench(Bench):
     def _busy(self):
         """The units that ``wait`` waits for now, a mask."""
         dut, busy = self.dut, {}
-        busy[WaitUnit.THREAD] = dut.thread_busy.value or dut.writes_pending.value or self.in_flight["thread"]
-        busy[WaitUnit.COPY] = dut.copy_busy.value
-        busy[WaitUnit.MATRIX] = dut.matrix_busy.value or self.in_flight["matrix"]
+        busy[WaitUnit.THREAD] = dut.units__thread_busy.value or dut.units__writes_pending.value or self.in_flight["thread"]
+        busy[WaitUnit.COPY] = dut.units__copy_busy.value
+        busy[WaitUnit.MATRIX] = dut.units__matrix_busy.value or self.in_flight["matrix"]
         return sum(1 << unit.value for unit, is_busy in busy.items() if is_busy)
 
     async def _units(self):
@@ -254,7 +256,7 @@ class FrontBench(Bench):
         while True:
             await RisingEdge(dut.clk)
             self._observe()
-            if dut.event_instructions.value:
+            if dut.events__instructions.value:
                 self.instruction_cycles.append(self.cycle)
                 self.progress()
             held = self._held()
@@ -263,22 +265,22 @@ class FrontBench(Bench):
                 ends = self.in_flight[unit] and self.rng.random() < self.finish_share and may_end
                 self.in_flight[unit] -= bool(ends)
                 if unit not in COPIES:
-                    getattr(dut, f"{unit}_done").value = int(bool(ends))
+                    getattr(dut, f"units__{unit}_done").value = int(bool(ends))
                     if ends:
                         self.hazards.done(unit)
             for unit in UNITS:
                 working = any(self.in_flight[part] for part in (COPIES if unit == "copy" else (unit,)) if part in self.units)
                 if working or self.rng.random() < 0.3:
-                    getattr(dut, f"{unit}_busy").value = int(working)
-            dut.writes_pending.value = int(self.rng.random() < 0.3)
+                    getattr(dut, f"units__{unit}_busy").value = int(working)
+            dut.units__writes_pending.value = int(self.rng.random() < 0.3)
             if self.barriers == "random":       # a barrier completes before the front end gives up
                 zeros = 0 if zeros == 5 or self.rng.random() < 0.3 else zeros + 1
-                dut.barrier_complete.value = int(zeros == 0)
+                dut.barriers__complete.value = int(zeros == 0)
             elif isinstance(self.barriers, frozenset):      # those that are complete: the answer comes two cycles after the number
-                named.append(int(dut.barrier.value))
-                dut.barrier_complete.value = int(named.pop(0) in self.barriers)
+                named.append(int(dut.barriers__index.value))
+                dut.barriers__complete.value = int(named.pop(0) in self.barriers)
             else:
-                dut.barrier_complete.value = int(self.barriers == "complete")
+                dut.barriers__complete.value = int(self.barriers == "complete")
 
     # -- programs ---------------------------------------------------------------------------
 
@@ -287,15 +289,16 @@ class FrontBench(Bench):
         self.model.load(program, address)
         self.program.put(*({"address": address + index, "word": word} for index, word in enumerate(words)))
         await self.program.drained()
-        self.dut.program_end.value = address + len(words)
+        self.dut.program__end.value = address + len(words)
 
     async def set_uniform(self, values):
         """Uniform registers, by number."""
         for number, value in values.items():
             self.model.uniform[number] = value
-            self.dut.host_write.value, self.dut.host_index.value, self.dut.host_data.value = 1, number, int(value)
+            self.dut.i_uniform__valid.value = 1
+            self.dut.i_uniform__payload.value = pack(uniform_write_layout, {"index": number, "value": int(value)})
             await RisingEdge(self.dut.clk)
-        self.dut.host_write.value = 0
+        self.dut.i_uniform__valid.value = 0
 
     async def random_uniform(self):
         await self.set_uniform({index: int(self.rng.integers(1 << 32)) for index in range(UNIFORM_REGISTERS)})
@@ -324,7 +327,7 @@ class FrontBench(Bench):
     async def doorbell(self, entry=0):
         self.errors.clear()
         self.instruction_cycles.clear()
-        self.dut.entry.value, self.dut.start.value = entry, 1
+        self.dut.program__entry.value, self.dut.start.value = entry, 1
         await RisingEdge(self.dut.clk)
         self.dut.start.value = 0
         await RisingEdge(self.dut.clk)

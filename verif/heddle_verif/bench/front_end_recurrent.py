@@ -18,23 +18,23 @@ class Engine:
 
     def __init__(self, bench):
         self.bench, self.dut, self.images, self.error = bench, bench.dut, [], 0
-        self.dut.recurrent_busy.value = self.dut.recurrent_error.value = 0
+        self.dut.recurrent__busy.value = self.dut.recurrent__error.value = 0
         cocotb.start_soon(self._run())
 
     async def _run(self):
         dut, left = self.dut, 0
         while True:
             await RisingEdge(dut.clk)
-            assert not (left and dut.event_instructions.value), "the instruction stays until the engine has ended"
-            dut.recurrent_error.value = self.error if left == 1 else 0
+            assert not (left and dut.events__instructions.value), "the instruction stays until the engine has ended"
+            dut.recurrent__error.value = self.error if left == 1 else 0
             left = max(left - 1, 0)
-            if dut.recurrent_start.value:
-                assert not dut.recurrent_busy.value, "the engine is started when it is idle"
-                busy = dut.thread_busy.value or dut.matrix_busy.value or dut.writes_pending.value
+            if dut.recurrent__start.value:
+                assert not dut.recurrent__busy.value, "the engine is started when it is idle"
+                busy = dut.units__thread_busy.value or dut.units__matrix_busy.value or dut.units__writes_pending.value
                 assert dut.tokens_empty.value and not busy, "the engine is started when the lanes are at rest"
-                self.images.append(int(dut.recurrent_address.value))
+                self.images.append(int(dut.recurrent__address.value))
                 left = int(self.bench.rng.integers(1, LONGEST))
-            dut.recurrent_busy.value = int(left != 0)
+            dut.recurrent__busy.value = int(left != 0)
 
 
 async def prepared(dut, *arguments):

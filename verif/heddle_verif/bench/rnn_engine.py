@@ -3,7 +3,7 @@
 import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
-from heddle.front_end.recurrent_control import recurrent_error_layout
+from heddle.interfaces.front_end import recurrent_error_layout
 from heddle_sim.golden.recurrent_engine import EngineFault, EngineState, engine_run
 from heddle_sim.rnn.image import build_image
 from heddle_sim.rnn.model import EngineModel

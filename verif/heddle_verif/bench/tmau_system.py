@@ -8,6 +8,7 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from cocotb.triggers import RisingEdge
 from cocotbext.axi import AxiBus, AxiRam
 from heddle.constants import BANKS, LINE_BYTES
+from heddle.interfaces.front_end import BarrierPort
 from heddle.interfaces.layouts import (
     BankReadPort,
     ErrorStream,
@@ -48,7 +49,7 @@ class CopySystem(Component):
             "i_operation": In(stream.Signature(copy_operation_layout)),
             "o_error": Out(ErrorStream()),
             "done": Out(1), "busy": Out(1), "pending": Out(1),
-            "expect": In(Barriers(cfg).signature.members["expect"].signature.flip()),
+            "expect": In(BarrierPort().members["expect"].signature),
             "index": In(4), "complete": Out(1), "overrun": Out(1),
             **({"i_tensor": In(stream.Signature(tensor_operation_layout()))} if cfg.tensors else {}),
             "other_read": In(BankReadPort(cfg)),
@@ -78,14 +79,14 @@ class CopySystem(Component):
         connect(m, arbiter.o, level2.i[0])
         connect(m, level2.o[0], master.i)
         connect(m, copy.o_arrival, barriers.arrive)
-        connect(m, flipped(self.expect), barriers.expect)
+        connect(m, flipped(self.expect), barriers.issue.expect)
         taken, operation = self.i_operation.valid & self.i_operation.ready & self.i_operation.payload.has_barrier, self.i_operation.payload
         m.d.comb += [
-            barriers.opened.valid.eq(taken), barriers.opened.barrier.eq(operation.barrier), barriers.sized.valid.eq(taken),
+            barriers.issue.opened.valid.eq(taken), barriers.issue.opened.barrier.eq(operation.barrier), barriers.sized.valid.eq(taken),
             barriers.sized.barrier.eq(operation.barrier), barriers.sized.blocks.eq(operation.blocks), barriers.sized.ends.eq(1),
         ]
         m.d.comb += [
-            barriers.index.eq(self.index), self.complete.eq(barriers.complete), self.overrun.eq(barriers.overrun),
+            barriers.issue.index.eq(self.index), self.complete.eq(barriers.issue.complete), self.overrun.eq(barriers.issue.overrun),
             self.done.eq(copy.done), self.busy.eq(copy.busy), self.pending.eq(master.pending),
         ]
         for name, member in axi_members(cfg).items():

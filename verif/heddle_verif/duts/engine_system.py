@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from heddle.config import Config
 from heddle.datapath.pe_array import PEArray
-from heddle.front_end.recurrent_control import recurrent_error_layout
+from heddle.interfaces.front_end import recurrent_error_layout
 from heddle.interfaces.layouts import BankReadPort, BankWritePort
 from heddle.isa.counter_table import most_in_a_cycle
 from heddle.rnn.engine import RecurrentEngine
