@@ -83,9 +83,10 @@ class IssueQueue(Component):
         for_thread = Signal(reset_less=True)
         refused = Signal()
         m.d.comb += [
-            self.i.ready.eq(tokens.open),
-            tokens.take.eq(self.i.valid), tokens.token.eq(instruction.token), tokens.for_matrix.eq(instruction.for_matrix),
-            tokens.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
+            self.i.ready.eq(tokens.i.ready),
+            tokens.i.valid.eq(self.i.valid), tokens.i.payload.token.eq(instruction.token),
+            tokens.i.payload.for_matrix.eq(instruction.for_matrix),
+            tokens.i.payload.writes_predicate.eq((word.opcode == Opcode.THREAD_COMPARE) | (word.opcode == Opcode.LANE_MASK)),
             tokens.thread_done.eq(self.thread_done), tokens.matrix_done.eq(self.matrix_done), tokens.clear.eq(self.clear),
             self.thread_empty.eq(tokens.thread_empty), self.matrix_empty.eq(tokens.matrix_empty),
             self.o_thread.payload.eq(thread), self.o_thread.valid.eq(tokens.free & for_thread),
@@ -102,8 +103,8 @@ class IssueQueue(Component):
         if self.cfg.issue_ahead:        # all register groups but that of the offsets of B
             shift = self._part_bits + self.cfg.factor_address_bits - exact_log2(TOKEN_GRANULES)
             offset = (word.a - FIRST_FACTOR_REGISTER)[shift:][:exact_log2(TOKEN_GRANULES)]
-            m.d.comb += [tokens.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
-        with m.If(tokens.open):
+            m.d.comb += [tokens.i.payload.lanes_only.eq(~(1 << offset)), self.matrix_hold.eq(tokens.matrix_hold)]
+        with m.If(tokens.i.ready):
             m.d.sync += [for_thread.eq(instruction.for_thread), for_matrix.eq(instruction.for_matrix)]
             self._thread(m, thread, instruction, word)
             self._matrix(m, matrix, instruction, word)

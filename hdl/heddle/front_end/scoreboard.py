@@ -1,19 +1,29 @@
 """Scoreboard of the register groups that operations in flight read or write [S0.10]."""
 
 from amaranth import *
-from amaranth.lib import data
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..constants import TOKEN_GRANULES
 from ..lib.onehot import any_of
 from ..parameters.front_end import FrontEndParameters
 
-__all__ = ["Scoreboard", "token_layout"]
+__all__ = ["Scoreboard", "hazard_layout", "token_layout"]
 
 token_layout = data.StructLayout({
     "product": TOKEN_GRANULES,      # register groups of 16 product registers that the operation reads or writes
     "factor": TOKEN_GRANULES,       # register groups of factor_words / 16 factor words
 })
+
+
+def hazard_layout(cfg):
+    """What the scoreboard knows of an operation.
+
+    ``for_matrix``: its unit is the matrix unit, else the thread unit. ``writes_predicate``: the operation writes predicates or the lane
+    mask. ``lanes_only``: factor register groups that an ``mm`` does not read before its first step.
+    """
+    return data.StructLayout({"token": token_layout, "for_matrix": 1, "writes_predicate": 1}
+                             | ({"lanes_only": TOKEN_GRANULES} if cfg.issue_ahead else {}))
 
 
 class _InFlight(Component):
@@ -110,16 +120,9 @@ class Scoreboard(Component):
     cfg : FrontEndParameters
 
     *Ports*:
-    take : In(1)
-        An operation comes and is pending from the next cycle on; only while ``open`` is high.
-    token : In(token_layout)
-        Its register groups.
-    for_matrix : In(1)
-        Its unit: matrix unit, else thread unit.
-    writes_predicate : In(1)
-        The operation writes predicates or the lane mask.
-    open : Out(1)
-        An operation may come: none is pending, or it is dispatched in this cycle.
+    i : In(stream.Signature(hazard_layout(cfg)))
+        Operations; one is pending from the cycle after its transfer on. With ``issue_ahead``, thread operations in flight that write
+        ``lanes_only`` are no hazard for an ``mm`` that finds the matrix unit empty.
     waiting : Out(1)
         An operation is pending.
     free : Out(1)
@@ -132,30 +135,27 @@ class Scoreboard(Component):
         No operation of the unit is pending or in flight.
     clear : In(1)
         Removes all operations.
-    lanes_only : In(16)
-        With ``issue_ahead``: factor register groups that the ``mm`` at ``take`` does not read before its first step. Thread operations in
-        flight that write them are no hazard for an ``mm`` that finds the matrix unit empty.
     matrix_hold : Out(1)
         With ``issue_ahead``: such operations are still in flight, so the matrix unit must not begin a step.
 
-    *Latency*: hazards are found in the cycle of ``take`` and in each cycle in which the operation is pending, and are registered. ``free``
-    comes one cycle after ``take`` at the earliest. The latency is at least two cycles if an operation of the other unit is pending at
-    ``take``. The same holds if the own unit has fewer than two free entries. An operation in flight is a hazard from the cycle after
-    ``add`` to the cycle of ``done``.
+    *Latency*: hazards are found in the cycle of the transfer and in each cycle in which the operation is pending, and are registered.
+    ``free`` comes one cycle after the transfer at the earliest. The latency is at least two cycles if an operation of the other unit is
+    pending at the transfer. The same holds if the own unit has fewer than two free entries. An operation in flight is a hazard from the
+    cycle after ``add`` to the cycle of ``done``.
 
     *Throughput*: one operation a cycle; with ``far_registers`` one every other cycle.
 
-    *Back-pressure*: ``open`` is combinational from ``add``; with ``far_registers`` it comes from a register.
+    *Back-pressure*: ``i.ready`` is high while no operation is pending, and in the cycle of ``add``. The signal is combinational from
+    ``add``; with ``far_registers`` it comes from a register.
 
     *Reset*: no operation is pending or in flight.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg = FrontEndParameters.of(cfg)
-        ahead = {"lanes_only": In(TOKEN_GRANULES), "matrix_hold": Out(1)} if cfg.issue_ahead else {}
-        super().__init__(ahead | {
-            "take": In(1), "token": In(token_layout), "for_matrix": In(1), "writes_predicate": In(1), "open": Out(1),
-            "waiting": Out(1), "free": Out(1), "add": In(1), "thread_done": In(1), "matrix_done": In(1),
+        super().__init__(({"matrix_hold": Out(1)} if cfg.issue_ahead else {}) | {
+            "i": In(stream.Signature(hazard_layout(cfg))), "waiting": Out(1), "free": Out(1), "add": In(1),
+            "thread_done": In(1), "matrix_done": In(1),
             "thread_empty": Out(1), "matrix_empty": Out(1), "clear": In(1),
         })
 
@@ -163,6 +163,7 @@ class Scoreboard(Component):
         m = Module()
         m.submodules.thread = thread = _InFlight(self.cfg.thread_queue + 2, merge=False, count_bits=1)
         m.submodules.matrix = matrix = _InFlight(4, merge=True, ahead=self.cfg.far_registers)
+        new = self.i.payload
         # Of the pending operation.
         token = Signal(token_layout, reset_less=True)
         for_matrix, writes_predicate = Signal(reset_less=True), Signal(reset_less=True)
@@ -175,9 +176,9 @@ class Scoreboard(Component):
                 unit.clear.eq(self.clear),
             ]
 
-        if self.cfg.far_registers:      # none is added in the cycle of ``take``: the youngest entry stays the same up to ``add``
-            with m.If(self.open):
-                m.d.sync += matrix.same.eq(matrix.product == self.token.product)
+        if self.cfg.far_registers:      # none is added in the cycle of a transfer: the youngest entry stays the same up to ``add``
+            with m.If(self.i.ready):
+                m.d.sync += matrix.same.eq(matrix.product == new.token.product)
         else:
             m.d.comb += matrix.same.eq(matrix.product == token.product)
 
@@ -190,7 +191,7 @@ class Scoreboard(Component):
             return Cat(*meets, Mux(for_matrix, thread.flags | matrix_full, thread_full)).any()
 
         m.d.comb += [
-            self.open.eq(~self.waiting | (0 if self.cfg.far_registers else self.add)),
+            self.i.ready.eq(~self.waiting | (0 if self.cfg.far_registers else self.add)),
             self.thread_empty.eq(thread.empty & ~(self.waiting & ~for_matrix)),
             self.matrix_empty.eq(matrix.empty & ~(self.waiting & for_matrix)),
         ]
@@ -198,20 +199,20 @@ class Scoreboard(Component):
         if self.cfg.issue_ahead:
             lanes_only = Signal(TOKEN_GRANULES, reset_less=True)
             excepted = Mux(matrix.empty, lanes_only, 0)
-            excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), self.lanes_only, 0)
+            excepted_now = Mux(matrix.empty & ~(self.waiting & for_matrix), new.lanes_only, 0)
             awaited = Signal(TOKEN_GRANULES)        # groups of an mm that was dispatched before loads to them; newer loads wait for it
             added = Mux(self.add & for_matrix, token.factor, 0)
             m.d.sync += awaited.eq(Mux(self.clear, 0, (awaited | added) & thread.held.factor))
             m.d.comb += self.matrix_hold.eq((awaited & thread.held.factor).any())
-            with m.If(self.open):
-                m.d.sync += lanes_only.eq(self.lanes_only)
-        with m.If(self.open):
-            follows_other = self.waiting & (self.for_matrix ^ for_matrix)
-            refused_now = refused(self.token, self.for_matrix, (thread.tight, matrix.tight), excepted_now)
+            with m.If(self.i.ready):
+                m.d.sync += lanes_only.eq(new.lanes_only)
+        with m.If(self.i.ready):
+            follows_other = self.waiting & (new.for_matrix ^ for_matrix)
+            refused_now = refused(new.token, new.for_matrix, (thread.tight, matrix.tight), excepted_now)
             m.d.sync += [
-                token.eq(self.token), for_matrix.eq(self.for_matrix), writes_predicate.eq(self.writes_predicate),
-                self.waiting.eq(self.take),
-                self.free.eq(self.take & ~follows_other & ~refused_now),
+                token.eq(new.token), for_matrix.eq(new.for_matrix), writes_predicate.eq(new.writes_predicate),
+                self.waiting.eq(self.i.valid),
+                self.free.eq(self.i.valid & ~follows_other & ~refused_now),
             ]
         with m.Else():
             m.d.sync += self.free.eq(~refused(token, for_matrix, (thread.full, matrix.full), excepted))

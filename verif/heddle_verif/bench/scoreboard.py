@@ -7,7 +7,7 @@ import operator
 import cocotb
 from cocotb.triggers import ReadOnly, RisingEdge
 from heddle.constants import TOKEN_GRANULES
-from heddle.front_end.scoreboard import Scoreboard, token_layout
+from heddle.front_end.scoreboard import Scoreboard, hazard_layout
 from heddle_sim.toolchain.cocotb_process import bench_config
 
 from heddle_verif.agents.payload import pack
@@ -126,14 +126,15 @@ async def exercise(dut, instructions, finish, flagged=0.1):
         add = int(model.is_free and rng.random() < 0.9)
         is_open = not model.waits or bool(add and not bench.cfg.far_registers)
         take = int(is_open and rng.random() < 0.9)
-        dut.token.value, dut.for_matrix.value, dut.writes_predicate.value = pack(token_layout, token), int(item[1]), item[2]
+        fields = {"token": token, "for_matrix": int(item[1]), "writes_predicate": item[2]}
         if model.ahead:
-            dut.lanes_only.value = item[3]
-        dut.take.value, dut.add.value, dut.clear.value = take, add, clear
+            fields["lanes_only"] = item[3]
+        dut.i__payload.value = pack(hazard_layout(bench.cfg), fields)
+        dut.i__valid.value, dut.add.value, dut.clear.value = take, add, clear
         dut.thread_done.value, dut.matrix_done.value = int(ends[False]), int(ends[True])
         await ReadOnly()
         empty = [not held and not (model.waits and model.waits[1] == unit) for unit, held in enumerate((model.thread, model.matrix))]
-        found = [bool(signal.value) for signal in (dut.free, dut.waiting, dut.open, dut.thread_empty, dut.matrix_empty)]
+        found = [bool(signal.value) for signal in (dut.free, dut.waiting, dut.i__ready, dut.thread_empty, dut.matrix_empty)]
         expected = [model.is_free, bool(model.waits), is_open, *empty]
         assert found == expected, f"{model.waits}: {found}, not {expected}; {model.thread}, {model.matrix}"
         assert not model.is_free or model.free(*model.waits), "free must mean free"

@@ -29,20 +29,20 @@ class TokensSpec(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.dut = dut = Scoreboard(load_config("tiny").replace(thread_queue=2, issue_ahead=self._ahead, far_registers=self._far))
-        limit = self._in_flight_limit
+        limit, new = self._in_flight_limit, dut.i.payload
         granule, is_factor = Signal(), Signal()
         m.d.comb += [granule.eq(AnyConst(1)), is_factor.eq(AnyConst(1))]
         m.d.comb += [
-            dut.token.product.eq(AnySeq(2)), dut.token.factor.eq(AnySeq(2)), dut.for_matrix.eq(AnySeq(1)),
-            dut.writes_predicate.eq(AnySeq(1)), dut.take.eq(dut.open & AnySeq(1)), dut.add.eq(dut.free & AnySeq(1)),
+            new.token.product.eq(AnySeq(2)), new.token.factor.eq(AnySeq(2)), new.for_matrix.eq(AnySeq(1)),
+            new.writes_predicate.eq(AnySeq(1)), dut.i.valid.eq(dut.i.ready & AnySeq(1)), dut.add.eq(dut.free & AnySeq(1)),
             dut.thread_done.eq(AnySeq(1)), dut.matrix_done.eq(AnySeq(1)), dut.clear.eq(AnySeq(1)),
         ]
         # The instruction that waits.
         waiting, uses, for_matrix, writes = Signal(), Signal(reset_less=True), Signal(reset_less=True), Signal(reset_less=True)
-        with m.If(dut.open):
+        with m.If(dut.i.ready):
             m.d.sync += [
-                waiting.eq(dut.take & ~dut.clear), for_matrix.eq(dut.for_matrix), writes.eq(dut.writes_predicate),
-                uses.eq(Mux(is_factor, dut.token.factor.bit_select(granule, 1), dut.token.product.bit_select(granule, 1))),
+                waiting.eq(dut.i.valid & ~dut.clear), for_matrix.eq(new.for_matrix), writes.eq(new.writes_predicate),
+                uses.eq(Mux(is_factor, new.token.factor.bit_select(granule, 1), new.token.product.bit_select(granule, 1))),
             ]
         with m.Elif(dut.clear | dut.add):       # with far registers the gate is not open when one is added
             m.d.sync += waiting.eq(0)
@@ -53,10 +53,10 @@ class TokensSpec(Component):
         early, hold = Const(0), Const(0)
         if self._ahead:
             lanes_only = Signal(reset_less=True)        # of the granule, for the instruction that waits
-            with m.If(dut.open):
-                m.d.sync += lanes_only.eq(is_factor & dut.lanes_only.bit_select(granule, 1))
+            with m.If(dut.i.ready):
+                m.d.sync += lanes_only.eq(is_factor & new.lanes_only.bit_select(granule, 1))
             m.d.comb += [
-                dut.lanes_only.eq(AnySeq(2)), Assume(~(dut.matrix_hold & dut.matrix_done)),
+                new.lanes_only.eq(AnySeq(2)), Assume(~(dut.matrix_hold & dut.matrix_done)),
                 Assert(~dut.matrix_hold | (thread["count"] != 0)), Cover(thread["holds"] & matrix["holds"] & (matrix["count"] == 2)),
             ]
             early, hold = lanes_only & (matrix["count"] == 0), dut.matrix_hold
@@ -70,12 +70,12 @@ class TokensSpec(Component):
                 m.d.comb += Assert(~(uses & matrix["holds"]))
         m.d.comb += [
             Assert(~(thread["holds"] & matrix["holds"]) | hold),
-            Assert(dut.waiting == waiting), Assert(dut.open == (~waiting | (0 if self._far else dut.add))), Assert(dut.free | ~alone),
+            Assert(dut.waiting == waiting), Assert(dut.i.ready == (~waiting | (0 if self._far else dut.add))), Assert(dut.free | ~alone),
             Assert(dut.thread_empty == ((thread["count"] == 0) & ~(waiting & ~for_matrix))),
             Assert(dut.matrix_empty == ((matrix["count"] == 0) & ~(waiting & for_matrix))),
             Cover(waiting & uses & thread["holds"] & for_matrix & ~dut.free),
             Cover(waiting & uses & matrix["holds"] & ~for_matrix & ~dut.free),
-            *([] if self._far else [Cover(dut.add & dut.take)]),
+            *([] if self._far else [Cover(dut.add & dut.i.valid)]),
             Cover((matrix["count"] == limit - 1) & (thread["count"] == 2)),
         ]
         return m
