@@ -15,13 +15,13 @@ A, B = np.array([1, -2, 3, -4], np.int8), np.array([50, 60, 70, 80], np.int8)
 def main():
     lane, registers = PE(CFG), []
     plan = {                            # cycle: what is set in it; it is zero again in the next one
-        0: [(lane.factor_access.write, 1), (lane.write_lane, 1), (lane.returned, int.from_bytes(A.tobytes(), "little"))],
+        0: [(lane.files.factors.write, 1), (lane.thread.write_lane, 1), (lane.thread.return_data, int.from_bytes(A.tobytes(), "little"))],
         1: [(lane.factor_address, 0)],
-        2: [(lane.active, 1), (lane.take, 1), (lane.a_signed, 3), *zip(lane.word, B.tolist())],
-        5 + TREE: [(lane.own, 1), (lane.clear, 1)],
-        6 + TREE: [(lane.access.matrix_write, 1), (lane.access.write_register, REGISTER)],
-        8 + TREE: [(lane.access.thread_register, REGISTER)],
-        9 + TREE: [(lane.capture.product, 1), (lane.read_lane, 1)],
+        2: [(lane.multiply.active, 1), (lane.take, 1), (lane.multiply.a_signed, 3), *zip(lane.word, B.tolist())],
+        5 + TREE: [(lane.accumulate.own, 1), (lane.accumulate.clear, 1)],
+        6 + TREE: [(lane.files.products.matrix_write, 1), (lane.files.products.write_register, REGISTER)],
+        8 + TREE: [(lane.files.products.thread_register, REGISTER)],
+        9 + TREE: [(lane.files.capture.product, 1), (lane.thread.read_lane, 1)],
     }
 
     async def bench(ctx):
@@ -31,7 +31,7 @@ def main():
             await ctx.tick()
             for port, _ in plan.get(cycle, ()):
                 ctx.set(port, 0)
-        registers.append(ctx.get(lane.thread_product.as_signed()))
+        registers.append(ctx.get(lane.thread.product.as_signed()))
 
     sim = Simulator(lane)
     sim.add_clock(1e-6)

@@ -1,9 +1,9 @@
 """PE array: all PEs of a core with their common control."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
-from amaranth.lib.wiring import Component, In, Out, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..interfaces.layouts import RegisterPort
+from ..interfaces.layouts import OffsetReadPort, RegisterPort
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
@@ -17,9 +17,8 @@ from .register_arbiter import RegisterArbiter
 
 __all__ = ["PEArray", "engine_members"]
 
-# Inputs of a PE: common to all PEs, and its own.
-COMMON = ("own", "factor_address", "a_signed", "accumulate", "access", "factor_access", "capture")
-OWN = ("receive", "active", "clear", "write_lane", "return_lane")
+CONTROL = ("multiply", "accumulate", "files")   # control ports of a PE, driven once for all of them
+OWN = ("active", "clear", "receive")            # members of these with a bit for each PE
 NEIGHBOURS = 8      # read values of PEs that are joined before a register, on the path to the thread unit
 
 
@@ -67,12 +66,8 @@ class PEArray(Component):
         elements.
     registers : In(RegisterPort(cfg))
         Access of the thread unit.
-    offset_read : In(1)
-        Requests factor register ``offset_number`` of all PEs as the next offset.
-    offset_number : In
-        Number of a factor register, counted from register 256.
-    offset_grant : Out(1)
-        The request is granted; the next offset is there two cycles later.
+    offset_read : In(OffsetReadPort(cfg))
+        Reads of the next offsets.
     offset_load : In(1)
         The next offset becomes ``offset``; not delayed by ``far_registers``.
     offset : Out(32).array(threads)
@@ -90,7 +85,7 @@ class PEArray(Component):
     *Throughput*: one step a cycle.
 
     *Back-pressure*: steps are never held. Reads of offsets and the thread unit use the cycles that they leave. A write to a product
-    register waits for a cycle in which no sum is written. ``offset_grant`` and ``read_grant`` are combinational from the requests.
+    register waits for a cycle in which no sum is written. ``offset_read.grant`` and ``read_grant`` are combinational from the requests.
 
     *Reset*: no step is in flight; registers hold their values.
     """
@@ -102,9 +97,7 @@ class PEArray(Component):
             "word": In(signed(cfg.element_bits)).array(cfg.fetch_slots, cfg.dot),
             "take": In(cfg.positions),
             "registers": In(RegisterPort(cfg)),
-            "offset_read": In(1),
-            "offset_number": In(cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1),
-            "offset_grant": Out(1),
+            "offset_read": In(OffsetReadPort(cfg)),
             "offset_load": In(1),
             "offset": Out(32).array(cfg.threads),
             "pause": Out(1),
@@ -118,8 +111,9 @@ class PEArray(Component):
         m.submodules.arbiter = arbiter = RegisterArbiter(self.cfg)
         m.d.comb += control.i.eq(self.step)
         connect_members(m, flipped(self), control, ("done",))
-        connect_members(m, control, arbiter, ("read_register", "write_register", "write", "write_next"))
-        connect_members(m, flipped(self), arbiter, ("pause", "offset_read", "offset_number", "offset_grant"))
+        connect(m, control.products, arbiter.products)
+        connect(m, flipped(self.offset_read), arbiter.offset_read)
+        connect_members(m, flipped(self), arbiter, ("pause",))
         if self.cfg.rnn:
             connect_members(m, flipped(self), control, ("engine_active", "engine_step"))
         for name in arbiter.registers.signature.members:
@@ -142,19 +136,24 @@ class PEArray(Component):
         for thread in range(cfg.threads):
             lane = lanes.instantiate(m, f"lane_{thread}")
             m.d.comb += [element.eq(value) for element, value in zip(lane.word, at_lanes["word"][thread % cfg.fetch_slots], strict=True)]
-            for name in COMMON + ("odd_high", "scaled") * cfg.two_passes + ("wide",) * cfg.wide_lanes + ("taps", "read_tap") * cfg.rnn:
+            for name in ("factor_address", *["odd_high"] * cfg.two_passes, *["taps"] * cfg.rnn):
                 m.d.comb += getattr(lane, name).eq(at_lanes[name])
+            for port_name in CONTROL:
+                control_port = getattr(lane, port_name)
+                for name in control_port.signature.members:
+                    m.d.comb += getattr(control_port, name).eq(at_lanes[name][thread] if name in OWN else at_lanes[name])
             m.d.comb += [
                 lane.take.eq(at_lanes["take"][thread % cfg.positions]),
                 lane.group_sum.eq(sums.o[thread // 2] if thread else sums.first),
                 sums.i[thread].eq(lane.root),
-                *(getattr(lane, name).eq(at_lanes[name][thread]) for name in OWN),
-                lane.read_lane.eq(at_lanes["group"][thread // slots]),
-                lane.returned.eq(at_lanes["returned"][thread % slots]),
+                lane.thread.write_lane.eq(at_lanes["write_lane"][thread]),
+                lane.thread.return_lane.eq(at_lanes["return_lane"][thread]),
+                lane.thread.read_lane.eq(at_lanes["group"][thread // slots]),
+                lane.thread.return_data.eq(at_lanes["returned"][thread % slots]),
                 lane.offset_load.eq(self.offset_load),
                 self.offset[thread].eq(lane.offset),
             ]
-            values[thread % slots] += [lane.thread_product, lane.thread_factor, *([lane.thread_tap] if cfg.rnn else [])]
+            values[thread % slots] += [lane.thread.product, lane.thread.factor, *([lane.thread.tap] if cfg.rnn else [])]
         # PEs that were not read deliver zeros.
         for slot, (read, of_slot) in enumerate(zip(port.read_data, values)):
             if cfg.lane_registers:      # one register for every ``NEIGHBOURS`` values, near their PEs
@@ -167,9 +166,9 @@ class PEArray(Component):
         """Inputs of the PEs and of the sums over PEs, by name; with far registers one cycle later."""
         cfg, port = self.cfg, self.registers
         values = {name: getattr(control, name) for name in (
-            "pairs", "quads", "total", "own", "receive", "a_signed", "active", "accumulate", "clear",
-            *["odd_high", "scaled"] * cfg.two_passes, *["wide"] * cfg.wide_lanes, *["taps"] * cfg.rnn)}
-        values |= {name: getattr(arbiter, name) for name in ("access", "factor_access", "capture", *["read_tap"] * cfg.rnn)}
+            "pairs", "quads", "total", *["odd_high"] * cfg.two_passes, *["taps"] * cfg.rnn)}
+        values |= {name: getattr(source, name) for source in (control.multiply, control.accumulate, arbiter.files)
+                   for name in source.signature.members}
         values |= {"take": self.take, "factor_address": self.step.factor_word, "group": group, "write_lane": port.write_lanes,
                    "return_lane": port.return_lanes}
         words = self.word

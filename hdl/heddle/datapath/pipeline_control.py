@@ -1,7 +1,7 @@
 """Control pipeline of the PEs."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..parameters.matrix import DatapathParameters
@@ -10,7 +10,56 @@ from .cross_lane_tree import GROUP_LEVELS
 from .layouts import TAP_ROW_BITS, accumulate_layout, step_layout, tap_banks, tap_layout
 from .product_register_file import PRODUCT_ADDRESS_BITS
 
-__all__ = ["PipelineControl"]
+__all__ = ["AccumulatePort", "MultiplyPort", "PipelineControl", "ProductAccessPort"]
+
+
+def MultiplyPort(cfg, lanes=1):
+    """Control of the multipliers of ``lanes`` PEs, seen from the control pipeline.
+
+    *Ports*:
+    a_signed : Out(2)
+        Even bytes of the factor word are signed; odd bytes are.
+    wide : Out(1)
+        With ``wide_lanes``: elements of 16 bits.
+    active : Out(lanes)
+        PEs that take part in the step.
+    """
+    return Signature({"a_signed": Out(2), **({"wide": Out(1)} if cfg.wide_lanes else {}), "active": Out(lanes)})
+
+
+def AccumulatePort(cfg, lanes=1):
+    """Control of the accumulators of ``lanes`` PEs, seen from the control pipeline.
+
+    *Ports*:
+    source : Out(accumulate_layout)
+        Source that is added to: product register, last sum or the sum before; none without a step.
+    clear : Out(lanes)
+        PEs that add to nothing: the sum replaces the product register.
+    own : Out(1)
+        Each PE counts its own dot product; zero in merges and without a step.
+    scaled : Out(1)
+        With ``two_passes``: the sum counts 2^8 times.
+    receive : Out(lanes)
+        PEs that receive a sum over PEs; one cycle after the other members.
+    """
+    return Signature({
+        "source": Out(accumulate_layout), "clear": Out(lanes), "own": Out(1), **({"scaled": Out(1)} if cfg.two_passes else {}),
+        "receive": Out(lanes),
+    })
+
+
+def ProductAccessPort():
+    """Accesses of ``mm`` to the product register files, seen from the control pipeline.
+
+    *Ports*:
+    read_register, write_register : Out(8)
+        Product register that is read; that is written.
+    write_next, write : Out(1)
+        The sum is written in the next cycle; in this one.
+    """
+    return Signature({
+        "read_register": Out(PRODUCT_ADDRESS_BITS), "write_next": Out(1), "write": Out(1), "write_register": Out(PRODUCT_ADDRESS_BITS),
+    })
 
 
 class PipelineControl(Component):
@@ -34,28 +83,18 @@ class PipelineControl(Component):
         With ``rnn``: high in each cycle 0 and 1 of a step of the engine; no step of ``mm`` is in flight.
     engine_step : In(engine_step_layout(cfg))
         With ``rnn``: step of the engine, in cycle 0.
-    a_signed : Out(2)
-        Even bytes of the factor word are signed; odd bytes are.
-    wide : Out(1)
-        With ``wide_lanes``: elements of 16 bits.
-    odd_high, scaled : Out(1)
-        With ``two_passes``: products of odd bytes count 2^16 times; the sum counts 2^8 times.
-    active : Out(threads)
-        PEs that take part.
-    read_register, write_register : Out(8)
-        Product register that is read; that is written.
-    accumulate : Out(accumulate_layout)
-        Source that the sum is added to.
-    clear : Out(threads)
-        PEs that replace the register.
-    pairs, quads, own : Out(1)
-        The step adds over pairs or quads of PEs, or each PE counts its own sum; all zero without a step.
+    multiply : Out(MultiplyPort(cfg, threads))
+        Control of the multipliers.
+    odd_high : Out(1)
+        With ``two_passes``: products of odd bytes count 2^16 times.
+    accumulate : Out(AccumulatePort(cfg, threads))
+        Control of the accumulators.
+    pairs, quads : Out(1)
+        The step adds over pairs, over quads of PEs; both zero without a step.
     total : Out(1)
         The sums over quads are added for PE 0.
-    receive : Out(threads)
-        PEs that receive a sum over PEs.
-    write_next, write : Out(1)
-        The sum is written in the next cycle; in this one.
+    products : Out(ProductAccessPort())
+        Accesses to the product register files.
     taps : Out(tap_layout(cfg))
         With ``rnn``: control of the CAT trees.
     done : Out(1)
@@ -63,15 +102,14 @@ class PipelineControl(Component):
 
     *Latency*: all outputs come from registers. Their cycles, with D = log2(``dot``) and ``i`` in cycle 0:
 
-    - 1: ``a_signed``, ``wide``, ``active``
+    - 1: ``multiply``
     - 1 + D: ``odd_high``
-    - 3 + D: ``read_register``
-    - 4 + D: ``accumulate``, ``clear``, ``pairs``, ``quads``, ``total``, ``own``, ``scaled``, ``write_next``
-    - 5 + D: ``receive``, ``write``, ``write_register``
+    - 3 + D: ``products.read_register``
+    - 4 + D: ``accumulate``, except ``receive``; ``pairs``, ``quads``, ``total``, ``products.write_next``
+    - 5 + D: ``accumulate.receive``, ``products.write``, ``products.write_register``
     - 6 + D: ``done``
 
-    A step of the engine: ``a_signed``, ``wide`` and ``active`` 1, ``read_register`` and ``taps`` 1 + D, ``accumulate`` 2 + D, ``write``
-    3 + D.
+    A step of the engine: ``multiply`` 1, ``products.read_register`` and ``taps`` 1 + D, ``accumulate`` 2 + D, ``products.write`` 3 + D.
 
     *Throughput*: one step a cycle, no back-pressure.
 
@@ -82,21 +120,13 @@ class PipelineControl(Component):
         self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "i": In(step_layout(cfg)),
-            "a_signed": Out(2),
-            **({"wide": Out(1)} if cfg.wide_lanes else {}),
-            **({"odd_high": Out(1), "scaled": Out(1)} if cfg.two_passes else {}),
-            "active": Out(cfg.threads),
-            "read_register": Out(PRODUCT_ADDRESS_BITS),
-            "accumulate": Out(accumulate_layout),
-            "clear": Out(cfg.threads),
+            "multiply": Out(MultiplyPort(cfg, cfg.threads)),
+            **({"odd_high": Out(1)} if cfg.two_passes else {}),
+            "accumulate": Out(AccumulatePort(cfg, cfg.threads)),
             "pairs": Out(1),
             "quads": Out(1),
-            "own": Out(1),
             "total": Out(1),
-            "receive": Out(cfg.threads),
-            "write_next": Out(1),
-            "write": Out(1),
-            "write_register": Out(PRODUCT_ADDRESS_BITS),
+            "products": Out(ProductAccessPort()),
             "done": Out(1),
             **({"engine_active": In(1), "engine_step": In(engine_step_layout(cfg)), "taps": Out(tap_layout(cfg))} if cfg.rnn else {}),
         })
@@ -142,17 +172,17 @@ class PipelineControl(Component):
         m.d.sync += [clear.eq(Mux(zero[read], cleared, 0)), own.eq(counts)]
         added_to, written = self._accumulate(m, step, source, product, engine)
         m.d.comb += [
-            self.active.eq(active[1]),
-            self.read_register.eq(source[read]),
+            self.multiply.active.eq(active[1]),
+            self.products.read_register.eq(source[read]),
             *added_to,
-            self.clear.eq(clear),
+            self.accumulate.clear.eq(clear),
             self.pairs.eq(pairs[read + 1]),
             self.quads.eq(quads[read + 1]),
-            self.own.eq(own),
+            self.accumulate.own.eq(own),
             self.total.eq(total[read + 1]),
-            self.receive.eq(receivers[read + 2]),
+            self.accumulate.receive.eq(receivers[read + 2]),
             *written,
-            self.write_register.eq(product[read + 2]),
+            self.products.write_register.eq(product[read + 2]),
             self.done.eq(last[read + 3]),
         ]
         return m
@@ -179,14 +209,14 @@ class PipelineControl(Component):
         replaced = repeats[0] & ~engine[read] if self.cfg.rnn else repeats[0]
         if overlap:                     # not written when the next cycle replaces the sum
             written = Signal(name="written")
-            m.d.sync += written.eq(self.write_next)
+            m.d.sync += written.eq(self.products.write_next)
         return ([
-            self.accumulate.read.eq(read_counts),
-            self.accumulate.forward_one.eq(forward_one),
-            self.accumulate.forward_two.eq(forward_two),
+            self.accumulate.source.read.eq(read_counts),
+            self.accumulate.source.forward_one.eq(forward_one),
+            self.accumulate.source.forward_two.eq(forward_two),
         ], [
-            self.write_next.eq(step[read + 1] & ~replaced if overlap else step[read + 1]),
-            self.write.eq(written),
+            self.products.write_next.eq(step[read + 1] & ~replaced if overlap else step[read + 1]),
+            self.products.write.eq(written),
         ])
 
     def _or_active(self, value):
@@ -227,11 +257,11 @@ class PipelineControl(Component):
         if self.cfg.rnn:
             int16 = int16 & ~self.engine_active
         low_signed = a_signed if self.cfg.wide_lanes else a_signed & ~int16
-        outputs = [(self.a_signed, Cat(low_signed, a_signed), 1, "a_signed")]
+        outputs = [(self.multiply.a_signed, Cat(low_signed, a_signed), 1, "a_signed")]
         if self.cfg.wide_lanes:
-            outputs += [(self.wide, int16, 1, "wide")]
+            outputs += [(self.multiply.wide, int16, 1, "wide")]
         if self.cfg.two_passes:
             outputs += [(self.odd_high, int16 & ~self.i.swapped, read - 2, "odd_high"),
-                        (self.scaled, int16 & self.i.swapped, read + 1, "scaled")]
+                        (self.accumulate.scaled, int16 & self.i.swapped, read + 1, "scaled")]
         for output, value, cycles, name in outputs:
             m.d.comb += output.eq(delayed(value, cycles, name, reset_less=True)[-1])

@@ -4,12 +4,12 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import FIRST_FACTOR_REGISTER
-from ..interfaces.layouts import RegisterPort
+from ..interfaces.layouts import OffsetReadPort, RegisterPort
 from ..parameters.matrix import DatapathParameters
 from .layouts import TAP_ROW_BITS, TAPS, capture_layout, factor_access_layout, product_access_layout, tap_banks, tap_read_bits
-from .product_register_file import PRODUCT_ADDRESS_BITS
+from .pipeline_control import ProductAccessPort
 
-__all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter"]
+__all__ = ["ACCESS_MEMBERS", "AccessPort", "RegisterArbiter", "RegisterFilePort"]
 
 ACCESS_MEMBERS = ("read", "read_number", "read_grant", "write_product", "write_register", "write_grant", "write_factor",
                   "write_word", "write_parts")
@@ -19,6 +19,27 @@ def AccessPort(cfg):
     """The members of ``RegisterPort`` that access the register files."""
     members = RegisterPort(cfg).members
     return Signature({name: members[name] for name in (*ACCESS_MEMBERS, *["read_tap"] * cfg.rnn)})
+
+
+def RegisterFilePort(cfg):
+    """Accesses to the register files of all PEs, seen from the register arbiter.
+
+    *Ports*:
+    products : Out(product_access_layout)
+        Accesses to the product register files.
+    factors : Out(factor_access_layout(cfg))
+        Access to port B of the factor register files.
+    capture : Out(capture_layout(cfg))
+        Destination of the values read in the cycle before; registered.
+    read_tap : Out(tap_read_bits(cfg))
+        With ``rnn``: bank of a CAT tap that is read, one-hot from bank 0 of tap 1 on.
+    """
+    return Signature({
+        "products": Out(product_access_layout),
+        "factors": Out(factor_access_layout(cfg)),
+        "capture": Out(capture_layout(cfg)),
+        **({"read_tap": Out(tap_read_bits(cfg))} if cfg.rnn else {}),
+    })
 
 
 class RegisterArbiter(Component):
@@ -34,34 +55,22 @@ class RegisterArbiter(Component):
     *Ports*:
     registers : In(AccessPort(cfg))
         Accesses of the thread unit.
-    read_register, write_register : In(8)
-        Product registers that ``mm`` reads and writes.
-    write, write_next : In(1)
-        ``mm`` writes in this cycle; in the next one.
-    offset_read : In(1)
-        Requests a read of the offsets of the next ``mm``.
-    offset_number : In
-        Their factor register, counted from register 256.
-    offset_grant : Out(1)
-        The request is granted; the PEs have the offsets two cycles later.
-    access : Out(product_access_layout)
-        Accesses to the product register files.
-    factor_access : Out(factor_access_layout(cfg))
-        Access to port B of the factor register files.
-    capture : Out(capture_layout(cfg))
-        Destination of the values read in the cycle before; registered.
-    read_tap : Out(tap_read_bits(cfg))
-        With ``rnn``: bank of a CAT tap that is read, one-hot from bank 0 of tap 1 on.
+    products : In(ProductAccessPort())
+        Accesses of ``mm`` to the product register files.
+    offset_read : In(OffsetReadPort(cfg))
+        Reads of the offsets of the next ``mm``.
+    files : Out(RegisterFilePort(cfg))
+        Accesses to the register files.
     pause : Out(1)
         A write to a product register waits: the fetch of B shall leave a step out; once for a write, registered.
 
-    *Latency*: grants of reads are combinational; the grant of a product write comes at least one cycle after its request. ``capture``
-    follows the grant by one cycle. ``pause`` comes one cycle after the first cycle of waiting, with ``thread_overlap`` one later.
+    *Latency*: grants of reads are combinational; the grant of a product write comes at least one cycle after its request.
+    ``files.capture`` follows the grant by one cycle. ``pause`` comes one cycle after the first cycle of waiting, with ``thread_overlap``
+    one later.
 
     *Throughput*: one access of each register file a cycle; a product write takes at least two cycles.
 
-    *Back-pressure*: ``read_grant`` and ``offset_grant`` are combinational from the requests at port B. ``write_grant`` comes from a
-    register.
+    *Back-pressure*: the grants of reads are combinational from the requests at port B. ``write_grant`` comes from a register.
 
     *Reset*: no value is captured, no write is granted.
     """
@@ -70,17 +79,9 @@ class RegisterArbiter(Component):
         self.cfg = cfg = DatapathParameters.of(cfg)
         super().__init__({
             "registers": In(AccessPort(cfg)),
-            "read_register": In(PRODUCT_ADDRESS_BITS),
-            "write_register": In(PRODUCT_ADDRESS_BITS),
-            "write": In(1),
-            "write_next": In(1),
-            "offset_read": In(1),
-            "offset_number": In(self.part_bits + cfg.factor_address_bits),
-            "offset_grant": Out(1),
-            "access": Out(product_access_layout),
-            "factor_access": Out(factor_access_layout(cfg)),
-            "capture": Out(capture_layout(cfg)),
-            **({"read_tap": Out(tap_read_bits(cfg))} if cfg.rnn else {}),
+            "products": In(ProductAccessPort()),
+            "offset_read": In(OffsetReadPort(cfg)),
+            "files": Out(RegisterFilePort(cfg)),
             "pause": Out(1),
         })
 
@@ -97,15 +98,15 @@ class RegisterArbiter(Component):
         return m
 
     def _products(self, m):
-        port, access = self.registers, self.access
+        port, access, products = self.registers, self.files.products, self.products
         granted, asked = Signal(), Signal()
         m.d.comb += [
-            access.matrix_register.eq(self.read_register),
+            access.matrix_register.eq(products.read_register),
             access.thread_register.eq(port.read_number),
-            access.matrix_write.eq(self.write),
-            access.thread_next.eq(port.write_product & ~self.write_next & ~granted),
+            access.matrix_write.eq(products.write),
+            access.thread_next.eq(port.write_product & ~products.write_next & ~granted),
             access.thread_write.eq(granted),
-            access.write_register.eq(Mux(granted, port.write_register, self.write_register)),
+            access.write_register.eq(Mux(granted, port.write_register, products.write_register)),
             port.write_grant.eq(granted),
         ]
         # With thread_overlap ``mm`` may skip a write by itself, so ``pause`` comes a cycle later.
@@ -117,24 +118,24 @@ class RegisterArbiter(Component):
         m.d.sync += [
             granted.eq(access.thread_next),
             asked.eq(port.write_product),
-            self.pause.eq(port.write_product & self.write_next & asks),
+            self.pause.eq(port.write_product & products.write_next & asks),
         ]
 
     def _factor_file(self, m):
         """Returns the number of the factor register that is read, and whether the thread unit reads it."""
-        port = self.registers
-        number = Signal.like(self.offset_number)
+        port, offset, access = self.registers, self.offset_read, self.files.factors
+        number = Signal.like(offset.number, name="number")
         factor = Signal()
         granted = Signal()
         m.d.comb += [
             factor.eq(port.read_number >= FIRST_FACTOR_REGISTER),
-            granted.eq(port.read & factor & ~port.write_factor & ~self.offset_read),
+            granted.eq(port.read & factor & ~port.write_factor & ~offset.request),
             port.read_grant.eq(granted | (port.read & ~factor)),
-            self.offset_grant.eq(self.offset_read & ~port.write_factor),
-            number.eq(Mux(self.offset_read, self.offset_number, port.read_number - FIRST_FACTOR_REGISTER)),
-            self.factor_access.word.eq(Mux(port.write_factor, port.write_word, number[self.part_bits:])),
-            self.factor_access.read.eq(granted | self.offset_grant),
-            self.factor_access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
+            offset.grant.eq(offset.request & ~port.write_factor),
+            number.eq(Mux(offset.request, offset.number, port.read_number - FIRST_FACTOR_REGISTER)),
+            access.word.eq(Mux(port.write_factor, port.write_word, number[self.part_bits:])),
+            access.read.eq(granted | offset.grant),
+            access.write.eq(Mux(port.write_factor, port.write_parts, 0)),
         ]
         return number, granted
 
@@ -142,17 +143,17 @@ class RegisterArbiter(Component):
         port = self.registers
         capture = Signal(capture_layout(self.cfg))
         product_read = port.read_grant & ~factor_read
-        m.d.comb += self.capture.eq(capture)
+        m.d.comb += self.files.capture.eq(capture)
         if self.cfg.rnn:
             banks = tap_banks(self.cfg)
             bank = port.read_number[TAP_ROW_BITS:] % banks
-            m.d.comb += [self.read_tap.word_select(tap - 1, banks).eq(Mux(product_read & (port.read_tap == tap), 1 << bank, 0))
+            m.d.comb += [self.files.read_tap.word_select(tap - 1, banks).eq(Mux(product_read & (port.read_tap == tap), 1 << bank, 0))
                          for tap in range(1, TAPS)]
             product_read = product_read & (port.read_tap == 0)
         m.d.sync += [
             capture.product.eq(product_read),
             capture.factor.eq(factor_read),
-            capture.offset.eq(self.offset_grant),
+            capture.offset.eq(self.offset_read.grant),
         ]
         for part in range(self.cfg.numbers_per_word):
             m.d.sync += capture.parts[part].eq(number[:self.part_bits] == part)

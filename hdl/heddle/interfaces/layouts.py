@@ -13,7 +13,7 @@ __all__ = [
     "PC_BITS", "SHARED_READ_LATENCY", "error_layout", "ErrorStream", "BankReadPort", "BankWritePort", "GlobalPort",
     "ThreadKind", "thread_operation_layout", "matrix_operation_layout", "copy_operation_layout", "CopyKind",
     "row_operation_layout", "RegisterPort", "MemoryPort", "read_request_layout", "read_data_layout", "write_request_layout",
-    "write_data_layout", "write_response_layout", "barrier_arrival_layout",
+    "write_data_layout", "write_response_layout", "barrier_arrival_layout", "OffsetReadPort",
 ]
 
 PC_BITS = 12                # bits of a program counter in error reports, for every configuration
@@ -277,6 +277,28 @@ def RegisterPort(cfg):
         "write_register": Out(PRODUCT_REGISTERS.bit_length() - 1),
         "write_lanes": Out(cfg.threads),
         "write_grant": In(1),
+    })
+
+
+def OffsetReadPort(cfg):
+    """Read port for the offsets of the columns of B, one from each PE, seen from the fetch of B.
+
+    *Ports*:
+    request : Out(1)
+        Requests factor register ``number`` of all PEs as their next offset.
+    number : Out(factor_address_bits + log2(numbers_per_word))
+        Number of a factor register, counted from register 256.
+    grant : In(1)
+        Grants the request; combinational.
+
+    *Latency*: the next offset is there two cycles after ``grant``.
+
+    *Back-pressure*: a request without grant must be repeated.
+    """
+    return Signature({
+        "request": Out(1),
+        "number": Out(cfg.factor_address_bits + cfg.numbers_per_word.bit_length() - 1),
+        "grant": In(1),
     })
 
 

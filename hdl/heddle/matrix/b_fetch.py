@@ -11,6 +11,7 @@ from ..interfaces.layouts import (
     SHARED_READ_LATENCY,
     BankReadPort,
     ErrorStream,
+    OffsetReadPort,
     matrix_operation_layout,
 )
 from ..lib.members import connect_members
@@ -44,12 +45,8 @@ class BFetch(Component):
         Operations.
     stop : In(1)
         Operations end early.
-    offset_read : Out(1)
-        Requests factor register ``offset_number`` of all PEs as their next offset.
-    offset_number : Out
-        Number of a factor register, counted from register 256.
-    offset_grant : In(1)
-        The request is granted.
+    offset_read : Out(OffsetReadPort(cfg))
+        Reads of the offsets of the next operation.
     offset_load : Out(1)
         The next offset of the PEs becomes ``offset``.
     offset : In(32).array(threads)
@@ -91,13 +88,10 @@ class BFetch(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
-        operation = matrix_operation_layout(cfg)
         super().__init__({
-            "i": In(stream.Signature(operation)),
+            "i": In(stream.Signature(matrix_operation_layout(cfg))),
             "stop": In(1),
-            "offset_read": Out(1),
-            "offset_number": Out(operation["offset_register"].shape),
-            "offset_grant": In(1),
+            "offset_read": Out(OffsetReadPort(cfg)),
             "offset_load": Out(1),
             "offset": In(32).array(cfg.threads),
             "pause": In(1),
@@ -128,7 +122,8 @@ class BFetch(Component):
             m.d.comb += schedule.i.eq(address.o)
         connect(m, flipped(self.i), walk.i)
         connect(m, flipped(self.o_error), address.o_error)
-        connect_members(m, flipped(self), walk, ("stop", "offset_read", "offset_number", "offset_grant"))
+        connect(m, flipped(self.offset_read), walk.offset_read)
+        connect_members(m, flipped(self), walk, ("stop",))
         connect_members(m, groups, walk, ("offset_wait",))
         connect_members(m, flipped(self), groups, ("offset_load",))
         m.d.comb += [

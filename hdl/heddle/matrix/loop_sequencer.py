@@ -7,7 +7,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 from amaranth.utils import exact_log2
 
-from ..interfaces.layouts import matrix_operation_layout
+from ..interfaces.layouts import OffsetReadPort, matrix_operation_layout
 from ..isa.encoding import LoopOrder
 from ..lib.onehot import any_of, at_most_one
 from ..parameters.matrix import MatrixParameters
@@ -57,12 +57,8 @@ class LoopSequencer(Component):
         Operations.
     stop : In(1)
         Operations end early.
-    offset_read : Out(1)
-        Requests factor register ``offset_number`` of all PEs as their next offset.
-    offset_number : Out
-        Number of a factor register, counted from register 256.
-    offset_grant : In(1)
-        The request is granted.
+    offset_read : Out(OffsetReadPort(cfg))
+        Reads of the offsets of the next operation.
     offset_wait : In(1)
         The offsets that were read last are not in use yet, although their first step has left.
     advance : In(1)
@@ -74,25 +70,22 @@ class LoopSequencer(Component):
     pending : Out(1)
         Steps come after ``o``.
 
-    *Latency*: four cycles from ``i`` to the first step, plus the wait for ``offset_grant``.
+    *Latency*: four cycles from ``i`` to the first step, plus the wait for ``offset_read.grant``.
 
     *Throughput*: one step a cycle. The next operation is taken one cycle after its predecessor has started.
 
-    *Back-pressure*: ``o`` holds while ``advance`` is low. ``i.ready`` comes from a register. ``offset_read`` is combinational from
-    ``offset_wait`` and ``stop``.
+    *Back-pressure*: ``o`` holds while ``advance`` is low. ``i.ready`` comes from a register. ``offset_read.request`` is combinational
+    from ``offset_wait`` and ``stop``.
 
     *Reset*: all operations are dropped.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg = MatrixParameters.of(cfg)
-        operation = matrix_operation_layout(cfg)
         super().__init__({
-            "i": In(stream.Signature(operation)),
+            "i": In(stream.Signature(matrix_operation_layout(cfg))),
             "stop": In(1),
-            "offset_read": Out(1),
-            "offset_number": Out(operation["offset_register"].shape),
-            "offset_grant": In(1),
+            "offset_read": Out(OffsetReadPort(cfg)),
             "offset_wait": In(1),
             "advance": In(1),
             "valid": Out(1),
@@ -145,14 +138,14 @@ class LoopSequencer(Component):
             empty.eq(no_columns | self.stop),
             ready.eq(valid & (has_offsets | empty)),
             self.i.ready.eq(~valid),
-            self.offset_read.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
-            self.offset_number.eq(operation.offset_register),
+            self.offset_read.request.eq(valid & ~has_offsets & ~empty & ~offsets_in_wait),
+            self.offset_read.number.eq(operation.offset_register),
         ]
         # Empty for a cycle after ``start``: the offsets of the next operation are not requested earlier in any case, and so ``advance``
         # does not reach the enable of these registers.
         with m.If(start):
             m.d.sync += valid.eq(0)
-        with m.If(self.offset_grant):
+        with m.If(self.offset_read.grant):
             m.d.sync += has_offsets.eq(1)
         with m.If(self.i.ready):
             m.d.sync += [

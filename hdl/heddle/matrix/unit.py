@@ -112,7 +112,8 @@ class MatrixUnit(Component):
         connect(m, flipped(self.o_error), fetch.o_error)
         connect(m, flipped(self.registers), lanes.registers)
         m.d.comb += fetch.stop.eq(self.stop)
-        connect_members(m, fetch, lanes, ("offset_read", "offset_number", "offset_grant", "offset_load", "step"))
+        connect(m, fetch.offset_read, lanes.offset_read)
+        connect_members(m, fetch, lanes, ("offset_load", "step"))
         m.d.comb += [
             fetch.pause.eq((lanes.pause | self.hold) if self.cfg.issue_ahead else lanes.pause),
             self.done.eq(lanes.done),

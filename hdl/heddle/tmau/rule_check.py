@@ -1,6 +1,7 @@
 """Rule checks of tensor copies: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
+from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..isa.encoding import Swizzle
@@ -22,11 +23,29 @@ from ..parameters.tmau import TmauParameters
 from .layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 from .row_geometry import ROW_BITS
 
-__all__ = ["LAST_BITS", "POSITION_BITS", "STRIDE_BITS", "DimensionChecks", "ExtentCheck", "RequestChecks"]
+__all__ = ["LAST_BITS", "POSITION_BITS", "STRIDE_BITS", "DimensionChecks", "ExtentCheck", "RequestChecks", "dimension_layout"]
 
 POSITION_BITS = 34              # 32-bit coordinates plus offset and one step
 LAST_BITS = 32          # bits of the last element of a dimension
 STRIDE_BITS = 36        # bits of a stride in blocks of 16 bytes, below 2 ** 40 bytes
+
+# A dimension of a request and of its tensor, as the rules need it.
+dimension_layout = data.StructLayout({
+    "begin": 1,                                 # first dimension of the request
+    "number": 3,                                # 0 is the innermost
+    "exists": 1,                                # the tensor has the dimension
+    "spatial": 1,                               # spatial dimension of an im2col tensor
+    "spatial_dimensions": 3,                    # number of them
+    "store": 1,                                 # the request is a store
+    "odd_stride": 1,                            # the stride must be a multiple of 32 bytes and is not
+    "stride": 32,                               # low 32 bits of the stride in bytes
+    "coordinate": signed(32),                   # of the request
+    "lower": signed(16),                        # corners of the pixel box
+    "upper": signed(16),
+    "offset": 16,                               # of the request
+    "extent": signed(POSITION_BITS + 1),        # elements of the pixel box
+    "left": signed(POSITION_BITS + 1),          # elements from the coordinate to the end of the pixel box
+})
 
 
 def _first(m, violation, dimension, rules):
@@ -43,79 +62,50 @@ class DimensionChecks(Component):
     Result: the first rule in the order of the table that any dimension so far breaks, for its lowest dimension.
 
     *Ports*:
-    begin : In(1)
-        The dimension is the first one of a request.
-    enable : In(1)
-        A dimension is present in this cycle.
-    number : In(3)
-        Number of the dimension.
-    exists : In(1)
-        The tensor has the dimension.
-    spatial : In(1)
-        Spatial dimension of an im2col tensor.
-    store : In(1)
-        The request is a store.
-    spatial_dimensions : In(3)
-        Number of spatial dimensions.
-    odd_stride : In(1)
-        The stride must be a multiple of 32 bytes and is not.
-    stride : In(32)
-        Low 32 bits of the stride in bytes.
-    coordinate : In(signed(32))
-        Coordinate of the request.
-    lower, upper : In(signed(16))
-        Corners of the pixel box.
-    offset : In(16)
-        Offset of the request.
-    extent : In(signed(POSITION_BITS + 1))
-        Elements of the pixel box.
-    left : In(signed(POSITION_BITS + 1))
-        Elements from the coordinate to the end of the pixel box.
+    i : In(stream.Signature(dimension_layout, always_ready=True))
+        Dimensions of a request, lowest first.
     o : Out(violation_layout)
         First broken rule. Registered.
     failed : Out(1)
         A rule is broken.
 
-    *Latency*: 1 cycle from ``enable`` to ``o`` and ``failed``.
+    *Latency*: 1 cycle from ``i`` to ``o`` and ``failed``.
 
     *Throughput*: one dimension per cycle.
 
-    *Reset*: ``o`` is all zeros; the result is valid after the first ``begin``.
+    *Reset*: ``o`` is all zeros; the result is valid after the first dimension with ``begin``.
 
     *Source*: [S1.4].
     """
 
     def __init__(self):
-        wide = signed(POSITION_BITS + 1)
         super().__init__({
-            "begin": In(1), "enable": In(1), "exists": In(1), "spatial": In(1), "store": In(1), "number": In(3),
-            "spatial_dimensions": In(3), "odd_stride": In(1), "stride": In(32), "coordinate": In(signed(32)),
-            "lower": In(signed(16)), "upper": In(signed(16)), "offset": In(16),
-            "extent": In(wide), "left": In(wide), "o": Out(violation_layout), "failed": Out(1),
+            "i": In(stream.Signature(dimension_layout, always_ready=True)), "o": Out(violation_layout), "failed": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
+        i = self.i.payload
         wrong = {name: Signal(name=f"wrong_{name}") for name in ("lower", "upper", "offset")}
-        with m.Switch(self.spatial_dimensions):
+        with m.Switch(i.spatial_dimensions):
             for count, (low, high) in CORNER_LIMITS.items():
                 with m.Case(count):
                     m.d.comb += [wrong[name].eq((corner < low) | (corner > high))
-                                 for name, corner in (("lower", self.lower), ("upper", self.upper))]
-                    m.d.comb += wrong["offset"].eq(self.offset[COORDINATE_OFFSET_BITS[count]:].any())
+                                 for name, corner in (("lower", i.lower), ("upper", i.upper))]
+                    m.d.comb += wrong["offset"].eq(i.offset[COORDINATE_OFFSET_BITS[count]:].any())
         violation = Signal(violation_layout)
-        _first(m, violation, self.number, [
-            (ErrorCode.TENSOR_STRIDE_ALIGNMENT, self.odd_stride, self.stride),
-            (ErrorCode.TENSOR_LOWER_CORNER, self.spatial & wrong["lower"], self.lower),
-            (ErrorCode.TENSOR_UPPER_CORNER, self.spatial & wrong["upper"], self.upper),
-            (ErrorCode.TENSOR_PIXEL_BOX, self.spatial & (self.extent < 1), self.extent),
-            (ErrorCode.TENSOR_COORDINATE_NEGATIVE, self.exists & self.store & (self.coordinate < 0), self.coordinate),
-            (ErrorCode.TENSOR_COORDINATE_BOX, self.spatial & ((self.coordinate < self.lower) | (self.left < 1)), self.coordinate),
-            (ErrorCode.TENSOR_OFFSET, self.spatial & (wrong["offset"] | (self.store & self.offset.any())), self.offset),
-            (ErrorCode.TENSOR_STORE_CORNER, self.spatial & self.store & ((self.lower < 0) | (self.upper > 0)),
-             Mux(self.lower < 0, self.lower, self.upper)),
+        _first(m, violation, i.number, [
+            (ErrorCode.TENSOR_STRIDE_ALIGNMENT, i.odd_stride, i.stride),
+            (ErrorCode.TENSOR_LOWER_CORNER, i.spatial & wrong["lower"], i.lower),
+            (ErrorCode.TENSOR_UPPER_CORNER, i.spatial & wrong["upper"], i.upper),
+            (ErrorCode.TENSOR_PIXEL_BOX, i.spatial & (i.extent < 1), i.extent),
+            (ErrorCode.TENSOR_COORDINATE_NEGATIVE, i.exists & i.store & (i.coordinate < 0), i.coordinate),
+            (ErrorCode.TENSOR_COORDINATE_BOX, i.spatial & ((i.coordinate < i.lower) | (i.left < 1)), i.coordinate),
+            (ErrorCode.TENSOR_OFFSET, i.spatial & (wrong["offset"] | (i.store & i.offset.any())), i.offset),
+            (ErrorCode.TENSOR_STORE_CORNER, i.spatial & i.store & ((i.lower < 0) | (i.upper > 0)),
+             Mux(i.lower < 0, i.lower, i.upper)),
         ])
-        with m.If(self.enable & (self.begin | (violation.code < self.o.code))):
+        with m.If(self.i.valid & (i.begin | (violation.code < self.o.code))):
             m.d.sync += self.o.eq(violation)
         m.d.comb += self.failed.eq(self.o.code != NO_VIOLATION)
         return m

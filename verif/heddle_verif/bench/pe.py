@@ -23,8 +23,8 @@ class LaneBench(Bench):
     def __init__(self, dut):
         super().__init__(dut, PE(bench_config()), idle_limit=None)
         cfg = self.cfg
-        self.layouts = {"accumulate": accumulate_layout, "access": product_access_layout,
-                        "factor_access": factor_access_layout(cfg), "capture": capture_layout(cfg)}
+        self.layouts = {"accumulate__source": accumulate_layout, "files__products": product_access_layout,
+                        "files__factors": factor_access_layout(cfg), "files__capture": capture_layout(cfg)}
         self.inputs = [name for name in input_ports(self.signature) if not name.startswith("word__")]
         self.plan = defaultdict(dict)
         self.checks = defaultdict(list)     # cycle to (port, value)
@@ -76,33 +76,33 @@ class LaneBench(Bench):
         await self.run(cycle + 2)
 
     def write_factors(self, cycle, word, parts, value, lane=1):
-        self.at(cycle, "factor_access", word=word, write=parts)
-        self.at(cycle, "returned", value)
-        self.at(cycle, "write_lane", lane)
+        self.at(cycle, "files__factors", word=word, write=parts)
+        self.at(cycle, "thread__return_data", value)
+        self.at(cycle, "thread__write_lane", lane)
 
     def give(self, cycle, value):
         """The lane keeps a value for a product register, to be written from the next cycle on."""
-        self.at(cycle, "returned", value)
-        self.at(cycle, "return_lane", 1)
+        self.at(cycle, "thread__return_data", value)
+        self.at(cycle, "thread__return_lane", 1)
 
     def write_product(self, cycle, register, lane=1):
         """Two cycles; there is no step in the second one."""
-        self.at(cycle, "access", thread_next=1)
-        self.at(cycle + 1, "access", thread_write=1, write_register=register)
-        self.at(cycle + 1, "write_lane", lane)
+        self.at(cycle, "files__products", thread_next=1)
+        self.at(cycle + 1, "files__products", thread_write=1, write_register=register)
+        self.at(cycle + 1, "thread__write_lane", lane)
 
     def read(self, cycle, port, value, **capture):
         """One cycle after the access the lane is told to show it, and does so in the next cycle."""
-        self.at(cycle + 1, "capture", **capture)
-        self.at(cycle + 1, "read_lane", 1)
+        self.at(cycle + 1, "files__capture", **capture)
+        self.at(cycle + 1, "thread__read_lane", 1)
         self.check(cycle + 2, port, value)
 
     async def compare(self):
         """Read all product registers."""
         for register, value in enumerate(self.products):
             cycle = self.cycle + 1 + register
-            self.at(cycle, "access", thread_register=register)
-            self.read(cycle, "thread_product", int(value) & 0xFFFFFFFF, product=1)
+            self.at(cycle, "files__products", thread_register=register)
+            self.read(cycle, "thread__product", int(value) & 0xFFFFFFFF, product=1)
         await self.run(self.cycle + PRODUCT_REGISTERS + 4)
 
 
@@ -147,11 +147,11 @@ async def steps(dut):
         a = np.where(odd & bool(odd_high), a.astype(np.int64) << 16, a)
 
         bench.at(cycle, "factor_address", factor)
-        bench.at(cycle + 1, "a_signed", a_signed)
-        bench.at(cycle + 1, "wide", wide)
+        bench.at(cycle + 1, "multiply__a_signed", a_signed)
+        bench.at(cycle + 1, "multiply__wide", wide)
         bench.at(cycle + 1 + depth, "odd_high", odd_high)
-        bench.at(cycle + 4 + depth, "scaled", scaled)
-        bench.at(cycle + 1, "active", int(active))
+        bench.at(cycle + 4 + depth, "accumulate__scaled", scaled)
+        bench.at(cycle + 1, "multiply__active", int(active))
         if choose.random() < 0.7:       # else the lane keeps its word
             word = bench.rng.integers(lowest, highest)
             bench.at(cycle + 1, "take", 1)
@@ -160,16 +160,16 @@ async def steps(dut):
         b = word
         merged, receive = choose.random() < 0.3, choose.random() < 0.7
         group_sum = choose.randrange(-1 << group_bits - 1, 1 << group_bits - 1) if merged else 0
-        bench.at(cycle + 4 + depth, "own", int(not merged))
+        bench.at(cycle + 4 + depth, "accumulate__own", int(not merged))
         bench.at(cycle + 5 + depth, "group_sum", group_sum & (1 << group_bits) - 1)
-        bench.at(cycle + 5 + depth, "receive", int(receive))
+        bench.at(cycle + 5 + depth, "accumulate__receive", int(receive))
         bench.check(cycle + 3 + depth, "root", (int(a @ b) if active else 0) & (1 << sum_bits) - 1)
-        bench.at(cycle + 3 + depth, "access", matrix_register=product)
+        bench.at(cycle + 3 + depth, "files__products", matrix_register=product)
         one, two = product == before[0], product == before[1]
-        bench.at(cycle + 4 + depth, "accumulate", forward_one=int(one), forward_two=int(two and not one),
+        bench.at(cycle + 4 + depth, "accumulate__source", forward_one=int(one), forward_two=int(two and not one),
                  read=int(not (one or two)))
-        bench.at(cycle + 4 + depth, "clear", int(zero))
-        bench.at(cycle + 5 + depth, "access", matrix_write=1, write_register=product)
+        bench.at(cycle + 4 + depth, "accumulate__clear", int(zero))
+        bench.at(cycle + 5 + depth, "files__products", matrix_write=1, write_register=product)
 
         value = (group_sum if receive else 0) if merged else int(a @ b) << 8 * scaled if active else 0
         total = (0 if zero else int(bench.products[product])) + value
@@ -197,21 +197,21 @@ async def accesses(dut):
         read_factor = dict(word=number // parts, read=1)
         one_hot = 1 << number % parts
         if kind == "product":
-            bench.at(cycle, "access", thread_register=register)
-            bench.read(cycle, "thread_product", int(products[register]), product=1, parts=one_hot)
-            bench.check(cycle + 2, "thread_factor", 0)
+            bench.at(cycle, "files__products", thread_register=register)
+            bench.read(cycle, "thread__product", int(products[register]), product=1, parts=one_hot)
+            bench.check(cycle + 2, "thread__factor", 0)
         elif kind == "factor":
-            bench.at(cycle, "factor_access", **read_factor)
-            bench.read(cycle, "thread_factor", int(numbers[number]), factor=1, parts=one_hot)
-            bench.check(cycle + 2, "thread_product", 0)
+            bench.at(cycle, "files__factors", **read_factor)
+            bench.read(cycle, "thread__factor", int(numbers[number]), factor=1, parts=one_hot)
+            bench.check(cycle + 2, "thread__product", 0)
         elif kind == "other lane":
-            bench.at(cycle, "factor_access", **read_factor)
-            bench.at(cycle + 1, "capture", product=1, factor=1, parts=one_hot)
-            bench.check(cycle + 2, "thread_product", 0)
-            bench.check(cycle + 2, "thread_factor", 0)
+            bench.at(cycle, "files__factors", **read_factor)
+            bench.at(cycle + 1, "files__capture", product=1, factor=1, parts=one_hot)
+            bench.check(cycle + 2, "thread__product", 0)
+            bench.check(cycle + 2, "thread__factor", 0)
         elif kind == "offset":
-            bench.at(cycle, "factor_access", **read_factor)
-            bench.at(cycle + 1, "capture", offset=1, parts=one_hot)
+            bench.at(cycle, "files__factors", **read_factor)
+            bench.at(cycle + 1, "files__capture", offset=1, parts=one_hot)
             bench.at(cycle + 2, "offset_load", 1)
             bench.check(cycle + 3, "offset", int(numbers[number]))
         elif kind == "write":
