@@ -7,11 +7,10 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from .front_end.instruction_fetch import program_write_layout
-from .front_end.issue import ISSUE_EVENTS
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
-from .isa.counter_table import COUNTERS, RNN_EVENTS
+from .isa.counter_table import COUNTERS, RNN_EVENTS, THREAD_EVENTS
 from .lib.members import connect_members
 from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
@@ -263,17 +262,14 @@ class Core(Component):
     def _observe(self, m, units):
         """Events and reasons of the units for the performance counters."""
         front, thread, matrix, copy, _, _, engine = units
-        sources = {"matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
-                   "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
-                   "copy_bank_conflicts": copy}
-        for name, unit in sources.items():
-            m.d.comb += getattr(self.events, name).eq(getattr(unit, f"event_{name}"))
+        m.d.comb += [getattr(self.events, name).eq(getattr(thread, f"event_{name}")) for name in THREAD_EVENTS]
         if engine:
             m.d.comb += [getattr(self.events, name).eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
-        m.d.comb += [getattr(self.events, name).eq(getattr(front.events, name)) for name in ISSUE_EVENTS]
+        for unit in (front, matrix, copy):
+            m.d.comb += [getattr(self.events, name).eq(getattr(unit.events, name)) for name in unit.events.signature.members]
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
-            self.reasons.matrix.eq(matrix.event_matrix_steps | (engine.step.step if engine else 0)),
+            self.reasons.matrix.eq(matrix.events.matrix_steps | (engine.step.step if engine else 0)),
             self.reasons.matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
             self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),

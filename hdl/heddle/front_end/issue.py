@@ -16,6 +16,7 @@ from ..interfaces.front_end import (
     WaitPort,
 )
 from ..interfaces.layouts import PC_BITS, CopyKind, ErrorStream, matrix_operation_layout, row_operation_layout, thread_operation_layout
+from ..isa.counter_table import ISSUE_EVENTS
 from ..isa.encoding import Opcode, Reduction, Space, WaitUnit
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
@@ -28,9 +29,7 @@ from .issue_queue import IssueQueue
 from .recurrent_control import RecurrentControl
 from .wait_limit import QuietCounter, WaitLimit
 
-__all__ = ["BranchPort", "ISSUE_EVENTS", "Issue", "issue_members"]
-
-ISSUE_EVENTS = ("instructions", "token_stalls", "queue_stalls", "barrier_stalls")
+__all__ = ["BranchPort", "Issue", "issue_members"]
 
 
 def BranchPort(cfg):

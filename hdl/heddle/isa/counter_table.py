@@ -2,7 +2,8 @@
 
 from ..constants import BANKS
 
-__all__ = ["COUNTERS", "BREAKDOWN", "LEVEL2_EVENTS", "RNN_EVENTS", "absent_counters", "most_in_a_cycle"]
+__all__ = ["BREAKDOWN", "COUNTERS", "ISSUE_EVENTS", "LEVEL2_EVENTS", "MATRIX_EVENTS", "RNN_EVENTS", "THREAD_EVENTS", "TMAU_EVENTS",
+           "absent_counters", "most_in_a_cycle"]
 
 # Exclusive reasons, one per cycle of a run, in order of priority; their counters add up to the cycles [architecture: breakdown].
 # With several cores: the reasons of core 0.
@@ -44,6 +45,11 @@ COUNTERS = {
     "rnn_waits": "cycles of its runs without a step",
     "rnn_skipped": "columns of zeros that it left out",
 }
+# Events that a unit tells by itself.
+ISSUE_EVENTS = ("instructions", "token_stalls", "queue_stalls", "barrier_stalls")
+MATRIX_EVENTS = ("matrix_steps", "matrix_blocks", "matrix_bank_conflicts", "matrix_bubbles")
+THREAD_EVENTS = ("register_stalls", "thread_bank_conflicts", "multiply_stalls", "thread_shared_cycles")
+TMAU_EVENTS = ("copy_bank_conflicts",)
 RNN_EVENTS = ("rnn_steps", "rnn_waits", "rnn_skipped")
 LEVEL2_EVENTS = tuple(name for name in COUNTERS if name.startswith("level2_"))
 

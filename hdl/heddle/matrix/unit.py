@@ -6,7 +6,9 @@ from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS
 from ..datapath.pe_array import PEArray, engine_members
+from ..interfaces.control import EventPort
 from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
+from ..isa.counter_table import MATRIX_EVENTS
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
 from ..parameters.matrix import MatrixParameters
@@ -58,14 +60,10 @@ class MatrixUnit(Component):
         Operations are queued or in flight, from the cycle after acceptance to the cycle of the last ``done``.
     active : Out(1)
         An operation has left the queue and is not done.
-    event_matrix_steps : Out(1)
-        A step enters the PEs.
-    event_matrix_blocks : Out(range(9))
-        Blocks of 16 bytes that were read in the cycle before.
-    event_matrix_bank_conflicts : Out(1)
-        Words waited for their banks in the cycle before.
-    event_matrix_bubbles : Out(1)
-        In the cycle before neither a step nor a word entered the PEs, between steps of operations that followed each other.
+    events : Out(EventPort(MATRIX_EVENTS))
+        ``matrix_steps``: a step enters the PEs. Of the cycle before: ``matrix_blocks`` of 16 bytes were read;
+        ``matrix_bank_conflicts``: words waited for their banks; ``matrix_bubbles``: neither a step nor a word entered the PEs, between
+        steps of operations that followed each other.
 
     *Latency*: an operation that finds the queue empty updates its first register ``queue latency + 16 + log2(dot)`` cycles after
     acceptance, three more with ``fetch_slots`` above 1. The queue latency is 1 for ``matrix_queue`` 2, else 2.
@@ -93,10 +91,7 @@ class MatrixUnit(Component):
             "done": Out(1),
             "busy": Out(1),
             "active": Out(1),
-            "event_matrix_steps": Out(1),
-            "event_matrix_blocks": Out(range(BANKS + 1)),
-            "event_matrix_bank_conflicts": Out(1),
-            "event_matrix_bubbles": Out(1),
+            "events": Out(EventPort(MATRIX_EVENTS)),
             **(engine_members(cfg) if cfg.rnn else {}),
             **({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}),
         })
@@ -151,8 +146,8 @@ class MatrixUnit(Component):
             started.eq(fetch.pending & (started | fetch.step.step)),
         ]
         m.d.comb += [
-            self.event_matrix_steps.eq(fetch.step.step),
-            self.event_matrix_blocks.eq(blocks),
-            self.event_matrix_bank_conflicts.eq(conflict),
-            self.event_matrix_bubbles.eq(bubble),
+            self.events.matrix_steps.eq(fetch.step.step),
+            self.events.matrix_blocks.eq(blocks),
+            self.events.matrix_bank_conflicts.eq(conflict),
+            self.events.matrix_bubbles.eq(bubble),
         ]

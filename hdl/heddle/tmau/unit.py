@@ -5,6 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import STORE_GROUPS
+from ..interfaces.control import EventPort
 from ..interfaces.layouts import (
     BankReadPort,
     BankWritePort,
@@ -16,6 +17,7 @@ from ..interfaces.layouts import (
     copy_operation_layout,
     error_layout,
 )
+from ..isa.counter_table import TMAU_EVENTS
 from ..isa.encoding import Space
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
@@ -95,8 +97,8 @@ class Tmau(Component):
         Beats of multicast loads for the cores in their mask. Only with ``cfg.multicast``.
     i_multicast : In(stream.Signature(multicast_beat_layout(cfg)))
         Beats of multicast loads for this core. Only with ``cfg.multicast``.
-    event_copy_bank_conflicts : Out(1)
-        Some bank was requested and not granted in the cycle before.
+    events : Out(EventPort(TMAU_EVENTS))
+        ``copy_bank_conflicts``: some bank was requested and not granted in the cycle before.
 
     *Latency*: 5 cycles from ``i_operation`` to the first read request, for ``cfg.copy_queue`` of at least 3. One less with
     ``cfg.tensors``, one more with ``cfg.far_registers``. From ``i_tensor`` rank + 3 cycles on a descriptor hit, one more with
@@ -130,7 +132,7 @@ class Tmau(Component):
             "done": Out(1),
             "busy": Out(1),
             "stop": In(1),
-            "event_copy_bank_conflicts": Out(1),
+            "events": Out(EventPort(TMAU_EVENTS)),
         } | ({
             "i_tensor": In(stream.Signature(tensor_operation_layout())), "invalidate": In(1), "invalidate_address": In(32),
             "o_sized": Out(barrier_blocks_signature()), "clear": In(1), "commit": In(1),
@@ -161,7 +163,7 @@ class Tmau(Component):
             connect(m, flipped(self.i_multicast), load.i_multicast)
         link(m, arrivals.o, self.o_arrival)
         m.d.comb += check.stop.eq(self.stop)
-        m.d.sync += self.event_copy_bank_conflicts.eq(load.event_conflict | store.event_conflict
+        m.d.sync += self.events.copy_bank_conflicts.eq(load.event_conflict | store.event_conflict
                                                      | (mover.event_conflict if mover else 0))
         self._errors(m, load.o_failure, store.o_failure, check.o_failure, *([tensors.o_failure] if tensors else []),
                      *([mover.o_failure] if mover else []), *([load.o_multicast_failure] if self.cfg.multicast else []))

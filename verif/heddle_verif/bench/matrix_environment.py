@@ -201,13 +201,13 @@ class MatrixBench(Bench):
             assert request == self.told or failed, f"{request:#x} is asked for, {self.told:#x} was told"
             self.told = int(self.dut.bank_ahead.value)
         read, self.granted = self.granted, []
-        blocks = int(self.dut.event_matrix_blocks.value)
+        blocks = int(self.dut.events__matrix_blocks.value)
         self.blocks += blocks
         if self.cfg.asks_in_pauses:
             self._sample_pause(request, read, blocks)
         else:
             self.reads += read
-        steps, bubbles, conflicts = self.signals("event_matrix_steps", "event_matrix_bubbles", "event_matrix_bank_conflicts")
+        steps, bubbles, conflicts = self.signals("events__matrix_steps", "events__matrix_bubbles", "events__matrix_bank_conflicts")
         self.steps, self.bubbles, self.conflicts = self.steps + steps, self.bubbles + bubbles, self.conflicts + conflicts
         if steps or read:
             self.progress()

@@ -158,7 +158,7 @@ class CopyBench(Bench):
             await RisingEdge(dut.clk)
             self.busy = bool(dut.busy.value)
             self.done += int(dut.done.value)
-            self.conflict_events += int(dut.event_copy_bank_conflicts.value)
+            self.conflict_events += int(dut.events__copy_bank_conflicts.value)
             self._reports()
             taken = sum(source.handles.is_valid() and source.handles.is_ready() for source in self.inputs)
             self.accepted += taken
