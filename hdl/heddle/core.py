@@ -175,11 +175,12 @@ class Core(Component):
         m.d.comb += [
             engine.start.eq(front.recurrent_start), engine.address.eq(front.recurrent_address), engine.stop.eq(self.run.stop),
             front.recurrent_busy.eq(engine.busy), front.recurrent_error.eq(engine.error),
-            matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
-            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word, strict=True)),
-            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data, strict=True)),
+            matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.pe.step), matrix.engine_take.eq(engine.pe.take),
+            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.pe.word, strict=True)),
+            *(value.eq(read) for value, read in zip(engine.sums.data, matrix.registers.read_data, strict=True)),
         ]
-        own = {"read": engine.read, "read_number": engine.read_register, "read_group": engine.read_group, "read_tap": engine.read_tap}
+        sums = engine.sums
+        own = {"read": sums.enable, "read_number": sums.register, "read_group": sums.group, "read_tap": sums.tap}
         for name, member in matrix.registers.signature.members.items():
             of_thread, of_lanes = getattr(thread.registers, name), getattr(matrix.registers, name)
             pairs = zip(of_thread, of_lanes) if member.dimensions else ((of_thread, of_lanes),)
@@ -276,10 +277,10 @@ class Core(Component):
         for name, unit in sources.items():
             m.d.comb += getattr(self.events, name).eq(getattr(unit, f"event_{name}"))
         if engine:
-            m.d.comb += [getattr(self.events, name).eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
+            m.d.comb += [getattr(self.events, name).eq(getattr(engine.events, name)) for name in RNN_EVENTS]
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
-            self.reasons.matrix.eq(matrix.event_matrix_steps | (engine.step.step if engine else 0)),
+            self.reasons.matrix.eq(matrix.event_matrix_steps | (engine.pe.step.step if engine else 0)),
             self.reasons.matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
             self.reasons.copy_wait.eq(front.waiting_copy), self.reasons.thread.eq(front.waiting_thread),
             self.reasons.drain.eq(front.ended),
