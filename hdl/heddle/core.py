@@ -10,7 +10,7 @@ from .front_end.instruction_fetch import program_write_layout
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
-from .isa.counter_table import COUNTERS, RNN_EVENTS, THREAD_EVENTS
+from .isa.counter_table import COUNTERS, THREAD_EVENTS
 from .lib.members import connect_members
 from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
@@ -177,11 +177,12 @@ class Core(Component):
         m.d.comb += [
             engine.start.eq(front.recurrent.start), engine.address.eq(front.recurrent.address), engine.stop.eq(self.run.stop),
             front.recurrent.busy.eq(engine.busy), front.recurrent.error.eq(engine.error),
-            matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.step), matrix.engine_take.eq(engine.take),
-            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.word, strict=True)),
-            *(value.eq(read) for value, read in zip(engine.read_data, matrix.registers.read_data, strict=True)),
+            matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.pe.step), matrix.engine_take.eq(engine.pe.take),
+            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.pe.word, strict=True)),
+            *(value.eq(read) for value, read in zip(engine.sums.data, matrix.registers.read_data, strict=True)),
         ]
-        own = {"read": engine.read, "read_number": engine.read_register, "read_group": engine.read_group, "read_tap": engine.read_tap}
+        sums = engine.sums
+        own = {"read": sums.enable, "read_number": sums.register, "read_group": sums.group, "read_tap": sums.tap}
         for name, member in matrix.registers.signature.members.items():
             of_thread, of_lanes = getattr(thread.registers, name), getattr(matrix.registers, name)
             pairs = zip(of_thread, of_lanes) if member.dimensions else ((of_thread, of_lanes),)
@@ -263,13 +264,11 @@ class Core(Component):
         """Events and reasons of the units for the performance counters."""
         front, thread, matrix, copy, _, _, engine = units
         m.d.comb += [getattr(self.events, name).eq(getattr(thread, f"event_{name}")) for name in THREAD_EVENTS]
-        if engine:
-            m.d.comb += [getattr(self.events, name).eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
-        for unit in (front, matrix, copy):
+        for unit in (front, matrix, copy, *([engine] if engine else [])):
             m.d.comb += [getattr(self.events, name).eq(getattr(unit.events, name)) for name in unit.events.signature.members]
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
-            self.reasons.matrix.eq(matrix.events.matrix_steps | (engine.step.step if engine else 0)),
+            self.reasons.matrix.eq(matrix.events.matrix_steps | (engine.pe.step.step if engine else 0)),
             self.reasons.matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
             self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),

@@ -24,13 +24,11 @@ class ActivationQueue(Component):
         Cycles from ``launch`` until the job may be offered, at least 3.
 
     *Ports*:
-    coming : In(1)
-        ``job`` enters the queue; its matrix-vector pass was granted.
-    job : In(tail_job_layout(cfg))
-        Payload of ``coming``.
+    i : In(stream.Signature(tail_job_layout(cfg), always_ready=True))
+        Jobs whose matrix-vector passes were granted, in order.
     launch : In(1)
-        The matrix-vector pass of the oldest job without ``launch`` has ended. Jobs launch in the order of ``coming``, each in a later
-        cycle than its ``coming``.
+        The matrix-vector pass of the oldest job without ``launch`` has ended. Jobs launch in the order of ``i``, each in a later cycle
+        than its transfer at ``i``.
     o : Out(stream.Signature(tail_job_layout(cfg)))
         Jobs for the tail, in order.
     busy : Out(1)
@@ -40,7 +38,7 @@ class ActivationQueue(Component):
 
     *Throughput*: one job a cycle.
 
-    *Back-pressure*: ``coming`` and ``launch`` are never refused. ``o.valid`` and ``o.payload`` depend on registers only.
+    *Back-pressure*: ``i`` and ``launch`` are never refused. ``o.valid`` and ``o.payload`` depend on registers only.
 
     *Reset*: empties the queue.
 
@@ -53,8 +51,10 @@ class ActivationQueue(Component):
             raise UsageError(f"delay must be at least 3, not {delay!r}")
         self.cfg = cfg
         self.delay = delay
-        super().__init__({"coming": In(1), "launch": In(1), "job": In(tail_job_layout(cfg)), "busy": Out(1),
-                          "o": Out(stream.Signature(tail_job_layout(cfg)))})
+        super().__init__({
+            "i": In(stream.Signature(tail_job_layout(cfg), always_ready=True)), "launch": In(1),
+            "o": Out(stream.Signature(tail_job_layout(cfg))), "busy": Out(1),
+        })
 
     def elaborate(self, platform):
         m = Module()
@@ -64,7 +64,7 @@ class ActivationQueue(Component):
         ready = Signal(range(limit + 1))        # launched jobs whose delay has elapsed
         taken = Signal()
         m.d.comb += [
-            queue.i.valid.eq(self.coming), queue.i.payload.eq(self.job),
+            queue.i.valid.eq(self.i.valid), queue.i.payload.eq(self.i.payload),
             self.o.payload.eq(queue.o.payload), self.o.valid.eq(queue.o.valid & (ready != 0)),
             queue.o.ready.eq(self.o.ready & (ready != 0)),
             self.busy.eq(queue.level != 0),

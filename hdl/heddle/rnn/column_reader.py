@@ -11,6 +11,7 @@ from ..parameters.rnn import RnnParameters
 from .delta_threshold import DeltaThreshold, choose_group
 from .dependency_scoreboard import status_layout, written_bits
 from .layouts import COLUMNS_BITS, COUNT_BITS, chosen_sweep_layout
+from .vector_memory import ColumnReadPort
 from .zero_look_ahead import ZeroLookAhead
 
 __all__ = ["ColumnReader", "column_layout"]
@@ -46,12 +47,8 @@ class ColumnReader(Component):
         State of each context, from ``DependencyScoreboard``.
     written : In(written_bits(cfg))
         Elements that the oldest job has written.
-    column_read : Out(1)
-        Read enable of vector memory.
-    column_word : Out(log2(rnn_elements / vector_lanes))
-        Word of vector memory to read.
-    column : In(16).array(vector_lanes)
-        The word that was read last, one cycle after ``column_read`` and until the next read.
+    column : Out(ColumnReadPort(cfg))
+        Read port of vector memory.
     o : Out(stream.Signature(column_layout(cfg)))
         Columns in order.
     ended : Out(1)
@@ -61,13 +58,13 @@ class ColumnReader(Component):
     event_skipped : Out(range(most_in_a_cycle("rnn_skipped") + 1))
         Number of zero columns that are skipped in this cycle, 0 to 4.
 
-    *Latency*: 2 cycles from the transfer at ``i`` to ``o.valid`` of the first column; 1 cycle from ``column_read`` to ``o.valid``.
+    *Latency*: 2 cycles from the transfer at ``i`` to ``o.valid`` of the first column; 1 cycle from ``column.enable`` to ``o.valid``.
 
     *Throughput*: one column a cycle; one cycle without column between two passes.
 
-    *Back-pressure*: ``i.ready`` is high without a pass and in the cycle of ``ended``. ``i.ready``, ``ended`` and ``column_read`` depend
-    combinationally on ``o.ready``, ``column_read`` also on ``status`` and ``written``. ``o.payload`` depends combinationally on ``column``;
-    with ``skip`` so do ``o.valid`` and ``column_read``.
+    *Back-pressure*: ``i.ready`` is high without a pass and in the cycle of ``ended``. ``i.ready``, ``ended`` and ``column.enable`` depend
+    combinationally on ``o.ready``, ``column.enable`` also on ``status`` and ``written``. ``o.payload`` depends combinationally on
+    ``column.data``; with ``skip`` so do ``o.valid`` and ``column.enable``.
 
     *Reset*: discards the pass.
 
@@ -81,9 +78,7 @@ class ColumnReader(Component):
             "sweep": Out(chosen_sweep_layout(cfg)),
             "status": In(status_layout(cfg)).array(cfg.rnn_contexts),
             "written": In(written_bits(cfg)),
-            "column_read": Out(1),
-            "column_word": Out(exact_log2(cfg.rnn_elements // cfg.vector_lanes)),
-            "column": In(16).array(cfg.vector_lanes),
+            "column": Out(ColumnReadPort(cfg)),
             "o": Out(stream.Signature(column_layout(cfg))),
             "ended": Out(1),
             "busy": Out(1),
@@ -110,7 +105,7 @@ class ColumnReader(Component):
             skipped.eq(waiting & sweep.skip & ~(kept.first & sweep.begins) & ~column.elements.as_value().any()),
             moves.eq(waiting & ((skipped & ~kept.last) | self.o.ready)), self.ended.eq(moves & kept.last),
             read.eq(reading & there & (~waiting | moves)),
-            self.column_read.eq(read), self.column_word.eq(element[bits:]),
+            self.column.enable.eq(read), self.column.word.eq(element[bits:]),
             column.first.eq(kept.first), column.weight.eq(kept.weight),
             self.o.valid.eq(waiting & ~skipped), self.o.payload.eq(column),
             self.i.ready.eq(~active | (moves & kept.last)),
@@ -118,7 +113,7 @@ class ColumnReader(Component):
             self.busy.eq(active),
         ]
         m.submodules.ahead = ahead = ZeroLookAhead(cfg)
-        word = [value.as_signed() for value in self.column]
+        word = [value.as_signed() for value in self.column.data]
         if cfg.rnn_differences:
             m.submodules.differences = differences = DeltaThreshold(cfg)
             self._reference(m, differences, read, ahead.stride, accepted)

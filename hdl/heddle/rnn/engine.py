@@ -2,13 +2,14 @@
 
 from typing import NamedTuple
 
-from amaranth.hdl import Module, Mux, Signal, Value, signed
+from amaranth.hdl import Module, Mux, Signal, Value
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
+from ..interfaces.control import EventPort
 from ..interfaces.front_end import recurrent_error_layout
 from ..interfaces.layouts import BankReadPort, BankWritePort
-from ..isa.counter_table import most_in_a_cycle
+from ..isa.counter_table import RNN_EVENTS
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
 from ..lib.stream import link
@@ -17,11 +18,11 @@ from .activation_queue import ActivationQueue
 from .column_reader import ColumnReader
 from .dependency_scoreboard import DependencyScoreboard
 from .image_loader import Fault, ImageLoader
-from .layouts import engine_step_layout, operation_layout, stored, sweep_layout
+from .layouts import operation_layout, stored, sweep_layout
 from .output_writer import OutputWriter
-from .row_sequencer import RowSequencer
+from .row_sequencer import EngineStepPort, RowSequencer
 from .scheduler import Scheduler
-from .tail import ISSUE_LATENCY, Tail
+from .tail import ISSUE_LATENCY, SumReadPort, Tail
 from .vector_memory import VectorMemory
 
 __all__ = ["RecurrentEngine"]
@@ -61,30 +62,14 @@ class RecurrentEngine(Component):
         Read port of shared memory.
     bank_write : Out(BankWritePort(cfg))
         Write port of shared memory.
-    step : Out(engine_step_layout(cfg))
-        Step of the PEs.
-    word : Out(signed(engine_element_bits)).array(dot)
-        Elements of the column group, one cycle after the first step of the column.
-    take : Out(1)
-        ``word`` holds a new column group.
-    read : Out(1)
-        Reads the sums of a lane group.
-    read_register : Out(8)
-        Product register, or accumulator of a CAT tap.
-    read_group : Out(range(thread_groups))
-        Lane group.
-    read_tap : Out(2)
-        CAT tap.
-    read_data : In(32).array(tail_lanes)
-        Sums, ``cfg.register_read_latency`` cycles after ``read``.
+    pe : Out(EngineStepPort(cfg))
+        Steps of the PEs and elements of the columns.
+    sums : Out(SumReadPort(cfg))
+        Read port of the sums in the PEs.
     error : Out(recurrent_error_layout)
         Error of the run; ``error.failed`` is high for one cycle, the first cycle without ``busy``.
-    event_rnn_steps : Out(1)
-        A step enters the PEs in this cycle.
-    event_rnn_waits : Out(1)
-        ``busy`` without a step in this cycle.
-    event_rnn_skipped : Out(range(most_in_a_cycle("rnn_skipped") + 1))
-        Number of zero columns that are skipped in this cycle.
+    events : Out(EventPort(RNN_EVENTS))
+        Events for the performance counters: steps that enter the PEs, cycles of ``busy`` without a step, zero columns that are skipped.
 
     *Latency*: ``busy`` rises one cycle after ``start``.
 
@@ -107,11 +92,8 @@ class RecurrentEngine(Component):
         super().__init__({
             "start": In(1), "address": In(32), "stop": In(1), "busy": Out(1),
             "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
-            "step": Out(engine_step_layout(cfg)), "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot), "take": Out(1),
-            "read": Out(1), "read_register": Out(8), "read_group": Out(range(cfg.thread_groups)), "read_tap": Out(2),
-            "read_data": In(32).array(cfg.tail_lanes),
-            "error": Out(recurrent_error_layout),
-            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(range(most_in_a_cycle("rnn_skipped") + 1)),
+            "pe": Out(EngineStepPort(cfg)), "sums": Out(SumReadPort(cfg)),
+            "error": Out(recurrent_error_layout), "events": Out(EventPort(RNN_EVENTS)),
         })
 
     def elaborate(self, platform):
@@ -128,32 +110,31 @@ class RecurrentEngine(Component):
         m.submodules.writer = writer = OutputWriter(cfg)
         connect(m, flipped(self.bank_read), loader.bank)
         connect(m, flipped(self.bank_write), writer.bank)
-        for source, sink in ((loader.o_task, scheduler.i_task), (scheduler.o, columns.i), (columns.o, blocks.i), (jobs.o, tail.i),
-                             (tail.o_output, writer.i)):
+        connect(m, blocks.pe, flipped(self.pe))
+        connect(m, tail.sums, flipped(self.sums))
+        for source, sink in ((loader.o_task, scheduler.i_task), (scheduler.o, columns.i), (columns.o, blocks.i), (scheduler.o_job, jobs.i),
+                             (jobs.o, tail.i), (tail.o_output, writer.i)):
             link(m, source, sink)
+        for requester, port in ((columns.column, vectors.column), (tail.operand, vectors.operand), (tail.write, vectors.write),
+                                (loader.load, vectors.load)):
+            connect(m, requester, port)
         self._tables(m, loader, scheduler, tail)
-        self._vectors(m, vectors, loader, columns, tail)
         units = _Units(loader, vectors, progress, scheduler, columns, blocks, jobs, tail, writer)
         self._progress(m, units)
-        connect_members(m, flipped(self), blocks, ("step", "take"))
-        connect_members(m, flipped(self), tail, ("read", "read_register", "read_group", "read_tap"))
         m.d.comb += [
-            blocks.sweep.eq(columns.sweep), jobs.job.eq(scheduler.job), jobs.coming.eq(scheduler.launch),
-            scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
+            blocks.sweep.eq(columns.sweep), scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
             loader.begin.eq(self.start), loader.address.eq(self.address), scheduler.drained.eq(~columns.busy),
-            jobs.launch.eq(columns.ended & columns.sweep.launch),
-            self.event_rnn_steps.eq(blocks.step.step), self.event_rnn_waits.eq(self.busy & ~blocks.step.step),
-            self.event_rnn_skipped.eq(columns.event_skipped),
+            loader.hold.eq(tail.write_next), jobs.launch.eq(columns.ended & columns.sweep.launch),
+            self.events.rnn_steps.eq(blocks.pe.step.step), self.events.rnn_waits.eq(self.busy & ~blocks.pe.step.step),
+            self.events.rnn_skipped.eq(columns.event_skipped),
         ]
-        connect_members(m, flipped(self), blocks, ("word",))
-        connect_members(m, flipped(self), tail, ("read_data",))
         self._run(m, units)
         return m
 
     def _tables(self, m, loader, scheduler, tail):
-        for name, layout, write_enable, address, output in (
-                ("sweeps", sweep_layout, loader.sweep_write, scheduler.sweep_address, scheduler.sweep),
-                ("operations", operation_layout, loader.operation_write, tail.operation_address, tail.operation)):
+        records = loader.records
+        for name, layout, write_enable, reader in (("sweeps", sweep_layout, records.write_sweep, scheduler.sweeps),
+                                                   ("operations", operation_layout, records.write_operation, tail.operations)):
             kept = stored(layout)
             # A table of 32 records in distributed RAM would take as many LUTs as the scheduler.
             m.submodules[name] = memory = Memory(shape=kept, depth=self.cfg.rnn_records, init=[],
@@ -161,36 +142,25 @@ class RecurrentEngine(Component):
             read, write = memory.read_port(domain="comb"), memory.write_port()
             register = Signal(kept, name=f"{name}_output", reset_less=True)
             m.d.comb += [
-                write.addr.eq(loader.table_address), write.data.eq(loader.table_data[:kept.size]), write.en.eq(write_enable),
-                read.addr.eq(address), Value.cast(output).eq(register),
+                write.addr.eq(records.address), write.data.eq(records.data[:kept.size]), write.en.eq(write_enable),
+                read.addr.eq(reader.address), Value.cast(reader.record).eq(register),
             ]
             m.d.sync += register.eq(read.data)
-
-    def _vectors(self, m, vectors, loader, columns, tail):
-        m.d.comb += [
-            vectors.column_read.eq(columns.column_read), vectors.column_word.eq(columns.column_word),
-            vectors.operand_group.eq(tail.operand_group), vectors.write.eq(tail.write), vectors.write_group.eq(tail.write_group),
-            vectors.loaded_valid.eq(loader.loaded_valid), vectors.loaded_place.eq(loader.loaded_place), vectors.loaded.eq(loader.loaded),
-            loader.loaded_wait.eq(tail.write_next),
-        ]
-        connect_members(m, vectors, columns, ("column",))
-        connect_members(m, vectors, tail, ("operand", "write_data"))
 
     def _progress(self, m, units):
         """Dependency scoreboard: what the units report to it, and what they wait for."""
         loader, _, progress, scheduler, columns, _, _, tail, _ = units
         for unit in (scheduler, columns):
             connect_members(m, progress, unit, ("status",))
-        passed = columns.ended & columns.sweep.release
+        for source, sink in ((tail.o_wrote, progress.i_wrote), (loader.o_reserved, progress.i_reserved),
+                             (loader.o_loaded, progress.i_loaded), (scheduler.o_taken, progress.i_taken)):
+            link(m, source, sink)
+        launch, released, started = progress.i_launch, progress.i_released, progress.i_started
+        job = scheduler.o_job.payload
         m.d.comb += [
-            progress.launch.eq(scheduler.launch), progress.launch_context.eq(scheduler.event_context),
-            progress.launch_pairs.eq(scheduler.job.pairs),
-            progress.taken.eq(scheduler.taken), progress.taken_context.eq(scheduler.event_context),
-            progress.wrote.eq(tail.wrote), progress.wrote_context.eq(tail.wrote_context), progress.finished.eq(tail.finished),
-            progress.reserved.eq(loader.reserved), progress.reserved_context.eq(loader.reserved_context),
-            progress.loaded.eq(loader.loaded_row), progress.loaded_context.eq(loader.row_context),
-            progress.released.eq(passed), progress.released_context.eq(columns.sweep.context),
-            progress.started.eq(loader.o_task.valid & loader.o_task.ready), progress.started_context.eq(loader.o_task.payload.context),
+            launch.valid.eq(scheduler.o_job.valid), launch.payload.context.eq(job.context), launch.payload.pairs.eq(job.pairs),
+            released.valid.eq(columns.ended & columns.sweep.release), released.payload.context.eq(columns.sweep.context),
+            started.valid.eq(loader.o_task.valid & loader.o_task.ready), started.payload.context.eq(loader.o_task.payload.context),
             scheduler.begun.eq(progress.written >= self.cfg.dot), columns.written.eq(progress.written),
             loader.free.eq(progress.free), loader.running.eq(scheduler.running),
         ]
@@ -200,7 +170,7 @@ class RecurrentEngine(Component):
         loader, _, progress, scheduler, columns, blocks, jobs, tail, writer = units
         halted, failed, ended, fault, quiet = (Signal(name=name) for name in ("halted", "failed", "ended", "fault", "quiet"))
         m.d.comb += [
-            quiet.eq(~(scheduler.o.valid | columns.busy | blocks.step.step | jobs.busy | tail.busy | writer.i.valid)),
+            quiet.eq(~(scheduler.o.valid | columns.busy | blocks.pe.step.step | jobs.busy | tail.busy | writer.i.valid)),
             fault.eq((loader.fault != Fault.NONE) | writer.fault),
             ended.eq(self.busy & quiet & (halted | loader.over)),
             progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault),

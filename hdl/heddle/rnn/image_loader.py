@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, enum, stream
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out, connect, flipped
+from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import BankReadPort
@@ -13,6 +13,7 @@ from .layouts import (
     DISTRIBUTED,
     PRODUCT_BITS,
     RECORD_BITS,
+    ContextEvent,
     context_bits,
     header_layout,
     of_context,
@@ -20,9 +21,9 @@ from .layouts import (
     task_memory_layout,
     task_start_layout,
 )
-from .vector_memory import LOADED_ELEMENTS
+from .vector_memory import LOADED_ELEMENTS, LoadPort
 
-__all__ = ["Fault", "ImageLoader"]
+__all__ = ["Fault", "ImageLoader", "RecordWritePort"]
 
 PLACE_SHIFT = exact_log2(LOADED_ELEMENTS)
 BYTE_SHIFT = exact_log2(RECORD_BITS // 8)
@@ -76,6 +77,24 @@ def input_layout(cfg):
 row_layout = data.StructLayout({"word": WORD_BITS, "left": 16, "odd": 1})
 
 
+def RecordWritePort(cfg):
+    """Write port of the tables of records, seen from the image loader.
+
+    *Ports*:
+    write_sweep : Out(1)
+        Write enable of the table of matrix-vector passes.
+    write_operation : Out(1)
+        Write enable of the table of tail operations.
+    address : Out(log2(rnn_records))
+        Record to write in either table.
+    data : Out(128)
+        Data of the record.
+    """
+    return Signature({
+        "write_sweep": Out(1), "write_operation": Out(1), "address": Out(exact_log2(cfg.rnn_records)), "data": Out(RECORD_BITS),
+    })
+
+
 class ImageLoader(Component):
     """Image loader: reads the header and the tables of an image, hands out its tasks in order and loads states and input rows ahead
     [S3.6].
@@ -99,21 +118,11 @@ class ImageLoader(Component):
         Read port of shared memory.
     header : Out(header_layout)
         Header of the image; registered.
-    sweep_write : Out(1)
-        Write enable of the table of matrix-vector passes.
-    operation_write : Out(1)
-        Write enable of the table of tail operations.
-    table_address : Out(log2(rnn_records))
-        Record to write in either table.
-    table_data : Out(128)
-        Data of the record.
-    loaded_valid : Out(1)
-        ``loaded`` is a word for vector memory.
-    loaded_place : Out(log2(rnn_elements) - 3)
-        Place of the word.
-    loaded : Out(128)
-        8 elements of 16 bits.
-    loaded_wait : In(1)
+    records : Out(RecordWritePort(cfg))
+        Write port of the tables.
+    load : Out(LoadPort(cfg))
+        Write port of vector memory. A word remains valid in the cycle after ``hold`` and leaves in a later one.
+    hold : In(1)
         Vector memory takes no word in the next cycle.
     running : In(rnn_contexts)
         Contexts that run a task.
@@ -123,14 +132,10 @@ class ImageLoader(Component):
         Tasks that begin, after their state is loaded.
     has_input : Out(rnn_contexts)
         Contexts whose task has input rows; registered.
-    reserved : Out(1)
-        A row buffer is about to be loaded.
-    reserved_context : Out(context_bits(cfg))
-        Context of that row buffer.
-    loaded_row : Out(1)
-        The last word of an input row is written to vector memory in this cycle.
-    row_context : Out(context_bits(cfg))
-        Context of that row.
+    o_reserved : Out(ContextEvent(cfg))
+        A row buffer of the context is about to be loaded.
+    o_loaded : Out(ContextEvent(cfg))
+        The last word of an input row of the context is written to vector memory in this cycle.
     over : Out(1)
         All tasks are handed out and no context runs.
     fault : Out(Fault)
@@ -140,8 +145,8 @@ class ImageLoader(Component):
 
     *Latency*: 3 cycles from the begin of a transfer to its first word, then one word a cycle where the banks grant at once.
 
-    *Back-pressure*: ``loaded_wait`` acts on the next cycle. ``o_task.valid`` depends on registers only; ``bank.request`` depends
-    combinationally on ``loaded_wait``.
+    *Back-pressure*: ``hold`` acts on the next cycle. ``o_task.valid`` depends on registers only; ``bank.request`` depends
+    combinationally on ``hold``.
 
     *Reset*: idle without an image or a fault.
 
@@ -156,12 +161,9 @@ class ImageLoader(Component):
         contexts = cfg.rnn_contexts
         super().__init__({
             "begin": In(1), "address": In(32), "stop": In(1), "bank": Out(BankReadPort(cfg)), "header": Out(header_layout),
-            "sweep_write": Out(1), "operation_write": Out(1), "table_address": Out(exact_log2(cfg.rnn_records)),
-            "table_data": Out(RECORD_BITS),
-            "loaded_valid": Out(1), "loaded_place": Out(exact_log2(cfg.rnn_elements) - PLACE_SHIFT), "loaded": Out(RECORD_BITS),
-            "loaded_wait": In(1), "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
-            "has_input": Out(contexts), "reserved": Out(1), "reserved_context": Out(context_bits(cfg)),
-            "loaded_row": Out(1), "row_context": Out(context_bits(cfg)), "over": Out(1),
+            "records": Out(RecordWritePort(cfg)), "load": Out(LoadPort(cfg)), "hold": In(1),
+            "running": In(contexts), "free": In(contexts), "o_task": Out(stream.Signature(task_start_layout(cfg))),
+            "has_input": Out(contexts), "o_reserved": Out(ContextEvent(cfg)), "o_loaded": Out(ContextEvent(cfg)), "over": Out(1),
             "fault": Out(Fault), "fault_value": Out(WORD_BITS + BYTE_SHIFT),
         })
 
@@ -169,8 +171,8 @@ class ImageLoader(Component):
         m = Module()
         cfg = self.cfg
         self._places = exact_log2(cfg.rnn_elements) - PLACE_SHIFT
-        m.submodules.transfer = self._transfer = transfer = BankReader(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
-        connect(m, flipped(self.bank), transfer.bank)
+        m.submodules.transfer = self._reader = reader = BankReader(cfg, COUNT, max(self._places, exact_log2(cfg.rnn_records)))
+        connect(m, flipped(self.bank), reader.bank)
         self._task, self._memory = Signal(task_layout, reset_less=True), Signal(task_memory_layout, reset_less=True)
         self._late = Signal()           # the start time of the task has passed
         self._phase, self._sink, active = Signal(Phase), Signal(Sink), Signal()
@@ -192,16 +194,16 @@ class ImageLoader(Component):
         self._start(m)
         idle = Signal()
         m.d.comb += [
-            self._late.eq(cycles >= self._task.start), self.reserved_context.eq(self._context), transfer.hold.eq(self.loaded_wait),
-            idle.eq(active & ~transfer.busy & (self.fault == Fault.NONE)),
+            self._late.eq(cycles >= self._task.start), self.o_reserved.payload.context.eq(self._context), reader.o.hold.eq(self.hold),
+            idle.eq(active & ~reader.transfer.busy & (self.fault == Fault.NONE)),
             self.over.eq(idle & (self._phase == Phase.SERVE) & ~self._have & ~self._more & ~self.running.any()),
-            self.fault_value.eq(transfer.word << BYTE_SHIFT),
+            self.fault_value.eq(reader.word << BYTE_SHIFT),
         ]
         with m.If(active & (self._phase == Phase.SERVE)):
             self._serve(m)
         with m.If(idle):
             self._sequence(m)
-        with m.If(transfer.outside):
+        with m.If(reader.outside):
             m.d.sync += self.fault.eq(Fault.RANGE)
         with m.If(self.begin):
             m.d.sync += [active.eq(1), self._phase.eq(Phase.HEADER), self._have.eq(0), self._more.eq(1), cycles.eq(0),
@@ -214,12 +216,12 @@ class ImageLoader(Component):
 
     def _words(self, m):
         """Routes each word to its sink."""
-        word, sink = self._transfer, self._sink
+        word, sink, records, load = self._reader.o, self._sink, self.records, self.load
         m.d.comb += [
-            self.table_address.eq(word.at), self.table_data.eq(word.data), self.loaded.eq(word.data), self.loaded_place.eq(word.at),
-            self.sweep_write.eq(word.valid & (sink == Sink.SWEEPS)), self.operation_write.eq(word.valid & (sink == Sink.OPERATIONS)),
-            self.loaded_valid.eq(word.valid & ((sink == Sink.STATE) | (sink == Sink.ROW))),
-            self.loaded_row.eq(word.taken & word.last & (sink == Sink.ROW)), self.row_context.eq(self._served),
+            records.address.eq(word.at), records.data.eq(word.data), load.data.eq(word.data), load.place.eq(word.at),
+            records.write_sweep.eq(word.valid & (sink == Sink.SWEEPS)), records.write_operation.eq(word.valid & (sink == Sink.OPERATIONS)),
+            load.enable.eq(word.valid & ((sink == Sink.STATE) | (sink == Sink.ROW))),
+            self.o_loaded.valid.eq(word.taken & word.last & (sink == Sink.ROW)), self.o_loaded.payload.context.eq(self._served),
         ]
         with m.If(word.valid & (sink == Sink.HEADER)):
             m.d.sync += self.header.eq(word.data)
@@ -232,7 +234,7 @@ class ImageLoader(Component):
         """Address and length of the next transfer. The values are not zero in other cycles, because a gate would cost as much as a
         multiplexer.
         """
-        transfer, task, phase, entry = self._transfer, self._task, self._phase, self._input
+        transfer, task, phase, entry = self._reader.transfer, self._task, self._phase, self._input
         m.d.comb += [
             transfer.on.eq((phase == Phase.SWEEPS) | (phase == Phase.OPERATIONS)), transfer.first.eq(self._next),
             transfer.words.eq(Mux(phase == Phase.TASK, 2, 1)),
@@ -258,7 +260,7 @@ class ImageLoader(Component):
         phase = self._phase
 
         def read(sink, after):
-            m.d.comb += self._transfer.begin.eq(1)
+            m.d.comb += self._reader.transfer.begin.eq(1)
             m.d.sync += [self._sink.eq(sink), self._served.eq(self._context), phase.eq(after)]
 
         with m.Switch(phase):
@@ -275,10 +277,10 @@ class ImageLoader(Component):
                 read(Sink.TASK, Phase.BEHIND)
                 m.d.sync += self._have.eq(1)
             with m.Case(Phase.BEHIND):
-                m.d.sync += [phase.eq(Phase.SERVE), self._next.eq(self._transfer.word), self._more.eq(~(self._have & self._task.last))]
+                m.d.sync += [phase.eq(Phase.SERVE), self._next.eq(self._reader.word), self._more.eq(~(self._have & self._task.last))]
             with m.Case(Phase.ROW):
                 read(Sink.ROW, Phase.SERVE)
-                m.d.comb += [self._row_write.en.eq(1), self.reserved.eq(1)]
+                m.d.comb += [self._row_write.en.eq(1), self.o_reserved.valid.eq(1)]
                 with m.If(self._row.left == 1):
                     m.d.sync += self._pending.bit_select(self._context, 1).eq(0)
             with m.Case(Phase.STATE):

@@ -1,11 +1,12 @@
-"""Record layouts of the recurrent engine: the image in shared memory and the payloads between its units.
+"""Layouts of the recurrent engine: records of the image in shared memory, payloads and ports between its units.
 
 Every record of an image has 128 bits, the word of a bank of shared memory. An *image* is a header, ``sweeps`` records of matrix-vector
 passes, ``operations`` records of tail operations, then pairs of task records. All are contiguous (docs/units/rnn.md) [S3.1-S3.6].
 """
 
 from amaranth.hdl import Mux
-from amaranth.lib import data, enum
+from amaranth.lib import data, enum, stream
+from amaranth.lib.wiring import In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
@@ -13,10 +14,10 @@ from ..constants import PRODUCT_REGISTERS
 __all__ = [
     "ACTIVATION_FRACTION", "CELL_FRACTION", "COLUMNS_BITS", "COUNT_BITS", "DISTRIBUTED", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS",
     "PRODUCT_BITS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "Function", "Pre", "Start", "Wait",
-    "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "engine_step_layout", "header_layout", "of_context",
-    "operation_layout", "step_count_layout", "stored", "sweep_layout", "tail_job_layout", "tail_output_layout", "task_layout",
-    "task_memory_layout", "task_start_layout",
+    "Cell", "ContextEvent", "Function", "Pre", "RecordReadPort", "Start", "Wait",
+    "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "engine_step_layout", "header_layout",
+    "job_order_layout", "of_context", "operation_layout", "step_count_layout", "stored", "sweep_layout", "tail_job_layout",
+    "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout", "vector_group_bits", "written_group_layout",
 ]
 
 RECORD_BITS = 128
@@ -181,6 +182,28 @@ def context_bits(cfg):
     return max(1, exact_log2(cfg.rnn_contexts))
 
 
+def vector_group_bits(cfg):
+    """Bits of the number of a group of ``tail_lanes`` elements of vector memory."""
+    return exact_log2(cfg.rnn_elements // cfg.tail_lanes)
+
+
+def ContextEvent(cfg):
+    """Event of one context, whose number is the payload; at most one a cycle, always ready."""
+    return stream.Signature(data.StructLayout({"context": context_bits(cfg)}), always_ready=True)
+
+
+def RecordReadPort(cfg, layout):
+    """Read port of a table of records, seen from the reader.
+
+    *Ports*:
+    address : Out(log2(rnn_records))
+        Record to read.
+    record : In(layout)
+        Record at ``address`` of the previous cycle.
+    """
+    return Signature({"address": Out(exact_log2(cfg.rnn_records)), "record": In(layout)})
+
+
 def of_context(cfg, context, size):
     """Base of a context's part of a memory: the value ``context * size``, as shifts and additions without a multiplier."""
     return sum(Mux(context[bit], size << bit, 0) for bit in range(exact_log2(cfg.rnn_contexts)))
@@ -214,6 +237,16 @@ def tail_job_layout(cfg):
         "parity_registers": PRODUCT_BITS,           # first product register of operations with ``parity``; equal in even steps
         "row": 20,                                  # address of the output row of this step, in bytes
     })
+
+
+def job_order_layout(cfg):
+    """Job of the activation pipeline in the order of the dependency scoreboard; ``pairs``: it processes pairs of element groups."""
+    return data.StructLayout({"context": context_bits(cfg), "pairs": 1})
+
+
+def written_group_layout(cfg):
+    """Element group, or pair of element groups, that a job has written; ``finished``: the group is the last one of its job."""
+    return data.StructLayout({"context": context_bits(cfg), "finished": 1})
 
 
 def tail_output_layout(cfg):

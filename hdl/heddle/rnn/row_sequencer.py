@@ -2,13 +2,29 @@
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..parameters.rnn import RnnParameters
 from .column_reader import column_layout
 from .layouts import chosen_sweep_layout, engine_step_layout
 
-__all__ = ["RowSequencer"]
+__all__ = ["EngineStepPort", "RowSequencer"]
+
+
+def EngineStepPort(cfg):
+    """Steps of the recurrent engine on the PEs, seen from the engine; never refused.
+
+    *Ports*:
+    step : Out(engine_step_layout(cfg))
+        Step of the PEs; ``step.step`` marks a valid step.
+    take : Out(1)
+        ``word`` holds a new column group.
+    word : Out(signed(engine_element_bits)).array(dot)
+        Elements of the column group, one cycle after the first step of the column.
+    """
+    return Signature({
+        "step": Out(engine_step_layout(cfg)), "take": Out(1), "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot),
+    })
 
 
 class RowSequencer(Component):
@@ -19,14 +35,11 @@ class RowSequencer(Component):
         Columns in order.
     sweep : In(chosen_sweep_layout(cfg))
         Matrix-vector pass of the column at ``i``.
-    step : Out(engine_step_layout(cfg))
-        Step of the PEs; registered. ``step.step`` marks a valid step.
-    word : Out(signed(engine_element_bits)).array(dot)
-        Elements of the column group; registered.
-    take : Out(1)
-        ``word`` holds a new column.
+    pe : Out(EngineStepPort(cfg))
+        Steps of the PEs and elements of the columns; registered.
 
-    *Latency*: 1 cycle from the transfer at ``i`` to the first ``step``; ``word`` and ``take`` follow one cycle after the first step.
+    *Latency*: 1 cycle from the transfer at ``i`` to the first ``pe.step``; ``pe.word`` and ``pe.take`` follow one cycle after the first
+    step.
 
     *Throughput*: one step a cycle, ``sweep.blocks + 1`` steps a column, without a gap between columns.
 
@@ -43,14 +56,12 @@ class RowSequencer(Component):
         super().__init__({
             "i": In(stream.Signature(column_layout(cfg))),
             "sweep": In(chosen_sweep_layout(cfg)),
-            "step": Out(engine_step_layout(cfg)),
-            "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot),
-            "take": Out(1),
+            "pe": Out(EngineStepPort(cfg)),
         })
 
     def elaborate(self, platform):
         m = Module()
-        sweep, column, step = self.sweep, self.i.payload, self.step
+        sweep, column, step = self.sweep, self.i.payload, self.pe.step
         left = Signal(7, reset_less=True)           # outstanding steps of the column after this one
         elements = Signal(column_layout(self.cfg).members["elements"], reset_less=True)
         m.d.comb += self.i.ready.eq(~step.step | (left == 0))
@@ -60,7 +71,7 @@ class RowSequencer(Component):
             m.d.sync += left.eq(left - 1)
             m.d.sync += [number.eq(number + 1) for number in (step.product, step.source, step.factor_word)]
         fresh = Signal()
-        m.d.sync += [fresh.eq(0), self.take.eq(fresh)]
+        m.d.sync += [fresh.eq(0), self.pe.take.eq(fresh)]
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += [
                 fresh.eq(1), left.eq(sweep.blocks), step.product.eq(sweep.product),
@@ -69,5 +80,5 @@ class RowSequencer(Component):
                 elements.eq(column.elements),
             ]
         with m.If(fresh):       # one cycle after the first step
-            m.d.sync += [value.eq(element) for value, element in zip(self.word, elements)]
+            m.d.sync += [value.eq(element) for value, element in zip(self.pe.word, elements)]
         return m

@@ -4,7 +4,6 @@ from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
-from amaranth.utils import exact_log2
 
 from ..parameters.rnn import RnnParameters
 from .context_arbiter import ContextArbiter
@@ -13,6 +12,8 @@ from .layouts import (
     COUNT_BITS,
     DISTRIBUTED,
     PRODUCT_BITS,
+    ContextEvent,
+    RecordReadPort,
     Start,
     Wait,
     chosen_sweep_layout,
@@ -46,10 +47,8 @@ class Scheduler(Component):
         Discards all tasks.
     i_task : In(stream.Signature(task_start_layout(cfg)))
         A task begins in a context that does not run.
-    sweep_address : Out(log2(rnn_records))
-        Address of the table of matrix-vector passes.
-    sweep : In(stored(sweep_layout))
-        Record at ``sweep_address`` of the previous cycle.
+    sweeps : Out(RecordReadPort(cfg, stored(sweep_layout)))
+        Read port of the table of matrix-vector passes.
     status : In(status_layout(cfg)).array(rnn_contexts)
         State of each context, from ``DependencyScoreboard``.
     begun : In(1)
@@ -58,21 +57,17 @@ class Scheduler(Component):
         Contexts whose task has input rows; without them a pass does not wait for INPUT.
     drained : In(1)
         The column reader has no pass in progress.
-    launch : Out(1)
-        The granted pass launches a job of the tail.
-    job : Out(tail_job_layout(cfg))
-        The job, with ``launch``.
-    taken : Out(1)
+    o_job : Out(stream.Signature(tail_job_layout(cfg), always_ready=True))
+        Job of the tail that the granted pass launches.
+    o_taken : Out(ContextEvent(cfg))
         The granted pass is the last one that reads its input row.
-    event_context : Out(context_bits(cfg))
-        Context of ``launch`` and ``taken``.
     o : Out(stream.Signature(chosen_sweep_layout(cfg)))
         Granted passes; registered.
     running : Out(rnn_contexts)
         Contexts with a task that has passes or unfinished jobs.
 
-    *Latency*: 2 cycles from the cycle in which a context is ready to ``o.valid``; ``launch``, ``job`` and ``taken`` are valid one cycle
-    before ``o``. 5 cycles from the transfer at ``i_task`` to ``o.valid``. ``running`` rises in the cycle after the transfer, and
+    *Latency*: 2 cycles from the cycle in which a context is ready to ``o.valid``; ``o_job`` and ``o_taken`` are valid one cycle before
+    ``o``. 5 cycles from the transfer at ``i_task`` to ``o.valid``. ``running`` rises in the cycle after the transfer, and
     falls when the last pass is granted and all jobs are finished; without jobs in the last pass also not before ``drained``.
 
     *Throughput*: one pass every 2 cycles; one pass of the same context every 4 cycles.
@@ -92,16 +87,13 @@ class Scheduler(Component):
             "header": In(header_layout),
             "clear": In(1),
             "i_task": In(stream.Signature(task_start_layout(cfg))),
-            "sweep_address": Out(exact_log2(cfg.rnn_records)),
-            "sweep": In(stored(sweep_layout)),
+            "sweeps": Out(RecordReadPort(cfg, stored(sweep_layout))),
             "status": In(status_layout(cfg)).array(contexts),
             "begun": In(1),
             "has_input": In(contexts),
             "drained": In(1),
-            "launch": Out(1),
-            "job": Out(tail_job_layout(cfg)),
-            "taken": Out(1),
-            "event_context": Out(context_bits(cfg)),
+            "o_job": Out(stream.Signature(tail_job_layout(cfg), always_ready=True)),
+            "o_taken": Out(ContextEvent(cfg)),
             "o": Out(stream.Signature(chosen_sweep_layout(cfg))),
             "running": Out(contexts),
         })
@@ -168,7 +160,8 @@ class Scheduler(Component):
         m.d.comb += [
             last.eq(sweep.last | (record.next + 1 == self.header.sweeps)), step_end.eq(chosen & last),
             task.ready.eq(~chosen), start.eq(task.valid & task.ready),
-            self.launch.eq(chosen & sweep.launch), self.taken.eq(chosen & sweep.release), self.event_context.eq(context),
+            self.o_job.valid.eq(chosen & sweep.launch),
+            self.o_taken.valid.eq(chosen & sweep.release), self.o_taken.payload.context.eq(context),
             place_write.data.eq(task.payload.place), count_write.data.eq(task.payload.count), new.eq(task.payload.task),
         ]
         with m.If(chosen):
@@ -179,7 +172,7 @@ class Scheduler(Component):
             if cfg.rnn_differences:
                 m.d.comb += new.fresh.eq(record.fresh & ~last)
         self._position(m, sweep, record, place)
-        job = self.job
+        job = self.o_job.payload
         m.d.comb += [
             job.context.eq(context), job.operation.eq(sweep.operation), job.operations.eq(sweep.operations), job.groups.eq(sweep.groups),
             job.pairs.eq(sweep.pairs), job.settled.eq(sweep.settled),
@@ -223,17 +216,17 @@ class Scheduler(Component):
 
     def _fetch(self, m, next_sweep, fetch, fetch_context):
         """Prefetches the record of a context whose state was written in the previous cycle."""
-        came, came_context = Signal(), Signal(self._number)
+        came, came_context, sweep = Signal(), Signal(self._number), self.sweeps.record
         m.d.comb += [
-            self.sweep_address.eq(next_sweep),
-            self._head_write.addr.eq(came_context), self._head_write.data.eq(self.sweep), self._head_write.en.eq(came),
+            self.sweeps.address.eq(next_sweep),
+            self._head_write.addr.eq(came_context), self._head_write.data.eq(sweep), self._head_write.en.eq(came),
         ]
         m.d.sync += [came.eq(fetch & ~self.clear), came_context.eq(fetch_context)]
         for index, (kind, known) in enumerate(zip(self._kinds, self._known)):
             with m.If(came & (came_context == index)):
                 m.d.sync += [
-                    known.eq(1), kind.wait.eq(self.sweep.wait), kind.last.eq(self.sweep.last),
-                    kind.limited.eq((self.sweep.start != Start.CONTINUE) | self.sweep.launch),
+                    known.eq(1), kind.wait.eq(sweep.wait), kind.last.eq(sweep.last),
+                    kind.limited.eq((sweep.start != Start.CONTINUE) | sweep.launch),
                 ]
             with m.If(self.clear):
                 m.d.sync += known.eq(0)

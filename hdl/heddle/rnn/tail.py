@@ -2,22 +2,31 @@
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import Component, In, Out, flipped
+from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
 from ..lib.delay import Delay, Stages
-from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue, link
 from ..parameters.rnn import RnnParameters
-from .layouts import Cell, Pre, context_bits, operation_layout, tail_job_layout, tail_output_layout
-from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout, vector_group_bits
+from .layouts import (
+    Cell,
+    Pre,
+    RecordReadPort,
+    operation_layout,
+    tail_job_layout,
+    tail_output_layout,
+    vector_group_bits,
+    written_group_layout,
+)
+from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout
 from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_control_layout
+from .vector_memory import OperandReadPort, ResultWritePort
 
-__all__ = ["GATED_DISTANCE", "ISSUE_LATENCY", "KEEP_DISTANCE", "SETTLED", "TAIL_LATENCY", "Tail"]
+__all__ = ["GATED_DISTANCE", "ISSUE_LATENCY", "KEEP_DISTANCE", "SETTLED", "TAIL_LATENCY", "SumReadPort", "Tail"]
 
-TAIL_LATENCY = LANE_LATENCY         # cycles from ``read_data`` to ``write``
+TAIL_LATENCY = LANE_LATENCY         # cycles from ``sums.data`` to ``write``
 GATED_DISTANCE = GATE_CYCLE - 1     # least number of slots between ``keep_gate`` and GATED
 KEEP_DISTANCE = SUM_CYCLE - 1       # least number of slots between KEEP and GATED
 # Cycles from the last slot of a job to the first slot of a ``settled`` job of the context, whose operand reads follow the last write.
@@ -36,6 +45,27 @@ DECODE_CYCLE = 5                    # cycle after the sum in which the cell func
 UNDECIDED = SLOT                    # slots in flight that do not yet count in ``credits``
 
 
+def SumReadPort(cfg):
+    """Read port of the sums in the PEs, seen from the activation pipeline; always granted.
+
+    *Ports*:
+    enable : Out(1)
+        Reads the sums of a lane group.
+    register : Out(8)
+        Product register, or accumulator of a CAT tap.
+    group : Out(range(thread_groups))
+        Lane group.
+    tap : Out(2)
+        CAT tap.
+    data : In(32).array(tail_lanes)
+        Sums, ``cfg.register_read_latency`` cycles after ``enable``.
+    """
+    return Signature({
+        "enable": Out(1), "register": Out(exact_log2(PRODUCT_REGISTERS)), "group": Out(range(cfg.thread_groups)), "tap": Out(2),
+        "data": In(32).array(cfg.tail_lanes),
+    })
+
+
 class Tail(Component):
     """Activation pipeline: ``tail_lanes`` lanes that convert sums to activations, cell states and hidden states, for the jobs of all
     contexts [S3.5].
@@ -49,46 +79,26 @@ class Tail(Component):
     *Ports*:
     i : In(stream.Signature(tail_job_layout(cfg)))
         Jobs; a job is accepted with its last slot.
-    operation_address : Out(log2(rnn_records))
-        Address of the table of operations.
-    operation : In(operation_layout)
-        Record at ``operation_address`` of the previous cycle.
-    read : Out(1)
-        Reads the sums of a lane group; always granted.
-    read_register : Out(8)
-        Product register, or accumulator of a CAT tap.
-    read_group : Out(range(thread_groups))
-        Lane group.
-    read_tap : Out(2)
-        CAT tap.
-    read_data : In(32).array(tail_lanes)
-        Sums, ``cfg.register_read_latency`` cycles after ``read``.
-    operand_group : Out(log2(rnn_elements / tail_lanes))
-        Element group of vector memory to read.
-    operand : In(16).array(tail_lanes)
-        Elements of ``operand_group`` of the previous cycle.
-    write : Out(1)
-        Writes a result to vector memory; registered, never refused.
+    operations : Out(RecordReadPort(cfg, operation_layout))
+        Read port of the table of operations.
+    sums : Out(SumReadPort(cfg))
+        Read port of the sums.
+    operand : Out(OperandReadPort(cfg))
+        Read port of vector memory.
+    write : Out(ResultWritePort(cfg))
+        Write port of vector memory; registered.
     write_next : Out(1)
-        ``write`` of the next cycle.
-    write_group : Out(log2(rnn_elements / tail_lanes))
-        Element group to write.
-    write_data : Out(16).array(tail_lanes)
-        Results.
+        ``write.enable`` of the next cycle.
     o_output : Out(stream.Signature(tail_output_layout(cfg)))
         Results for shared memory.
-    wrote : Out(1)
+    o_wrote : Out(stream.Signature(written_group_layout(cfg), always_ready=True))
         In the previous cycle the last operation of an element group, or of a pair of groups, was written.
-    wrote_context : Out(context_bits(cfg))
-        Context of that group.
-    finished : Out(1)
-        With ``wrote``: the group was the last of its job.
     busy : Out(1)
         A job is pending, a slot is in flight, or a result has not left.
 
-    *Latency*: ``read`` is valid ``ISSUE_LATENCY`` (3) cycles after a slot begins; the first slot of a job begins with ``i.valid`` at
-    the earliest. ``write`` follows ``cfg.register_read_latency + TAIL_LATENCY`` (13) cycles after ``read``, ``wrote`` one cycle later,
-    ``o_output.valid`` two cycles after ``write``.
+    *Latency*: ``sums.enable`` is valid ``ISSUE_LATENCY`` (3) cycles after a slot begins; the first slot of a job begins with
+    ``i.valid`` at the earliest. ``write`` follows ``cfg.register_read_latency + TAIL_LATENCY`` (13) cycles after ``sums.enable``,
+    ``o_wrote`` one cycle later, ``o_output.valid`` two cycles after ``write``.
 
     *Throughput*: one slot a cycle, without a gap between jobs. A job with ``settled`` begins at the earliest ``SETTLED`` (15) cycles
     after the last slot of the previous job of its context.
@@ -105,26 +115,15 @@ class Tail(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg = RnnParameters.of(cfg)
-        group = vector_group_bits(cfg)
         super().__init__({
             "i": In(stream.Signature(tail_job_layout(cfg))),
-            "operation_address": Out(exact_log2(cfg.rnn_records)),
-            "operation": In(operation_layout),
-            "read": Out(1),
-            "read_register": Out(exact_log2(PRODUCT_REGISTERS)),
-            "read_group": Out(range(cfg.thread_groups)),
-            "read_tap": Out(2),
-            "read_data": In(32).array(cfg.tail_lanes),
-            "operand_group": Out(group),
-            "operand": In(16).array(cfg.tail_lanes),
-            "write": Out(1),
+            "operations": Out(RecordReadPort(cfg, operation_layout)),
+            "sums": Out(SumReadPort(cfg)),
+            "operand": Out(OperandReadPort(cfg)),
+            "write": Out(ResultWritePort(cfg)),
             "write_next": Out(1),
-            "write_group": Out(group),
-            "write_data": Out(16).array(cfg.tail_lanes),
             "o_output": Out(stream.Signature(tail_output_layout(cfg))),
-            "wrote": Out(1),
-            "wrote_context": Out(context_bits(cfg)),
-            "finished": Out(1),
+            "o_wrote": Out(stream.Signature(written_group_layout(cfg), always_ready=True)),
             "busy": Out(1),
         })
 
@@ -135,7 +134,7 @@ class Tail(Component):
 
     @property
     def _sum_cycle(self):
-        """Cycles from ``slot`` of ``TailIssue`` to the sums at ``read_data``."""
+        """Cycles from ``slot`` of ``TailIssue`` to the sums at ``sums.data``."""
         return ISSUE_LATENCY - SLOT + self.cfg.register_read_latency
 
     def elaborate(self, platform):
@@ -144,7 +143,11 @@ class Tail(Component):
         m.submodules.queue = queue = Queue(tail_output_layout(self.cfg), self.output_depth)
         link(m, self.i, issue.i)
         link(m, queue.o, self.o_output)
-        connect_members(m, flipped(self), issue, ("operation_address", "operation", "read", "read_register", "read_group", "read_tap"))
+        connect(m, issue.operations, flipped(self.operations))
+        m.d.comb += [
+            self.sums.enable.eq(issue.read), self.sums.register.eq(issue.read_register), self.sums.group.eq(issue.read_group),
+            self.sums.tap.eq(issue.read_tap),
+        ]
         self._compute(m, issue.slot, queue.i.payload.elements)
         self._place(m, issue.slot, queue.i)
         credits = Signal(range(self.output_depth + 1), init=self.output_depth)
@@ -157,16 +160,16 @@ class Tail(Component):
     def _compute(self, m, slot, elements):
         """The lanes, with their operands and results."""
         m.submodules.operand_delay = delay = Delay(vector_group_bits(self.cfg), self._sum_cycle - 1)
-        m.d.comb += [delay.i.eq(slot.operand_group), self.operand_group.eq(delay.o)]
+        m.d.comb += [delay.i.eq(slot.operand_group), self.operand.group.eq(delay.o)]
         control = self._control(m, slot)
         lane_type = SharedModule("tail_lane", TailLane)
         for index in range(self.cfg.tail_lanes):
             lane = lane_type.instantiate(m, f"lane_{index}")
             m.d.comb += [
                 lane.control.eq(control),
-                lane.sum.eq(self.read_data[index]),
-                lane.operand.eq(self.operand[index]),
-                self.write_data[index].eq(lane.result),
+                lane.sum.eq(self.sums.data[index]),
+                lane.operand.eq(self.operand.data[index]),
+                self.write.data[index].eq(lane.result),
                 elements[index].eq(lane.result),
             ]
 
@@ -210,8 +213,8 @@ class Tail(Component):
         m.d.comb += [
             delay.i.group.eq(slot.destination_group),
             delay.i.address.eq(slot.output_address),
-            self.write.eq(write[cycles]), self.write_next.eq(write[cycles - 1]),
-            self.write_group.eq(delay.o.group),
+            self.write.enable.eq(write[cycles]), self.write_next.eq(write[cycles - 1]),
+            self.write.group.eq(delay.o.group),
             results.valid.eq(Stages(m, slot.flags.output, "output", reset=True)[cycles]),
             results.payload.address.eq(delay.o.address),
         ]
@@ -223,10 +226,10 @@ class Tail(Component):
         at = [data.View(end_layout, ends[cycle]) for cycle in range(end + 1)]
         settled = SETTLED - SLOT - 1
         m.d.comb += [
-            issue.settled.eq(at[settled].job_end),
-            issue.settled_context.eq(contexts[settled]),
-            self.wrote.eq(at[end].group_end),
-            self.wrote_context.eq(contexts[end]),
-            self.finished.eq(at[end].job_end),
+            issue.i_settled.valid.eq(at[settled].job_end),
+            issue.i_settled.payload.context.eq(contexts[settled]),
+            self.o_wrote.valid.eq(at[end].group_end),
+            self.o_wrote.payload.context.eq(contexts[end]),
+            self.o_wrote.payload.finished.eq(at[end].job_end),
         ]
         return Cat(view.valid for view in at).any()

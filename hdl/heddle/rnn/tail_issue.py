@@ -7,9 +7,19 @@ from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
 from ..parameters.rnn import RnnParameters
-from .layouts import COUNT_BITS, Cell, Pre, context_bits, operation_layout, tail_job_layout
+from .layouts import (
+    COUNT_BITS,
+    Cell,
+    ContextEvent,
+    Pre,
+    RecordReadPort,
+    context_bits,
+    operation_layout,
+    tail_job_layout,
+    vector_group_bits,
+)
 
-__all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout", "vector_group_bits"]
+__all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout"]
 
 ISSUE_LATENCY = 3           # cycles from the begin of a slot to ``read``
 FLAGS = ("step", "load_state", "keep_sum", "keep_activation", "keep_gate", "new_cell", "write", "output")
@@ -19,11 +29,6 @@ end_layout = data.StructLayout({
     "group_end": 1,         # last operation of an element group or pair of groups
     "job_end": 1,           # last operation of the job
 })
-
-
-def vector_group_bits(cfg):
-    """Bits of the number of a group of ``tail_lanes`` elements of vector memory."""
-    return exact_log2(cfg.rnn_elements // cfg.tail_lanes)
 
 
 def slot_layout(cfg):
@@ -50,14 +55,10 @@ class TailIssue(Component):
         Jobs; a job is accepted with its last slot.
     free : In(1)
         A slot may begin in this cycle.
-    settled : In(1)
-        A job of ``settled_context`` is settled: a job with ``settled`` of this context may begin in the next cycle.
-    settled_context : In(context_bits(cfg))
-        Context of ``settled``.
-    operation_address : Out(log2(rnn_records))
-        Address of the table of operations; combinational from ``i.payload``.
-    operation : In(operation_layout)
-        Record at ``operation_address`` of the previous cycle.
+    i_settled : In(ContextEvent(cfg))
+        A job of this context is settled: a job with ``settled`` of the context may begin in the next cycle.
+    operations : Out(RecordReadPort(cfg, operation_layout))
+        Read port of the table of operations; ``address`` is combinational from ``i.payload``.
     slot : Out(slot_layout(cfg))
         The slot; registered.
     read : Out(1)
@@ -87,10 +88,8 @@ class TailIssue(Component):
         super().__init__({
             "i": In(stream.Signature(tail_job_layout(cfg))),
             "free": In(1),
-            "settled": In(1),
-            "settled_context": In(context_bits(cfg)),
-            "operation_address": Out(exact_log2(cfg.rnn_records)),
-            "operation": In(operation_layout),
+            "i_settled": In(ContextEvent(cfg)),
+            "operations": Out(RecordReadPort(cfg, operation_layout)),
             "slot": Out(slot_layout(cfg)),
             "read": Out(1),
             "read_register": Out(exact_log2(PRODUCT_REGISTERS)),
@@ -126,7 +125,7 @@ class TailIssue(Component):
         elements = Signal(16)                   # elements before this group
         m.d.comb += [
             elements.eq((group * cfg.tail_lanes) << job.pairs),
-            self.operation_address.eq(job.operation + index),
+            self.operations.address.eq(job.operation + index),
             go.eq(self.i.valid & self.free & (running | ~job.settled | (Array(unsettled)[job.context] == 0))),
             group_end.eq(index == job.operations),
             job_end.eq(group_end & (group == job.groups)),
@@ -144,8 +143,9 @@ class TailIssue(Component):
             begun.register.eq(job.registers),
             begun.odd_register.eq(job.parity_registers),
         ]
+        settled = self.i_settled
         for number, count in enumerate(unsettled):
-            m.d.sync += count.eq(count + (go & ~running & (job.context == number)) - (self.settled & (self.settled_context == number)))
+            m.d.sync += count.eq(count + (go & ~running & (job.context == number)) - (settled.valid & (settled.payload.context == number)))
         with m.If(go):
             m.d.sync += [index.eq(index + 1), running.eq(~job_end)]
             with m.If(group_end):
@@ -153,7 +153,7 @@ class TailIssue(Component):
 
     def _operate(self, m, ends, begun):
         """The slot, in the cycle of its operation record."""
-        operation, slot = self.operation, self.slot
+        operation, slot = self.operations.record, self.slot
         lane_bits = exact_log2(self.cfg.tail_lanes)
         works = Signal()
         m.d.comb += works.eq(ends.valid & ~operation.idle)
@@ -172,7 +172,7 @@ class TailIssue(Component):
 
     def _locate(self, m, begun):
         """Row group, base product register and ``cat`` of the slot, registered with ``slot``."""
-        operation = self.operation
+        operation = self.operations.record
         position, base, cat = (Signal(bits, name=name, reset_less=True) for name, bits in (("position", 13), ("base", 8), ("cat", 2)))
         low = Signal(12)        # stride * group without the top bit of stride, by shifts and additions
         with m.Switch(operation.stride[:2]):

@@ -66,7 +66,7 @@ class EngineBench(Bench):
                 error = recurrent_error_layout.from_bits(bits)
                 self.fault = error.code, address if error.of_image else error.operand
                 sample_error("recurrent engine", error.code)
-            skipped, steps = int(dut.event_rnn_skipped.value), int(dut.event_rnn_steps.value)
+            skipped, steps = int(dut.events__rnn_skipped.value), int(dut.events__rnn_steps.value)
             self.skipped += skipped
             self.steps += steps
             if skipped or steps:

@@ -6,7 +6,7 @@ import cocotb
 import numpy as np
 from cocotb.triggers import RisingEdge
 from heddle.constants import PRODUCT_REGISTERS
-from heddle.rnn.layouts import Cell, Function, Pre, operation_layout, tail_job_layout, tail_output_layout
+from heddle.rnn.layouts import Cell, Function, Pre, operation_layout, tail_job_layout, tail_output_layout, written_group_layout
 from heddle.rnn.tail import ISSUE_LATENCY, SETTLED, TAIL_LATENCY, Tail
 from heddle_sim.golden.recurrent_tail import sum_position, tail
 from heddle_sim.toolchain.cocotb_process import bench_config
@@ -103,21 +103,22 @@ class TailBench(Bench):
                 continue
             self._check_progress()
             self._check_write(due)
-            operand = self.vector[int(dut.operand_group.value)].copy() if dut.operand_group.value.is_resolvable else None
-            if dut.write.value:
-                if dut.write_group.value == dut.operand_group.value:
+            operand = self.vector[int(dut.operand__group.value)].copy() if dut.operand__group.value.is_resolvable else None
+            if dut.write__enable.value:
+                if dut.write__group.value == dut.operand__group.value:
                     operand = None      # undefined
-                self.vector[int(dut.write_group.value)] = self._written_data()
+                self.vector[int(dut.write__group.value)] = self._written_data()
             read = None
-            if dut.read.value:
-                lane_group = int(dut.read_group.value) if self.cfg.thread_groups > 1 else 0
-                read = self.sums[lane_group, int(dut.read_tap.value), int(dut.read_register.value)]
+            if dut.sums__enable.value:
+                lane_group = int(dut.sums__group.value) if self.cfg.thread_groups > 1 else 0
+                read = self.sums[lane_group, int(dut.sums__tap.value), int(dut.sums__register.value)]
                 self.reads.append(self.clock)
                 due.append(self.clock + latency + TAIL_LATENCY)
             answers.append(read)
-            self._drive("read_data", answers.popleft(), 32)
-            self._drive("operand", operand, 16)
-            dut.operation.value = self.table[int(dut.operation_address.value)] if dut.operation_address.value.is_resolvable else 0
+            self._drive("sums__data", answers.popleft(), 32)
+            self._drive("operand__data", operand, 16)
+            address = dut.operations__address.value
+            dut.operations__record.value = self.table[int(address)] if address.is_resolvable else 0
 
     def _drive(self, name, values, bits):
         if values is None:
@@ -126,7 +127,7 @@ class TailBench(Bench):
             getattr(self.dut, f"{name}__{index}").value = int(value) & (1 << bits) - 1
 
     def _written_data(self):
-        data = [int(getattr(self.dut, f"write_data__{index}").value) for index in range(self.lanes)]
+        data = [int(getattr(self.dut, f"write__data__{index}").value) for index in range(self.lanes)]
         return [value - (value >> 15 << 16) for value in data]
 
     def _check_write(self, due):
@@ -136,24 +137,23 @@ class TailBench(Bench):
             due.popleft()
             self.progress()
             expected = self.read_cycles.popleft()
-        assert bool(dut.write.value) == bool(expected and expected[0]), f"write must come {TAIL_LATENCY} cycles after the sums"
-        if dut.write.value:
+        assert bool(dut.write__enable.value) == bool(expected and expected[0]), f"write must come {TAIL_LATENCY} cycles after the sums"
+        if dut.write__enable.value:
             place, values = self.writes.popleft()
-            got = int(dut.write_group.value), [value & 0xFFFF for value in self._written_data()]
+            got = int(dut.write__group.value), [value & 0xFFFF for value in self._written_data()]
             assert got == (place, values), f"group {place} must become {values}, not {got}"
 
     def _check_progress(self):
         dut = self.dut
-        if dut.wrote.value:
+        if dut.o_wrote__valid.value:
             context, finished, written = self.progress_marks.popleft()
-            got = int(dut.wrote_context.value), int(dut.finished.value)
+            group = written_group_layout(self.cfg).from_bits(int(dut.o_wrote__payload.value))
+            got = group.context, group.finished
             assert got == (context, finished), f"context and finished must be {context, finished}, not {got}"
             count = self.written - len(self.writes)
             assert count == written, f"{written} results must have been written, not {count}"
             if finished:
                 self.finished_jobs.append(self.clock)
-        else:
-            assert not dut.finished.value, "finished must come with wrote"
         if self.taken > len(self.finished_jobs) or dut.i__valid.value or dut.o_output__valid.value:
             assert dut.busy.value, "busy must be high while anything is under way"
 

@@ -4,9 +4,10 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 from heddle.config import Config
 from heddle.datapath.pe_array import PEArray
+from heddle.interfaces.control import EventPort
 from heddle.interfaces.front_end import recurrent_error_layout
 from heddle.interfaces.layouts import BankReadPort, BankWritePort
-from heddle.isa.counter_table import most_in_a_cycle
+from heddle.isa.counter_table import RNN_EVENTS
 from heddle.rnn.engine import RecurrentEngine
 
 __all__ = ["EngineSystem", "with_lanes"]
@@ -35,7 +36,7 @@ class EngineSystem(Component):
             "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
             "write": In(1), "write_group": In(range(max(cfg.thread_groups, 2))), "write_word": In(cfg.factor_address_bits),
             "data": In(cfg.word_bits).array(cfg.tail_lanes),
-            "event_rnn_steps": Out(1), "event_rnn_waits": Out(1), "event_rnn_skipped": Out(range(most_in_a_cycle("rnn_skipped") + 1)),
+            "events": Out(EventPort(RNN_EVENTS)),
         })
 
     def elaborate(self, platform):
@@ -44,18 +45,18 @@ class EngineSystem(Component):
         m.submodules.lanes = lanes = PEArray(self.cfg)
         connect(m, engine.bank_read, flipped(self.bank_read))
         connect(m, engine.bank_write, flipped(self.bank_write))
-        registers, slots = lanes.registers, self.cfg.tail_lanes
+        connect(m, engine.events, flipped(self.events))
+        registers, sums, slots = lanes.registers, engine.sums, self.cfg.tail_lanes
         m.d.comb += [
             engine.start.eq(self.start), engine.address.eq(self.address), engine.stop.eq(self.stop), self.busy.eq(engine.busy),
             self.error.eq(engine.error),
-            lanes.engine_active.eq(engine.busy), lanes.engine_step.eq(engine.step), lanes.engine_take.eq(engine.take),
-            registers.read.eq(engine.read), registers.read_number.eq(engine.read_register), registers.read_group.eq(engine.read_group),
-            registers.read_tap.eq(engine.read_tap),
+            lanes.engine_active.eq(engine.busy), lanes.engine_step.eq(engine.pe.step), lanes.engine_take.eq(engine.pe.take),
+            registers.read.eq(sums.enable), registers.read_number.eq(sums.register), registers.read_group.eq(sums.group),
+            registers.read_tap.eq(sums.tap),
             registers.write_factor.eq(self.write), registers.write_word.eq(self.write_word), registers.write_parts.eq(~0),
             registers.write_lanes.eq(Mux(self.write, ((1 << slots) - 1) << (self.write_group * slots), 0)),
         ]
-        m.d.comb += [lane.eq(element) for lane, element in zip(lanes.engine_word, engine.word)]
-        m.d.comb += [data.eq(value) for data, value in zip(engine.read_data, registers.read_data)]
+        m.d.comb += [lane.eq(element) for lane, element in zip(lanes.engine_word, engine.pe.word)]
+        m.d.comb += [data.eq(value) for data, value in zip(sums.data, registers.read_data)]
         m.d.comb += [returned.eq(data) for returned, data in zip(registers.return_data, self.data)]
-        m.d.comb += [getattr(self, f"event_rnn_{name}").eq(getattr(engine, f"event_rnn_{name}")) for name in ("steps", "waits", "skipped")]
         return m
