@@ -174,11 +174,10 @@ class Core(Component):
     def _recurrent(self, m, front, thread, matrix):
         """The recurrent engine: while busy it uses the SIMD lanes and the register port of the thread unit."""
         m.submodules.recurrent_engine = engine = RecurrentEngine(self.cfg)
+        connect(m, front.recurrent, engine.run)
+        connect(m, engine.pe, matrix.engine)
         m.d.comb += [
-            engine.start.eq(front.recurrent.start), engine.address.eq(front.recurrent.address), engine.stop.eq(self.run.stop),
-            front.recurrent.busy.eq(engine.busy), front.recurrent.error.eq(engine.error),
-            matrix.engine_active.eq(engine.busy), matrix.engine_step.eq(engine.pe.step), matrix.engine_take.eq(engine.pe.take),
-            *(element.eq(value) for element, value in zip(matrix.engine_word, engine.pe.word, strict=True)),
+            engine.stop.eq(self.run.stop), matrix.engine_active.eq(engine.run.busy),
             *(value.eq(read) for value, read in zip(engine.sums.data, matrix.registers.read_data, strict=True)),
         ]
         sums = engine.sums
@@ -190,7 +189,7 @@ class Core(Component):
                 if member.flow == Out:      # direction seen from the lanes: an output of the lanes
                     m.d.comb += thread_side.eq(lane_side)
                 else:
-                    m.d.comb += lane_side.eq(Mux(engine.busy, own[name], thread_side) if name in own else thread_side)
+                    m.d.comb += lane_side.eq(Mux(engine.run.busy, own[name], thread_side) if name in own else thread_side)
         return engine
 
     def _sizes(self, m, rows, copy, barriers):
@@ -256,7 +255,7 @@ class Core(Component):
             barriers.clear.eq(start),
             self.run.ended.eq(front.ended), self.run.pc.eq(front.pc),
             self.run.idle.eq(~(front.active | thread.busy | thread.writes_pending | matrix.busy | copying
-                               | (engine.busy if engine else 0))
+                               | (engine.run.busy if engine else 0))
                          & front.tokens_empty),
         ]
 
@@ -269,7 +268,7 @@ class Core(Component):
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
             self.reasons.matrix.eq(matrix.events.matrix_steps | (engine.pe.step.step if engine else 0)),
-            self.reasons.matrix_wait.eq(matrix.active | (engine.busy if engine else 0)),
+            self.reasons.matrix_wait.eq(matrix.active | (engine.run.busy if engine else 0)),
             self.reasons.copy_wait.eq(front.waiting.copy), self.reasons.thread.eq(front.waiting.thread),
             self.reasons.drain.eq(front.ended),
         ]

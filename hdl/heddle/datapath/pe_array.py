@@ -8,28 +8,18 @@ from ..lib.members import connect_members
 from ..lib.onehot import any_of
 from ..lib.shared_module import SharedModule
 from ..parameters.matrix import DatapathParameters
-from ..rnn.layouts import engine_step_layout
+from ..rnn.layouts import EngineStepPort
 from .cross_lane_tree import CrossLaneTree
 from .layouts import step_layout
 from .pe import PE
 from .pipeline_control import PipelineControl
 from .register_arbiter import RegisterArbiter
 
-__all__ = ["PEArray", "engine_members"]
+__all__ = ["PEArray"]
 
 CONTROL = ("multiply", "accumulate", "files")   # control ports of a PE, driven once for all of them
 OWN = ("active", "clear", "receive")            # members of these with a bit for each PE
 NEIGHBOURS = 8      # read values of PEs that are joined before a register, on the path to the thread unit
-
-
-def engine_members(cfg):
-    """Ports of the PE array for the engine for recurrent networks."""
-    return {
-        "engine_active": In(1),
-        "engine_step": In(engine_step_layout(cfg)),
-        "engine_word": In(signed(cfg.engine_element_bits)).array(cfg.dot),
-        "engine_take": In(1),
-    }
 
 
 class PEArray(Component):
@@ -39,9 +29,9 @@ class PEArray(Component):
     those of other PEs. Sums over PEs continue with the roots of their trees (``CrossLaneTree``).
 
     With ``rnn`` the engine for recurrent networks has steps of its own, with signed bytes of the factor word and elements of 16 bits. With
-    ``cat`` dot products a PE, multiplier i takes ``engine_word[i div cat]``, and its product counts for tap i mod ``cat`` [S3.4]. Register
+    ``cat`` dot products a PE, multiplier i takes ``engine.word[i div cat]``, and its product counts for tap i mod ``cat`` [S3.4]. Register
     ``source`` (nothing with ``zero``) plus the sum goes to ``product``. Tap 0 is in the product register file; the other taps have the same
-    numbers modulo ``rnn_tap_registers``. Steps may name any registers in any order. The engine owns the PEs from its first ``engine_step``
+    numbers modulo ``rnn_tap_registers``. Steps may name any registers in any order. The engine owns the PEs from its first ``engine.step``
     to the cycle after the last. No ``mm`` is in flight then; one may step in the cycle after.
 
     Parameters
@@ -57,13 +47,9 @@ class PEArray(Component):
         Bit t mod ``positions``: PE t takes its word, in the cycle after ``step`` or before, and holds it.
     engine_active : In(1)
         With ``rnn``: the engine owns the PEs.
-    engine_step : In(engine_step_layout(cfg))
-        With ``rnn``: step of the engine.
-    engine_word : In(signed(engine_element_bits)).array(dot)
-        With ``rnn``: elements, of which the first ``dot / cat`` count, one cycle after ``engine_step``.
-    engine_take : In(1)
-        With ``rnn``: takes ``engine_word``, for the ``cat`` of ``engine_step`` of the cycle before (also without ``step``), and holds the
-        elements.
+    engine : In(EngineStepPort(cfg))
+        With ``rnn``: steps of the engine. Of ``word``, one cycle after ``step``, the first ``dot / cat`` elements count. ``take`` takes
+        them for the ``cat`` of ``step`` of the cycle before (also without ``step.step``), and holds them.
     registers : In(RegisterPort(cfg))
         Access of the thread unit.
     offset_read : In(OffsetReadPort(cfg))
@@ -78,7 +64,7 @@ class PEArray(Component):
         The last sum of an operation is in the product register file: a read granted in this cycle sees it.
 
     *Latency*: sums are in the product register file 6 + log2(``dot``) cycles after ``step``; ``done`` marks this cycle. After
-    ``engine_step`` it is 4 + log2(``dot``) for all taps, two less for taps 2 and 3, one less for tap 1. Reads have
+    ``engine.step`` it is 4 + log2(``dot``) for all taps, two less for taps 2 and 3, one less for tap 1. Reads have
     ``register_read_latency``. With ``far_registers`` everything reaches the PEs one cycle later and read data come back two cycles later;
     all relations above remain.
 
@@ -102,7 +88,7 @@ class PEArray(Component):
             "offset": Out(32).array(cfg.threads),
             "pause": Out(1),
             "done": Out(1),
-            **(engine_members(cfg) if cfg.rnn else {}),
+            **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
         })
 
     def elaborate(self, platform):
@@ -115,7 +101,8 @@ class PEArray(Component):
         connect(m, flipped(self.offset_read), arbiter.offset_read)
         connect_members(m, flipped(self), arbiter, ("pause",))
         if self.cfg.rnn:
-            connect_members(m, flipped(self), control, ("engine_active", "engine_step"))
+            connect_members(m, flipped(self), control, ("engine_active",))
+            m.d.comb += control.engine_step.eq(self.engine.step)
         for name in arbiter.registers.signature.members:
             outer, inner = getattr(self.registers, name), getattr(arbiter.registers, name)
             m.d.comb += outer.eq(inner) if name.endswith("_grant") else inner.eq(outer)
@@ -175,8 +162,8 @@ class PEArray(Component):
         if cfg.rnn:
             factor_address, take = Signal.like(self.step.factor_word, name="factor_address"), Signal.like(self.take, name="take_either")
             m.d.comb += [
-                factor_address.eq(Mux(self.engine_active, self.engine_step.factor_word, self.step.factor_word)),
-                take.eq(self.take | self.engine_take.replicate(len(self.take))),
+                factor_address.eq(Mux(self.engine_active, self.engine.step.factor_word, self.step.factor_word)),
+                take.eq(self.take | self.engine.take.replicate(len(self.take))),
             ]
             values |= {"factor_address": factor_address, "take": take}
             words = self._words(m)
@@ -192,10 +179,10 @@ class PEArray(Component):
         """Words of B, or the elements of the engine spread over the multipliers."""
         cfg = self.cfg
         cat, spread = Signal(2, name="engine_cat", reset_less=True), []
-        m.d.sync += cat.eq(self.engine_step.cat)
+        m.d.sync += cat.eq(self.engine.step.cat)
         for index in range(cfg.dot):
             element = Signal(signed(cfg.element_bits), name=f"engine_element_{index}")
-            m.d.comb += element.eq(Array(self.engine_word[index >> shift] for shift in range(3))[cat])
+            m.d.comb += element.eq(Array(self.engine.word[index >> shift] for shift in range(3))[cat])
             spread.append(element)
         words = [[Signal.like(value, name=f"word_{slot}_{index}") for index, value in enumerate(word)]
                  for slot, word in enumerate(self.word)]

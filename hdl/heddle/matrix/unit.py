@@ -5,13 +5,14 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS
-from ..datapath.pe_array import PEArray, engine_members
+from ..datapath.pe_array import PEArray
 from ..interfaces.control import EventPort
 from ..interfaces.layouts import BankReadPort, ErrorStream, RegisterPort, matrix_operation_layout
 from ..isa.counter_table import MATRIX_EVENTS
 from ..lib.members import connect_members
 from ..lib.stream import Queue, link
 from ..parameters.matrix import MatrixParameters
+from ..rnn.layouts import EngineStepPort
 from .b_fetch import BFetch
 
 __all__ = ["MatrixUnit"]
@@ -48,12 +49,8 @@ class MatrixUnit(Component):
         Errors; registered.
     engine_active : In(1)
         With ``rnn``: the engine for recurrent networks owns the PEs; no ``mm`` is in flight.
-    engine_step : In(engine_step_layout(cfg))
-        With ``rnn``: step of the engine.
-    engine_word : In(signed(engine_element_bits)).array(dot)
-        With ``rnn``: elements for the PEs, one cycle after ``engine_step``.
-    engine_take : In(1)
-        With ``rnn``: the PEs take ``engine_word``.
+    engine : In(EngineStepPort(cfg))
+        With ``rnn``: steps of the engine, and elements for the PEs.
     done : Out(1)
         An operation is over and its last sum is in the register file: a read granted in this cycle sees it.
     busy : Out(1)
@@ -92,7 +89,7 @@ class MatrixUnit(Component):
             "busy": Out(1),
             "active": Out(1),
             "events": Out(EventPort(MATRIX_EVENTS)),
-            **(engine_members(cfg) if cfg.rnn else {}),
+            **({"engine_active": In(1), "engine": In(EngineStepPort(cfg))} if cfg.rnn else {}),
             **({"bank_ahead": Out(BANKS)} if cfg.banks_known_ahead else {}),
         })
 
@@ -123,7 +120,7 @@ class MatrixUnit(Component):
         return m
 
     def _engine(self, m, lanes):
-        connect_members(m, flipped(self), lanes, ("engine_active", "engine_step", "engine_take", "engine_word"))
+        connect_members(m, flipped(self), lanes, ("engine_active", "engine"))
 
     def _state(self, m, queue):
         unfinished = Signal(range(self.cfg.matrix_queue + PIPELINE_OPERATIONS))

@@ -7,7 +7,7 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.control import EventPort
-from ..interfaces.front_end import recurrent_error_layout
+from ..interfaces.front_end import RecurrentPort
 from ..interfaces.layouts import BankReadPort, BankWritePort
 from ..isa.counter_table import RNN_EVENTS
 from ..isa.error_codes import ErrorCode
@@ -18,9 +18,9 @@ from .activation_queue import ActivationQueue
 from .column_reader import ColumnReader
 from .dependency_scoreboard import DependencyScoreboard
 from .image_loader import Fault, ImageLoader
-from .layouts import operation_layout, stored, sweep_layout
+from .layouts import EngineStepPort, operation_layout, stored, sweep_layout
 from .output_writer import OutputWriter
-from .row_sequencer import EngineStepPort, RowSequencer
+from .row_sequencer import RowSequencer
 from .scheduler import Scheduler
 from .tail import ISSUE_LATENCY, SumReadPort, Tail
 from .vector_memory import VectorMemory
@@ -46,18 +46,16 @@ class RecurrentEngine(Component):
     """Recurrent engine: runs LSTM, GRU, plain recurrent and dense layers on the PE array of a core, several tasks interleaved
     [S3.1-S3.6].
 
-    An image in shared memory holds matrix-vector passes, tail operations and tasks. While ``busy`` the PEs and the register reads of
+    An image in shared memory holds matrix-vector passes, tail operations and tasks. While ``run.busy`` the PEs and the register reads of
     threads belong to the engine. docs/units/rnn.md describes records, arithmetic and timing.
 
     *Ports*:
-    start : In(1)
-        Starts an image; allowed only while not ``busy``.
-    address : In(32)
-        With ``start``: byte address of the image in shared memory, a multiple of 16.
+    run : In(RecurrentPort())
+        Runs: start, allowed only while not busy, of the image at an address in shared memory, a multiple of 16. The end of ``run.busy``
+        means that all tasks are done and all outputs are in shared memory. ``run.error.failed`` is high for one cycle, the first one
+        without ``busy``.
     stop : In(1)
         Ends the run; granted passes and their jobs complete.
-    busy : Out(1)
-        An image runs. The end of ``busy`` means that all tasks are done and all outputs are in shared memory.
     bank_read : Out(BankReadPort(cfg))
         Read port of shared memory.
     bank_write : Out(BankWritePort(cfg))
@@ -66,12 +64,10 @@ class RecurrentEngine(Component):
         Steps of the PEs and elements of the columns.
     sums : Out(SumReadPort(cfg))
         Read port of the sums in the PEs.
-    error : Out(recurrent_error_layout)
-        Error of the run; ``error.failed`` is high for one cycle, the first cycle without ``busy``.
     events : Out(EventPort(RNN_EVENTS))
-        Events for the performance counters: steps that enter the PEs, cycles of ``busy`` without a step, zero columns that are skipped.
+        Events for the performance counters: steps that enter the PEs, cycles of ``run.busy`` without a step, zero columns that are skipped.
 
-    *Latency*: ``busy`` rises one cycle after ``start``.
+    *Latency*: ``run.busy`` rises one cycle after ``run.start``.
 
     *Throughput*: one step of the PEs a cycle while a context is ready.
 
@@ -90,10 +86,10 @@ class RecurrentEngine(Component):
     def __init__(self, cfg):
         self.cfg = cfg = RnnParameters.of(cfg)
         super().__init__({
-            "start": In(1), "address": In(32), "stop": In(1), "busy": Out(1),
+            "run": In(RecurrentPort()), "stop": In(1),
             "bank_read": Out(BankReadPort(cfg)), "bank_write": Out(BankWritePort(cfg)),
             "pe": Out(EngineStepPort(cfg)), "sums": Out(SumReadPort(cfg)),
-            "error": Out(recurrent_error_layout), "events": Out(EventPort(RNN_EVENTS)),
+            "events": Out(EventPort(RNN_EVENTS)),
         })
 
     def elaborate(self, platform):
@@ -123,9 +119,9 @@ class RecurrentEngine(Component):
         self._progress(m, units)
         m.d.comb += [
             blocks.sweep.eq(columns.sweep), scheduler.header.eq(loader.header), scheduler.has_input.eq(loader.has_input),
-            loader.begin.eq(self.start), loader.address.eq(self.address), scheduler.drained.eq(~columns.busy),
+            loader.begin.eq(self.run.start), loader.address.eq(self.run.address), scheduler.drained.eq(~columns.busy),
             loader.hold.eq(tail.write_next), jobs.launch.eq(columns.ended & columns.sweep.launch),
-            self.events.rnn_steps.eq(blocks.pe.step.step), self.events.rnn_waits.eq(self.busy & ~blocks.pe.step.step),
+            self.events.rnn_steps.eq(blocks.pe.step.step), self.events.rnn_waits.eq(self.run.busy & ~blocks.pe.step.step),
             self.events.rnn_skipped.eq(columns.event_skipped),
         ]
         self._run(m, units)
@@ -172,21 +168,21 @@ class RecurrentEngine(Component):
         m.d.comb += [
             quiet.eq(~(scheduler.o.valid | columns.busy | blocks.pe.step.step | jobs.busy | tail.busy | writer.i.valid)),
             fault.eq((loader.fault != Fault.NONE) | writer.fault),
-            ended.eq(self.busy & quiet & (halted | loader.over)),
+            ended.eq(self.run.busy & quiet & (halted | loader.over)),
             progress.clear.eq(ended), scheduler.clear.eq(ended | halted | fault),
             loader.stop.eq(ended | halted), writer.stop.eq(ended | halted),
         ]
-        with m.If(self.busy & (self.stop | fault)):
+        with m.If(self.run.busy & (self.stop | fault)):
             m.d.sync += halted.eq(1)
-        with m.If(self.busy & fault & ~halted):
+        with m.If(self.run.busy & fault & ~halted):
             m.d.sync += [
-                failed.eq(1), self.error.code.eq(Mux(loader.fault == Fault.HEADER, ErrorCode.RECURRENT_IMAGE, ErrorCode.OUT_OF_RANGE)),
-                self.error.of_image.eq((loader.fault == Fault.HEADER) | (loader.fault == Fault.ADDRESS)),
-                self.error.operand.eq(Mux(loader.fault == Fault.NONE, writer.fault_value, loader.fault_value)),
+                failed.eq(1), self.run.error.code.eq(Mux(loader.fault == Fault.HEADER, ErrorCode.RECURRENT_IMAGE, ErrorCode.OUT_OF_RANGE)),
+                self.run.error.of_image.eq((loader.fault == Fault.HEADER) | (loader.fault == Fault.ADDRESS)),
+                self.run.error.operand.eq(Mux(loader.fault == Fault.NONE, writer.fault_value, loader.fault_value)),
             ]
-        with m.If(self.start):
-            m.d.sync += self.busy.eq(1)
-        m.d.sync += self.error.failed.eq(ended & failed)
+        with m.If(self.run.start):
+            m.d.sync += self.run.busy.eq(1)
+        m.d.sync += self.run.error.failed.eq(ended & failed)
         with m.If(ended):
-            m.d.sync += [self.busy.eq(0), halted.eq(0), failed.eq(0)]
+            m.d.sync += [self.run.busy.eq(0), halted.eq(0), failed.eq(0)]
         return m

@@ -4,7 +4,7 @@ Every record of an image has 128 bits, the word of a bank of shared memory. An *
 passes, ``operations`` records of tail operations, then pairs of task records. All are contiguous (docs/units/rnn.md) [S3.1-S3.6].
 """
 
-from amaranth.hdl import Mux
+from amaranth.hdl import Mux, signed
 from amaranth.lib import data, enum, stream
 from amaranth.lib.wiring import In, Out, Signature
 from amaranth.utils import exact_log2
@@ -14,7 +14,7 @@ from ..constants import PRODUCT_REGISTERS
 __all__ = [
     "ACTIVATION_FRACTION", "CELL_FRACTION", "COLUMNS_BITS", "COUNT_BITS", "DISTRIBUTED", "ELEMENT_BITS", "MAX_BLOCKS", "MAX_STEPS",
     "PRODUCT_BITS", "RECORD_BITS", "SUM_FRACTION",
-    "Cell", "ContextEvent", "Function", "Pre", "RecordReadPort", "Start", "Wait",
+    "Cell", "ContextEvent", "EngineStepPort", "Function", "Pre", "RecordReadPort", "Start", "Wait",
     "chosen_sweep_layout", "context_bits", "context_layout", "context_place_layout", "engine_step_layout", "header_layout",
     "job_order_layout", "of_context", "operation_layout", "step_count_layout", "stored", "sweep_layout", "tail_job_layout",
     "tail_output_layout", "task_layout", "task_memory_layout", "task_start_layout", "vector_group_bits", "written_group_layout",
@@ -210,8 +210,8 @@ def of_context(cfg, context, size):
 
 
 def engine_step_layout(cfg):
-    """Request of the recurrent engine to the PE array for one cycle; the elements of the column are on ports of their own
-    (``PEArray``).
+    """Request of the recurrent engine to the PE array for one cycle; the elements of the column come beside it
+    (``EngineStepPort``).
     """
     return data.StructLayout({
         "step": 1,
@@ -220,6 +220,22 @@ def engine_step_layout(cfg):
         "zero": 1,                  # the addend is zero
         "factor_word": cfg.factor_address_bits,
         "cat": 2,                   # log2 of the dot products of a PE
+    })
+
+
+def EngineStepPort(cfg):
+    """Steps of the recurrent engine on the PEs, seen from the engine; never refused.
+
+    *Ports*:
+    step : Out(engine_step_layout(cfg))
+        Step of the PEs; ``step.step`` marks a valid step.
+    take : Out(1)
+        ``word`` holds a new column group.
+    word : Out(signed(engine_element_bits)).array(dot)
+        Elements of the column group, one cycle after the first step of the column.
+    """
+    return Signature({
+        "step": Out(engine_step_layout(cfg)), "take": Out(1), "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot),
     })
 
 

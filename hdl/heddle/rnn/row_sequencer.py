@@ -1,30 +1,14 @@
 """Row sequencer: one step of the PEs for each row block of a column."""
 
-from amaranth.hdl import Module, Mux, Signal, signed
+from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, Signature
+from amaranth.lib.wiring import Component, In, Out
 
 from ..parameters.rnn import RnnParameters
 from .column_reader import column_layout
-from .layouts import chosen_sweep_layout, engine_step_layout
+from .layouts import EngineStepPort, chosen_sweep_layout
 
-__all__ = ["EngineStepPort", "RowSequencer"]
-
-
-def EngineStepPort(cfg):
-    """Steps of the recurrent engine on the PEs, seen from the engine; never refused.
-
-    *Ports*:
-    step : Out(engine_step_layout(cfg))
-        Step of the PEs; ``step.step`` marks a valid step.
-    take : Out(1)
-        ``word`` holds a new column group.
-    word : Out(signed(engine_element_bits)).array(dot)
-        Elements of the column group, one cycle after the first step of the column.
-    """
-    return Signature({
-        "step": Out(engine_step_layout(cfg)), "take": Out(1), "word": Out(signed(cfg.engine_element_bits)).array(cfg.dot),
-    })
+__all__ = ["RowSequencer"]
 
 
 class RowSequencer(Component):

@@ -60,10 +60,10 @@ class EngineBench(MatrixBench):
     def _drive_engine(self):
         """The word of the step of the cycle before, and the next step."""
         choose, dut = self.random, self.dut
-        dut.engine_take.value = int(self.taken is not None)
+        dut.engine__take.value = int(self.taken is not None)
         word = self.random_word() if self.taken is None else self.taken
         for index, element in enumerate(word):
-            getattr(dut, f"engine_word__{index}").value = int(element)
+            getattr(dut, f"engine__word__{index}").value = int(element)
         active = bool(self.engine) or self.driven
         self.taken, self.driven = None, bool(self.engine)
         fields = {name: choose.getrandbits(8) % (1 << member.width) for name, member in self.step_layout} | {"step": 0}
@@ -80,7 +80,7 @@ class EngineBench(MatrixBench):
                 self.due.append((self.cycle + 1 + self.latency, step, self.word))
                 self.engine_steps += 1
         dut.engine_active.value = int(active)
-        dut.engine_step.value = self.step_layout.const(fields).as_bits()
+        dut.engine__step.value = self.step_layout.const(fields).as_bits()
 
     def _next_access(self):
         """Sums are read as soon as they are due, but not while ``mm`` may change them."""

@@ -55,14 +55,14 @@ class EngineBench(Bench):
     async def run(self, address):
         """Cycles of a run; ``fault`` becomes the code and operand of its error, or None."""
         dut = self.dut
-        dut.start.value, dut.address.value = 1, address
+        dut.run__start.value, dut.run__address.value = 1, address
         await RisingEdge(dut.clk)
-        dut.start.value = 0
+        dut.run__start.value = 0
         cycles, self.fault = 0, None
         while True:
             await RisingEdge(dut.clk)
             cycles += 1
-            if (bits := int(dut.error.value)) & 1:
+            if (bits := int(dut.run__error.value)) & 1:
                 error = recurrent_error_layout.from_bits(bits)
                 self.fault = error.code, address if error.of_image else error.operand
                 sample_error("recurrent engine", error.code)
@@ -71,7 +71,7 @@ class EngineBench(Bench):
             self.steps += steps
             if skipped or steps:
                 self.progress()
-            if not int(dut.busy.value):
+            if not int(dut.run__busy.value):
                 break
             assert cycles < LIMIT, f"the run must end within {LIMIT} cycles"
         return cycles
