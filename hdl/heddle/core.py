@@ -17,7 +17,7 @@ from .memory.barriers import Barriers
 from .memory.global_arbiter import GlobalArbiter
 from .memory.shared_memory import SharedMemory
 from .rnn.engine import RecurrentEngine
-from .thread.unit import ThreadUnit
+from .thread.unit import THREAD_EVENTS, ThreadUnit
 from .tmau.layouts import multicast_beat_layout
 from .tmau.row_expander import RowExpander
 from .tmau.unit import Tmau
@@ -271,10 +271,10 @@ class Core(Component):
         front, thread, matrix, copy, _, _, engine = units
         sources = {"instructions": front, "token_stalls": front, "queue_stalls": front, "barrier_stalls": front,
                    "matrix_steps": matrix, "matrix_blocks": matrix, "matrix_bank_conflicts": matrix, "matrix_bubbles": matrix,
-                   "register_stalls": thread, "thread_bank_conflicts": thread, "multiply_stalls": thread, "thread_shared_cycles": thread,
                    "copy_bank_conflicts": copy}
         for name, unit in sources.items():
             m.d.comb += getattr(self.events, name).eq(getattr(unit, f"event_{name}"))
+        connect_members(m, thread.events, flipped(self.events), THREAD_EVENTS)
         if engine:
             m.d.comb += [getattr(self.events, name).eq(getattr(engine, f"event_{name}")) for name in RNN_EVENTS]
         m.d.comb += [

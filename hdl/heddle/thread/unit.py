@@ -5,6 +5,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import BANKS, PREDICATES
+from ..interfaces.control import EventPort
 from ..interfaces.layouts import (
     BankReadPort,
     BankWritePort,
@@ -28,7 +29,9 @@ from .result_bus import ResultBus, ResultHazards, ResultRouting, destination_wor
 from .simd_lanes import SimdLanes
 from .write_back import WriteBack
 
-__all__ = ["ThreadUnit"]
+__all__ = ["THREAD_EVENTS", "ThreadUnit"]
+
+THREAD_EVENTS = ("register_stalls", "thread_bank_conflicts", "multiply_stalls", "thread_shared_cycles")
 
 
 class ThreadUnit(Component):
@@ -73,14 +76,10 @@ class ThreadUnit(Component):
         ``bank_write`` requests a bank; registered.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
-    event_register_stalls : Out(1)
-        A read or a write of the register files was refused in the cycle before.
-    event_thread_bank_conflicts : Out(1)
-        A thread waited for a bank in the cycle before.
-    event_multiply_stalls : Out(1)
-        A micro-operation waited for a multiplier in the cycle before.
-    event_thread_shared_cycles : Out(1)
-        A bank of shared memory was requested in the cycle before.
+    events : Out(EventPort(THREAD_EVENTS))
+        Events of the cycle before. ``register_stalls``: a read or a write of the register files was refused. ``thread_bank_conflicts``: a
+        thread waited for a bank. ``multiply_stalls``: a micro-operation waited for a multiplier. ``thread_shared_cycles``: a bank of
+        shared memory was requested.
 
     *Latency* and *Throughput*: docs/units/thread.md has a table of the cycles of each operation. A function of a register and a uniform
     value takes G + 5 cycles for G groups, with ``thread_overlap`` G + 2.
@@ -112,10 +111,7 @@ class ThreadUnit(Component):
             "busy": Out(1),
             "storing": Out(1),
             "writes_pending": Out(1),
-            "event_register_stalls": Out(1),
-            "event_thread_bank_conflicts": Out(1),
-            "event_multiply_stalls": Out(1),
-            "event_thread_shared_cycles": Out(1),
+            "events": Out(EventPort(THREAD_EVENTS)),
         } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
 
     def elaborate(self, platform):
@@ -360,10 +356,10 @@ class ThreadUnit(Component):
     def _observe(self, m):
         m.d.sync += [
             self.done.eq(self._writer.complete),
-            self.event_register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
-            self.event_thread_bank_conflicts.eq(self._memory.event_conflicts),
-            self.event_multiply_stalls.eq(self._late.event_stalls),
-            self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
+            self.events.register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
+            self.events.thread_bank_conflicts.eq(self._memory.event_conflicts),
+            self.events.multiply_stalls.eq(self._late.event_stalls),
+            self.events.thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
             self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),

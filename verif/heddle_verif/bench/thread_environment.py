@@ -145,8 +145,8 @@ class ThreadBench(Bench):
                 continue
             self.busy, self.pending = bool(dut.busy.value) or self.accepting, bool(dut.writes_pending.value)
             self.accepting = False
-            self.register_events += int(dut.event_register_stalls.value)
-            conflict = bool(dut.event_thread_bank_conflicts.value)
+            self.register_events += int(dut.events__register_stalls.value)
+            conflict = bool(dut.events__thread_bank_conflicts.value)
             assert conflict or not self.denied_before, "a request was not granted a cycle before: that is a conflict"
             self.conflict_events += conflict
             storing = bool(self._number("bank_write__request"))
