@@ -10,7 +10,7 @@ from .front_end.instruction_fetch import program_write_layout
 from .front_end.unit import FrontEnd
 from .interfaces.control import EventPort, ProgramPort, ReasonPort, RunPort, UniformStream
 from .interfaces.layouts import ErrorStream, GlobalPort
-from .isa.counter_table import COUNTERS, THREAD_EVENTS
+from .isa.counter_table import COUNTERS
 from .lib.members import connect_members
 from .matrix.unit import MatrixUnit
 from .memory.barriers import Barriers
@@ -238,9 +238,9 @@ class Core(Component):
             m.d.sync += copying.eq(before)
         connect_members(m, flipped(self), front, ("core", "program", "i_uniform", *["wait_timeout"] * self.cfg.wait_timeout))
         m.d.comb += [
-            front.start.eq(self.run.start), front.stop.eq(self.run.stop), front.masks.lanes.eq(thread.lane_mask),
-            *(mask.eq(predicate) for mask, predicate in zip(front.masks.predicates, thread.predicates, strict=True)),
+            front.start.eq(self.run.start), front.stop.eq(self.run.stop),
         ]
+        connect(m, thread.masks, front.masks)
         if self.cfg.multicast:
             connect(m, copy.o_multicast, flipped(self.o_multicast))
             connect(m, flipped(self.i_multicast), copy.i_multicast)
@@ -262,9 +262,8 @@ class Core(Component):
     def _observe(self, m, units):
         """Events and reasons of the units for the performance counters."""
         front, thread, matrix, copy, _, _, engine = units
-        m.d.comb += [getattr(self.events, name).eq(getattr(thread, f"event_{name}")) for name in THREAD_EVENTS]
-        for unit in (front, matrix, copy, *([engine] if engine else [])):
-            m.d.comb += [getattr(self.events, name).eq(getattr(unit.events, name)) for name in unit.events.signature.members]
+        for unit in (front, thread, matrix, copy, *([engine] if engine else [])):
+            connect_members(m, unit.events, flipped(self.events), unit.events.signature.members)
         m.d.comb += [
             self.events.matrix_instructions.eq(matrix.done), self.events.thread_instructions.eq(thread.done),
             self.reasons.matrix.eq(matrix.events.matrix_steps | (engine.pe.step.step if engine else 0)),

@@ -13,8 +13,8 @@ from cocotb.utils import get_sim_steps
 from heddle_sim.toolchain.cocotb_process import bench_config, bench_parameters
 
 from .agents.pause import pattern
-from .agents.stream import BundleHandles, StreamMonitor, StreamSink, StreamSource
-from .checkers.stream_rules import StreamChecker, checkers_of, input_ports, run_checkers
+from .agents.stream import StreamMonitor, StreamSink, StreamSource
+from .checkers.stream_rules import checkers_of, input_ports, run_checkers
 
 __all__ = ["PERIOD_NS", "Bench"]
 
@@ -145,12 +145,6 @@ class Bench:
     def monitor(self, name, shape, on_item):
         """A ``StreamMonitor``."""
         return StreamMonitor(self.dut, name, shape, on_item)
-
-    def check_members(self, name, valid, ready, parts):
-        """Check the rules of a stream whose members are loose ports of the design; names of ports. Call before ``start``."""
-        if self._checked:
-            handles = [getattr(self.dut, port) for port in (valid, ready, *parts)]
-            self.checkers[name] = StreamChecker(BundleHandles(name, handles[0], handles[1], handles[2:]), self.unit_name)
 
     def _pause(self, pause):
         return pattern(pause, self.rng) if isinstance(pause, str) else pause

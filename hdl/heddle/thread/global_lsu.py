@@ -1,8 +1,8 @@
 """Global LSU: loads and stores of single threads in global memory."""
 
 from amaranth import *
-from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import PC_BITS, GlobalPort
@@ -11,10 +11,48 @@ from ..lib.onehot import select_one_hot
 from ..lib.stream import Queue
 from ..parameters.thread import ThreadParameters
 
-__all__ = ["GlobalLsu"]
+__all__ = ["GlobalLsu", "ReadErrorPort", "WriteErrorStream", "loaded_thread_layout", "thread_access_layout"]
 
 IN_FLIGHT = 16              # loads outstanding at most, and stores outstanding at most
 QUAD_BYTES = 16
+
+
+def _lane(cfg):
+    """Group and SIMD lane of a thread."""
+    return {"group": range(cfg.thread_groups), "slot": range(min(cfg.thread_slots, cfg.threads))}
+
+
+def thread_access_layout(cfg):
+    """Access of a thread to global memory: its naturally aligned byte address, its group and SIMD lane.
+
+    ``data``: word of a store; 8- and 16-bit data are in every place of the word. ``word``: its number. ``last_word``: it is the last of the
+    thread.
+    """
+    return data.StructLayout({"address": 32, **_lane(cfg), "data": 32, "word": 2, "last_word": 1})
+
+
+def loaded_thread_layout(cfg):
+    """Load data of a thread: the 16 bytes around its address, its group and SIMD lane, and the byte offset of its address in them."""
+    return data.StructLayout({"data": 8 * QUAD_BYTES, **_lane(cfg), "offset": 4})
+
+
+def ReadErrorPort():
+    """First load that memory answered with an error, seen from the LSU.
+
+    *Ports*:
+    error : Out(1)
+        Memory answered a load with an error since ``clear``.
+    address : Out(32)
+        Byte address of the first such thread.
+    clear : In(1)
+        Clears ``error``.
+    """
+    return Signature({"error": Out(1), "address": Out(32), "clear": In(1)})
+
+
+def WriteErrorStream():
+    """Stores of threads that memory answered with an error: program counter and byte address; always ready."""
+    return stream.Signature(data.StructLayout({"pc": PC_BITS, "address": 32}), always_ready=True)
 
 
 class GlobalLsu(Component):
@@ -29,45 +67,32 @@ class GlobalLsu(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    valid : In(1)
-        A thread of a load, or a 32-bit word of a store.
-    ready : Out(1)
-        The thread or word is taken, when ``valid`` is high too. With ``late_address_checks`` it is taken with ``valid`` alone; the cycle
-        before must have had ``ready`` and no taking.
-    address : In(32)
-        Naturally aligned byte address of the thread.
-    group, slot : In(range(thread_groups)), In(range(slots))
-        Group and lane of the thread.
-    data : In(32)
-        Word of a store; 8- and 16-bit data in every place of the word.
-    word, last_word : In(2), In(1)
-        Number of the word; it is the last of the thread.
+    i : In(stream.Signature(thread_access_layout(cfg)))
+        Threads of a load, or 32-bit words of a store. With ``late_address_checks`` an item is taken with ``valid`` alone; the cycle before
+        must have had ``ready`` and no taking.
     store, access, pc : In(1), In(Access), In(PC_BITS)
-        Kind, width and program counter; constant while ``valid`` or ``loading``.
+        Kind, width and program counter; constant while ``i.valid`` or ``loading``.
     port : Out(GlobalPort(cfg, cfg.tag_bits))
         Global memory; all requests have tag 0, so answers come in order.
-    o_valid, o_data : Out(1), Out(128)
-        Load data: the 16 bytes around the address of the thread, for one cycle.
-    o_group, o_slot, o_offset : Out(range(thread_groups)), Out(range(slots)), Out(4)
-        Group and lane of the thread, and byte offset of its address in these 16 bytes.
+    o : Out(stream.Signature(loaded_thread_layout(cfg), always_ready=True))
+        Load data of threads, in the order of their loads.
     loading : Out(1)
-        Loads are outstanding or at ``o_data``.
-    clear_error : In(1)
-        Clears ``read_error``.
-    read_error, read_error_address : Out(1), Out(32)
-        Memory answered a load with an error since ``clear_error``; byte address of the first such thread.
+        Loads are outstanding or at ``o``.
+    read_error : Out(ReadErrorPort())
+        First load with an error.
     writes_pending : Out(1)
         Stores are not acknowledged.
     hold_errors : In(1)
         Write responses are not taken.
-    write_error, write_error_pc, write_error_address : Out(1), Out(PC_BITS), Out(32)
-        Memory answered this store with an error, for one cycle.
+    o_write_error : Out(WriteErrorStream())
+        Stores that memory answered with an error.
 
-    *Latency*: a request is at ``port`` one cycle after it was taken; ``o_valid`` is one cycle after the last beat of the answer.
+    *Latency*: a request is at ``port`` one cycle after it was taken; ``o.valid`` is one cycle after the last beat of the answer.
 
     *Throughput*: one thread of a load, or one word of a store, a cycle.
 
-    *Back-pressure*: ``ready`` is combinational from ``store`` and from ``ready`` of ``read_request``, ``write_request`` and ``write_data``.
+    *Back-pressure*: ``i.ready`` is combinational from ``store`` and from ``ready`` of ``read_request``, ``write_request`` and
+    ``write_data``.
 
     *Reset*: nothing is outstanding.
 
@@ -77,32 +102,17 @@ class GlobalLsu(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "valid": In(1),
-            "ready": Out(1),
-            "address": In(32),
-            "group": In(range(cfg.thread_groups)),
-            "slot": In(range(min(cfg.thread_slots, cfg.threads))),
-            "data": In(32),
-            "word": In(2),
-            "last_word": In(1),
+            "i": In(stream.Signature(thread_access_layout(cfg))),
             "store": In(1),
             "access": In(Access),
             "pc": In(PC_BITS),
             "port": Out(GlobalPort(cfg, cfg.tag_bits)),
-            "o_valid": Out(1),
-            "o_data": Out(8 * QUAD_BYTES),
-            "o_group": Out(range(cfg.thread_groups)),
-            "o_slot": Out(range(min(cfg.thread_slots, cfg.threads))),
-            "o_offset": Out(4),
+            "o": Out(stream.Signature(loaded_thread_layout(cfg), always_ready=True)),
             "loading": Out(1),
-            "clear_error": In(1),
-            "read_error": Out(1),
-            "read_error_address": Out(32),
+            "read_error": Out(ReadErrorPort()),
             "writes_pending": Out(1),
             "hold_errors": In(1),
-            "write_error": Out(1),
-            "write_error_pc": Out(PC_BITS),
-            "write_error_address": Out(32),
+            "o_write_error": Out(WriteErrorStream()),
         })
 
     def elaborate(self, platform):
@@ -112,7 +122,7 @@ class GlobalLsu(Component):
             m.d.comb += self._two_beats.eq(self.access == Access.V4)
         load_ready = self._load_requests(m)
         store_ready = self._store_requests(m)
-        m.d.comb += self.ready.eq(Mux(self.store, store_ready, load_ready))
+        m.d.comb += self.i.ready.eq(Mux(self.store, store_ready, load_ready))
         return m
 
     def _may_take(self, free):
@@ -120,22 +130,20 @@ class GlobalLsu(Component):
 
     def _beat_address(self):
         low = self.cfg.axi_bytes.bit_length() - 1
-        return Cat(C(0, low), self.address[low:self.cfg.axi_address_bits])
+        return Cat(C(0, low), self.i.payload.address[low:self.cfg.axi_address_bits])
 
     # -- loads ------------------------------------------------------------------------------
 
     def _load_requests(self, m):
         cfg, request, answer = self.cfg, self.port.read_request, self.port.read_data
-        m.submodules.loads = loads = Queue(data.StructLayout({
-            "address": 32, "group": self.group.shape(), "slot": self.slot.shape()}), IN_FLIGHT)
+        m.submodules.loads = loads = Queue(data.StructLayout({"address": 32, **_lane(cfg)}), IN_FLIGHT)
         free = Signal()
         take = Signal()
         m.d.comb += [
             free.eq((~request.valid | request.ready) & loads.i.ready & ~self.writes_pending),
-            take.eq(self.valid & ~self.store & self._may_take(free)),
+            take.eq(self.i.valid & ~self.store & self._may_take(free)),
             loads.i.valid.eq(take),
-            loads.i.payload.address.eq(self.address), loads.i.payload.group.eq(self.group),
-            loads.i.payload.slot.eq(self.slot),
+            *(loads.i.payload[name].eq(self.i.payload[name]) for name in ("address", "group", "slot")),
             answer.ready.eq(loads.o.valid),
             loads.o.ready.eq(answer.valid & answer.payload.last),
         ]
@@ -156,21 +164,23 @@ class GlobalLsu(Component):
             quads = [beat.word_select(index, 8 * QUAD_BYTES) for index in range(cfg.axi_bytes // QUAD_BYTES)]
             index = thread.address[4:4 + exact_log2(len(quads))]
             quad = select_one_hot(Cat(index == place for place in range(len(quads))), quads)
-        m.d.sync += [
-            self.o_valid.eq(arrived & answer.payload.last), self.o_data.eq(quad), self.o_group.eq(thread.group),
-            self.o_slot.eq(thread.slot), self.o_offset.eq(thread.address[:4]),
-        ]
-        with m.If(arrived & answer.payload.error & ~self.read_error):
-            m.d.sync += [self.read_error.eq(1), self.read_error_address.eq(thread.address)]
-        with m.If(self.clear_error):
-            m.d.sync += self.read_error.eq(0)
-        m.d.comb += self.loading.eq((loads.level != 0) | request.valid | self.o_valid)
+        m.d.sync += self.o.valid.eq(arrived & answer.payload.last)
+        for name, value in (("data", quad), ("group", thread.group), ("slot", thread.slot), ("offset", thread.address[:4])):
+            loaded = Signal(value.shape(), name=f"loaded_{name}")
+            m.d.sync += loaded.eq(value)
+            m.d.comb += self.o.payload[name].eq(loaded)
+        first = self.read_error
+        with m.If(arrived & answer.payload.error & ~first.error):
+            m.d.sync += [first.error.eq(1), first.address.eq(thread.address)]
+        with m.If(first.clear):
+            m.d.sync += first.error.eq(0)
+        m.d.comb += self.loading.eq((loads.level != 0) | request.valid | self.o.valid)
         return free
 
     # -- stores -----------------------------------------------------------------------------
 
     def _store_requests(self, m):
-        request, written = self.port.write_request, self.port.write_data
+        request, written, word = self.port.write_request, self.port.write_data, self.i.payload
         m.submodules.stores = stores = Queue(data.StructLayout({"address": 32, "pc": PC_BITS}), IN_FLIGHT)
         sending = Signal()              # write data of a thread are at the port
         more = Signal()                 # the first of two beats is at the port
@@ -178,37 +188,37 @@ class GlobalLsu(Component):
         take = Signal()
         m.d.comb += [
             free.eq((~request.valid | request.ready) & (~sending | (written.ready & ~more)) & stores.i.ready),
-            take.eq(self.valid & self.store & self._may_take(free)),
-            stores.i.valid.eq(take & self.last_word),
-            stores.i.payload.address.eq(self.address), stores.i.payload.pc.eq(self.pc),
+            take.eq(self.i.valid & self.store & self._may_take(free)),
+            stores.i.valid.eq(take & word.last_word),
+            stores.i.payload.address.eq(word.address), stores.i.payload.pc.eq(self.pc),
             written.valid.eq(sending),
         ]
         with m.If(request.ready):
             m.d.sync += request.valid.eq(0)
         with m.If(written.ready):
             m.d.sync += [sending.eq(more), more.eq(0)]
-        with m.If(take & self.last_word):
+        with m.If(take & word.last_word):
             m.d.sync += [request.valid.eq(1), request.payload.address.eq(self._beat_address()),
                          request.payload.beats_minus_one.eq(self._two_beats), sending.eq(1), more.eq(self._two_beats)]
         self._store_data(m, take, more)
 
-        answer = self.port.write_response
+        answer, error = self.port.write_response, self.o_write_error
         m.d.comb += [
             answer.ready.eq(stores.o.valid & ~self.hold_errors),
             stores.o.ready.eq(answer.valid & ~self.hold_errors),
-            self.write_error.eq(answer.valid & answer.ready & answer.payload.error),
-            self.write_error_pc.eq(stores.o.payload.pc), self.write_error_address.eq(stores.o.payload.address),
+            error.valid.eq(answer.valid & answer.ready & answer.payload.error),
+            error.payload.pc.eq(stores.o.payload.pc), error.payload.address.eq(stores.o.payload.address),
             self.writes_pending.eq((stores.level != 0) | request.valid | sending),
         ]
         return free
 
     def _store_data(self, m, take, more):
         """16 bytes of data with their strobes, at every place of the beat; the strobes select one."""
-        cfg, written = self.cfg, self.port.write_data
+        cfg, written, item = self.cfg, self.port.write_data, self.i.payload
         words = [Signal(32, name=f"word_{number}", reset_less=True) for number in range(4)]
         strobe = Signal(QUAD_BYTES, reset_less=True)
         high = Signal(max(cfg.axi_bytes // QUAD_BYTES, 1).bit_length(), reset_less=True)
-        offset, wanted = self.address[:4], Signal(QUAD_BYTES)
+        offset, wanted = item.address[:4], Signal(QUAD_BYTES)
         with m.Switch(self.access):
             for access, mask in ((Access.U8, 0x1), (Access.U16, 0x3), (Access.B32, 0xf), (Access.V2, 0xff)):
                 with m.Case(access):
@@ -217,16 +227,16 @@ class GlobalLsu(Component):
                 m.d.comb += wanted.eq(~0)
         pair = self.access.as_value() == Access.V2.value
         for number in range(4):
-            mine = ((self.access == Access.V4) & (self.word == number)) | (
-                pair & (self.word == number % 2)) | ((self.access != Access.V4) & ~pair)
+            mine = ((self.access == Access.V4) & (item.word == number)) | (
+                pair & (item.word == number % 2)) | ((self.access != Access.V4) & ~pair)
             with m.If(take & mine):
-                m.d.sync += words[number].eq(self.data)
+                m.d.sync += words[number].eq(item.data)
         with m.If(take):
-            m.d.sync += [strobe.eq(wanted), high.eq(self.address[4:])]
+            m.d.sync += [strobe.eq(wanted), high.eq(item.address[4:])]
         if cfg.axi_bytes < QUAD_BYTES:
             second = Signal(reset_less=True)        # the upper eight bytes
             with m.If(take):
-                m.d.sync += second.eq(self.address[3])
+                m.d.sync += second.eq(item.address[3])
             with m.Elif(written.ready):
                 m.d.sync += second.eq(1)
             m.d.comb += [

@@ -1,11 +1,30 @@
 """Micro-operations of an operation: their order over groups, threads and words."""
 
 from amaranth import *
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..parameters.thread import ThreadParameters
 
-__all__ = ["MicroOps"]
+__all__ = ["MicroOpPort", "MicroOps"]
+
+
+def MicroOpPort(cfg):
+    """Present micro-operation of an operation, seen from the counter of micro-operations.
+
+    *Ports*:
+    group : Out(range(thread_groups))
+        Group of the micro-operation.
+    slot : Out(range(slots))
+        Thread of the micro-operation in the group when threads are served one at a time, else 0.
+    word : Out(2)
+        Word of the micro-operation.
+    last_word : Out(1)
+        ``word`` is the last of the thread or group.
+    """
+    return Signature({
+        "group": Out(range(cfg.thread_groups)), "slot": Out(range(min(cfg.thread_slots, cfg.threads))), "word": Out(2),
+        "last_word": Out(1),
+    })
 
 
 class MicroOps(Component):
@@ -32,20 +51,14 @@ class MicroOps(Component):
         The present micro-operation is left; the next one is present in the next cycle.
     cancel : In(1)
         The remaining micro-operations are left out.
-    group : Out(range(thread_groups))
-        Group of the present micro-operation.
-    slot : Out(range(slots))
-        Thread of the present micro-operation in the group with ``serial``, else 0.
-    word : Out(2)
-        Word of the present micro-operation.
-    last_word : Out(1)
-        ``word`` is the last of the thread or group.
+    micro_op : Out(MicroOpPort(cfg))
+        The present micro-operation.
     last : Out(1)
         The present micro-operation is the last of the operation.
     done : Out(1)
         No micro-operation is left.
 
-    *Latency*: all outputs come from registers, ``last_word`` and ``last`` with logic on ``serial`` and ``words``.
+    *Latency*: all outputs come from registers, ``micro_op.last_word`` and ``last`` with logic on ``serial`` and ``words``.
 
     *Throughput*: one micro-operation a cycle.
 
@@ -62,31 +75,29 @@ class MicroOps(Component):
             "words": In(2),
             "advance": In(1),
             "cancel": In(1),
-            "group": Out(range(self.groups)),
-            "slot": Out(range(self.slots)),
-            "word": Out(2),
-            "last_word": Out(1),
+            "micro_op": Out(MicroOpPort(cfg)),
             "last": Out(1),
             "done": Out(1, init=1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        last_slot = ~self.serial | (self.slot == self.slots - 1)
+        group, slot, word, last_word = self.micro_op.group, self.micro_op.slot, self.micro_op.word, self.micro_op.last_word
+        last_slot = ~self.serial | (slot == self.slots - 1)
         m.d.comb += [
-            self.last_word.eq(self.word == self.words),
-            self.last.eq(self.last_word & last_slot & (self.group == self.groups - 1)),
+            last_word.eq(word == self.words),
+            self.last.eq(last_word & last_slot & (group == self.groups - 1)),
         ]
         with m.If(self.advance):
-            m.d.sync += self.word.eq(self.word + 1)
-            with m.If(self.last_word):
-                m.d.sync += [self.word.eq(0), self.slot.eq(self.slot + self.serial)]
+            m.d.sync += word.eq(word + 1)
+            with m.If(last_word):
+                m.d.sync += [word.eq(0), slot.eq(slot + self.serial)]
                 with m.If(last_slot):
-                    m.d.sync += [self.slot.eq(0), self.group.eq(self.group + 1)]
-                    with m.If(self.group == self.groups - 1):
+                    m.d.sync += [slot.eq(0), group.eq(group + 1)]
+                    with m.If(group == self.groups - 1):
                         m.d.sync += self.done.eq(1)
         with m.If(self.cancel):
             m.d.sync += self.done.eq(1)
         with m.If(self.start):
-            m.d.sync += [self.group.eq(0), self.slot.eq(0), self.word.eq(0), self.done.eq(self.none)]
+            m.d.sync += [group.eq(0), slot.eq(0), word.eq(0), self.done.eq(self.none)]
         return m

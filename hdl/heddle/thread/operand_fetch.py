@@ -2,7 +2,7 @@
 
 from amaranth import *
 from amaranth.lib import stream
-from amaranth.lib.wiring import Component, In, Out, flipped
+from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, REGISTER_BITS
@@ -12,24 +12,55 @@ from ..lib.stream import Queue, link
 from ..parameters.thread import ThreadParameters
 from .operand_sequencer import OperandSequencer, walk_kind, walk_kind_layout
 
-__all__ = ["OPERAND_QUEUE", "WORDS", "earlier_writes", "OperandCollector", "OperandFetch"]
+__all__ = ["OPERAND_QUEUE", "WORDS", "OperandCollector", "OperandFetch", "OperandQueuePort", "PendingWritePort", "RegisterReadPort",
+           "earlier_writes"]
 
 OPERAND_QUEUE = 16      # operands of each SIMD lane that are read in advance: the depth of a cell of distributed RAM
 WORDS = 4               # 32-bit words of a result
 
 
-def _write_members(cfg):
-    """Members for the registers that earlier operations have not written yet."""
-    return {"writing": In(WORDS).array(earlier_writes(cfg)), "destination": In(REGISTER_BITS).array(earlier_writes(cfg))}
+def PendingWritePort():
+    """Registers that an operation has not written yet, seen from the owner of the operation.
+
+    *Ports*:
+    words : Out(WORDS)
+        Bit w is word w of the four registers around ``register``; zero without a pending write.
+    register : Out(REGISTER_BITS)
+        One of these four registers.
+    """
+    return Signature({"words": Out(WORDS), "register": Out(REGISTER_BITS)})
 
 
-def _read_members(cfg):
-    """Members for the reads of registers, and for the operand queues of the SIMD lanes."""
-    return {
-        "factor_write": In(1), "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)),
-        "read_grant": In(1), "arrive": Out(1), "write_place": Out(range(OPERAND_QUEUE)),
-        "take": In(1), "read_place": Out(range(OPERAND_QUEUE)), "available": Out(1), "arriving": Out(1),
-    }
+def RegisterReadPort(cfg):
+    """Reads of operands from the register files, seen from the operand collector: a part of ``RegisterPort``.
+
+    *Ports*:
+    read : Out(1)
+        Requests register ``read_number`` of the threads of group ``read_group``.
+    read_number : Out(REGISTER_BITS)
+        Register number.
+    read_group : Out(range(thread_groups))
+        Thread group.
+    read_grant : In(1)
+        The read is granted in this cycle.
+    """
+    return Signature({
+        "read": Out(1), "read_number": Out(REGISTER_BITS), "read_group": Out(range(cfg.thread_groups)), "read_grant": In(1),
+    })
+
+
+def OperandQueuePort():
+    """Pointers of the operand queues, which all SIMD lanes share, seen from the operand collector.
+
+    *Ports*:
+    arrive : Out(1)
+        The operands of a read are at ``read_data`` of the register port.
+    write_place : Out(range(16))
+        Place for them in the queues.
+    read_place : Out(range(16))
+        Place of the first operand.
+    """
+    return Signature({"arrive": Out(1), "write_place": Out(range(OPERAND_QUEUE)), "read_place": Out(range(OPERAND_QUEUE))})
 
 
 class OperandFetch(Component):
@@ -54,23 +85,19 @@ class OperandFetch(Component):
         Without ``thread_overlap``: the remaining registers of the operation in the SIMD lanes are not read.
     slots_operation, slots_kind : In(thread_operation_layout), In(walk_kind_layout)
         The operation in the SIMD lanes and ``walk_kind`` of it.
-    writing : In(4).array(earlier_writes(cfg))
-        Registers that earlier operations have not written yet: bit w is word w of the four registers around ``destination``. With
-        ``thread_overlap`` the last entry is of the operation in the SIMD lanes.
-    destination : In(REGISTER_BITS).array(earlier_writes(cfg))
-        One of these four registers, for each entry of ``writing``.
+    pending_writes : In(PendingWritePort()).array(earlier_writes(cfg))
+        Registers that earlier operations have not written yet. With ``thread_overlap`` the last entry is of the operation in the SIMD
+        lanes.
     factor_write : In(1)
         A factor register is written in this cycle; reads of factor registers wait.
-    read, read_number, read_group : Out(1), Out(REGISTER_BITS), Out(range(thread_groups))
-        Read request: register ``read_number`` of the threads of group ``read_group``.
-    read_grant : In(1)
-        The read is granted in this cycle.
-    arrive, write_place : Out(1), Out(range(16))
-        The operands of a read are at ``read_data`` of the register port; place for them in the operand queues.
+    registers : Out(RegisterReadPort(cfg))
+        Reads of the register files.
+    queue : Out(OperandQueuePort())
+        Pointers of the operand queues of the SIMD lanes.
     take : In(1)
         The SIMD lanes take the first operand.
-    read_place, available : Out(range(16)), Out(1)
-        Place of the first operand; there is one.
+    available : Out(1)
+        The queues hold an operand.
     arriving : Out(1)
         Granted reads are in flight.
     event_stalls : Out(1)
@@ -96,8 +123,13 @@ class OperandFetch(Component):
             "cancel": In(1),
             "slots_operation": In(thread_operation_layout),
             "slots_kind": In(walk_kind_layout),
-            **_write_members(cfg),
-            **_read_members(cfg),
+            "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg)),
+            "factor_write": In(1),
+            "registers": Out(RegisterReadPort(cfg)),
+            "queue": Out(OperandQueuePort()),
+            "take": In(1),
+            "available": Out(1),
+            "arriving": Out(1),
             "event_stalls": Out(1),
             "busy": Out(1),
         })
@@ -107,9 +139,10 @@ class OperandFetch(Component):
         m.submodules.queue = queue = Queue(thread_operation_layout, self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
+        for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=True):
+            connect(m, flipped(outer), inner)
         connect_members(m, flipped(self), reader, (
-            "factor_write", "read_grant", "take", "read", "read_number", "read_group", "arrive", "write_place", "read_place", "available",
-            "arriving", "event_stalls", "writing", "destination"))
+            "factor_write", "registers", "queue", "take", "available", "arriving", "event_stalls"))
         if self.cfg.thread_overlap:
             self._read_ahead(m, queue, reader)
         else:
@@ -169,27 +202,18 @@ class OperandCollector(Component):
         With ``start``: no register is read.
     cancel : In(1)
         Without ``thread_overlap``: the remaining registers are not read.
-    writing : In(4).array(earlier_writes(cfg))
-        Registers that earlier operations have not written yet: bit w is word w of the four registers around ``destination``. Reads of them
-        wait.
-    destination : In(REGISTER_BITS).array(earlier_writes(cfg))
-        One of these four registers, for each entry of ``writing``.
+    pending_writes : In(PendingWritePort()).array(earlier_writes(cfg))
+        Registers that earlier operations have not written yet. Reads of them wait.
     ahead : In(1)
-        With ``thread_overlap``: ``operation`` has not entered the SIMD lanes, so the last entry of ``writing`` is of an earlier one.
+        With ``thread_overlap``: ``operation`` has not entered the SIMD lanes, so the last entry of ``pending_writes`` is of an earlier one.
     factor_write : In(1)
         A factor register is written in this cycle; reads of factor registers wait.
-    read, read_number, read_group : Out(1), Out(REGISTER_BITS), Out(range(thread_groups))
-        Read request: register ``read_number`` of the threads of group ``read_group``.
-    read_grant : In(1)
-        The read is granted in this cycle.
-    arrive : Out(1)
-        The operands of a read are at ``read_data`` of the register port.
-    write_place : Out(range(16))
-        Place for them in the queue.
+    registers : Out(RegisterReadPort(cfg))
+        Reads of the register files.
+    queue : Out(OperandQueuePort())
+        Pointers of the operand queues.
     take : In(1)
         Removes the first operand; only with ``available``.
-    read_place : Out(range(16))
-        Place of the first operand.
     available : Out(1)
         The queue holds an operand.
     arriving : Out(1)
@@ -199,13 +223,13 @@ class OperandCollector(Component):
     event_stalls : Out(1)
         A read was refused in this cycle.
 
-    *Latency*: ``arrive`` is ``register_read_latency`` cycles after the grant: 2, with ``far_registers`` 4. ``available`` is one cycle
-    later.
+    *Latency*: ``queue.arrive`` is ``register_read_latency`` cycles after the grant: 2, with ``far_registers`` 4. ``available`` is one
+    cycle later.
 
     *Throughput*: one register of one group a cycle.
 
-    *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. ``read`` is combinational from ``writing``,
-    ``destination``, ``ahead`` and ``factor_write``, not from ``read_grant``. ``over`` is combinational from ``read_grant``.
+    *Back-pressure*: ``read`` waits while the queue has no place, reads in flight included. ``read`` is combinational from
+    ``pending_writes``, ``ahead`` and ``factor_write``, not from ``read_grant``. ``over`` is combinational from ``read_grant``.
 
     *Reset*: the queue is empty and nothing is to be read.
     """
@@ -218,9 +242,14 @@ class OperandCollector(Component):
             "start": In(1),
             "none": In(1),
             "cancel": In(1),
-            **_write_members(cfg),
+            "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg)),
             "ahead": In(1),
-            **_read_members(cfg),
+            "factor_write": In(1),
+            "registers": Out(RegisterReadPort(cfg)),
+            "queue": Out(OperandQueuePort()),
+            "take": In(1),
+            "available": Out(1),
+            "arriving": Out(1),
             "over": Out(1),
             "event_stalls": Out(1),
         })
@@ -228,12 +257,13 @@ class OperandCollector(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.walk = walk = OperandSequencer(self.cfg)
+        port, queue = self.registers, self.queue
         bits = exact_log2(OPERAND_QUEUE)
         asked, written, taken = (Signal(bits + 1, name=name) for name in ("asked", "written", "taken"))
         under_way = Signal(self.cfg.register_read_latency)
         granted, full, hazard, overlap = Signal(), Signal(), Signal(), self.cfg.thread_overlap
-        hazards = [writing.bit_select(walk.number[:2], 1) & (destination[2:] == walk.number[2:])
-                   for writing, destination in zip(self.writing, self.destination)]
+        hazards = [pending.words.bit_select(walk.number[:2], 1) & (pending.register[2:] == walk.number[2:])
+                   for pending in self.pending_writes]
         if overlap:
             hazards[-1] = hazards[-1] & self.ahead
         m.d.comb += [
@@ -241,17 +271,17 @@ class OperandCollector(Component):
             walk.cancel.eq(0 if overlap else self.cancel),
             full.eq((asked[:bits] == taken[:bits]) & (asked[bits] != taken[bits])),
             hazard.eq(Cat(hazards).any() | (self.factor_write & (walk.number >= FIRST_FACTOR_REGISTER))),
-            self.read.eq(~walk.done & walk.needed & ~full & ~hazard),
-            self.read_number.eq(walk.number), self.read_group.eq(walk.group),
-            granted.eq(self.read & self.read_grant),
+            port.read.eq(~walk.done & walk.needed & ~full & ~hazard),
+            port.read_number.eq(walk.number), port.read_group.eq(walk.micro_op.group),
+            granted.eq(port.read & port.read_grant),
             walk.advance.eq(~walk.done & (~walk.needed | granted)), self.over.eq(walk.done | (walk.advance & walk.last)),
-            self.event_stalls.eq(self.read & ~self.read_grant),
-            self.arrive.eq(under_way[-1]), self.arriving.eq(under_way.any()),
-            self.write_place.eq(written), self.read_place.eq(taken), self.available.eq(written != taken),
+            self.event_stalls.eq(port.read & ~port.read_grant),
+            queue.arrive.eq(under_way[-1]), self.arriving.eq(under_way.any()),
+            queue.write_place.eq(written), queue.read_place.eq(taken), self.available.eq(written != taken),
         ]
         m.d.sync += [
             under_way.eq(Cat(granted, under_way)),
-            asked.eq(asked + granted), written.eq(written + self.arrive), taken.eq(taken + self.take),
+            asked.eq(asked + granted), written.eq(written + queue.arrive), taken.eq(taken + self.take),
         ]
         if not overlap:
             with m.If(self.start):

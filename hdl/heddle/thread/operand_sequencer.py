@@ -2,14 +2,13 @@
 
 from amaranth import *
 from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out, flipped
+from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..constants import REGISTER_BITS
 from ..interfaces.layouts import ThreadKind, thread_operation_layout
 from ..isa.encoding import Access, AluFunction, Space
-from ..lib.members import connect_members
 from ..parameters.thread import ThreadParameters
-from .micro_ops import MicroOps
+from .micro_ops import MicroOpPort, MicroOps
 
 __all__ = ["OperandSequencer", "walk_kind", "walk_kind_layout"]
 
@@ -58,10 +57,8 @@ class OperandSequencer(Component):
         The present register is left. A micro-operation without registers takes one ``advance`` too.
     cancel : In(1)
         The rest is left out.
-    group, slot, word : Out(range(thread_groups)), Out(range(slots)), Out(2)
-        The present micro-operation: its group, its thread in the group when threads are served one at a time, and its word.
-    last_word : Out(1)
-        ``word`` is the last of the thread or group.
+    micro_op : Out(MicroOpPort(cfg))
+        The present micro-operation.
     needed : Out(1)
         A register is to be read now.
     second : Out(1)
@@ -91,10 +88,7 @@ class OperandSequencer(Component):
             "none": In(1),
             "advance": In(1),
             "cancel": In(1),
-            "group": Out(range(cfg.thread_groups)),
-            "slot": Out(range(min(cfg.thread_slots, cfg.threads))),
-            "word": Out(2),
-            "last_word": Out(1),
+            "micro_op": Out(MicroOpPort(cfg)),
             "needed": Out(1),
             "second": Out(1),
             "number": Out(REGISTER_BITS),
@@ -106,20 +100,20 @@ class OperandSequencer(Component):
     def elaborate(self, platform):
         m = Module()
         m.submodules.steps = steps = MicroOps(self.cfg)
-        operation, kind = self.operation, self.kind
+        operation, kind, micro_op = self.operation, self.kind, steps.micro_op
         need_first, first_is_over = Signal(), Signal()
         m.d.comb += [
-            need_first.eq(Mux(kind.accesses, (steps.slot == 0) & (steps.word == 0), kind.first)),
+            need_first.eq(Mux(kind.accesses, (micro_op.slot == 0) & (micro_op.word == 0), kind.first)),
             self.second.eq(first_is_over | ~need_first),
             self.needed.eq(~self.second | kind.second),
             self.final.eq(self.second | ~kind.second), self.last.eq(self.final & steps.last),
             # Vectors begin at a multiple of their length.
-            self.number.eq(Mux(~self.second, operation.a | steps.word, Mux(kind.store, operation.c | steps.word, operation.b))),
+            self.number.eq(Mux(~self.second, operation.a | micro_op.word, Mux(kind.store, operation.c | micro_op.word, operation.b))),
             steps.start.eq(self.start), steps.none.eq(self.none), steps.cancel.eq(self.cancel),
             steps.serial.eq(kind.serial), steps.words.eq(kind.words),
             steps.advance.eq(self.advance & self.final),
         ]
-        connect_members(m, flipped(self), steps, ("group", "slot", "word", "last_word"))
+        connect(m, micro_op, flipped(self.micro_op))
         m.d.comb += self.done.eq(steps.done)
         with m.If(self.advance):
             m.d.sync += first_is_over.eq(~self.final)

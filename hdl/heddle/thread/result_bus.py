@@ -1,17 +1,129 @@
 """Result bus of the SIMD lanes: shared multipliers and late results, result hazards and result routing."""
 
 from amaranth import *
-from amaranth.lib import data
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..isa.encoding import Access, AluFunction
 from ..lib.onehot import select_one_hot
 from ..parameters.thread import ThreadParameters
 from .multiplier import MULTIPLIER_LATENCY, Multiplier
+from .shared_lsu import ArrivalPort
 
-__all__ = ["destination_words", "ResultBus", "ResultHazards", "ResultRouting"]
+__all__ = ["LateOperationPort", "LateResultPort", "LateStatusPort", "LateUsePort", "MultiplierOperandPort", "ResultBus", "ResultHazards",
+           "ResultRouting", "ResultWritePort", "alu_result_layout", "bus_step_layout", "destination_words"]
 
 LATE = (AluFunction.MUL, AluFunction.MULH, AluFunction.NARROW, AluFunction.SCALE)
+
+
+def alu_result_layout(cfg):
+    """ALU results of a group of threads: the group, and the 32-bit words of its result buffers that take them."""
+    return data.StructLayout({"group": range(cfg.thread_groups), "words": 4})
+
+
+def bus_step_layout(cfg):
+    """Micro-operation at the result bus: its group, and the 32-bit words of the result buffers that take a product.
+
+    ``last_word``: it has the last number of a packed word. ``buffer``, with ``thread_overlap``: half of the result buffers for its results.
+    """
+    return data.StructLayout({
+        "group": range(cfg.thread_groups), "words": 4, "last_word": 1, **({"buffer": 1} if cfg.thread_overlap else {})})
+
+
+def LateOperationPort():
+    """Function of late results, seen from the result hazards.
+
+    *Ports*:
+    function : Out(AluFunction)
+        The function.
+    unsigned : Out(1)
+        Its operands are unsigned, and bytes are packed unsigned.
+    amount : Out(5)
+        Shift amount of SCALE.
+    """
+    return Signature({"function": Out(AluFunction), "unsigned": Out(1), "amount": Out(5)})
+
+
+def MultiplierOperandPort(cfg):
+    """Operands of the SIMD lanes for the shared multipliers, seen from the lanes.
+
+    *Ports*:
+    a, b : Out(32).array(slots)
+        Operands of each lane.
+    """
+    slots = min(cfg.thread_slots, cfg.threads)
+    return Signature({"a": Out(32).array(slots), "b": Out(32).array(slots)})
+
+
+def LateUsePort(cfg):
+    """Late results on their way through the SIMD lanes, seen from the result bus.
+
+    *Ports*:
+    scale : Out(1)
+        The function is SCALE: products take the place of a in front of the ALUs, the shift amount that of b.
+    product : Out(32).array(slot_multipliers)
+        Product of lane j at place j mod ``slot_multipliers``; zero without one.
+    narrow_take : Out(slots)
+        Narrowing units that take a number in this cycle.
+    narrow_show : Out(1)
+        Packed words are the results of the SIMD lanes in this cycle.
+    """
+    return Signature({
+        "scale": Out(1), "product": Out(32).array(cfg.slot_multipliers), "narrow_take": Out(min(cfg.thread_slots, cfg.threads)),
+        "narrow_show": Out(1),
+    })
+
+
+def LateResultPort(cfg):
+    """Late results of a cycle, seen from the result bus.
+
+    *Ports*:
+    slots : Out(slots)
+        SIMD lanes with a late result in this cycle.
+    group : Out(range(thread_groups))
+        Their group.
+    words : Out(4)
+        32-bit words of the result buffers that take it.
+    buffer : Out(1)
+        With ``thread_overlap``: half of the result buffers.
+    """
+    return Signature({
+        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4),
+        **({"buffer": Out(1)} if cfg.thread_overlap else {}),
+    })
+
+
+def LateStatusPort(cfg):
+    """Late results in flight, seen from the result bus.
+
+    *Ports*:
+    busy : Out(1)
+        Late results are in flight.
+    landing : Out(1)
+        With ``thread_overlap``: late results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each
+        later one, would come before them.
+    landing_buffer : In(1)
+        With ``thread_overlap``: half of the operation in write-back.
+    """
+    return Signature({"busy": Out(1), **({"landing": Out(1), "landing_buffer": In(1)} if cfg.thread_overlap else {})})
+
+
+def ResultWritePort(cfg):
+    """Write of results to the result buffers of the SIMD lanes, seen from the result routing.
+
+    *Ports*:
+    slots : Out(slots)
+        Lanes that write their result buffer in this cycle.
+    group : Out(range(thread_groups))
+        Group of the entry.
+    words : Out(4)
+        32-bit words of the entry that are written. Load data go to all four.
+    current : Out(1)
+        The result is of the ALU or late, else load data.
+    """
+    return Signature({
+        "slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups)), "words": Out(4), "current": Out(1),
+    })
 
 
 class ResultBus(Component):
@@ -26,93 +138,59 @@ class ResultBus(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    valid : In(1)
-        A micro-operation is in the SIMD lanes.
-    function, unsigned : In(AluFunction), In(1)
-        Function and signedness of its operation; constant while ``busy``.
-    buffer : In(1)
-        With ``thread_overlap``: half of the result buffers for its results.
-    o_buffer : Out(1)
-        With ``thread_overlap``: half for the late results of this cycle.
-    landing_buffer : In(1)
-        With ``thread_overlap``: half of the operation in write-back.
-    landing : Out(1)
-        With ``thread_overlap``: late results for ``landing_buffer`` are in flight. A read of group 0 in this cycle, and of a group in each
-        later one, would come before them.
-    ready : Out(1)
-        The micro-operation may leave.
-    a, b : In(32).array(slots)
+    i : In(stream.Signature(bus_step_layout(cfg)))
+        The micro-operation in the SIMD lanes, which may leave with ``ready``. A load or store passes without effect, also more than once.
+    operation : In(LateOperationPort())
+        Function and signedness of its operation; constant while ``status.busy``.
+    operands : In(MultiplierOperandPort(cfg))
         Operands of the SIMD lanes.
-    group, words : In(range(thread_groups)), In(4)
-        Group of the micro-operation, and 32-bit words of its result buffers that take the product.
-    last_word : In(1)
-        The micro-operation has the last number of a packed word.
     takes : Out(1)
         The micro-operation has late results.
-    scale : Out(1)
-        The function is SCALE: products take the place of a, the shift amount that of b.
-    narrow_take : Out(slots)
-        Narrowing units that take a number in this cycle.
-    narrow_show : Out(1)
-        Packed words are the results of the SIMD lanes in this cycle.
-    product : Out(32).array(slot_multipliers)
-        Product of lane j at place j mod ``slot_multipliers``; zero without one.
-    o_slots, o_group, o_words : Out(slots), Out(range(thread_groups)), Out(4)
-        SIMD lanes with a late result in this cycle, their group, and the words that take it.
-    busy : Out(1)
-        Late results are in flight.
+    use : Out(LateUsePort(cfg))
+        Products and packed words for the SIMD lanes.
+    o : Out(LateResultPort(cfg))
+        Late results of this cycle.
+    status : Out(LateStatusPort(cfg))
+        Late results in flight.
     event_stalls : Out(1)
         A micro-operation waits for a multiplier in this cycle.
 
-    *Latency*: a product is at ``product`` ``MULTIPLIER_LATENCY`` (3) cycles after the multiplier took its operands. A packed word comes two
-    cycles after its last number: for NARROW after the micro-operation, for SCALE after the product.
+    *Latency*: a product is at ``use.product`` ``MULTIPLIER_LATENCY`` (3) cycles after the multiplier took its operands. A packed word comes
+    two cycles after its last number: for NARROW after the micro-operation, for SCALE after the product.
 
     *Throughput*: one group of ``slot_multipliers`` products a cycle.
 
-    *Back-pressure*: ``ready`` is low while a micro-operation of products has lanes without a grant. The signal is combinational from
-    ``valid`` and ``function``.
+    *Back-pressure*: ``i.ready`` is low while a micro-operation of products has lanes without a grant. The signal is combinational from
+    ``i.valid`` and ``operation.function``.
 
     *Reset*: no result is in flight.
     """
 
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
-        self.slots = slots = min(cfg.thread_slots, cfg.threads)
-        groups = range(cfg.thread_groups)
+        self.slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "valid": In(1),
-            "function": In(AluFunction),
-            "unsigned": In(1),
-            "ready": Out(1),
-            "a": In(32).array(slots),
-            "b": In(32).array(slots),
-            "group": In(groups),
-            "words": In(4),
-            "last_word": In(1),
+            "i": In(stream.Signature(bus_step_layout(cfg))),
+            "operation": In(LateOperationPort()),
+            "operands": In(MultiplierOperandPort(cfg)),
             "takes": Out(1),
-            "scale": Out(1),
-            "narrow_take": Out(slots),
-            "narrow_show": Out(1),
-            "product": Out(32).array(cfg.slot_multipliers),
-            "o_slots": Out(slots),
-            "o_group": Out(groups),
-            "o_words": Out(4),
-            "busy": Out(1),
+            "use": Out(LateUsePort(cfg)),
+            "o": Out(LateResultPort(cfg)),
+            "status": Out(LateStatusPort(cfg)),
             "event_stalls": Out(1),
-            **({"buffer": In(1), "o_buffer": Out(1), "landing_buffer": In(1), "landing": Out(1)} if cfg.thread_overlap else {}),
         })
 
     def elaborate(self, platform):
         m = Module()
-        function, multiplies, narrows = self.function, Signal(), Signal()
+        function, multiplies, narrows = self.operation.function, Signal(), Signal()
         m.d.comb += [
-            multiplies.eq(self.valid & ((function == AluFunction.MUL) | (function == AluFunction.MULH) | self.scale)),
-            narrows.eq(self.valid & (function == AluFunction.NARROW)),
-            self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.ready),
+            multiplies.eq(self.i.valid & ((function == AluFunction.MUL) | (function == AluFunction.MULH) | self.use.scale)),
+            narrows.eq(self.i.valid & (function == AluFunction.NARROW)),
+            self.takes.eq(multiplies | narrows), self.event_stalls.eq(multiplies & ~self.i.ready),
         ]
         # With registered ALUs ``function`` is valid a cycle before the first micro-operation.
         domain = m.d.sync if self.cfg.registered_alu else m.d.comb
-        domain += self.scale.eq(function == AluFunction.SCALE)
+        domain += self.use.scale.eq(function == AluFunction.SCALE)
         served = self._multiply(m, multiplies)
         product = self._follow_products(m, multiplies, served)
         self._follow_words(m, narrows, product)
@@ -124,35 +202,36 @@ class ResultBus(Component):
         passes = self.slots // many
         turn = Signal(range(passes))
         chosen = Signal(passes)         # one-hot
-        m.d.comb += [chosen.eq(1 << turn), self.ready.eq(~multiplies | chosen[-1])]
+        m.d.comb += [chosen.eq(1 << turn), self.i.ready.eq(~multiplies | chosen[-1])]
         if passes > 1:
             with m.If(multiplies):
                 m.d.sync += turn.eq(turn + 1)
         for number in range(many):
             m.submodules[f"multiplier_{number}"] = multiplier = Multiplier()
             m.d.comb += [
-                multiplier.valid.eq(multiplies), multiplier.high.eq(self.function != AluFunction.MUL),
-                multiplier.unsigned.eq(self.unsigned & ~self.scale),
-                multiplier.a.eq(select_one_hot(chosen, list(self.a)[number::many])),
-                multiplier.b.eq(select_one_hot(chosen, list(self.b)[number::many])),
-                self.product[number].eq(multiplier.o),
+                multiplier.valid.eq(multiplies), multiplier.high.eq(self.operation.function != AluFunction.MUL),
+                multiplier.unsigned.eq(self.operation.unsigned & ~self.use.scale),
+                multiplier.a.eq(select_one_hot(chosen, list(self.operands.a)[number::many])),
+                multiplier.b.eq(select_one_hot(chosen, list(self.operands.b)[number::many])),
+                self.use.product[number].eq(multiplier.o),
             ]
         return Cat(chosen[slot // many] for slot in range(self.slots))
 
     def _place(self, **more):
         """Layout of the lanes with a result, their group, and ``more`` about it."""
         buffer = {"buffer": 1} if self.cfg.thread_overlap else {}
-        return data.StructLayout({"slots": self.slots, "group": self.o_group.shape(), **more, **buffer})
+        return data.StructLayout({"slots": self.slots, "group": self.o.group.shape(), **more, **buffer})
 
     def _follow_products(self, m, multiplies, served):
-        """Tracks the products; returns lanes, group and words of those at ``product`` in this cycle."""
+        """Tracks the products; returns lanes, group and words of those at ``use.product`` in this cycle."""
+        micro_op = self.i.payload
         stages = [Signal(self._place(words=4, last_word=1), name=f"product_{stage}") for stage in range(MULTIPLIER_LATENCY)]
         m.d.sync += [
-            stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(self.group),
-            stages[0].words.eq(self.words), stages[0].last_word.eq(self.last_word),
+            stages[0].slots.eq(Mux(multiplies, served, 0)), stages[0].group.eq(micro_op.group),
+            stages[0].words.eq(micro_op.words), stages[0].last_word.eq(micro_op.last_word),
         ]
         if self.cfg.thread_overlap:
-            m.d.sync += stages[0].buffer.eq(self.buffer)
+            m.d.sync += stages[0].buffer.eq(micro_op.buffer)
         for before, after in zip(stages, stages[1:]):
             m.d.sync += after.eq(before)
         self._products = stages
@@ -162,21 +241,22 @@ class ResultBus(Component):
     def _follow_words(self, m, narrows, product):
         """Numbers go to the narrowing units from the lanes, or as products; a packed word comes two cycles after its last number."""
         first, second = (Signal(self._place(), name=f"packed_{stage}") for stage in range(2))
-        m.d.comb += self.narrow_take.eq(Mux(narrows, ~0, Mux(self.scale, product.slots, 0)))
+        micro_op, use = self.i.payload, self.use
+        m.d.comb += use.narrow_take.eq(Mux(narrows, ~0, Mux(use.scale, product.slots, 0)))
         m.d.sync += [
-            first.slots.eq(Mux(Mux(narrows, self.last_word, product.last_word), self.narrow_take, 0)),
-            first.group.eq(Mux(narrows, self.group, product.group)), second.eq(first),
+            first.slots.eq(Mux(Mux(narrows, micro_op.last_word, product.last_word), use.narrow_take, 0)),
+            first.group.eq(Mux(narrows, micro_op.group, product.group)), second.eq(first),
         ]
         m.d.comb += [
-            self.narrow_show.eq(second.slots.any()),
-            self.o_slots.eq(Mux(self.scale, 0, product.slots) | second.slots),
-            self.o_group.eq(Mux(self.narrow_show, second.group, product.group)),
-            self.o_words.eq(product.words | self.narrow_show.replicate(4)),
-            self.busy.eq(self._multiplying | first.slots.any() | second.slots.any()),
+            use.narrow_show.eq(second.slots.any()),
+            self.o.slots.eq(Mux(use.scale, 0, product.slots) | second.slots),
+            self.o.group.eq(Mux(use.narrow_show, second.group, product.group)),
+            self.o.words.eq(product.words | use.narrow_show.replicate(4)),
+            self.status.busy.eq(self._multiplying | first.slots.any() | second.slots.any()),
         ]
         if self.cfg.thread_overlap:
-            m.d.sync += first.buffer.eq(Mux(narrows, self.buffer, product.buffer))
-            m.d.comb += self.o_buffer.eq(Mux(self.narrow_show, second.buffer, product.buffer))
+            m.d.sync += first.buffer.eq(Mux(narrows, micro_op.buffer, product.buffer))
+            m.d.comb += self.o.buffer.eq(Mux(use.narrow_show, second.buffer, product.buffer))
             self._land(m, first, second)
 
     def _land(self, m, first, second):
@@ -187,9 +267,9 @@ class ResultBus(Component):
         far_to_pack = [stage for cycles, stage in enumerate(reversed(self._products)) if cycles <= early < cycles + packing]
 
         def land(stages):
-            return Cat(stage.slots.any() & (stage.buffer == self.landing_buffer) for stage in stages).any()
+            return Cat(stage.slots.any() & (stage.buffer == self.status.landing_buffer) for stage in stages).any()
 
-        m.d.comb += self.landing.eq(land(far) | (self.scale & land(far_to_pack)))
+        m.d.comb += self.status.landing.eq(land(far) | (self.use.scale & land(far_to_pack)))
 
 
 def destination_words(operation, narrows):
@@ -210,23 +290,19 @@ class ResultRouting(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    computed : In(1)
-        All lanes have an ALU result; with ``registered_alu`` it is valid in the next cycle.
-    group, words : In(range(thread_groups)), In(4)
-        Group of this result and the 32-bit words that take it.
-    late_slots, late_group, late_words : In(slots), In(range(thread_groups)), In(4)
-        Lanes with a late result in this cycle, their group, and the words that take it.
-    arrived_slots, arrived_group : In(slots), In(range(thread_groups))
-        Lanes whose load data are at the banks in this cycle, and their group.
-    store, store_group, store_words : Out(slots), Out(range(thread_groups)), Out(4)
-        Lanes that write their result buffer in this cycle, group and words of the entry. Load data go to all four words.
-    store_current : Out(1)
-        The result is of the ALU or late, else load data.
+    i : In(stream.Signature(alu_result_layout(cfg), always_ready=True))
+        All lanes have an ALU result; with ``registered_alu`` the lanes have it in the next cycle.
+    late : In(LateResultPort(cfg))
+        Late results of this cycle.
+    arrived : In(ArrivalPort(cfg))
+        Lanes whose load data are at the banks in this cycle.
+    o : Out(ResultWritePort(cfg))
+        Writes of the result buffers.
     pending : Out(1)
         Load data are written in this cycle.
 
-    *Latency*: ALU results and late results are written in their cycle, ALU results with ``registered_alu`` one after ``computed``. Load
-    data are written one cycle after ``arrived_slots``.
+    *Latency*: ALU results and late results are written in their cycle, ALU results with ``registered_alu`` one after ``i``. Load data are
+    written one cycle after ``arrived``.
 
     *Throughput*: one group a cycle, no back-pressure.
 
@@ -235,31 +311,30 @@ class ResultRouting(Component):
 
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
-        self.slots = slots = min(cfg.thread_slots, cfg.threads)
-        groups = range(cfg.thread_groups)
         super().__init__({
-            "computed": In(1), "group": In(groups), "words": In(4),
-            "late_slots": In(slots), "late_group": In(groups), "late_words": In(4),
-            "arrived_slots": In(slots), "arrived_group": In(groups),
-            "store": Out(slots), "store_group": Out(groups), "store_words": Out(4), "store_current": Out(1), "pending": Out(1),
+            "i": In(stream.Signature(alu_result_layout(cfg), always_ready=True)),
+            "late": In(LateResultPort(cfg)),
+            "arrived": In(ArrivalPort(cfg)),
+            "o": Out(ResultWritePort(cfg)),
+            "pending": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        arrived, late = Signal(self.slots), Signal()
-        arrived_group = Signal.like(self.arrived_group, name="group_of_arrived", reset_less=True)
-        m.d.sync += [arrived.eq(self.arrived_slots), arrived_group.eq(self.arrived_group)]
-        computed, group, words = self.computed, self.group, self.words
+        arrived, late = Signal.like(self.arrived.slots, name="arrived"), Signal()
+        arrived_group = Signal.like(self.arrived.group, name="group_of_arrived", reset_less=True)
+        m.d.sync += [arrived.eq(self.arrived.slots), arrived_group.eq(self.arrived.group)]
+        computed, group, words = self.i.valid, self.i.payload.group, self.i.payload.words
         if self.cfg.registered_alu:
             computed, group = Signal(name="was_computed"), Signal.like(group, name="computed_group")
             words = Signal(4, name="computed_words")
-            m.d.sync += [computed.eq(self.computed), group.eq(self.group), words.eq(self.words)]
+            m.d.sync += [computed.eq(self.i.valid), group.eq(self.i.payload.group), words.eq(self.i.payload.words)]
         m.d.comb += [
-            late.eq(self.late_slots.any()),
-            self.store_current.eq(computed | late),
-            self.store.eq(Mux(computed, ~0, self.late_slots | arrived)),
-            self.store_group.eq(Mux(late, self.late_group, Mux(computed, group, arrived_group))),
-            self.store_words.eq(Mux(computed, words, Mux(late, self.late_words, 0b1111))),
+            late.eq(self.late.slots.any()),
+            self.o.current.eq(computed | late),
+            self.o.slots.eq(Mux(computed, ~0, self.late.slots | arrived)),
+            self.o.group.eq(Mux(late, self.late.group, Mux(computed, group, arrived_group))),
+            self.o.words.eq(Mux(computed, words, Mux(late, self.late.words, 0b1111))),
             self.pending.eq(arrived.any()),
         ]
         return m
@@ -280,8 +355,8 @@ class ResultHazards(Component):
     *Ports*:
     load : In(1)
         A micro-operation that computes or compares enters the SIMD lanes.
-    function, unsigned, amount : In(AluFunction), In(1), In(5)
-        Of the operation in the SIMD lanes; the function is MOV unless its kind is ALU.
+    operation : In(LateOperationPort())
+        The operation in the SIMD lanes; the function is MOV unless its kind is ALU.
     leave, buffer : In(1)
         This operation goes to write-back in this cycle; half of the result buffers for its results.
     pending : In(1)
@@ -290,9 +365,9 @@ class ResultHazards(Component):
         Accesses to shared memory are not granted.
     data_landing : In(1)
         Accesses to shared memory, or their data, are in flight.
-    late_landing, late_busy : In(1)
-        Late results of the operation in write-back are in flight; any late results are.
-    o_function, o_unsigned, o_amount : Out(AluFunction), Out(1), Out(5)
+    late : In(LateStatusPort(cfg))
+        Late results in flight; ``landing_buffer`` is the half of the operation in write-back.
+    o : Out(LateOperationPort())
         Function of the micro-operation in the SIMD lanes and of the late results in flight.
     may_compute : Out(1)
         A micro-operation that computes may enter the SIMD lanes.
@@ -304,8 +379,6 @@ class ResultHazards(Component):
         Late results in flight need the present controls of the ALUs.
     landing : Out(1)
         Results of the operation in write-back are in flight.
-    landing_buffer : Out(1)
-        Half of the result buffers of this operation.
 
     *Latency*: outputs are combinational; with ``late_address_checks`` ``may_compute`` and ``waiting_for_data`` follow ``pending`` one
     cycle later.
@@ -317,30 +390,24 @@ class ResultHazards(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "load": In(1),
-            "function": In(AluFunction),
-            "unsigned": In(1),
-            "amount": In(5),
+            "operation": In(LateOperationPort()),
             "leave": In(1),
             "buffer": In(1),
             "pending": In(1),
             "requesting": In(1),
             "data_landing": In(1),
-            "late_landing": In(1),
-            "late_busy": In(1),
-            "o_function": Out(AluFunction),
-            "o_unsigned": Out(1),
-            "o_amount": Out(5),
+            "late": In(LateStatusPort(cfg)),
+            "o": Out(LateOperationPort()),
             "may_compute": Out(1),
             "waiting_for_data": Out(1),
             "keep_buffer": Out(1),
             "keep_control": Out(1),
             "landing": Out(1),
-            "landing_buffer": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        now, kept = ((self.function, self.unsigned, self.amount), (self.o_function, self.o_unsigned, self.o_amount))
+        now, kept = ((port.function, port.unsigned, port.amount) for port in (self.operation, self.o))
         if not self.cfg.thread_overlap:
             m.d.comb += [output.eq(value) for output, value in zip(kept, now)]
             pending = self.pending
@@ -352,18 +419,19 @@ class ResultHazards(Component):
                 self.keep_buffer.eq(pending | self.pending),
             ]
             return m
+        busy = self.late.busy
         late, written, alike = Signal(), Signal(), Signal()      # late: in the SIMD lanes, in write-back; like those in flight
         m.d.comb += [
-            late.eq(Cat(self.function == function for function in LATE).any()),
+            late.eq(Cat(self.operation.function == function for function in LATE).any()),
             alike.eq(Cat(value == other for value, other in zip(now, kept)).all()),
-            self.may_compute.eq(Mux(late, (alike | ~self.late_busy) & ~(self.waiting_for_data & self.requesting),
-                                    ~self.late_busy & ~self.pending)),
+            self.may_compute.eq(Mux(late, (alike | ~busy) & ~(self.waiting_for_data & self.requesting),
+                                    ~busy & ~self.pending)),
             self.waiting_for_data.eq(self.pending & ~written), self.keep_buffer.eq(self.waiting_for_data),
-            self.keep_control.eq(self.late_busy),
-            self.landing.eq(Mux(written, self.late_landing, self.data_landing)),
+            self.keep_control.eq(busy),
+            self.landing.eq(Mux(written, self.late.landing, self.data_landing)),
         ]
         with m.If(self.load):
             m.d.sync += [output.eq(value) for output, value in zip(kept, now)]
         with m.If(self.leave):
-            m.d.sync += [written.eq(late), self.landing_buffer.eq(self.buffer)]
+            m.d.sync += [written.eq(late), self.late.landing_buffer.eq(self.buffer)]
         return m

@@ -2,18 +2,58 @@
 
 from amaranth import *
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS
 from ..interfaces.layouts import SHARED_READ_LATENCY, BankReadPort, BankWritePort
 from ..isa.encoding import Access
 from ..lib.onehot import select_one_hot
-from ..lib.stream import Buffer
+from ..lib.stream import Buffer, link
 from ..parameters.thread import ThreadParameters
 
-__all__ = ["SharedLsu", "placement_layout"]
+__all__ = ["ArrivalPort", "SharedLsu", "SharedStatusPort", "group_access_layout", "placement_layout"]
 
 placement_layout = data.StructLayout({"bank": BANKS, "offset": 4})      # bank: one-hot
+
+
+def group_access_layout(cfg):
+    """Access of a group of threads to shared memory.
+
+    ``waiting``: threads of the group that access memory. ``group``: its number. ``word``: 32-bit words above ``address``, as a store of a
+    vector comes word by word. ``address``: naturally aligned byte address of each lane. ``data``: word that it stores; 8- and 16-bit data
+    are in every place of the word.
+    """
+    slots = min(cfg.thread_slots, cfg.threads)
+    return data.StructLayout({
+        "waiting": slots, "group": range(cfg.thread_groups), "word": 2,
+        "address": data.ArrayLayout(cfg.shared_address_bits, slots), "data": data.ArrayLayout(32, slots),
+    })
+
+
+def ArrivalPort(cfg):
+    """Load data that arrive in a cycle, seen from the LSU.
+
+    *Ports*:
+    slots : Out(slots)
+        SIMD lanes whose load data are valid in this cycle.
+    group : Out(range(thread_groups))
+        Their group.
+    """
+    return Signature({"slots": Out(min(cfg.thread_slots, cfg.threads)), "group": Out(range(cfg.thread_groups))})
+
+
+def SharedStatusPort():
+    """Accesses to shared memory in flight, seen from the LSU.
+
+    *Ports*:
+    requesting : Out(1)
+        Requests are at the ports.
+    storing : Out(1)
+        These requests are stores.
+    in_flight : Out(1)
+        Requests or load data are in flight.
+    """
+    return Signature({"requesting": Out(1), "storing": Out(1), "in_flight": Out(1)})
 
 
 class SharedLsu(Component):
@@ -29,44 +69,28 @@ class SharedLsu(Component):
         ``slots`` is ``min(thread_slots, threads)``, the number of SIMD lanes.
 
     *Ports*:
-    valid : In(1)
-        A group comes.
-    ready : Out(1)
-        The group is taken, when ``valid`` is high too.
+    i : In(stream.Signature(group_access_layout(cfg)))
+        Accesses of groups of threads.
     drop : In(1)
         With ``late_address_checks``: the group taken in the cycle before is void; none comes in this cycle.
     hold : In(1)
         No thread is selected.
-    waiting : In(slots)
-        Threads of the group that access memory.
-    address : In(shared_address_bits).array(slots)
-        Naturally aligned byte addresses.
-    data : In(32).array(slots)
-        Words to store; 8- and 16-bit data in every place of the word.
-    word : In(2)
-        32-bit words above ``address``: a store of a vector comes word by word.
-    group : In(range(thread_groups))
-        Number of the group.
     store, access : In(1), In(Access)
-        Kind and width of the access; constant while ``occupied`` or ``in_flight``.
+        Kind and width of the access; constant while ``occupied`` or ``status.in_flight``.
     bank_read : Out(BankReadPort(cfg))
         Reads of shared memory.
     bank_write : Out(BankWritePort(cfg))
         Writes of shared memory.
     bank_ahead : In(8)
         With ``banks_known_ahead``: banks that grant nothing in the next cycle; all others do.
-    return_slots, return_group : Out(slots), Out(range(thread_groups))
-        Lanes whose load data are at ``bank_read.data`` in this cycle, and their group.
-    return_place : Out(placement_layout).array(slots)
+    arrived : Out(ArrivalPort(cfg))
+        Lanes whose load data are at ``bank_read.data`` in this cycle.
+    place : Out(placement_layout).array(slots)
         Bank (none for other lanes) and byte offset of their data.
     occupied : Out(1)
         Threads of a group have not been selected.
-    requesting : Out(1)
-        Requests are at the ports.
-    storing : Out(1)
-        These requests are stores.
-    in_flight : Out(1)
-        Requests or load data are in flight.
+    status : Out(SharedStatusPort())
+        Requests and load data in flight.
     event_conflicts : Out(1)
         A thread waits for a bank in this cycle.
 
@@ -76,7 +100,7 @@ class SharedLsu(Component):
     *Throughput*: one group a cycle without conflicts. Requests wait for their grants bank by bank; the next threads are selected when all
     are granted.
 
-    *Back-pressure*: ``ready`` is combinational from ``hold`` and the grants; with ``far_registers`` it comes from registers. With
+    *Back-pressure*: ``i.ready`` is combinational from ``hold`` and the grants; with ``far_registers`` it comes from registers. With
     ``banks_known_ahead`` nothing depends on the grants, because the banks that refuse are predicted by ``bank_ahead``.
 
     *Reset*: no group or request is in flight.
@@ -86,25 +110,16 @@ class SharedLsu(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         self.slots = slots = min(cfg.thread_slots, cfg.threads)
         super().__init__({
-            "valid": In(1),
-            "ready": Out(1),
+            "i": In(stream.Signature(group_access_layout(cfg))),
             "hold": In(1),
-            "waiting": In(slots),
-            "address": In(cfg.shared_address_bits).array(slots),
-            "data": In(32).array(slots),
-            "word": In(2),
-            "group": In(range(cfg.thread_groups)),
             "store": In(1),
             "access": In(Access),
             "bank_read": Out(BankReadPort(cfg)),
             "bank_write": Out(BankWritePort(cfg)),
-            "return_slots": Out(slots),
-            "return_group": Out(range(cfg.thread_groups)),
-            "return_place": Out(placement_layout).array(slots),
+            "arrived": Out(ArrivalPort(cfg)),
+            "place": Out(placement_layout).array(slots),
             "occupied": Out(1),
-            "requesting": Out(1),
-            "storing": Out(1),
-            "in_flight": Out(1),
+            "status": Out(SharedStatusPort()),
             "event_conflicts": Out(1),
         } | ({"drop": In(1)} if cfg.late_address_checks else {}) | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
 
@@ -131,26 +146,14 @@ class SharedLsu(Component):
 
     def _enter(self, m):
         """The stream of groups that come; its owner drives its ``ready``."""
-        slots = self.slots
-        layout = data.StructLayout({
-            "waiting": slots, "group": range(self.cfg.thread_groups), "word": 2,
-            "address": data.ArrayLayout(self.cfg.shared_address_bits, slots), "data": data.ArrayLayout(32, slots),
-        })
-        groups = stream.Signature(layout).create(path=("groups",))
-        m.d.comb += [groups.valid.eq(self.valid), self.ready.eq(groups.ready)]
-        m.d.comb += [groups.payload[name].eq(getattr(self, name)) for name in ("waiting", "group", "word")]
-        for name in ("address", "data"):
-            m.d.comb += [place.eq(value) for place, value in zip(groups.payload[name], getattr(self, name), strict=True)]
         if not self.cfg.far_registers:
             m.d.comb += self.occupied.eq(self._occupied)
-            return groups
-        m.submodules.buffer = buffer = Buffer(layout, drops=self.cfg.late_address_checks)
+            return self.i
+        m.submodules.buffer = buffer = Buffer(group_access_layout(self.cfg), drops=self.cfg.late_address_checks)
         if self.cfg.late_address_checks:
             m.d.comb += buffer.drop.eq(self.drop)
-        m.d.comb += [
-            buffer.i.valid.eq(groups.valid), buffer.i.payload.eq(groups.payload), groups.ready.eq(buffer.i.ready),
-            self.occupied.eq(self._occupied | buffer.o.valid),
-        ]
+        link(m, self.i, buffer.i)
+        m.d.comb += self.occupied.eq(self._occupied | buffer.o.valid)
         return buffer.o
 
     def _compare(self, m):
@@ -235,8 +238,8 @@ class SharedLsu(Component):
             self.event_conflicts.eq((self._choose & (self._waiting & ~self._served).any()) | denied),
         ]
         # Registered functions of the requests of the next cycle.
-        m.d.sync += [self.requesting.eq(Mux(self._choose, self._first.any(), denied)),
-                     self.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~may_store).any()))]
+        m.d.sync += [self.status.requesting.eq(Mux(self._choose, self._first.any(), denied)),
+                     self.status.storing.eq(Mux(self._choose, self._first.any() & self.store, (stores & ~may_store).any()))]
         return loads & may_load
 
     def _write(self, m, rows, chosen):
@@ -293,7 +296,7 @@ class SharedLsu(Component):
             now, group, places = next_slots, next_group, next_places
             flying.append(now)
         m.d.comb += [
-            self.return_slots.eq(now), self.return_group.eq(group),
-            self.in_flight.eq(self.requesting | Cat(flying).any()),
+            self.arrived.slots.eq(now), self.arrived.group.eq(group),
+            self.status.in_flight.eq(self.status.requesting | Cat(flying).any()),
         ]
-        m.d.comb += [port.eq(place) for port, place in zip(self.return_place, places, strict=True)]
+        m.d.comb += [port.eq(place) for port, place in zip(self.place, places, strict=True)]

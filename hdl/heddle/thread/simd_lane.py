@@ -3,7 +3,7 @@
 from amaranth import *
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..constants import BANK_BYTES, BANKS
 from ..isa.encoding import Access
@@ -11,9 +11,11 @@ from ..lib.onehot import any_of
 from ..parameters.thread import ThreadParameters
 from .alu import AluDatapath, alu_control_layout
 from .narrow import Narrow
-from .operand_fetch import OPERAND_QUEUE
+from .operand_fetch import OPERAND_QUEUE, WORDS, OperandQueuePort
+from .shared_lsu import placement_layout
 
-__all__ = ["SlotOperands", "SlotResult", "form_layout"]
+__all__ = ["LateNumberPort", "OperandLoadPort", "ResultReadPort", "ResultStorePort", "SlotOperands", "SlotResult", "form_layout",
+           "operand_source_layout"]
 
 form_layout = data.StructLayout({
     "vector": 1,            # two or four words
@@ -22,6 +24,81 @@ form_layout = data.StructLayout({
     "narrow": 1,            # 8 or 16 bits
     "signed": 1,
 })
+
+# Operands of an operation beside its registers, and the width of its access.
+operand_source_layout = data.StructLayout({
+    "value": 32,            # uniform or immediate operand, or base address in bytes
+    "element_shift": 3,     # log2 of the bytes of an element, 0 to 4
+    "b_is_register": 1,     # b is the first operand of the queue
+    "use_thread": 1,        # else b is the number of the thread
+    "access": Access,       # of a store
+})
+
+
+def OperandLoadPort():
+    """Load strobes of the operand registers of a SIMD lane, seen from the control of the lanes.
+
+    *Ports*:
+    a, clear_a : Out(1)
+        a becomes the first operand; a becomes zero, which wins.
+    b : Out(1)
+        b becomes the first operand with ``b_is_register``, else the number of the thread with ``use_thread``, else ``value``.
+    address : Out(1)
+        The address becomes ``value`` plus the first operand shifted left by ``element_shift``.
+    """
+    return Signature({"a": Out(1), "clear_a": Out(1), "b": Out(1), "address": Out(1)})
+
+
+def LateNumberPort():
+    """Product and packed bytes of a SIMD lane, seen from the control of the lanes.
+
+    *Ports*:
+    scale : Out(1)
+        ``product`` and ``amount`` take the place of a and of bits 4 to 0 of b in front of the ALU.
+    product : Out(32)
+        Product of the lane from the result bus, zero without one.
+    amount : Out(5)
+        Shift amount of this product.
+    narrow_take : Out(1)
+        The narrowing unit takes ``shifted`` of the ALU.
+    narrow_show : Out(1)
+        The packed word of the narrowing unit is the result.
+    narrow_unsigned : Out(1)
+        The narrowing unit saturates to unsigned bytes.
+    """
+    return Signature({
+        "scale": Out(1), "product": Out(32), "amount": Out(5), "narrow_take": Out(1), "narrow_show": Out(1), "narrow_unsigned": Out(1),
+    })
+
+
+def ResultStorePort(cfg):
+    """Write port of the result buffer of a SIMD lane, seen from the writer.
+
+    *Ports*:
+    enable : Out(1)
+        Writes ``entry``.
+    words : Out(4)
+        32-bit parts that are written.
+    entry : Out(range(2 * thread_groups))
+        The entry: group and half.
+    """
+    return Signature({"enable": Out(1), "words": Out(WORDS), "entry": Out(range(2 * cfg.thread_groups))})
+
+
+def ResultReadPort(cfg):
+    """Read port of the result buffers, seen from write-back.
+
+    *Ports*:
+    entry : Out(range(2 * thread_groups))
+        Entry that is read: group and half.
+    entry_ahead : Out(range(2 * thread_groups))
+        ``entry`` of the next cycle, if results are delivered then; not used with ``lane_registers``.
+    place : Out(2)
+        Number of the 32-bit part of the entry that is the lowest of the result.
+    """
+    return Signature({
+        "entry": Out(range(2 * cfg.thread_groups)), "entry_ahead": Out(range(2 * cfg.thread_groups)), "place": Out(2),
+    })
 
 
 class SlotOperands(Component):
@@ -32,46 +109,22 @@ class SlotOperands(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    arrive : In(1)
-        An operand comes from the register files.
-    write_place : In(range(16))
-        Its place in the operand queue.
+    queue : In(OperandQueuePort())
+        Pointers of the operand queue.
     operand : In(32)
-        The operand.
-    read_place : In(range(16))
-        Place of the first operand of the queue.
-    load_a, clear_a : In(1)
-        a becomes the first operand; a becomes zero, which wins.
-    load_b : In(1)
-        b becomes the first operand with ``b_is_register``, else ``thread`` with ``use_thread``, else ``value``.
-    load_address : In(1)
-        The address becomes ``value`` plus the first operand shifted left by ``element_shift``.
-    value : In(32)
-        Uniform or immediate operand, or base address in bytes.
-    element_shift : In(3)
-        log2 of the bytes of an element, 0 to 4.
-    b_is_register, use_thread : In(1)
-        Source of b.
+        Operand from the register files, for the queue.
+    load : In(OperandLoadPort())
+        Loads of the operand registers.
+    source : In(operand_source_layout)
+        Uniform operand and the source of b.
     thread : In(thread_bits)
         Number of the lane's thread in the present group.
-    access : In(Access)
-        Width of a store.
     control : In(alu_control_layout)
         Controls of the ALU; its owner registers them together with the operands.
     choose : In(1)
         Guard of the thread, which SEL reads.
-    scale : In(1)
-        ``product`` and ``amount`` take the place of a and of bits 4 to 0 of b in front of the ALU.
-    product : In(32)
-        Product of the lane from the result bus, zero without one.
-    amount : In(5)
-        Shift amount of this product.
-    narrow_take : In(1)
-        The narrowing unit takes ``shifted`` of the ALU.
-    narrow_show : In(1)
-        The packed word of the narrowing unit is the result.
-    narrow_unsigned : In(1)
-        The narrowing unit saturates to unsigned bytes.
+    late : In(LateNumberPort())
+        Product and packed bytes of the lane.
     a, b : Out(32)
         Operands for the shared multipliers.
     address : Out(32)
@@ -79,12 +132,12 @@ class SlotOperands(Component):
     data : Out(32)
         Data of a store; 8- and 16-bit data are repeated in every place of the word.
     result : Out(32)
-        Result of the ALU, or the packed word with ``narrow_show``.
+        Result of the ALU, or the packed word with ``late.narrow_show``.
     compare_result : Out(1)
         Result of the comparison.
 
     *Latency*: one cycle from the load strobes to all outputs; with ``registered_alu`` ``result`` takes two. An operand can be loaded in the
-    cycle after ``arrive``.
+    cycle after ``queue.arrive``.
 
     *Throughput*: one load of each register a cycle, no back-pressure.
 
@@ -94,28 +147,14 @@ class SlotOperands(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "arrive": In(1),
-            "write_place": In(range(OPERAND_QUEUE)),
+            "queue": In(OperandQueuePort()),
             "operand": In(32),
-            "read_place": In(range(OPERAND_QUEUE)),
-            "load_a": In(1),
-            "clear_a": In(1),
-            "load_b": In(1),
-            "load_address": In(1),
-            "value": In(32),
-            "element_shift": In(3),
-            "b_is_register": In(1),
+            "load": In(OperandLoadPort()),
+            "source": In(operand_source_layout),
             "thread": In(cfg.thread_bits),
-            "use_thread": In(1),
-            "access": In(Access),
             "control": In(alu_control_layout),
             "choose": In(1),
-            "scale": In(1),
-            "product": In(32),
-            "amount": In(5),
-            "narrow_take": In(1),
-            "narrow_show": In(1),
-            "narrow_unsigned": In(1),
+            "late": In(LateNumberPort()),
             "a": Out(32),
             "b": Out(32),
             "address": Out(32),
@@ -130,29 +169,30 @@ class SlotOperands(Component):
         m.submodules.narrow = narrow = Narrow()
         m.submodules.queue = queue = Memory(shape=32, depth=OPERAND_QUEUE, init=[])
         arriving, first = queue.write_port(), queue.read_port(domain="comb")
+        source, late = self.source, self.late
         a = Signal(32, reset_less=True)
         b = Signal(32, reset_less=True)
         address = Signal(32, reset_less=True)
         m.d.comb += [
-            arriving.addr.eq(self.write_place), arriving.data.eq(self.operand), arriving.en.eq(self.arrive),
-            first.addr.eq(self.read_place),
+            arriving.addr.eq(self.queue.write_place), arriving.data.eq(self.operand), arriving.en.eq(self.queue.arrive),
+            first.addr.eq(self.queue.read_place),
         ]
-        with m.If(self.load_a):
+        with m.If(self.load.a):
             m.d.sync += a.eq(first.data)
-        with m.If(self.clear_a):
+        with m.If(self.load.clear_a):
             m.d.sync += a.eq(0)
-        with m.If(self.load_b):
-            m.d.sync += b.eq(Mux(self.b_is_register, first.data, Mux(self.use_thread, self.thread, self.value)))
-        with m.If(self.load_address):
-            m.d.sync += address.eq(self.value + self._scaled(first.data))
+        with m.If(self.load.b):
+            m.d.sync += b.eq(Mux(source.b_is_register, first.data, Mux(source.use_thread, self.thread, source.value)))
+        with m.If(self.load.address):
+            m.d.sync += address.eq(source.value + self._scaled(first.data))
         m.d.comb += [
-            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(self.scale, self.product, a)),
-            alu.b.eq(Cat(Mux(self.scale, self.amount, b[:5]), b[5:])),
+            self.address.eq(address), alu.control.eq(self.control), alu.a.eq(Mux(late.scale, late.product, a)),
+            alu.b.eq(Cat(Mux(late.scale, late.amount, b[:5]), b[5:])),
             alu.choose.eq(self.choose), self.a.eq(a), self.b.eq(b),
-            narrow.shifted.eq(alu.shifted), narrow.take.eq(self.narrow_take), narrow.unsigned.eq(self.narrow_unsigned),
-            self.result.eq(alu.result | Mux(self.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),
+            narrow.shifted.eq(alu.shifted), narrow.take.eq(late.narrow_take), narrow.unsigned.eq(late.narrow_unsigned),
+            self.result.eq(alu.result | Mux(late.narrow_show, narrow.word, 0)), self.compare_result.eq(alu.compare_result),
         ]
-        with m.Switch(self.access):
+        with m.Switch(source.access):
             with m.Case(Access.U8, Access.S8):
                 m.d.comb += self.data.eq(a[:8].replicate(4))
             with m.Case(Access.U16, Access.S16):
@@ -165,7 +205,7 @@ class SlotOperands(Component):
         """offset << element_shift for shifts of 0 to 4."""
         shifted = offset
         for bit, distance in enumerate((1, 2, 4)):
-            shifted = Mux(self.element_shift[bit], Cat(C(0, distance), shifted)[:32], shifted)
+            shifted = Mux(self.source.element_shift[bit], Cat(C(0, distance), shifted)[:32], shifted)
         return shifted
 
 
@@ -182,36 +222,28 @@ class SlotResult(Component):
     *Ports*:
     banks : In(128).array(8)
         Words at the banks of shared memory.
-    bank : In(8)
-        Bank of the data for this lane, one-hot; zero without data.
-    offset : In(4)
-        Byte offset of the thread's address in 16 bytes; naturally aligned.
+    placement : In(placement_layout)
+        Bank of the data for this lane, zero without data. Byte offset of the thread's address in 16 bytes, naturally aligned.
     other : In(128)
         16 bytes from global memory.
     take_other : In(1)
-        ``other`` is for this lane, with ``offset``.
+        ``other`` is for this lane, with the offset of ``placement``.
     result : In(32)
         Result of the ALU or late result; zero while load data are in flight.
-    store : In(1)
-        Writes entry ``store_entry``: with the word at ``banks`` or ``other`` of the cycle before, or with ``result`` in each 32-bit part.
-    store_words : In(4)
-        32-bit parts that are written.
-    store_entry : In(range(2 * thread_groups))
-        The entry: group and half.
+    store : In(ResultStorePort(cfg))
+        Writes an entry: with the word at ``banks`` or ``other`` of the cycle before, or with ``result`` in each 32-bit part.
     form : In(form_layout)
         Form of the results of the operation in write-back.
-    entry, entry_ahead : In(range(2 * thread_groups))
-        Entry that is read, and the entry of the next cycle; the latter is not used with ``lane_registers``.
-    place : In(2)
-        Number of the 32-bit part that is the lowest of ``o``.
+    read : In(ResultReadPort(cfg))
+        Reads an entry.
     o : Out(8 * dot)
-        Result of ``entry`` of the cycle before. Of no vector: the number of 8, 16 or 32 bits at the offset, extended, in every 32-bit part.
-        Of a vector of 8 bytes: the half at the offset. Of 16 bytes: all. Parts above the lowest follow the multiple of ``dot`` bytes below
-        ``place``.
+        Result of ``read.entry`` of the cycle before. Of no vector: the number of 8, 16 or 32 bits at the offset, extended, in every 32-bit
+        part. Of a vector of 8 bytes: the half at the offset. Of 16 bytes: all. Parts above the lowest follow the multiple of ``dot`` bytes
+        below ``read.place``.
 
-    *Latency*: one cycle from ``entry`` to ``o``. With ``lane_registers`` the entry and its offset are registered and ``o`` is combinational
-    behind them, in front of a register in the PE. Without, the offset is read by ``entry_ahead`` into a register first, because it selects
-    in four levels.
+    *Latency*: one cycle from ``read.entry`` to ``o``. With ``lane_registers`` the entry and its offset are registered and ``o`` is
+    combinational behind them, in front of a register in the PE. Without, the offset is read by ``read.entry_ahead`` into a register first,
+    because it selects in four levels.
 
     *Throughput*: one write and one read a cycle, no back-pressure.
 
@@ -222,41 +254,36 @@ class SlotResult(Component):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
             "banks": In(8 * BANK_BYTES).array(BANKS),
-            "bank": In(BANKS),
-            "offset": In(4),
+            "placement": In(placement_layout),
             "other": In(8 * BANK_BYTES),
             "take_other": In(1),
             "result": In(32),
-            "store": In(1),
-            "store_words": In(4),
-            "store_entry": In(range(2 * cfg.thread_groups)),
+            "store": In(ResultStorePort(cfg)),
             "form": In(form_layout),
-            "entry": In(range(2 * cfg.thread_groups)),
-            "entry_ahead": In(range(2 * cfg.thread_groups)),
-            "place": In(2),
+            "read": In(ResultReadPort(cfg)),
             "o": Out(cfg.word_bits),
         })
 
     def elaborate(self, platform):
         m = Module()
-        words, offset = [], Signal(4, reset_less=True)
-        for number, (source, counts) in enumerate([*zip(self.banks, self.bank), (self.other, self.take_other)]):
+        words, offset, store, read = [], Signal(4, reset_less=True), self.store, self.read
+        for number, (source, counts) in enumerate([*zip(self.banks, self.placement.bank), (self.other, self.take_other)]):
             word = Signal(8 * BANK_BYTES, name=f"word_{number}", reset_less=True)
             m.d.sync += word.eq(source)
             with m.If(~counts):
                 m.d.sync += word.eq(0)
             words.append(word)
         value = any_of([*words, self.result.replicate(4)])
-        parts = [self._entries(m, f"words_{part}", self.store & self.store_words[part], value.word_select(part, 32), self.entry)
-                 for part in range(4)]
-        m.d.sync += offset.eq(self.offset)
-        with m.If(~(self.bank.any() | self.take_other)):
+        parts = [self._entries(m, f"words_{part}", store.enable & store.words[part], value.word_select(part, 32), read.entry)
+                 for part in range(WORDS)]
+        m.d.sync += offset.eq(self.placement.offset)
+        with m.If(~(self.placement.bank.any() | self.take_other)):
             m.d.sync += offset.eq(0)
         if self.cfg.lane_registers:
-            self._late_output(m, Cat(parts), self._entries(m, "offsets", self.store, offset, self.entry))
+            self._late_output(m, Cat(parts), self._entries(m, "offsets", store.enable, offset, read.entry))
             return m
-        stored_offset, kept_offset = self._entries(m, "offsets", self.store, offset, self.entry_ahead), Signal(4, reset_less=True)
-        m.d.sync += kept_offset.eq(Mux(self.store & (self.store_entry == self.entry_ahead), offset, stored_offset))
+        stored_offset, kept_offset = self._entries(m, "offsets", store.enable, offset, read.entry_ahead), Signal(4, reset_less=True)
+        m.d.sync += kept_offset.eq(Mux(store.enable & (store.entry == read.entry_ahead), offset, stored_offset))
         o = Signal(self.cfg.word_bits, reset_less=True)
         m.d.comb += self.o.eq(o)
         m.d.sync += o.eq(self._extract(m, Cat(parts), self._selection(kept_offset), self.form))
@@ -273,12 +300,12 @@ class SlotResult(Component):
         """Memory of one part of the entries; returns its value for ``entry``."""
         m.submodules[name] = entries = Memory(shape=len(value), depth=2 * self.cfg.thread_groups, init=[])
         write, read = entries.write_port(), entries.read_port(domain="comb")
-        m.d.comb += [write.addr.eq(self.store_entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
+        m.d.comb += [write.addr.eq(self.store.entry), write.en.eq(enable), write.data.eq(value), read.addr.eq(entry)]
         return read.data
 
     def _selection(self, offset):
         """Byte, half, word and pair of words of an entry."""
-        form, place = self.form, self.place
+        form, place = self.form, self.read.place
         return Cat(offset[:2], Mux(form.vector, place[0], offset[2]), Mux(form.four, place[1], offset[3]))
 
     def _extract(self, m, entry, selection, form):

@@ -4,7 +4,9 @@ from amaranth import *
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
-from ..constants import BANKS, PREDICATES
+from ..constants import BANKS
+from ..interfaces.control import EventPort
+from ..interfaces.front_end import ThreadMaskPort
 from ..interfaces.layouts import (
     BankReadPort,
     BankWritePort,
@@ -14,6 +16,7 @@ from ..interfaces.layouts import (
     ThreadKind,
     thread_operation_layout,
 )
+from ..isa.counter_table import THREAD_EVENTS
 from ..isa.encoding import Access, AluFunction
 from ..isa.error_codes import ErrorCode
 from ..lib.members import connect_members
@@ -55,10 +58,8 @@ class ThreadUnit(Component):
         Global memory.
     bank_ahead : In(8)
         With ``banks_known_ahead``: banks of shared memory that grant nothing in the next cycle.
-    predicates : Out(threads).array(7)
-        Bit t of ``predicates[p]`` is predicate p of thread t.
-    lane_mask : Out(threads)
-        Bit t: thread t is in the lane mask.
+    masks : Out(ThreadMaskPort(threads))
+        Predicates and lane mask of the threads.
     start : In(1)
         Clears the predicates and sets the lane mask to ones; only while no operation is in flight.
     stop : In(1)
@@ -73,14 +74,10 @@ class ThreadUnit(Component):
         ``bank_write`` requests a bank; registered.
     writes_pending : Out(1)
         Stores to global memory are not acknowledged.
-    event_register_stalls : Out(1)
-        A read or a write of the register files was refused in the cycle before.
-    event_thread_bank_conflicts : Out(1)
-        A thread waited for a bank in the cycle before.
-    event_multiply_stalls : Out(1)
-        A micro-operation waited for a multiplier in the cycle before.
-    event_thread_shared_cycles : Out(1)
-        A bank of shared memory was requested in the cycle before.
+    events : Out(EventPort(THREAD_EVENTS))
+        Events of the cycle before. ``register_stalls``: a read or a write of the register files was refused. ``thread_bank_conflicts``: a
+        thread waited for a bank. ``multiply_stalls``: a micro-operation waited for a multiplier. ``thread_shared_cycles``: a bank of
+        shared memory was requested.
 
     *Latency* and *Throughput*: docs/units/thread.md has a table of the cycles of each operation. A function of a register and a uniform
     value takes G + 5 cycles for G groups, with ``thread_overlap`` G + 2.
@@ -103,8 +100,7 @@ class ThreadUnit(Component):
             "bank_read": Out(BankReadPort(cfg)),
             "bank_write": Out(BankWritePort(cfg)),
             "global_port": Out(GlobalPort(cfg, cfg.tag_bits)),
-            "predicates": Out(cfg.threads).array(PREDICATES),
-            "lane_mask": Out(cfg.threads),
+            "masks": Out(ThreadMaskPort(cfg.threads)),
             "start": In(1),
             "stop": In(1),
             "o_error": Out(ErrorStream()),
@@ -112,10 +108,7 @@ class ThreadUnit(Component):
             "busy": Out(1),
             "storing": Out(1),
             "writes_pending": Out(1),
-            "event_register_stalls": Out(1),
-            "event_thread_bank_conflicts": Out(1),
-            "event_multiply_stalls": Out(1),
-            "event_thread_shared_cycles": Out(1),
+            "events": Out(EventPort(THREAD_EVENTS)),
         } | ({"bank_ahead": In(BANKS)} if cfg.banks_known_ahead else {}))
 
     def elaborate(self, platform):
@@ -194,12 +187,12 @@ class ThreadUnit(Component):
             predicates.write_lane_mask.eq(taken & (operation.kind == ThreadKind.LANE_MASK) & ~self.stop),
             self._steps.operation.eq(self._operation), self._steps.kind.eq(self._walk_kind),
             self._steps.start.eq(taken), self._steps.none.eq(none),
-            self._steps.cancel.eq(self._memory.failing & (not self.cfg.thread_overlap)),
+            self._steps.cancel.eq(self._memory.fault.failing & (not self.cfg.thread_overlap)),
             self._entrance.slots_operation.eq(self._operation), self._entrance.slots_kind.eq(self._walk_kind),
-            self._entrance.stop.eq(self.stop), self._entrance.cancel.eq(self._memory.failing),
+            self._entrance.stop.eq(self.stop), self._entrance.cancel.eq(self._memory.fault.failing),
         ]
         if self.cfg.thread_overlap:
-            m.d.comb += self._skip.eq(self._memory.failed | self._discarded)
+            m.d.comb += self._skip.eq(self._memory.fault.failed | self._discarded)
         with m.If(leave):
             m.d.sync += [self._valid.eq(0), self._buffer.eq(~self._buffer)]
         with m.If(taken):
@@ -209,13 +202,13 @@ class ThreadUnit(Component):
             m.d.sync += [self._walk_kind[name].eq(value) for name, value in walk_kind(operation).items()]
 
     def _connect_slots(self, m):
-        port, array, reader, writer = self.registers, self._array, self._entrance, self._writer
+        port, array = self.registers, self._array
         m.d.comb += [
-            array.operation.eq(self._operation), array.group.eq(self._steps.group),
+            array.operation.eq(self._operation), array.load.group.eq(self._steps.micro_op.group),
             array.keep_buffer.eq(self._late_operation.keep_buffer), array.leave.eq(self._leaving), array.buffer.eq(self._buffer),
-            array.arrive.eq(reader.arrive), array.write_place.eq(reader.write_place), array.read_place.eq(reader.read_place),
-            array.entry.eq(writer.entry), array.entry_ahead.eq(writer.entry_ahead), array.word.eq(writer.place),
         ]
+        connect(m, self._entrance.queue, array.queue)
+        connect(m, self._writer.read, array.read)
         m.d.comb += [inner.eq(outer) for inner, outer in zip(array.operand, port.read_data, strict=True)]
         m.d.comb += [outer.eq(inner) for outer, inner in zip(port.return_data, array.o, strict=True)]
 
@@ -223,25 +216,24 @@ class ThreadUnit(Component):
         """The operands of the next micro-operation enter the SIMD lanes when the last one was taken; ALU results wait for the operation
         before.
         """
-        steps, array, reader, store = self._steps, self._array, self._entrance, self._is[ThreadKind.STORE]
+        steps, load, reader, store = self._steps, self._array.load, self._entrance, self._is[ThreadKind.STORE]
         advance, take = Signal(name="advance"), Signal(name="take_operand")
         m.d.comb += [
-            advance.eq(self._valid & ~steps.done & ~self._memory.failing & (~steps.needed | reader.available)
+            advance.eq(self._valid & ~steps.done & ~self._memory.fault.failing & (~steps.needed | reader.available)
                        & (~self._step_valid | self._step_taken) & (self._accesses | self._late_operation.may_compute)),
             take.eq(advance & steps.needed),
             reader.take.eq(take), steps.advance.eq(advance),
             self._load_step.eq(advance & steps.final & ~self._skip),
-            array.load.eq(self._load_step),
-            array.load_a.eq(take & (steps.second == store)), array.load_address.eq(
-                take & ~steps.second & self._accesses & ~self._skip),
+            load.last.eq(self._load_step),
+            load.a.eq(take & (steps.second == store)), load.address.eq(take & ~steps.second & self._accesses & ~self._skip),
         ]
         with m.If(self._step_taken):
             m.d.sync += self._step_valid.eq(0)
         with m.If(self._load_step):
             groups = [self._active[group * self.slots:(group + 1) * self.slots] for group in range(self.cfg.thread_groups)]
             m.d.sync += [
-                self._step_valid.eq(1), self._slot_step.active.eq(select_one_hot(1 << steps.group, groups)),
-                *(self._slot_step[name].eq(getattr(steps, name)) for name in ("group", "slot", "word", "last_word")),
+                self._step_valid.eq(1), self._slot_step.active.eq(select_one_hot(1 << steps.micro_op.group, groups)),
+                *(self._slot_step[name].eq(getattr(steps.micro_op, name)) for name in ("group", "slot", "word", "last_word")),
             ]
 
     def _compute(self, m):
@@ -257,124 +249,119 @@ class ThreadUnit(Component):
             predicates.write_value.eq(self._array.compare_result),
         ]
         m.d.comb += [
-            self._step_taken.eq(Mux(self._accesses & ~self._memory.stopped, self._memory.taken, self._step_valid & self._late.ready)),
+            self._step_taken.eq(Mux(self._accesses & ~self._memory.access.stopped, self._memory.access.taken,
+                                    self._step_valid & self._late.i.ready)),
         ]
 
     def _multiply(self, m):
         """Connects the result bus: products and packed bytes, which are late results."""
-        late, array, operation, kept = self._late, self._array, self._operation, self._late_operation
+        late, array, operation, step = self._late, self._array, self._operation, self._late.i.payload
         function = self._function = Signal(AluFunction, name="function")
         self._narrows = Signal(name="narrows")
         m.d.comb += [
             function.eq(Mux(self._is[ThreadKind.ALU], operation.function, AluFunction.MOV)),
             self._narrows.eq((function == AluFunction.NARROW) | (function == AluFunction.SCALE)),
-            late.function.eq(kept.o_function), late.unsigned.eq(kept.o_unsigned),
-            array.amount.eq(kept.o_amount), array.narrow_unsigned.eq(kept.o_unsigned),
-            late.valid.eq(self._step_valid & (self._computes | (not self.cfg.thread_overlap))),
-            late.group.eq(self._slot_step.group), late.last_word.eq(self._slot_step.last_word),
-            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._slot_step.word, 0b1111)), late.words.eq(self._step_words),
-            array.choose.eq(self._slot_step.active), array.scale.eq(late.scale), array.narrows.eq(self._narrows),
-            array.narrow_take.eq(late.narrow_take), array.narrow_show.eq(late.narrow_show),
+            late.i.valid.eq(self._step_valid & (self._computes | (not self.cfg.thread_overlap))),
+            step.group.eq(self._slot_step.group), step.last_word.eq(self._slot_step.last_word),
+            self._step_words.eq(Mux(operation.access == Access.V4, 1 << self._slot_step.word, 0b1111)), step.words.eq(self._step_words),
+            array.choose.eq(self._slot_step.active), array.narrows.eq(self._narrows),
         ]
-        connect_members(m, array, late, ("a", "b"))
-        connect_members(m, late, array, ("product",))
+        connect(m, self._late_operation.o, late.operation, array.late_operation)
+        connect(m, array.multiplier_operands, late.operands)
+        connect(m, late.use, array.late)
 
     def _hold(self, m):
         """Connects the result hazards with the operation in write-back."""
         kept, memory, late, operation = self._late_operation, self._memory, self._late, self._operation
         m.d.comb += [
             kept.load.eq(self._load_step & ~self._accesses),
-            kept.function.eq(self._function), kept.unsigned.eq(operation.unsigned), kept.amount.eq(operation.c),
+            kept.operation.function.eq(self._function), kept.operation.unsigned.eq(operation.unsigned),
+            kept.operation.amount.eq(operation.c),
             kept.leave.eq(self._leaving), kept.buffer.eq(self._buffer), kept.pending.eq(self._writer.pending),
-            kept.requesting.eq(memory.requesting), kept.data_landing.eq(memory.in_flight | self._returns.pending),
-            kept.late_busy.eq(late.busy), self._writer.landing.eq(kept.landing),
-            self._array.keep_control.eq(kept.keep_control & self._accesses),
+            kept.requesting.eq(memory.shared.requesting), kept.data_landing.eq(memory.shared.in_flight | self._returns.pending),
+            self._writer.landing.eq(kept.landing), self._array.load.keep_control.eq(kept.keep_control & self._accesses),
         ]
+        connect(m, late.status, kept.late)
         if not self.cfg.thread_overlap:
             m.d.comb += self._array.store_buffer.eq(self._buffer)
             return
         m.d.comb += [
-            late.buffer.eq(self._buffer), late.landing_buffer.eq(kept.landing_buffer), kept.late_landing.eq(late.landing),
-            self._array.store_buffer.eq(Mux(self._returns.computed, self._buffer, late.o_buffer)),
+            late.i.payload.buffer.eq(self._buffer),
+            self._array.store_buffer.eq(Mux(self._returns.i.valid, self._buffer, late.o.buffer)),
         ]
 
     def _last_step_taken(self):
         """With ``thread_overlap`` an operation leaves with its last micro-operation, unless its successor needs what that one computes."""
-        return ~self._step_valid | (self._computes & self._late.ready)
+        return ~self._step_valid | (self._computes & self._late.i.ready)
 
     def _access(self, m):
         memory, writer = self._memory, self._writer
         m.d.comb += [
             memory.operation.eq(self._operation), memory.start.eq(self._taken), memory.leave.eq(self._leaving),
-            memory.valid.eq(self._step_valid & self._accesses), memory.step.eq(self._slot_step),
+            memory.access.valid.eq(self._step_valid & self._accesses), memory.access.step.eq(self._slot_step),
             memory.hold.eq(writer.pending), memory.hold_shared.eq(self._late_operation.waiting_for_data),
-            memory.hold_errors.eq(self._valid & (memory.failed | memory.error)), writer.same.eq(memory.same),
+            memory.hold_errors.eq(self._valid & (memory.fault.failed | memory.fault.error)), writer.i.same.eq(memory.same),
         ]
-        connect_members(m, self._array, memory, ("address", "data"))
+        connect(m, self._array.access, memory.lanes)
 
     def _results(self, m):
         """Data from the banks, from global memory and from the ALU go to the result buffers."""
         memory, array, late, returns = self._memory, self._array, self._late, self._returns
         m.d.comb += [
-            returns.arrived_slots.eq(memory.arrived_slots), returns.arrived_group.eq(memory.arrived_group),
-            returns.computed.eq(self._step_valid & self._computes & ~late.takes),
-            returns.group.eq(self._slot_step.group), returns.words.eq(self._step_words),
-            returns.late_slots.eq(late.o_slots), returns.late_group.eq(late.o_group), returns.late_words.eq(late.o_words),
-            array.store.eq(returns.store), array.store_group.eq(returns.store_group), array.store_words.eq(returns.store_words),
-            array.store_current.eq(returns.store_current),
+            returns.i.valid.eq(self._step_valid & self._computes & ~late.takes),
+            returns.i.payload.group.eq(self._slot_step.group), returns.i.payload.words.eq(self._step_words),
         ]
         m.d.comb += [inner.eq(bank) for inner, bank in zip(array.banks, self.bank_read.data, strict=True)]
-        m.d.comb += [array.other.eq(memory.other), array.take_other.eq(memory.take_other)]
-        connect_members(m, memory, array, ("place",))
+        connect(m, memory.arrived, returns.arrived)
+        connect(m, late.o, returns.late)
+        connect(m, returns.o, array.store)
+        connect(m, memory.load_data, array.load_data)
 
     def _leave(self, m):
         """After the last group the operation goes to write-back, with its error."""
-        operation, writer, memory = self._operation, self._writer, self._memory
+        operation, results, memory, fault = self._operation, self._writer.i, self._memory, self._memory.fault
         selects, writes = self._function == AluFunction.SEL, Signal(name="writes_registers")
         m.d.comb += [
             self._words.eq(Mux(writes, destination_words(operation, self._narrows), 0)),
             writes.eq(self._computes | self._is[ThreadKind.LOAD]),
-            self._leaving.eq(self._valid & self._steps.done & ~memory.occupied & writer.ready
+            self._leaving.eq(self._valid & self._steps.done & ~memory.occupied & results.ready
                              & (self._last_step_taken() if self.cfg.thread_overlap else
-                                ~self._step_valid & ~self._late.busy & ~self._entrance.arriving)),
-            writer.take.eq(self._leaving), writer.buffer.eq(self._buffer), writer.register.eq(operation.dst), writer.lanes.eq(
+                                ~self._step_valid & ~self._late.status.busy & ~self._entrance.arriving)),
+            results.take.eq(self._leaving), results.buffer.eq(self._buffer), results.register.eq(operation.dst), results.lanes.eq(
                 self._active | selects.replicate(self.cfg.threads)),
-            writer.words.eq(Mux(memory.failed | memory.error | self._discarded, 0, self._words)),
+            results.words.eq(Mux(fault.failed | fault.error | self._discarded, 0, self._words)),
         ]
-        report = self.o_error.payload
-        m.d.sync += [self.o_error.valid.eq((self._leaving & (memory.failed | memory.error)) | memory.write_error)]
-        with m.If(memory.write_error):
-            m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(memory.write_error_pc),
-                         report.operand.eq(memory.write_error_address)]
+        report, write_error = self.o_error.payload, memory.o_write_error
+        m.d.sync += [self.o_error.valid.eq((self._leaving & (fault.failed | fault.error)) | write_error.valid)]
+        with m.If(write_error.valid):
+            m.d.sync += [report.code.eq(ErrorCode.AXI_WRITE), report.pc.eq(write_error.payload.pc),
+                         report.operand.eq(write_error.payload.address)]
         with m.Else():
-            m.d.sync += [report.code.eq(memory.code), report.pc.eq(operation.pc), report.operand.eq(memory.operand)]
+            m.d.sync += [report.code.eq(fault.code), report.pc.eq(operation.pc), report.operand.eq(fault.operand)]
 
     def _connect_registers(self, m):
-        port, reader, writer = self.registers, self._entrance, self._writer
-        connect_members(m, flipped(port), reader, ("read", "read_number", "read_group"))
-        connect_members(m, flipped(port), writer, ("return_lanes", "write_product", "write_register", "write_factor", "write_word",
-                                                   "write_parts", "write_lanes"))
-        m.d.comb += [
-            reader.read_grant.eq(port.read_grant), writer.write_grant.eq(port.write_grant),
-            reader.factor_write.eq(writer.write_factor),
-        ]
-        writing, destination = list(writer.writing), list(writer.destination)
+        port, reader, writer = flipped(self.registers), self._entrance, self._writer
+        for part in (reader.registers, writer.registers):
+            connect_members(m, port, part, part.signature.members)
+        m.d.comb += reader.factor_write.eq(writer.registers.write_factor)
+        for pending, reads in zip(writer.pending_writes, reader.pending_writes):
+            connect(m, pending, reads)
         if self.cfg.thread_overlap:
-            writing, destination = [*writing, Mux(self._valid, self._words, 0)], [*destination, self._operation.dst]
-        m.d.comb += [inner.eq(outer) for inner, outer in zip([*reader.writing, *reader.destination], [*writing, *destination], strict=True)]
+            last = reader.pending_writes[-1]
+            m.d.comb += [last.words.eq(Mux(self._valid, self._words, 0)), last.register.eq(self._operation.dst)]
 
     def _observe(self, m):
         m.d.sync += [
             self.done.eq(self._writer.complete),
-            self.event_register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
-            self.event_thread_bank_conflicts.eq(self._memory.event_conflicts),
-            self.event_multiply_stalls.eq(self._late.event_stalls),
-            self.event_thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
+            self.events.register_stalls.eq(self._entrance.event_stalls | self._writer.event_stalls),
+            self.events.thread_bank_conflicts.eq(self._memory.event_conflicts),
+            self.events.multiply_stalls.eq(self._late.event_stalls),
+            self.events.thread_shared_cycles.eq(self.bank_read.request.any() | self.bank_write.request.any()),
         ]
         m.d.comb += [
             self.busy.eq(self._entrance.busy | self._valid | self._writer.busy | self.done),
             self.writes_pending.eq(self._memory.writes_pending),
-            self.storing.eq(self._memory.storing),
-            self.lane_mask.eq(self._predicates.lane_mask),
+            self.storing.eq(self._memory.shared.storing),
+            self.masks.lanes.eq(self._predicates.lane_mask),
         ]
-        connect_members(m, flipped(self), self._predicates, ("predicates",))
+        connect_members(m, flipped(self.masks), self._predicates, ("predicates",))

@@ -1,14 +1,61 @@
 """Write-back of results to the register files of the PEs."""
 
 from amaranth import *
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..constants import FIRST_FACTOR_REGISTER, PRODUCT_REGISTERS, REGISTER_BITS
 from ..parameters.thread import ThreadParameters
-from .operand_fetch import WORDS
+from .operand_fetch import WORDS, PendingWritePort
+from .simd_lane import ResultReadPort
 
-__all__ = ["WriteBack"]
+__all__ = ["RegisterWritePort", "WriteBack", "WriteBackPort"]
+
+
+def WriteBackPort(cfg):
+    """Operation whose results are to be written, seen from the SIMD lanes.
+
+    *Ports*:
+    take : Out(1)
+        An operation comes; only while ``ready`` is high.
+    ready : In(1)
+        Another operation may come.
+    register : Out(REGISTER_BITS)
+        Its destination, one of four registers at a multiple of four.
+    words : Out(4)
+        Which of these four are written; none for an operation without results.
+    lanes : Out(threads)
+        Threads whose registers are written.
+    buffer : Out(1)
+        Half of the result buffers that holds the results.
+    same : Out(1)
+        With ``thread_overlap``: the results of group 0 are for the threads of all groups.
+    """
+    return Signature({
+        "take": Out(1), "ready": In(1), "register": Out(REGISTER_BITS), "words": Out(WORDS), "lanes": Out(cfg.threads), "buffer": Out(1),
+        "same": Out(1),
+    })
+
+
+def RegisterWritePort(cfg):
+    """Writes of the register files, seen from write-back: a part of ``RegisterPort``.
+
+    *Ports*:
+    return_lanes : Out(threads)
+        PEs that register the lowest 32 bits of ``return_data``.
+    write_product, write_register, write_grant : Out(1), Out(8), In(1)
+        Request to write these 32 bits to product register ``write_register``, held up to its grant.
+    write_factor, write_word, write_parts : Out(1), Out(factor_address_bits), Out(dot / 4)
+        Write of the 32-bit parts ``write_parts`` of factor word ``write_word``; always granted.
+    write_lanes : Out(threads)
+        PEs that write.
+    """
+    return Signature({
+        "return_lanes": Out(cfg.threads),
+        "write_product": Out(1), "write_register": Out(PRODUCT_REGISTERS.bit_length() - 1), "write_grant": In(1),
+        "write_factor": Out(1), "write_word": Out(cfg.factor_address_bits), "write_parts": Out(cfg.numbers_per_word),
+        "write_lanes": Out(cfg.threads),
+    })
 
 
 class WriteBack(Component):
@@ -22,56 +69,33 @@ class WriteBack(Component):
     cfg : ThreadParameters
 
     *Ports*:
-    take : In(1)
-        An operation comes; only while ``ready`` is high.
-    register : In(REGISTER_BITS)
-        Its destination, one of four registers at a multiple of four.
-    words : In(4)
-        Which of these four are written; none for an operation without results.
-    lanes : In(threads)
-        Threads whose registers are written.
-    buffer : In(1)
-        Half of the result buffers that holds the results.
-    same : In(1)
-        With ``thread_overlap``: the results of group 0 are for the threads of all groups.
+    i : In(WriteBackPort(cfg))
+        Operations.
     landing : In(1)
         Results of the operation are still in flight to the result buffers, or its stores to their banks.
-    ready : Out(1)
-        Another operation may come.
     busy : Out(1)
         An operation is not completed.
     pending : Out(1)
-        The last operation has been ``landing`` in every cycle since ``take``.
+        The last operation has been ``landing`` in every cycle since ``i.take``.
     complete : Out(1)
         An operation ends in this cycle. Its last write is at the port in the next cycle at the latest.
-    writing, destination : Out(4), Out(REGISTER_BITS), arrays of 1, with ``thread_overlap`` of 2
-        Registers that are not written yet: bit w of ``writing`` is word w of the four registers around ``destination``. Entry 0 is the last
-        operation, entry 1 the register that the PEs are writing.
-    entry : Out(range(2 * thread_groups))
-        Entry of the result buffers, group and half, that the SIMD lanes deliver to the port in the next cycle.
-    entry_ahead : Out(range(2 * thread_groups))
-        ``entry`` of the next cycle, if results are delivered then.
-    place : Out(2)
-        32-bit word of the entry that is the lowest.
-    return_lanes : Out(threads)
-        PEs that register the lowest 32 bits of ``return_data``.
-    write_product, write_register, write_grant : Out(1), Out(8), In(1)
-        Request to write these 32 bits to product register ``write_register``, held up to its grant.
-    write_factor, write_word, write_parts : Out(1), Out(factor_address_bits), Out(dot / 4)
-        Write of the 32-bit parts ``write_parts`` of factor word ``write_word``; always granted.
-    write_lanes : Out(threads)
-        PEs that write.
+    pending_writes : Out(PendingWritePort()), array of 1, with ``thread_overlap`` of 2
+        Registers that are not written yet. Entry 0 is the last operation, entry 1 the register that the PEs are writing.
+    read : Out(ResultReadPort(cfg))
+        Read of the result buffers: the SIMD lanes deliver the entry to the port of the register files in the next cycle.
+    registers : Out(RegisterWritePort(cfg))
+        Writes of the register files.
     event_stalls : Out(1)
         A write waits for ``mm``.
 
-    *Latency*: an operation without results is complete in the cycle after ``take``. With G groups and no stall, four factor registers take
-    G * 16 / ``dot`` cycles and each product register G + 3. With ``thread_overlap`` it takes G + 2, because the next word leaves the
+    *Latency*: an operation without results is complete in the cycle after ``i.take``. With G groups and no stall, four factor registers
+    take G * 16 / ``dot`` cycles and each product register G + 3. With ``thread_overlap`` it takes G + 2, because the next word leaves the
     SIMD lanes while the PEs write.
 
     *Throughput*: one operation at a time. With ``far_registers`` the next one comes a cycle after ``complete`` at the earliest.
 
-    *Back-pressure*: ``ready``, ``complete`` and ``entry_ahead`` are combinational from ``landing`` and ``write_grant``. With
-    ``far_registers`` and without ``thread_overlap`` ``ready`` comes from a register.
+    *Back-pressure*: ``i.ready``, ``complete`` and ``read.entry_ahead`` are combinational from ``landing`` and ``registers.write_grant``.
+    With ``far_registers`` and without ``thread_overlap`` ``i.ready`` comes from a register.
 
     *Reset*: no operation is pending.
     """
@@ -79,121 +103,110 @@ class WriteBack(Component):
     def __init__(self, cfg):
         self.cfg = cfg = ThreadParameters.of(cfg)
         super().__init__({
-            "take": In(1),
-            "register": In(REGISTER_BITS),
-            "words": In(WORDS),
-            "lanes": In(cfg.threads),
-            "buffer": In(1),
-            "same": In(1),
+            "i": In(WriteBackPort(cfg)),
             "landing": In(1),
-            "ready": Out(1),
             "busy": Out(1),
             "pending": Out(1),
             "complete": Out(1),
-            "writing": Out(WORDS).array(2 if cfg.thread_overlap else 1),
-            "destination": Out(REGISTER_BITS).array(2 if cfg.thread_overlap else 1),
-            "entry": Out(range(2 * cfg.thread_groups)),
-            "entry_ahead": Out(range(2 * cfg.thread_groups)),
-            "place": Out(2),
-            "return_lanes": Out(cfg.threads),
-            "write_product": Out(1),
-            "write_register": Out(PRODUCT_REGISTERS.bit_length() - 1),
-            "write_grant": In(1),
-            "write_factor": Out(1),
-            "write_word": Out(cfg.factor_address_bits),
-            "write_parts": Out(cfg.numbers_per_word),
-            "write_lanes": Out(cfg.threads),
+            "pending_writes": Out(PendingWritePort()).array(2 if cfg.thread_overlap else 1),
+            "read": Out(ResultReadPort(cfg)),
+            "registers": Out(RegisterWritePort(cfg)),
             "event_stalls": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
         cfg, parts = self.cfg, self.cfg.numbers_per_word
+        port, pending, incoming = self.registers, self.pending_writes[0], self.i
         slots = min(cfg.thread_slots, cfg.threads)
         self._valid, self._left, self._factor = Signal(name="valid"), Signal(WORDS, name="left"), Signal(name="factor")
         self._register = Signal(REGISTER_BITS, name="register_of_operation")
         self._run, self._last = Signal(name="run"), Signal(name="last")         # a group leaves the SIMD lanes; the last of its word
         self._settle = Signal(name="settle")
         landed, buffer, same = Signal(), Signal(), Signal()
-        group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 at ``take``
-        last_group = Signal(init=cfg.thread_groups == 1)        # registered, because ``entry`` has many readers
+        group, next_group = Signal(range(cfg.thread_groups)), Signal(range(cfg.thread_groups))      # 0 at ``i.take``
+        last_group = Signal(init=cfg.thread_groups == 1)        # registered, because ``read.entry`` has many readers
         lanes, of_group = Signal(cfg.threads, reset_less=True), Signal(cfg.threads)
         after, asked = Signal(WORDS), Signal()
         m.d.comb += [
             self._factor.eq(self._register >= FIRST_FACTOR_REGISTER),
             self.pending.eq(self._valid & ~landed & self.landing),
             self._last.eq(self._run & (same | last_group)),
-            self.writing[0].eq(Mux(self._valid, self._left, 0)), self.destination[0].eq(self._register),
+            pending.words.eq(Mux(self._valid, self._left, 0)), pending.register.eq(self._register),
             next_group.eq(Mux(self._run, Mux(self._last, 0, group + 1), group)),
-            self.entry.eq(Cat(group, buffer)), self.entry_ahead.eq(Cat(next_group, Mux(self.ready, self.buffer, buffer))),
+            self.read.entry.eq(Cat(group, buffer)),
+            self.read.entry_ahead.eq(Cat(next_group, Mux(incoming.ready, incoming.buffer, buffer))),
             of_group.eq(Cat((group == lane // slots) for lane in range(cfg.threads)) | same.replicate(cfg.threads)),
-            self.event_stalls.eq(self.write_product & asked & ~self.write_grant),
+            self.event_stalls.eq(port.write_product & asked & ~port.write_grant),
         ]
         chunk = self._place(m, after, parts)
         (self._overlap if cfg.thread_overlap else self._one_by_one)(m, after, Mux(self._factor, of_group, ~0) & lanes)
         m.d.sync += [
-            self._left.eq(after), landed.eq(~self.pending), asked.eq(self.write_product & ~self.write_grant),
-            self.return_lanes.eq(Mux(self._run & ~self._factor, of_group, 0)),
-            self.write_factor.eq(self._run & self._factor),
-            self.write_word.eq(Cat(chunk, (self._register - FIRST_FACTOR_REGISTER)[2:])),
-            self.write_parts.eq(self._left.word_select(chunk, parts)),
+            self._left.eq(after), landed.eq(~self.pending), asked.eq(port.write_product & ~port.write_grant),
+            port.return_lanes.eq(Mux(self._run & ~self._factor, of_group, 0)),
+            port.write_factor.eq(self._run & self._factor),
+            port.write_word.eq(Cat(chunk, (self._register - FIRST_FACTOR_REGISTER)[2:])),
+            port.write_parts.eq(self._left.word_select(chunk, parts)),
             self._settle.eq(self._last & ~self._factor),
-            self.write_product.eq(self._settle | (self.write_product & ~self.write_grant)),
+            port.write_product.eq(self._settle | (port.write_product & ~port.write_grant)),
         ]
         m.d.sync += [group.eq(next_group), last_group.eq(next_group == cfg.thread_groups - 1)]
-        with m.If(self.take):
-            m.d.sync += [self._valid.eq(1), self._left.eq(self.words), self._register.eq(self.register), lanes.eq(self.lanes),
-                         buffer.eq(self.buffer), landed.eq(0)]
+        with m.If(incoming.take):
+            m.d.sync += [self._valid.eq(1), self._left.eq(incoming.words), self._register.eq(incoming.register), lanes.eq(incoming.lanes),
+                         buffer.eq(incoming.buffer), landed.eq(0)]
             if cfg.thread_overlap:
-                m.d.sync += same.eq(self.same)
+                m.d.sync += same.eq(incoming.same)
         return m
 
     def _one_by_one(self, m, after, lanes):
         """Without overlap: a word is pending up to its write by the PEs."""
+        port = self.registers
         m.d.comb += [
-            self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle & ~self.write_product),
+            self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle & ~port.write_product),
             self.complete.eq(self._valid & ~self.pending & ~after.any()),
-            self.ready.eq(~self._valid | (0 if self.cfg.far_registers else self.complete)), self.busy.eq(self._valid),
-            self.write_register.eq(Cat(self.place, self._register[2:])),
+            self.i.ready.eq(~self._valid | (0 if self.cfg.far_registers else self.complete)), self.busy.eq(self._valid),
+            port.write_register.eq(Cat(self.read.place, self._register[2:])),
         ]
-        m.d.sync += self.write_lanes.eq(lanes)
+        m.d.sync += port.write_lanes.eq(lanes)
         with m.If(self.complete):
             m.d.sync += self._valid.eq(0)
 
     def _overlap(self, m, after, lanes):
         """With overlap: a word is pending until it has left the SIMD lanes. PEs may take the next one from the cycle of the grant on."""
+        port, pending = self.registers, self.pending_writes[1]
         ends, writes, final = Signal(name="ends"), Signal(name="writes"), Signal(name="final")
         m.d.comb += [
             self._run.eq(self._valid & ~self.pending & self._left.any() & ~self._settle
-                         & (~self.write_product | (self.write_grant & ~self._factor))),
-            writes.eq(self._settle | self.write_product),
+                         & (~port.write_product | (port.write_grant & ~self._factor))),
+            writes.eq(self._settle | port.write_product),
             # An operation without results waits for its predecessor, so that at most one is completed in a cycle.
             ends.eq(self._valid & ~self.pending & ~after.any() & (self._left.any() | ~writes)),
-            self.complete.eq((ends & (self._factor | ~self._left.any())) | (self.write_product & self.write_grant & final)),
-            self.ready.eq(~self._valid | ends), self.busy.eq(self._valid | writes),
-            self.writing[1].eq(Mux(writes, 1 << self.write_register[:2], 0)), self.destination[1].eq(self.write_register),
+            self.complete.eq((ends & (self._factor | ~self._left.any())) | (port.write_product & port.write_grant & final)),
+            self.i.ready.eq(~self._valid | ends), self.busy.eq(self._valid | writes),
+            pending.words.eq(Mux(writes, 1 << port.write_register[:2], 0)), pending.register.eq(port.write_register),
         ]
         with m.If(self._run):
-            m.d.sync += [self.write_lanes.eq(lanes), self.write_register.eq(Cat(self.place, self._register[2:])), final.eq(~after.any())]
+            m.d.sync += [port.write_lanes.eq(lanes), port.write_register.eq(Cat(self.read.place, self._register[2:])),
+                         final.eq(~after.any())]
         with m.If(ends):
             m.d.sync += self._valid.eq(0)
 
     def _place(self, m, after, parts):
         """Selects the next word or chunk of ``dot`` bytes, and the words that remain after it; returns the number of the chunk."""
         lowest, chunk, next_left = Signal(2, reset_less=True), Signal(2 - exact_log2(parts)), Signal(WORDS)
-        m.d.comb += next_left.eq(Mux(self.ready, self.words, after))        # whether an operation comes or not
+        m.d.comb += next_left.eq(Mux(self.i.ready, self.i.words, after))        # whether an operation comes or not
         m.d.sync += lowest.eq(0)
         for number in reversed(range(WORDS)):
             with m.If(next_left[number]):
                 m.d.sync += lowest.eq(number)
         m.d.comb += [
             chunk.eq(lowest[exact_log2(parts):]),
-            self.place.eq(Mux(self._factor, Cat(C(0, exact_log2(parts)), chunk), lowest)),
+            self.read.place.eq(Mux(self._factor, Cat(C(0, exact_log2(parts)), chunk), lowest)),
             after.eq(self._left),
         ]
         with m.If(self._factor & self._last):
             m.d.comb += after.eq(self._left & ~Cat((chunk == word // parts) for word in range(WORDS)))
-        product_over = self._last & ~self._factor if self.cfg.thread_overlap else self.write_product & self.write_grant
+        product_over = self._last & ~self._factor if self.cfg.thread_overlap else self.registers.write_product & self.registers.write_grant
         with m.If(product_over):
             m.d.comb += after.eq(self._left & ~Cat((lowest == word) for word in range(WORDS)))
         return chunk

@@ -8,10 +8,11 @@ from cocotb.triggers import RisingEdge
 from heddle.constants import BANK_BYTES, BANKS, ROW_BYTES
 from heddle.interfaces.layouts import SHARED_READ_LATENCY
 from heddle.isa.encoding import ACCESS_BYTES, Access
-from heddle.thread.shared_lsu import SharedLsu, placement_layout
+from heddle.thread.shared_lsu import SharedLsu, group_access_layout, placement_layout
 from heddle_sim.golden.bank_access import banks_of, gather_cycles
 from heddle_sim.toolchain.cocotb_process import bench_config
 
+from ..agents.payload import pack
 from ..fixture import Bench
 from .thread_workload import STORES
 
@@ -39,7 +40,7 @@ class Operation:
 
 
 class Model:
-    """The rules of ``Gather``, cycle by cycle."""
+    """The rules of ``SharedLsu``, cycle by cycle."""
 
     def __init__(self, cfg):
         self.cfg = cfg
@@ -84,11 +85,11 @@ class Model:
         returning, group = self.flying[0]
         requesting = bool(self.loads or self.stores)
         outputs = {
-            "ready": buffer_ready if far else room, "occupied": self.group is not None or bool(self.entered),
-            "requesting": requesting, "storing": bool(self.stores),
-            "in_flight": requesting or any(slots for slots, _ in self.flying),
+            "i__ready": buffer_ready if far else room, "occupied": self.group is not None or bool(self.entered),
+            "status__requesting": requesting, "status__storing": bool(self.stores),
+            "status__in_flight": requesting or any(slots for slots, _ in self.flying),
             "event_conflicts": denied or (choose and bool(left)),
-            "loads": self.loads, "stores": self.stores, "returning": returning, "return_group": group,
+            "loads": self.loads, "stores": self.stores, "returning": returning, "group": group,
         }
         self.flying.append((granted, self.asking_group))
         self.asking = {slot: place for slot, place in self.asking.items() if slot not in granted}
@@ -130,11 +131,9 @@ class GatherBench(Bench):
     def __init__(self, dut, offer=1.0, hold=0.0, grant=1.0, drop=0.0):
         super().__init__(dut, SharedLsu(bench_config()))
         self.slots = min(self.cfg.thread_slots, self.cfg.threads)
+        self.layout = group_access_layout(self.cfg)
         self.offer, self.hold, self.grant, self.drop = offer, hold, grant, drop if self.cfg.late_address_checks else 0
         self.returned = self.stored = self.conflicts = self.steps = self.dropped = self.asked = 0
-        self.check_members("group", "valid", "ready", [
-            "waiting", "word", *["group"] * (self.cfg.thread_groups > 1),
-            *(f"{name}__{slot}" for name in ("address", "data") for slot in range(self.slots))])
 
     async def start(self):
         await super().start()
@@ -175,7 +174,7 @@ class GatherBench(Bench):
 
     def _drive(self, operation, hold, drop, reads, writes):
         dut, group = self.dut, self.offered
-        dut.valid.value, dut.hold.value = group is not None, hold
+        dut.i__valid.value, dut.hold.value = group is not None, hold
         dut.bank_read__grant.value = sum(1 << b for b in reads)
         dut.bank_write__grant.value = sum(1 << b for b in writes)
         if self.cfg.late_address_checks:
@@ -183,18 +182,15 @@ class GatherBench(Bench):
         if operation:
             dut.store.value, dut.access.value = operation.store, operation.access.value
         shown = group or self.group(Access.U8)      # anything
-        dut.waiting.value, dut.word.value = sum(1 << slot for slot in shown.waiting), shown.word
-        if self.cfg.thread_groups > 1:
-            dut.group.value = shown.number
-        for slot in range(self.slots):
-            getattr(dut, f"address__{slot}").value = shown.address[slot]
-            getattr(dut, f"data__{slot}").value = shown.data[slot]
+        dut.i__payload.value = pack(self.layout, {
+            "waiting": sum(1 << slot for slot in shown.waiting), "group": shown.number, "word": shown.word,
+            "address": shown.address, "data": shown.data})
 
     def _value(self, name):
         return int(getattr(self.dut, name).value)
 
     def _compare(self, expected):
-        for name in ("ready", "occupied", "requesting", "storing", "in_flight", "event_conflicts"):
+        for name in ("i__ready", "occupied", "status__requesting", "status__storing", "status__in_flight", "event_conflicts"):
             assert self._value(name) == expected[name], f"{name} is {self._value(name)}"
         for name in ("read", "write"):
             wanted = expected["loads" if name == "read" else "stores"]
@@ -209,11 +205,12 @@ class GatherBench(Bench):
                     words = sum(data << 32 * i for i in range(BANK_BYTES // WORD_BYTES))
                     assert (self._value(f"bank_write__data__{b}") ^ words) & enabled == 0, f"data of bank {b}"
         returning = expected["returning"]
-        assert self._value("return_slots") == sum(1 << slot for slot in returning), f"slots {self._value('return_slots'):b} return"
+        arrived = self._value("arrived__slots")
+        assert arrived == sum(1 << slot for slot in returning), f"slots {arrived:b} return"
         if returning and self.cfg.thread_groups > 1:
-            assert self._value("return_group") == expected["return_group"], "group that returns"
+            assert self._value("arrived__group") == expected["group"], "group that returns"
         for slot in range(self.slots):
-            place = placement_layout.from_bits(self._value(f"return_place__{slot}"))
+            place = placement_layout.from_bits(self._value(f"place__{slot}"))
             bank_number, offset = returning.get(slot, (None, None))
             assert place.bank == (0 if bank_number is None else 1 << bank_number), f"bank of slot {slot}"
             assert offset is None or place.offset == offset, f"offset of slot {slot}"
@@ -239,9 +236,9 @@ class GatherBench(Bench):
             raise AssertionError(f"cycle {self.steps}, {operation}: {error}; expected {expected}") from None
         self.returned += len(expected["returning"])
         self.stored += len(set(expected["stores"]) & writes)
-        self.asked += expected["requesting"]
+        self.asked += expected["status__requesting"]
         self.conflicts += expected["event_conflicts"]
-        return bool(offered and expected["ready"])
+        return bool(offered and expected["i__ready"])
 
     async def run(self, operation, cycles=None):
         """All groups of an operation, until it is over or for some cycles."""

@@ -312,8 +312,8 @@ async def start_and_stop(dut):
         bench.issue(kind=ThreadKind.COMPARE, compare=CompareFunction.EQ, dst=2, a=4, b=4, b_is_register=1, guard=GUARD_ALWAYS)
         bench.issue(kind=ThreadKind.LANE_MASK, guard=2, guard_negate=1)
         await bench.idle()
-        assert dut.predicates__2.value.to_unsigned() == (1 << bench.cfg.threads) - 1
-        assert dut.lane_mask.value.to_unsigned() == 0
+        assert dut.masks__predicates__2.value.to_unsigned() == (1 << bench.cfg.threads) - 1
+        assert dut.masks__lanes.value.to_unsigned() == 0
         dut.start.value = 1
         await RisingEdge(dut.clk)
         dut.start.value = 0

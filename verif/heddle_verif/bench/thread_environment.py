@@ -119,10 +119,10 @@ class ThreadBench(Bench):
             assert len(wrong) == 0, f"{len(wrong)} bytes of {name} differ, first at {wrong[0]:#x}"
         for number in range(PREDICATES):
             expected = sum(1 << t for t in np.flatnonzero(self.golden.predicates[number]).tolist())
-            mine = self.port(f"predicates__{number}").value.to_unsigned()
+            mine = self.port(f"masks__predicates__{number}").value.to_unsigned()
             assert mine == expected, f"p{number} is {mine:b}, not {expected:b}"
         expected = sum(1 << t for t in np.flatnonzero(self.golden.lane_mask).tolist())
-        assert self.dut.lane_mask.value.to_unsigned() == expected, "lane mask"
+        assert self.dut.masks__lanes.value.to_unsigned() == expected, "lane mask"
         assert self.errors == self.expected_errors, (self.errors - self.expected_errors, self.expected_errors - self.errors)
         assert self.memory.idle, "global memory waits for data, or has answers that nobody took"
         assert self.register_stalls == self.register_events, (self.register_stalls, self.register_events)
@@ -145,8 +145,8 @@ class ThreadBench(Bench):
                 continue
             self.busy, self.pending = bool(dut.busy.value) or self.accepting, bool(dut.writes_pending.value)
             self.accepting = False
-            self.register_events += int(dut.event_register_stalls.value)
-            conflict = bool(dut.event_thread_bank_conflicts.value)
+            self.register_events += int(dut.events__register_stalls.value)
+            conflict = bool(dut.events__thread_bank_conflicts.value)
             assert conflict or not self.denied_before, "a request was not granted a cycle before: that is a conflict"
             self.conflict_events += conflict
             storing = bool(self._number("bank_write__request"))
