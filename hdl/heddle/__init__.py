@@ -13,6 +13,7 @@ _PLACES = {
     "Tmau": "tmau.unit", "exchange_of": "tmau.swizzle", "swizzle": "tmau.swizzle", "swizzle_field": "tmau.swizzle",
     "swizzles": "tmau.swizzle", "L2": "l2.unit", "SharedMemory": "memory.shared_memory", "Top": "top",
     "AdderTree": "lib.adder_tree", "Buffer": "lib.stream", "Queue": "lib.stream", "link": "lib.stream",
+    "RoundRobinArbiter": "lib.round_robin",
     "Space": "isa.encoding", "Swizzle": "isa.encoding", "emit_verilog": "emit", "make_unit": "units", "unit_names": "units",
 }
 __all__ = ["Config", "ConfigError", "load_config"]

@@ -17,8 +17,10 @@ def _units():
     from .datapath.pe import PE
     from .datapath.pe_array import PEArray
     from .front_end.unit import FrontEnd
+    from .interfaces.layouts import read_request_layout
     from .l2.reduction_unit import ReductionUnit
     from .l2.unit import L2
+    from .lib.round_robin import RoundRobinArbiter
     from .matrix.b_fetch import BFetch
     from .matrix.unit import MatrixUnit
     from .memory.axi_master import AxiMaster
@@ -43,6 +45,8 @@ def _units():
         "rnn": lambda cfg: RecurrentEngine(cfg.replace(rnn=True)), "rnn_tail": lambda cfg: Tail(cfg.replace(rnn=True)),
         "axi_master": AxiMaster, "l2": L2, "reduction_unit": ReductionUnit, "multicast": MulticastNetwork,
         "control_registers": ControlRegisters, "performance_counters": lambda cfg: PerformanceCounters(cfg.cores),
+        # Of read requests: as many inputs as cores, at least the two of a core.
+        "round_robin_arbiter": lambda cfg: RoundRobinArbiter(read_request_layout(cfg, cfg.tag_bits), max(2, cfg.cores)),
     }
 
 

@@ -4,6 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out
 
+from ..lib.round_robin import RoundRobinArbiter
 from ..parameters.l2 import L2Parameters
 from .layouts import L2Sizes, line_burst_layout, line_read_layout
 from .pending_writes import PendingWrites
@@ -146,26 +147,19 @@ class L2Lookup(Component):
         ]
 
     def _take(self, m, tags, valid, request, advance):
-        """Accept the next line: round robin between reads and writes."""
-        last_was_write, write = Signal(), Signal()
-        taken = Signal()
-        read_port, write_port = self.i_read, self.i_write
+        """Accept the next line: round robin between reads and writes; a write is first after a reset."""
+        m.submodules.arbiter = arbiter = RoundRobinArbiter(request.shape(), 2, locked=False, first=1)
         self._intake = Signal(name="intake")
+        for port, way_in in zip((self.i_read, self.i_write), arbiter.i):
+            m.d.comb += [way_in.valid.eq(port.valid), port.ready.eq(way_in.ready),
+                         *(way_in.payload[name].eq(port.payload[name]) for name in ("line", "first", "last", "core"))]
+        read, write, line = arbiter.i[0].payload, arbiter.i[1].payload, arbiter.o
         m.d.comb += [
-            write.eq(write_port.valid & (~read_port.valid | ~last_was_write)),
-            taken.eq(advance & self._intake & (read_port.valid | write_port.valid)),
-            read_port.ready.eq(advance & self._intake & ~write), write_port.ready.eq(advance & self._intake & write),
-            tags.enable.eq(advance),
-            tags.next_line.eq(Mux(write, write_port.payload.line, read_port.payload.line)),
+            read.answers.eq(~self.i_read.payload.prefetch), write.writes.eq(1), write.reduces.eq(self.i_write.payload.reduces),
+            line.ready.eq(advance & self._intake), tags.enable.eq(advance), tags.next_line.eq(line.payload.line),
         ]
         with m.If(advance):
-            m.d.sync += valid.eq(taken)
-            m.d.sync += [request[name].eq(Mux(write, write_port.payload[name], read_port.payload[name]))
-                         for name in ("line", "first", "last", "core")]
-            m.d.sync += [request.writes.eq(write), request.reduces.eq(write & write_port.payload.reduces),
-                         request.answers.eq(~write & ~read_port.payload.prefetch)]
-        with m.If(taken):
-            m.d.sync += last_was_write.eq(write)
+            m.d.sync += [valid.eq(line.valid & self._intake), request.eq(line.payload)]
 
     def _clear(self, m, tags, valid):
         wanted = Signal()

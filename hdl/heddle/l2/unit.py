@@ -4,12 +4,12 @@ from amaranth.hdl import Cat, Module
 from amaranth.lib.wiring import Component, In, Out, connect, flipped
 
 from ..interfaces.layouts import GlobalPort, MemoryPort
+from ..lib.round_robin import RoundRobinArbiter
 from ..lib.shared_module import SharedModule
 from ..lib.stream import link
 from ..parameters.l2 import L2Parameters
 from .bank import L2Bank
 from .layouts import L2Sizes, line_part_layout, line_read_layout
-from .line_join import LineJoin
 from .port import L2Port
 
 __all__ = ["L2"]
@@ -84,12 +84,13 @@ class L2(Component):
         return m
 
     def _to_bank(self, m, ports, number, bank):
-        for name, shape in (("read", line_read_layout(self.cfg)), ("write", line_part_layout(self.cfg))):
-            m.submodules[f"{name}_join_{number}"] = join = LineJoin(shape, len(ports))
-            for port, way_in, ends in zip(ports, join.i, join.ends):
+        """Beats of a line, and their announcement, are not interleaved with other writes. Port 1, if any, is first after a reset."""
+        for name, shape, last in (("read", line_read_layout(self.cfg), None), ("write", line_part_layout(self.cfg), "ends")):
+            join = RoundRobinArbiter(shape, len(ports), last=last, first=1 % len(ports))
+            m.submodules[f"{name}_join_{number}"] = join
+            for port, way_in in zip(ports, join.i):
                 out, mine = getattr(port, f"o_{name}"), getattr(port, f"{name}_bank") == number
-                m.d.comb += [way_in.valid.eq(out.valid & mine), way_in.payload.eq(out.payload),
-                             ends.eq(out.payload.ends if name == "write" else 1)]
+                m.d.comb += [way_in.valid.eq(out.valid & mine), way_in.payload.eq(out.payload)]
                 with m.If(mine):
                     m.d.comb += out.ready.eq(way_in.ready)
             link(m, join.o, getattr(bank, f"i_{name}"))

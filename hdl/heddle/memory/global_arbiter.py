@@ -1,9 +1,10 @@
 """Arbiter of the port to global memory: two clients, round robin."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import GlobalPort
+from ..lib.round_robin import RoundRobinArbiter
 from ..lib.stream import Queue
 from ..parameters.memory import MemoryParameters
 
@@ -70,20 +71,17 @@ class GlobalArbiter(Component):
         return m
 
     def _requests(self, m, name, clients, output, allowed=1):
-        """Round-robin choice between two request streams; returns the number of the granted client."""
-        turn = Signal(name=f"{name}_turn")      # round-robin pointer; a request that waits holds it
-        chosen = Signal(name=f"{name}_chosen")
-        m.d.comb += chosen.eq(Mux(Mux(turn, clients[1].valid, clients[0].valid), turn, ~turn))
-        selected = [client.payload for client in clients]
-        m.d.comb += output.valid.eq(Mux(chosen, clients[1].valid, clients[0].valid) & allowed)
-        for field, _ in output.payload.shape():
-            value = Mux(chosen, *(Value.cast(payload[field]) for payload in reversed(selected)))
-            m.d.comb += output.payload[field].eq(Cat(value, chosen) if field == "tag" else value)
-        for number, client in enumerate(clients):
-            m.d.comb += client.ready.eq(output.ready & allowed & (chosen == number))
-        with m.If(output.valid):
-            m.d.sync += turn.eq(Mux(output.ready, ~chosen, chosen))
-        return chosen
+        """Joins two request streams while ``allowed``; returns the number of the granted client."""
+        m.submodules[f"{name}_arbiter"] = arbiter = RoundRobinArbiter(clients[0].payload.shape(), CLIENTS)
+        for client, port in zip(clients, arbiter.i):
+            m.d.comb += [port.payload.eq(client.payload), port.valid.eq(client.valid & allowed), client.ready.eq(port.ready & allowed)]
+        request = arbiter.o.payload
+        m.d.comb += [
+            output.valid.eq(arbiter.o.valid), arbiter.o.ready.eq(output.ready),
+            *(output.payload[field].eq(Cat(request.tag, arbiter.grant) if field == "tag" else request[field])
+              for field, _ in output.payload.shape()),
+        ]
+        return arbiter.grant
 
     def _write_data(self, m, order):
         """Beats of the client that owns the oldest write request without its last beat."""

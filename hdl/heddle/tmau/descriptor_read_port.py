@@ -5,6 +5,8 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
 from ..interfaces.layouts import read_data_layout, read_request_layout
+from ..lib.round_robin import RoundRobinArbiter
+from ..lib.stream import link
 from ..parameters.tmau import TmauParameters
 
 __all__ = ["DESCRIPTOR_TAG_BITS", "DescriptorReadPort"]
@@ -61,19 +63,15 @@ class DescriptorReadPort(Component):
 
     def elaborate(self, platform):
         m = Module()
-        turn, chosen = Signal(), Signal()       # round-robin pointer, grant; 1: descriptor
-        copy, descriptor = self.i_copy, self.i_descriptor
-        request, answer = self.o_request, self.i_data
+        m.submodules.arbiter = arbiter = RoundRobinArbiter(self.o_request.payload.shape(), 2)
+        descriptor, way_in, answer = self.i_descriptor, arbiter.i[1], self.i_data
         m.d.comb += [
-            chosen.eq(Mux(turn, descriptor.valid, ~copy.valid)),
-            request.valid.eq(copy.valid | descriptor.valid),
-            *(request.payload[name].eq(Mux(chosen, descriptor.payload[name], copy.payload[name]))
-              for name, _ in request.payload.shape() if name != "tag"),
-            request.payload.tag.eq(Mux(chosen, self.cfg.axi_reads + descriptor.payload.tag, copy.payload.tag)),
-            copy.ready.eq(request.ready & ~chosen), descriptor.ready.eq(request.ready & chosen),
+            way_in.valid.eq(descriptor.valid), descriptor.ready.eq(way_in.ready),
+            *(way_in.payload[name].eq(descriptor.payload[name]) for name, _ in way_in.payload.shape() if name != "tag"),
+            way_in.payload.tag.eq(self.cfg.axi_reads + descriptor.payload.tag),
         ]
-        with m.If(request.valid):
-            m.d.sync += turn.eq(Mux(request.ready, ~chosen, chosen))
+        link(m, self.i_copy, arbiter.i[0])
+        link(m, arbiter.o, self.o_request)
         of_descriptor = Signal()
         m.d.comb += [
             of_descriptor.eq(answer.payload.tag >= self.cfg.axi_reads),

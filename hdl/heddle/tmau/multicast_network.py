@@ -4,8 +4,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import Component, In, Out
 
-from ..lib.onehot import any_of
-from ..lib.stream import Queue, link
+from ..lib.round_robin import RoundRobinArbiter
+from ..lib.stream import link
 from ..parameters.tmau import TmauParameters
 from .layouts import multicast_beat_layout
 
@@ -52,12 +52,12 @@ class MulticastNetwork(Component):
         layout, cores = multicast_beat_layout(self.cfg), range(self.cfg.cores)
         beats = [Signal(layout, name=f"beat_{source}", reset_less=True) for source in cores]
         left = [Signal(self.cfg.cores, name=f"left_{source}") for source in cores]      # cores without the beat
-        granted = [self._destination(m, core, beats, left) for core in cores]
+        arbiters = [self._destination(m, core, beats, left) for core in cores]
         for source in cores:
             rest = Signal(self.cfg.cores, name=f"rest_{source}")
             port = self.i[source]
             m.d.comb += [
-                rest.eq(left[source] & ~Cat(grants[source] for grants in granted)), port.ready.eq(~rest.any()),
+                rest.eq(left[source] & ~Cat(arbiter.i[source].ready for arbiter in arbiters)), port.ready.eq(~rest.any()),
                 self.pending[source].eq(left[source].any()),
             ]
             m.d.sync += left[source].eq(rest)
@@ -66,19 +66,10 @@ class MulticastNetwork(Component):
         return m
 
     def _destination(self, m, core, beats, left):
-        """Queue and arbiter of one destination; returns the granted source, one-hot."""
-        m.submodules[f"queue_{core}"] = queue = Queue(multicast_beat_layout(self.cfg), 2)
-        asks, grant, before = (Signal(self.cfg.cores, name=f"{name}_{core}") for name in ("asks", "grant", "before"))
-        # ``before``: round-robin pointer, the sources up to the one granted last.
-        later = asks & ~before
-        pool = Mux(later.any(), later, asks)
-        first = pool & (~pool + 1)[:len(pool)]
-        m.d.comb += [
-            asks.eq(Cat(rest[core] for rest in left)), grant.eq(Mux(queue.i.ready, first, 0)),
-            queue.i.valid.eq(asks.any()),
-            queue.i.payload.eq(any_of(Mux(first[source], beat.as_value(), 0) for source, beat in enumerate(beats))),
-        ]
-        with m.If(grant.any()):
-            m.d.sync += before.eq(grant | (grant - 1)[:len(grant)])
-        link(m, queue.o, self.o[core])
-        return grant
+        """Arbiter and queue of one destination; the arbiter is returned."""
+        arbiter = RoundRobinArbiter(multicast_beat_layout(self.cfg), self.cfg.cores, locked=False, registered=True)
+        m.submodules[f"arbiter_{core}"] = arbiter
+        for port, beat, rest in zip(arbiter.i, beats, left):
+            m.d.comb += [port.valid.eq(rest[core]), port.payload.eq(beat)]
+        link(m, arbiter.o, self.o[core])
+        return arbiter

@@ -7,6 +7,8 @@ from amaranth.utils import exact_log2
 
 from ..interfaces.layouts import error_layout
 from ..isa.error_codes import ErrorCode
+from ..lib.round_robin import RoundRobinArbiter
+from ..lib.stream import link
 from ..parameters.tmau import TmauParameters
 from .layouts import located_beat_layout, multicast_beat_layout
 
@@ -71,25 +73,23 @@ class MulticastPort(Component):
 
     def elaborate(self, platform):
         m = Module()
+        m.submodules.arbiter = arbiter = RoundRobinArbiter(self._beat, 2)
+        (own, other), names = arbiter.i, [name for name, _ in multicast_beat_layout(self.cfg)]
         local, remote, sent = self.i_beat, self.i_multicast, self.i_beat.payload
-        goes_out, stays, blocked, sends = Signal(), Signal(), Signal(), Signal()
-        turn, chosen = Signal(), Signal()       # round-robin pointer and grant, 1: network; a beat that waits holds the grant
+        goes_out, blocked, sends = Signal(), Signal(), Signal()
         m.d.comb += [
-            goes_out.eq(local.valid & sent.mask.any()), stays.eq(local.valid & ~sent.mask.any()),
+            goes_out.eq(local.valid & sent.mask.any()),
             blocked.eq((self.finish & sent.last) | (self.o_failure.valid & sent.error)),
             self.o_multicast.valid.eq(goes_out & ~blocked), sends.eq(self.o_multicast.valid & self.o_multicast.ready),
-            *(self.o_multicast.payload[name].eq(sent[name]) for name, _ in multicast_beat_layout(self.cfg)),
-            chosen.eq(Mux(turn, remote.valid, ~stays)),
-            self.o_beat.valid.eq(stays | remote.valid),
-            remote.ready.eq(self.o_beat.ready & chosen),
-            local.ready.eq(Mux(sent.mask.any(), self.o_multicast.ready & ~blocked, self.o_beat.ready & ~chosen)),
-            self.o_beat.payload.eq(sent), self.busy.eq(remote.valid | self.finish | self.o_failure.valid),
+            *(self.o_multicast.payload[name].eq(sent[name]) for name in names),
+            own.valid.eq(local.valid & ~sent.mask.any()), own.payload.eq(sent),
+            local.ready.eq(Mux(sent.mask.any(), self.o_multicast.ready & ~blocked, own.ready)),
+            other.valid.eq(remote.valid), remote.ready.eq(other.ready),
+            # Fields without a meaning for beats of other cores are those of the local beat: they need no multiplexer.
+            other.payload.eq(sent), *(other.payload[name].eq(remote.payload[name]) for name in names), other.payload.last.eq(0),
+            self.busy.eq(remote.valid | self.finish | self.o_failure.valid),
         ]
-        with m.If(self.o_beat.valid):
-            m.d.sync += turn.eq(Mux(self.o_beat.ready, ~chosen, chosen))
-        with m.If(chosen):
-            m.d.comb += [self.o_beat.payload[name].eq(remote.payload[name]) for name, _ in multicast_beat_layout(self.cfg)]
-            m.d.comb += [self.o_beat.payload.last.eq(0)]
+        link(m, arbiter.o, self.o_beat)
         self._report(m, sends, sent)
         return m
 

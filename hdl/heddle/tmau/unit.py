@@ -21,13 +21,13 @@ from ..isa.counter_table import TMAU_EVENTS
 from ..isa.encoding import Space
 from ..lib.members import connect_members
 from ..lib.onehot import any_of
+from ..lib.round_robin import RoundRobinArbiter
 from ..lib.stream import Queue, link
 from ..parameters.tmau import TmauParameters
 from .barrier_updates import BarrierUpdates
 from .burst_generator import BurstGenerator
-from .burst_merge import BurstMerge
 from .descriptor_read_port import DescriptorReadPort
-from .layouts import multicast_beat_layout, tensor_operation_layout, transfer_layout
+from .layouts import burst_layout, multicast_beat_layout, tensor_operation_layout, transfer_layout
 from .load_engine import LoadEngine
 from .local_dma import LocalDma
 from .request_check import RequestCheck
@@ -240,7 +240,8 @@ class Tmau(Component):
         if of_tensors is None:
             link(m, generator.o, bursts)
         else:
-            m.submodules[f"{name}_merge"] = merge = BurstMerge(self.cfg)
+            # Bursts of both kinds may be interleaved: the transaction table counts the ends of transfers in the order of their bursts.
+            m.submodules[f"{name}_merge"] = merge = RoundRobinArbiter(burst_layout(self.cfg), 2, locked=False)
             link(m, generator.o, merge.i[0])
             link(m, of_tensors, merge.i[1])
             link(m, merge.o, bursts)

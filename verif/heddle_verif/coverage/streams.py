@@ -12,6 +12,7 @@ PORT = ("read_request", "read_data", "write_request", "write_data", "write_respo
 STREAMS = {
     "Buffer": ("i", "o"),
     "Queue": ("i", "o"),
+    "RoundRobinArbiter": ("i", "o"),
     "FrontEnd": ("i_program", "o_thread", "o_matrix", "o_copy", "o_tensor", "o_error"),
     "MatrixUnit": ("i_operation",),
     "ThreadUnit": ("i_operation", *(f"global_port.{name}" for name in PORT)),

@@ -1,4 +1,4 @@
-"""Second-level cache: the decisions of a bank, and the way of lines into it."""
+"""Second-level cache: the decisions of a bank, and its pending writes."""
 
 from unittest import mock
 
@@ -8,12 +8,11 @@ from amaranth.lib.wiring import Component
 from heddle import load_config
 from heddle.l2 import lookup as l2_lookup
 from heddle.l2.layouts import L2Sizes
-from heddle.l2.line_join import LineJoin
 from heddle.l2.pending_writes import PendingWrites
 
-from .contract import any_sink, any_stream
+from .contract import any_stream
 
-__all__ = ["LineJoinSpec", "LookupSpec", "PendingWritesSpec"]
+__all__ = ["LookupSpec", "PendingWritesSpec"]
 
 PENDING = 2     # writes of the look-up's proof
 
@@ -131,44 +130,6 @@ class LookupSpec(Component):
                 m.d.comb += Assert(Cat(out.payload.first, out.payload.last, out.payload.core) == register)
         m.d.comb += [Assert(reads <= 1), Assert(writes <= 1), Assert(~answered | (reads != 0)), Assert(~sent["write"] | (writes != 0)),
                      Cover(answered & entering["read"])]
-
-
-class LineJoinSpec(Component):
-    """Items of one line leave together; none is lost or changed; every stream that waits gets its turn.
-
-    Environment: streams keep to the rules.
-    """
-
-    def __init__(self, count=3):
-        self._count = count
-        super().__init__({})
-
-    def elaborate(self, platform):
-        m = Module()
-        m.submodules.dut = dut = LineJoin(4, self._count)
-        numbers = range(self._count)
-        for number, port in enumerate(dut.i):
-            any_stream(m, port, f"i_{number}")
-            m.d.comb += [Assume(port.payload[:2] == number), dut.ends[number].eq(port.payload[2])]
-        any_sink(m, dut.o, "o")
-        chosen = dut.o.payload[:2]
-        taken = Signal()
-        m.d.comb += taken.eq(dut.o.valid & dut.o.ready)
-        within, before = Signal(), Signal(2)
-        with m.If(taken):
-            m.d.comb += Assert(~within | (chosen == before))
-            m.d.sync += [within.eq(~dut.o.payload[2]), before.eq(chosen)]
-        for number, port in enumerate(dut.i):
-            passed = Signal(range(self._count + 1), name=f"passed_{number}")     # lines of others that began while this one waited
-            mine = dut.o.valid & (chosen == number)
-            m.d.comb += [Assert((port.valid & port.ready) == (taken & (chosen == number))),
-                         Assert(~mine | (port.valid & (dut.o.payload == port.payload))), Assert(passed < self._count)]
-            with m.If(~port.valid | mine):
-                m.d.sync += passed.eq(0)
-            with m.Elif(taken & dut.o.payload[2]):
-                m.d.sync += passed.eq(passed + 1)
-        m.d.comb += [Cover(taken & (chosen == number)) for number in numbers]
-        return m
 
 
 class PendingWritesSpec(Component):

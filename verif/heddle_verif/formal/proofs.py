@@ -6,9 +6,10 @@ from .addresses import ExtentSpec, RequestRangeSpec
 from .arbiter import GlobalArbiterSpec
 from .axi_master import AxiMasterSpec
 from .copies import BurstGeneratorSpec, RowExpanderSpec
-from .l2 import LineJoinSpec, LookupSpec, PendingWritesSpec
+from .l2 import LookupSpec, PendingWritesSpec
 from .prove import Proof, ProofFailure, run_proof
 from .rnn import TurnsSpec
+from .round_robin import RoundRobinSpec
 from .run import RunControlSpec
 from .scoreboard import TokensSpec
 from .shared_bank import SharedBankSpec
@@ -18,6 +19,7 @@ from .tensor_copies import ArrivalMergeSpec, BoxWalkSpec, BurstRequestSpec, RowB
 __all__ = ["PROOFS", "main"]
 
 _STREAM = "order, nothing lost or doubled, capacity, stream rules"
+_TURNS = "nothing lost, every input in its turn, stream rules"
 _TOKENS = "no granule held by both units, instructions in flight are not lost"
 _ARBITER = "stream rules, order of write data, routing of answers"
 
@@ -29,6 +31,10 @@ PROOFS = {proof.name: proof for proof in (
     Proof(name="queue_5_block", make=lambda: StreamSpec(5, distributed_rows=2), says=_STREAM + "; synchronous read", bounded=6, cover=15,
           unbounded="pdr"),
     Proof(name="queue_3_unregistered", make=lambda: StreamSpec(3, registered=False), says=_STREAM, bounded=6, cover=12, unbounded="pdr"),
+    Proof(name="round_robin_2", make=lambda: RoundRobinSpec(2, False), says=_TURNS, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="round_robin_3", make=lambda: RoundRobinSpec(3, False), says=_TURNS, bounded=6, cover=8, unbounded="pdr"),
+    Proof(name="round_robin_packets", make=lambda: RoundRobinSpec(3, True), says=_TURNS + "; packets stay together", bounded=6, cover=8,
+          unbounded="pdr"),
     Proof(name="tokens_4", make=lambda: TokensSpec(4), says=_TOKENS + ", 4 in flight", bounded=4, cover=12, unbounded="pdr"),
     Proof(name="tokens_ahead", make=lambda: TokensSpec(4, ahead=True), says=_TOKENS + ", mm ahead of loads", bounded=4, cover=12,
           unbounded="pdr"),
@@ -40,8 +46,6 @@ PROOFS = {proof.name: proof for proof in (
           unbounded="pdr"),
     Proof(name="arbiter_4", make=lambda: GlobalArbiterSpec(4), says=_ARBITER + ", 4 writes ahead", bounded=5, cover=10, unbounded="pdr"),
     Proof(name="arbiter", make=GlobalArbiterSpec, says=_ARBITER, bounded=6, cover=16, unbounded="pdr", nightly=True, limit_s=800),
-    Proof(name="level2_join", make=LineJoinSpec, says="lines stay together, nothing lost, every stream in its turn", bounded=6, cover=8,
-          unbounded="pdr"),
     Proof(name="level2_pending", make=PendingWritesSpec, says="every pending line is reported until its turn to leave", bounded=8, cover=12,
           unbounded="pdr"),
     Proof(name="level2_lookup", make=LookupSpec, says="no fill while a write is pending, hits are where fills went, each request once",
