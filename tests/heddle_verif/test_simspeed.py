@@ -20,7 +20,7 @@ def test_device_between_foreign_axi_models(simulator, seed):
 @pytest.mark.soak
 @pytest.mark.once
 def test_the_device_is_twenty_times_faster_than_cocotb():
-    """Than cocotb as it builds by itself, and at least four times as fast as the build of our benches, which is that of the row."""
+    """Than cocotb as it builds by itself, and at least four times as fast as cocotb with the ports only, which is the build of the row."""
     ports, device, cocotb = measure(TINY, every_signal=True)
     assert cocotb["checked"] and ports["checked"] and device["checked"]
     assert device["cycles_per_second"] >= 20 * cocotb["cycles_per_second"]

@@ -16,7 +16,7 @@ REPEAT_SECONDS = 2.0
 
 
 def measure(cfg, *, seed=0, shape=(64, 64, 64), timeout_s=1200, every_signal=False):
-    """Rows of ways to simulate a matrix product: cocotb with the ports only, as our benches build it; the device; with ``every_signal``
+    """Rows of ways to simulate a matrix product: cocotb with the ports only, compiled for speed; the device; with ``every_signal``
     cocotb as it builds for Verilator unless told otherwise, with every signal at hand.
 
     ``cycles``, ``seconds``, ``cycles_per_second``; ``speedup`` over the way that ``compared_with`` names. All results are compared with
@@ -38,7 +38,7 @@ def _figures(cycles, seconds):
 
 def _cocotb(cfg, parameters, timeout_s, every_signal):
     run = run_bench(Top(cfg), bench="heddle_verif.bench.device", cfg=cfg, simulator="verilator", seed=parameters["seed"],
-                    parameters=parameters | {"checked": False}, timeout_s=timeout_s, name="device", every_signal=every_signal)
+                    parameters=parameters | {"checked": False}, timeout_s=timeout_s, name="device", every_signal=every_signal, optimised=True)
     figures = json.loads((Path(run["directory"]) / "figures.json").read_text())
     return _figures(figures["cycles"], figures["seconds"])
 

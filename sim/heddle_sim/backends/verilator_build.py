@@ -49,7 +49,7 @@ COMPILER_FLAGS = [
     "-DVL_TIME_CONTEXT",
     "-w",
 ]
-OPTIMISE = "-O2"
+OPTIMISE = "-O1"    # -O2 takes a fifth longer to build and runs 2 % faster
 VERILOG, LIBRARY = "heddle.v", "libheddle.so"
 LINKER_FLAGS = ["-shared", "-Wl,-Bsymbolic", "-lpthread"]
 

@@ -11,7 +11,7 @@ heddle bench rnn                   recurrent layers: --hidden, --threads, --skip
 heddle bench gather                a tile read by all threads from a plain and a swizzled layout
 heddle bench transpose             B in rows and in columns of the same products
 heddle bench elaborate             seconds to generate the Verilog of the device
-heddle bench simspeed              cycles per second of the device, and of cocotb as our benches build it, on the same program
+heddle bench simspeed              cycles per second of the device, and of cocotb with the ports only, on the same program
 heddle bench check                 every figure of README and the pages again, compared with what is stored; --synth: areas and clocks too
 """
 
