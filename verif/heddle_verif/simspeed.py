@@ -38,7 +38,8 @@ def _figures(cycles, seconds):
 
 def _cocotb(cfg, parameters, timeout_s, every_signal):
     run = run_bench(Top(cfg), bench="heddle_verif.bench.device", cfg=cfg, simulator="verilator", seed=parameters["seed"],
-                    parameters=parameters | {"checked": False}, timeout_s=timeout_s, name="device", every_signal=every_signal, optimised=True)
+                    parameters=parameters | {"checked": False}, timeout_s=timeout_s, name="device", every_signal=every_signal,
+                    optimised=True)
     figures = json.loads((Path(run["directory"]) / "figures.json").read_text())
     return _figures(figures["cycles"], figures["seconds"])
 
