@@ -31,7 +31,7 @@ from heddle.thread.unit import ThreadUnit
 from heddle_sim.toolchain.build_cache import build_directory, content_key
 from heddle_sim.toolchain.cocotb_runner import BenchFailure, run_bench
 
-from ..bench import replay_queue
+from ..bench import replay_queue, round_robin
 from ..variants.unit_variants import SCALED
 from .mutants import SELECT, differs, make_mutants
 from .sources import source_texts
@@ -76,6 +76,7 @@ PLAIN = TINY.replace(rnn=False)         # the lanes of the engine have a bench o
 AHEAD = PLAIN.replace(dot=8, thread_slots=1, thread_multipliers=1, fetch_words=1, shared_writes=1, far_registers=True)
 GATHER_TESTS = (("shared_lsu", "cycles_of_loads|offer=1.0/hold=0.3/grant=0.8"), ("shared_lsu", "offer=0.3|reset_under_way"),
                 ("shared_lsu", "offer=1.0/(hold=0.0|hold=0.3/grant=(0.2|1.0))"))
+PACKETS = {"count": 4, "last": "last", "first": 1}
 UNITS = {
     "adder_tree": Target(make=lambda: AdderTree(18, 3), tests=(("adder_tree", None),), parameters={"width": 18, "depth": 3}),
     "pe": Target(make=lambda: PE(PLAIN), configuration=PLAIN, tests=(("pe", "steps"), ("pe", "accesses"))),
@@ -86,6 +87,7 @@ UNITS = {
                            ("front_end", "violations|random_programs/.*finish=0.5$|control_errors"),
                            ("front_end", "kernel|hazards|undefined|limits|random_programs/.*finish=0.05$|stops"))),
     "replay_queue": Target(make=lambda: replay_queue.make_unit(4), tests=(("replay_queue", None),), parameters={"depth": 4}),
+    "round_robin": Target(make=lambda: round_robin.make_unit(**PACKETS), tests=(("round_robin", None),), parameters=PACKETS),
     "shared_lsu": Target(make=lambda: SharedLsu(TINY), configuration=TINY, tests=GATHER_TESTS),
     "shared_lsu_ahead": Target(make=lambda: SharedLsu(AHEAD), configuration=AHEAD, tests=GATHER_TESTS),
     "global_access": Target(make=lambda: ThreadUnit(TINY), configuration=TINY, modules="*global_access", simulator="verilator", weight=2,
