@@ -24,7 +24,8 @@ def test_streams_in_arrays_of_interfaces_are_found():
 def test_interfaces_with_valid_are_streams():
     bundles = {name: others for name, *others in bundles_of(Barriers(TINY).signature)}
     assert bundles == {
-        "expect": ["expect__valid", None, ["expect__barrier", "expect__bytes"]], "opened": ["opened__valid", None, ["opened__barrier"]],
+        "issue__expect": ["issue__expect__valid", None, ["issue__expect__barrier", "issue__expect__bytes"]],
+        "issue__opened": ["issue__opened__valid", None, ["issue__opened__barrier"]],
         "sized": ["sized__valid", None, ["sized__barrier", "sized__blocks", "sized__ends"]]}
 
 

@@ -2,7 +2,7 @@
 
 import cocotb
 from cocotb.triggers import RisingEdge
-from heddle.front_end.recurrent_control import recurrent_error_layout
+from heddle.interfaces.front_end import recurrent_error_layout
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.isa import assemble
 
