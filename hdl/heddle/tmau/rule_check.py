@@ -1,8 +1,7 @@
 """Rule checks of tensor copies: the first rule of ``RULES`` that a request or its descriptor breaks [S1.4]."""
 
 from amaranth.hdl import Array, Module, Mux, Signal, Value, signed
-from amaranth.lib import data, stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 
 from ..isa.encoding import Swizzle
 from ..isa.error_codes import ErrorCode
@@ -23,29 +22,47 @@ from ..parameters.tmau import TmauParameters
 from .layouts import NO_VIOLATION, tensor_request_layout, violation_layout
 from .row_geometry import ROW_BITS
 
-__all__ = ["LAST_BITS", "POSITION_BITS", "STRIDE_BITS", "DimensionChecks", "ExtentCheck", "RequestChecks", "dimension_layout"]
+__all__ = ["LAST_BITS", "POSITION_BITS", "STRIDE_BITS", "DimensionChecks", "DimensionPort", "ExtentCheck", "RequestChecks"]
 
 POSITION_BITS = 34              # 32-bit coordinates plus offset and one step
 LAST_BITS = 32          # bits of the last element of a dimension
 STRIDE_BITS = 36        # bits of a stride in blocks of 16 bytes, below 2 ** 40 bytes
 
-# A dimension of a request and of its tensor, as the rules need it.
-dimension_layout = data.StructLayout({
-    "begin": 1,                                 # first dimension of the request
-    "number": 3,                                # 0 is the innermost
-    "exists": 1,                                # the tensor has the dimension
-    "spatial": 1,                               # spatial dimension of an im2col tensor
-    "spatial_dimensions": 3,                    # number of them
-    "store": 1,                                 # the request is a store
-    "odd_stride": 1,                            # the stride must be a multiple of 32 bytes and is not
-    "stride": 32,                               # low 32 bits of the stride in bytes
-    "coordinate": signed(32),                   # of the request
-    "lower": signed(16),                        # corners of the pixel box
-    "upper": signed(16),
-    "offset": 16,                               # of the request
-    "extent": signed(POSITION_BITS + 1),        # elements of the pixel box
-    "left": signed(POSITION_BITS + 1),          # elements from the coordinate to the end of the pixel box
-})
+
+def DimensionPort():
+    """Dimension of a request and of its tensor, as the rules need it, seen from the setup.
+
+    *Ports*:
+    valid : Out(1)
+        There is a dimension in this cycle.
+    begin : Out(1)
+        It is the first dimension of the request.
+    number : Out(3)
+        Its number; 0 is the innermost.
+    exists, spatial : Out(1)
+        The tensor has the dimension; it is a spatial dimension of an im2col tensor.
+    spatial_dimensions : Out(3)
+        Number of spatial dimensions.
+    store : Out(1)
+        The request is a store.
+    odd_stride : Out(1)
+        The stride must be a multiple of 32 bytes and is not.
+    stride : Out(32)
+        Low 32 bits of the stride in bytes.
+    coordinate, offset : Out(signed(32)), Out(16)
+        Coordinate and offset of the request.
+    lower, upper : Out(signed(16))
+        Corners of the pixel box.
+    extent, left : Out(signed(POSITION_BITS + 1))
+        Elements of the pixel box; elements from the coordinate to its end.
+    """
+    # Not one payload: fields are computed from each other, and Verilator takes a vector as one signal.
+    return Signature({
+        "valid": Out(1), "begin": Out(1), "number": Out(3), "exists": Out(1), "spatial": Out(1), "spatial_dimensions": Out(3),
+        "store": Out(1), "odd_stride": Out(1), "stride": Out(32), "coordinate": Out(signed(32)), "offset": Out(16),
+        "lower": Out(signed(16)), "upper": Out(signed(16)), "extent": Out(signed(POSITION_BITS + 1)),
+        "left": Out(signed(POSITION_BITS + 1)),
+    })
 
 
 def _first(m, violation, dimension, rules):
@@ -62,7 +79,7 @@ class DimensionChecks(Component):
     Result: the first rule in the order of the table that any dimension so far breaks, for its lowest dimension.
 
     *Ports*:
-    i : In(stream.Signature(dimension_layout, always_ready=True))
+    i : In(DimensionPort())
         Dimensions of a request, lowest first.
     o : Out(violation_layout)
         First broken rule. Registered.
@@ -80,12 +97,12 @@ class DimensionChecks(Component):
 
     def __init__(self):
         super().__init__({
-            "i": In(stream.Signature(dimension_layout, always_ready=True)), "o": Out(violation_layout), "failed": Out(1),
+            "i": In(DimensionPort()), "o": Out(violation_layout), "failed": Out(1),
         })
 
     def elaborate(self, platform):
         m = Module()
-        i = self.i.payload
+        i = self.i
         wrong = {name: Signal(name=f"wrong_{name}") for name in ("lower", "upper", "offset")}
         with m.Switch(i.spatial_dimensions):
             for count, (low, high) in CORNER_LIMITS.items():
@@ -105,7 +122,7 @@ class DimensionChecks(Component):
             (ErrorCode.TENSOR_STORE_CORNER, i.spatial & i.store & ((i.lower < 0) | (i.upper > 0)),
              Mux(i.lower < 0, i.lower, i.upper)),
         ])
-        with m.If(self.i.valid & (i.begin | (violation.code < self.o.code))):
+        with m.If(i.valid & (i.begin | (violation.code < self.o.code))):
             m.d.sync += self.o.eq(violation)
         m.d.comb += self.failed.eq(self.o.code != NO_VIOLATION)
         return m

@@ -261,18 +261,18 @@ class TensorSetup(Component):
         m.submodules.bytes = nbytes = BoxBytes(self.cfg)
         m.submodules.dimension_checks = dimensions = DimensionChecks()
         m.submodules.request_checks = requests = RequestChecks(self.cfg)
-        dimension = dimensions.i.payload
+        dimension = dimensions.i
         m.d.comb += [
             nbytes.begin.eq(go & begin), nbytes.enable.eq(go & ~last), nbytes.row_bytes.eq(row.row_bytes),
             nbytes.box.eq(values["box"]), nbytes.step.eq(values["step"]), nbytes.pixels.eq(self._pixels & (loop == 1)),
             nbytes.one.eq(self._pixels & (loop > 1)), nbytes.pixels_per_column.eq(request.descriptor.pixels_per_column_minus_one + 1),
-            dimensions.i.valid.eq(go), dimension.begin.eq(begin), dimension.number.eq(loop),
+            dimension.valid.eq(go), dimension.begin.eq(begin), dimension.number.eq(loop),
             dimension.odd_stride.eq(values["stride"][0] & values["exists"] & (loop != 1)
                                     & (request.descriptor.interleave == Interleave.B32)),
             dimension.stride.eq(values["stride"] << BLOCK_BITS), dimension.store.eq(request.store),
             dimension.spatial_dimensions.eq(request.descriptor.rank_minus_one - 1),
         ]
-        m.d.comb += [dimension[name].eq(values[name]) for name in (
+        m.d.comb += [getattr(dimension, name).eq(values[name]) for name in (
             "exists", "spatial", "coordinate", "lower", "upper", "offset", "extent", "left")]
         m.d.comb += [requests.request.eq(request), requests.request.descriptor.interleave.eq(self.i.payload.descriptor.interleave)]
         m.d.comb += [requests.row_bytes.eq(row.row_bytes), requests.bytes.eq(nbytes.bytes),
