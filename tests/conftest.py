@@ -29,7 +29,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         simulator = item.callspec.params.get("simulator") if hasattr(item, "callspec") else None
         variant = item.get_closest_marker("variant")
-        if variant and simulator == "icarus":
+        if variant and simulator == "icarus" or item.get_closest_marker("short") and simulator == "verilator":
             item.add_marker("soak")
         of_unit = item.path.is_relative_to(UNITS)
         if variant or item.get_closest_marker("soak") or (simulator == "verilator" and of_unit):

@@ -25,7 +25,17 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("config", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in CONFIGS if name != "tiny")])
+SHORT = ("profile=(banks|free)|repeats|every_merge|first_step|errors|stop_discards|transposed_once|transposed_errors|"
+         "no_bubbles/order=SLICES_OUTER|writes_between_steps")
+
+
+@pytest.mark.short
+def test_part_of_matrix_unit(simulator, seed):
+    run_bench(MatrixUnit(TINY), bench="heddle_verif.bench.matrix", cfg=TINY, simulator=simulator, seed=seed, test_filter=SHORT)
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("config", CONFIGS)
 def test_matrix_unit(config, simulator, seed):
     cfg = CONFIGS[config]
     filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
@@ -33,6 +43,7 @@ def test_matrix_unit(config, simulator, seed):
     assert summary["tests"] == (19 if filters is None else 7)
 
 
+@pytest.mark.nightly
 def test_merges_of_sixteen_threads(seed):
     """A group of three or four threads for a row, each with three or four for a dot product, takes more threads than ``tiny`` has."""
     cfg = PLAIN.replace(threads=16, shared_memory_kib=4, factor_words=32, fetch_words=4)

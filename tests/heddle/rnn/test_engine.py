@@ -42,6 +42,7 @@ def test_results_of_two_banks_on_one_bus(seed):
     few_words("bus", "results", seed)
 
 
+@pytest.mark.nightly
 def test_differences_of_sixteen_bits_are_exact(seed):
     """A difference of two elements has 17 bits: a threshold of zero changes no result of the engine."""
     few_words("bus", "jumps", seed)

@@ -21,7 +21,17 @@ CONFIGS = {
 }
 
 
-@pytest.mark.parametrize("name", ["tiny", *(pytest.param(name, marks=pytest.mark.variant) for name in CONFIGS if name != "tiny")])
+SHORT = "random_copies/profile=(all|banks)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
+
+
+@pytest.mark.short
+def test_part(simulator, seed):
+    cfg = CONFIGS["tiny"]
+    run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=SHORT)
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", CONFIGS)
 def test_unit(name, simulator, seed):
     cfg = CONFIGS[name]
     filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"

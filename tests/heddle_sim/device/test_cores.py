@@ -17,8 +17,10 @@ from heddle_sim.cli.main import main
 from heddle_sim.functional.simulator import FunctionalSimulator
 from heddle_sim.kernels.parts.shares import share_out
 
-CORES = 3
-CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False, rnn=False)
+CORES = 4
+# The device of tests/heddle_sim/rnn/test_cores.py too: one build.
+CFG = load_config("tiny").without_level2(name="tiny_cores", cores=CORES, tensors=False, copy_within=False, mm16=False, transpose=False,
+                                         factor_words=512, shared_memory_kib=8)
 MEMORY_BYTES = 1 << 18
 
 
@@ -214,8 +216,8 @@ def test_errors_of_one_core_name_none():
 
 
 def test_number_of_a_simulated_core():
-    with pytest.raises(ValueError, match="^core must be from 0 to 2, not 3$"):
-        FunctionalSimulator(CFG, core=3)
+    with pytest.raises(ValueError, match="^core must be from 0 to 3, not 4$"):
+        FunctionalSimulator(CFG, core=4)
 
 
 # -- ports ----------------------------------------------------------------------------------

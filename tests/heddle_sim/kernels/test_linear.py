@@ -75,7 +75,7 @@ def test_layers_on_the_functional_simulator(cfg):
     check_layers(cfg, "golden", 1, 60)
 
 
-@pytest.mark.parametrize("cfg", [TINY, WIDE], ids=lambda cfg: cfg.name)
+@pytest.mark.parametrize("cfg", [TINY, pytest.param(WIDE, marks=pytest.mark.nightly)], ids=lambda cfg: cfg.name)
 def test_layers_on_the_hardware(cfg):
     check_layers(cfg, "verilator", 2, 24)
 
