@@ -41,7 +41,7 @@ def test_level2_of_two_cores(simulator, seed):
 
 
 @pytest.mark.variant
-@pytest.mark.parametrize("epochs", [pytest.param(4, marks=pytest.mark.nightly), pytest.param(12, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("epochs", [pytest.param(2, marks=pytest.mark.nightly), pytest.param(12, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_level2_long(name, epochs, simulator, seed):
     cfg = CONFIGURATIONS[name]

@@ -77,7 +77,8 @@ def test_tmau(seed):
     _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 100, "illegal": 30})
 
 
-@pytest.mark.parametrize("kind, batches", [("icarus", 1), pytest.param("verilator", 30, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("kind, batches", [("icarus", 1), pytest.param("verilator", 8, marks=pytest.mark.nightly),
+                                           pytest.param("verilator", 30, marks=pytest.mark.soak)])
 def test_store_groups(kind, batches, seed):
     cfg = load_config("tiny").replace(tensors=True, axi_address_bits=17)
     _tmau(cfg, "store_groups", kind, seed, parameters={"batches": batches})
@@ -90,7 +91,7 @@ def test_tmau_without_features(seed):
     _tmau(cfg, "tensor_copies", "icarus", seed, parameters={"legal": 40, "illegal": 20})
 
 
-@pytest.mark.parametrize("legal, illegal", [pytest.param(500, 100, marks=pytest.mark.nightly),
+@pytest.mark.parametrize("legal, illegal", [pytest.param(150, 40, marks=pytest.mark.nightly),
                                             pytest.param(2000, 300, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("name", ["tiny", "base", "large"])
 def test_tmau_many(name, legal, illegal, seed):
@@ -99,7 +100,7 @@ def test_tmau_many(name, legal, illegal, seed):
     _tmau(cfg, "tensor_copies", "verilator", seed, parameters={"legal": legal, "illegal": illegal}, timeout_s=3000)
 
 
-@pytest.mark.parametrize("cases", ["number=(1|17|25)$", pytest.param(None, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("cases", ["number=(1|17|25)$", pytest.param(None, marks=[pytest.mark.soak, pytest.mark.once])])
 def test_copy_speed(cases, seed):
     cfg = load_config("base").replace(axi_address_bits=17, shared_memory_kib=32, l2_kib=64)
     _tmau(cfg, "tensor_speed", "icarus", seed, test_filter=cases, timeout_s=900)
