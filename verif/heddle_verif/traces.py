@@ -1,7 +1,7 @@
 """Whether two trees build the same device: ``python -m heddle_verif.traces OTHER_TREE [--config NAME …] [--programs N] [--seed S]``.
 
 The Verilog of each preset is compared first: equal text is the same device. Where names differ, both are built, and seeded random
-programs run on them; all top-level pins must be equal in every cycle.
+programs run on them; all top-level pins must be equal in every cycle, what an AXI channel sends while it is valid.
 """
 
 import argparse

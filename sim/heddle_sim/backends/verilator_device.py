@@ -237,7 +237,10 @@ class RtlSimulation:
         return self._library.heddle_cycles(self._handle)
 
     def trace_pins(self) -> int:
-        """Hash of all pins of the device in all cycles since the first call; equal hashes mean equal pins in every cycle."""
+        """Hash of all pins of the device in all cycles since the first call, of what an AXI channel sends while it is valid.
+
+        Equal hashes mean equal pins in every cycle.
+        """
         return self._library.heddle_trace_pins(self._handle)
 
     @property
