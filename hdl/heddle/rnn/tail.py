@@ -22,7 +22,7 @@ from .layouts import (
 )
 from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout
 from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_control_layout
-from .vector_memory import OperandReadPort, ResultWritePort
+from .vector_memory import ElementWritePort, OperandReadPort
 
 __all__ = ["GATED_DISTANCE", "ISSUE_LATENCY", "KEEP_DISTANCE", "SETTLED", "TAIL_LATENCY", "SumReadPort", "Tail"]
 
@@ -85,7 +85,7 @@ class Tail(Component):
         Read port of the sums.
     operand : Out(OperandReadPort(cfg))
         Read port of vector memory.
-    write : Out(ResultWritePort(cfg))
+    write : Out(ElementWritePort(cfg))
         Write port of vector memory; registered.
     write_next : Out(1)
         ``write.enable`` of the next cycle.
@@ -120,7 +120,7 @@ class Tail(Component):
             "operations": Out(RecordReadPort(cfg, operation_layout)),
             "sums": Out(SumReadPort(cfg)),
             "operand": Out(OperandReadPort(cfg)),
-            "write": Out(ResultWritePort(cfg)),
+            "write": Out(ElementWritePort(cfg)),
             "write_next": Out(1),
             "o_output": Out(stream.Signature(tail_output_layout(cfg))),
             "o_wrote": Out(stream.Signature(written_group_layout(cfg), always_ready=True)),

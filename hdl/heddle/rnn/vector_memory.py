@@ -9,7 +9,7 @@ from ..constants import BANK_BYTES
 from ..parameters.rnn import RnnParameters
 from .layouts import vector_group_bits
 
-__all__ = ["LOADED_ELEMENTS", "ColumnReadPort", "LoadPort", "OperandReadPort", "ResultWritePort", "VectorMemory"]
+__all__ = ["LOADED_ELEMENTS", "ColumnReadPort", "LoadPort", "OperandReadPort", "ElementWritePort", "VectorMemory"]
 
 LOADED_ELEMENTS = BANK_BYTES // 2       # elements of a word of shared memory
 
@@ -42,7 +42,7 @@ def OperandReadPort(cfg):
     return Signature({"group": Out(vector_group_bits(cfg)), "data": In(16).array(cfg.tail_lanes)})
 
 
-def ResultWritePort(cfg):
+def ElementWritePort(cfg):
     """Write port of vector memory for the results of the tail, seen from the writer; a write is never refused.
 
     *Ports*:
@@ -83,7 +83,7 @@ class VectorMemory(Component):
         Read port of the column reader.
     operand : In(OperandReadPort(cfg))
         Read port of the tail.
-    write : In(ResultWritePort(cfg))
+    write : In(ElementWritePort(cfg))
         Write port of the tail.
     load : In(LoadPort(cfg))
         Write port of the image loader.
@@ -103,7 +103,7 @@ class VectorMemory(Component):
         super().__init__({
             "column": In(ColumnReadPort(cfg)),
             "operand": In(OperandReadPort(cfg)),
-            "write": In(ResultWritePort(cfg)),
+            "write": In(ElementWritePort(cfg)),
             "load": In(LoadPort(cfg)),
         })
 

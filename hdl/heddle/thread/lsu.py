@@ -17,7 +17,7 @@ from .global_lsu import GlobalLsu, WriteErrorStream
 from .same_address import SameAddress
 from .shared_lsu import ArrivalPort, SharedLsu, SharedStatusPort, placement_layout
 
-__all__ = ["AccessFaultPort", "AccessPort", "LaneAccessPort", "LoadDataPort", "Lsu", "slot_step_layout"]
+__all__ = ["AccessFaultPort", "LoadStorePort", "LaneAddressPort", "LoadDataPort", "Lsu", "slot_step_layout"]
 
 
 def slot_step_layout(cfg):
@@ -26,7 +26,7 @@ def slot_step_layout(cfg):
     return data.StructLayout({"group": range(cfg.thread_groups), "slot": range(slots), "word": 2, "last_word": 1, "active": slots})
 
 
-def AccessPort(cfg):
+def LoadStorePort(cfg):
     """Micro-operation of a load or store, seen from the control of the SIMD lanes.
 
     *Ports*:
@@ -42,7 +42,7 @@ def AccessPort(cfg):
     return Signature({"valid": Out(1), "step": Out(slot_step_layout(cfg)), "taken": In(1), "stopped": In(1)})
 
 
-def LaneAccessPort(cfg):
+def LaneAddressPort(cfg):
     """Addresses and store data of a group of threads, seen from the SIMD lanes.
 
     *Ports*:
@@ -103,9 +103,9 @@ class Lsu(Component):
         ``operation`` enters the SIMD lanes in the next cycle.
     leave : In(1)
         ``operation`` leaves the SIMD lanes in this cycle.
-    access : In(AccessPort(cfg))
+    access : In(LoadStorePort(cfg))
         The micro-operation in the SIMD lanes.
-    lanes : In(LaneAccessPort(cfg))
+    lanes : In(LaneAddressPort(cfg))
         Byte address and store data of each lane.
     hold : In(1)
         No request to global memory may be made.
@@ -161,8 +161,8 @@ class Lsu(Component):
         super().__init__({
             "operation": In(thread_operation_layout),
             "start": In(1), "leave": In(1),
-            "access": In(AccessPort(cfg)),
-            "lanes": In(LaneAccessPort(cfg)),
+            "access": In(LoadStorePort(cfg)),
+            "lanes": In(LaneAddressPort(cfg)),
             "hold": In(1), "hold_shared": In(1), "hold_errors": In(1),
             "bank_read": Out(BankReadPort(cfg)),
             "bank_write": Out(BankWritePort(cfg)),

@@ -10,7 +10,7 @@ from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..parameters.thread import ThreadParameters
 from .alu import AluDecode, alu_control_layout
-from .lsu import LaneAccessPort, LoadDataPort
+from .lsu import LaneAddressPort, LoadDataPort
 from .operand_fetch import OperandQueuePort
 from .result_bus import LateOperationPort, LateUsePort, MultiplierOperandPort, ResultWritePort
 from .simd_lane import ResultReadPort, SlotOperands, SlotResult, form_layout
@@ -63,7 +63,7 @@ class SimdLanes(Component):
         Half of the result buffer for load data of ``operation``.
     store_buffer : In(1)
         Half for results that are stored with ``store.current``.
-    access : Out(LaneAccessPort(cfg))
+    access : Out(LaneAddressPort(cfg))
         Byte addresses and store data.
     compare_result : Out(slots)
         Results of comparisons.
@@ -108,7 +108,7 @@ class SimdLanes(Component):
             "leave": In(1),
             "buffer": In(1),
             "store_buffer": In(1),
-            "access": Out(LaneAccessPort(cfg)),
+            "access": Out(LaneAddressPort(cfg)),
             "compare_result": Out(slots),
             "banks": In(8 * BANK_BYTES).array(BANKS),
             "load_data": In(LoadDataPort(cfg)),
