@@ -237,9 +237,6 @@ class Core(Component):
             before, copying = copying | taken, Signal(name="copying")
             m.d.sync += copying.eq(before)
         connect_members(m, flipped(self), front, ("core", "program", "i_uniform", *["wait_timeout"] * self.cfg.wait_timeout))
-        m.d.comb += [
-            front.start.eq(self.run.start), front.stop.eq(self.run.stop),
-        ]
         connect(m, thread.masks, front.masks)
         if self.cfg.multicast:
             connect(m, copy.o_multicast, flipped(self.o_multicast))
@@ -248,6 +245,7 @@ class Core(Component):
         if self.cfg.issue_ahead:
             m.d.comb += matrix.hold.eq(front.matrix_hold)
         m.d.comb += [
+            front.start.eq(self.run.start), front.stop.eq(self.run.stop),
             thread.start.eq(start), thread.stop.eq(stop), matrix.stop.eq(matrix_stop), copy.stop.eq(stop), rows.stop.eq(stop),
             front.units.thread_done.eq(thread.done), front.units.matrix_done.eq(matrix.done),
             front.units.thread_busy.eq(thread.busy), front.units.matrix_busy.eq(matrix.busy), front.units.copy_busy.eq(copying),

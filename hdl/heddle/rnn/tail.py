@@ -3,10 +3,9 @@
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import Component, In, Out, Signature, connect, flipped
-from amaranth.utils import exact_log2
 
-from ..constants import PRODUCT_REGISTERS
 from ..lib.delay import Delay, Stages
+from ..lib.members import connect_members
 from ..lib.shared_module import SharedModule
 from ..lib.stream import Queue, link
 from ..parameters.rnn import RnnParameters
@@ -20,7 +19,7 @@ from .layouts import (
     vector_group_bits,
     written_group_layout,
 )
-from .tail_issue import ISSUE_LATENCY, TailIssue, end_layout
+from .tail_issue import ISSUE_LATENCY, SumRequestPort, TailIssue, end_layout
 from .tail_lane import GATE_CYCLE, LANE_LATENCY, SUM_CYCLE, TailLane, tail_control_layout
 from .vector_memory import ElementWritePort, OperandReadPort
 
@@ -46,24 +45,13 @@ UNDECIDED = SLOT                    # slots in flight that do not yet count in `
 
 
 def SumReadPort(cfg):
-    """Read port of the sums in the PEs, seen from the activation pipeline; always granted.
+    """Read port of the sums in the PEs, seen from the activation pipeline: ``SumRequestPort``, and the answer.
 
     *Ports*:
-    enable : Out(1)
-        Reads the sums of a lane group.
-    register : Out(8)
-        Product register, or accumulator of a CAT tap.
-    group : Out(range(thread_groups))
-        Lane group.
-    tap : Out(2)
-        CAT tap.
     data : In(32).array(tail_lanes)
         Sums, ``cfg.register_read_latency`` cycles after ``enable``.
     """
-    return Signature({
-        "enable": Out(1), "register": Out(exact_log2(PRODUCT_REGISTERS)), "group": Out(range(cfg.thread_groups)), "tap": Out(2),
-        "data": In(32).array(cfg.tail_lanes),
-    })
+    return Signature({**SumRequestPort(cfg).members, "data": In(32).array(cfg.tail_lanes)})
 
 
 class Tail(Component):
@@ -144,10 +132,7 @@ class Tail(Component):
         link(m, self.i, issue.i)
         link(m, queue.o, self.o_output)
         connect(m, issue.operations, flipped(self.operations))
-        m.d.comb += [
-            self.sums.enable.eq(issue.read), self.sums.register.eq(issue.read_register), self.sums.group.eq(issue.read_group),
-            self.sums.tap.eq(issue.read_tap),
-        ]
+        connect_members(m, issue.sums, flipped(self.sums), issue.sums.signature.members)
         self._compute(m, issue.slot, queue.i.payload.elements)
         self._place(m, issue.slot, queue.i)
         credits = Signal(range(self.output_depth + 1), init=self.output_depth)

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import Component, In, Out
+from amaranth.lib.wiring import Component, In, Out, Signature
 from amaranth.utils import exact_log2
 
 from ..constants import PRODUCT_REGISTERS
@@ -19,9 +19,9 @@ from .layouts import (
     vector_group_bits,
 )
 
-__all__ = ["ISSUE_LATENCY", "TailIssue", "end_layout", "slot_layout"]
+__all__ = ["ISSUE_LATENCY", "SumRequestPort", "TailIssue", "end_layout", "slot_layout"]
 
-ISSUE_LATENCY = 3           # cycles from the begin of a slot to ``read``
+ISSUE_LATENCY = 3           # cycles from the begin of a slot to ``sums.enable``
 FLAGS = ("step", "load_state", "keep_sum", "keep_activation", "keep_gate", "new_cell", "write", "output")
 
 end_layout = data.StructLayout({
@@ -44,6 +44,24 @@ def slot_layout(cfg):
     })
 
 
+def SumRequestPort(cfg):
+    """Request of sums in the PEs, seen from the activation pipeline; always granted.
+
+    *Ports*:
+    enable : Out(1)
+        Reads the sums of a lane group.
+    register : Out(8)
+        Product register, or accumulator of a CAT tap.
+    group : Out(range(thread_groups))
+        Lane group.
+    tap : Out(2)
+        CAT tap.
+    """
+    return Signature({
+        "enable": Out(1), "register": Out(exact_log2(PRODUCT_REGISTERS)), "group": Out(range(cfg.thread_groups)), "tap": Out(2),
+    })
+
+
 class TailIssue(Component):
     """Issue stage of the activation pipeline: expands jobs in order into slots, one a cycle.
 
@@ -61,18 +79,12 @@ class TailIssue(Component):
         Read port of the table of operations; ``address`` is combinational from ``i.payload``.
     slot : Out(slot_layout(cfg))
         The slot; registered.
-    read : Out(1)
-        The slot reads sums; registered.
-    read_register : Out(8)
-        Product register, or accumulator of a CAT tap.
-    read_group : Out(range(thread_groups))
-        Lane group.
-    read_tap : Out(2)
-        CAT tap.
+    sums : Out(SumRequestPort(cfg))
+        Reads of sums by the slot; registered.
     active : Out(1)
         A job is pending, or a slot has begun and is not yet at ``slot``.
 
-    *Latency*: 2 cycles from the begin of a slot to ``slot``, ``ISSUE_LATENCY`` (3) cycles to ``read``. The first slot of a job begins
+    *Latency*: 2 cycles from the begin of a slot to ``slot``, ``ISSUE_LATENCY`` (3) cycles to ``sums``. The first slot of a job begins
     in the first cycle with ``i.valid`` and ``free``.
 
     *Throughput*: one slot a cycle, without a gap between jobs. A job with ``settled`` begins only when all earlier jobs of its context
@@ -91,10 +103,7 @@ class TailIssue(Component):
             "i_settled": In(ContextEvent(cfg)),
             "operations": Out(RecordReadPort(cfg, operation_layout)),
             "slot": Out(slot_layout(cfg)),
-            "read": Out(1),
-            "read_register": Out(exact_log2(PRODUCT_REGISTERS)),
-            "read_group": Out(range(cfg.thread_groups)),
-            "read_tap": Out(2),
+            "sums": Out(SumRequestPort(cfg)),
             "active": Out(1),
         })
 
@@ -108,10 +117,10 @@ class TailIssue(Component):
         position, base, cat = self._locate(m, begun)
         index = position >> exact_log2(self.cfg.thread_groups)
         m.d.sync += [
-            self.read.eq(self.slot.flags.step),
-            self.read_register.eq(base + (index >> cat)),
-            self.read_group.eq(position[:len(self.read_group)]),
-            self.read_tap.eq(index[:2] & Mux(cat[1], 3, cat[0])),
+            self.sums.enable.eq(self.slot.flags.step),
+            self.sums.register.eq(base + (index >> cat)),
+            self.sums.group.eq(position[:len(self.sums.group)]),
+            self.sums.tap.eq(index[:2] & Mux(cat[1], 3, cat[0])),
         ]
         m.d.comb += self.active.eq(self.i.valid | ends.valid)
         return m

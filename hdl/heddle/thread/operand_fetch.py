@@ -124,25 +124,17 @@ class OperandFetch(Component):
             "slots_operation": In(thread_operation_layout),
             "slots_kind": In(walk_kind_layout),
             "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg)),
-            "factor_write": In(1),
-            "registers": Out(RegisterReadPort(cfg)),
-            "queue": Out(OperandQueuePort()),
-            "take": In(1),
-            "available": Out(1),
-            "arriving": Out(1),
-            "event_stalls": Out(1),
             "busy": Out(1),
-        })
+        } | collector_members(cfg))
 
     def elaborate(self, platform):
         m = Module()
         m.submodules.queue = queue = Queue(thread_operation_layout, self.cfg.thread_queue)
         m.submodules.reader = reader = OperandCollector(self.cfg)
         link(m, self.i, queue.i)
-        for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=True):
+        for outer, inner in zip(self.pending_writes, reader.pending_writes, strict=True):    # ``flipped`` takes no array
             connect(m, flipped(outer), inner)
-        connect_members(m, flipped(self), reader, (
-            "factor_write", "registers", "queue", "take", "available", "arriving", "event_stalls"))
+        connect_members(m, flipped(self), reader, collector_members(self.cfg))
         if self.cfg.thread_overlap:
             self._read_ahead(m, queue, reader)
         else:
@@ -182,6 +174,14 @@ def earlier_writes(cfg):
     With ``thread_overlap`` two in write-back and one in the SIMD lanes.
     """
     return 3 if cfg.thread_overlap else 1
+
+
+def collector_members(cfg):
+    """Ports of ``OperandCollector`` that ``OperandFetch`` passes on."""
+    return {
+        "factor_write": In(1), "registers": Out(RegisterReadPort(cfg)), "queue": Out(OperandQueuePort()), "take": In(1),
+        "available": Out(1), "arriving": Out(1), "event_stalls": Out(1),
+    }
 
 
 class OperandCollector(Component):
@@ -244,15 +244,8 @@ class OperandCollector(Component):
             "cancel": In(1),
             "pending_writes": In(PendingWritePort()).array(earlier_writes(cfg)),
             "ahead": In(1),
-            "factor_write": In(1),
-            "registers": Out(RegisterReadPort(cfg)),
-            "queue": Out(OperandQueuePort()),
-            "take": In(1),
-            "available": Out(1),
-            "arriving": Out(1),
             "over": Out(1),
-            "event_stalls": Out(1),
-        })
+        } | collector_members(cfg))
 
     def elaborate(self, platform):
         m = Module()

@@ -5,25 +5,20 @@ from heddle import load_config
 from heddle.front_end.scoreboard import Scoreboard
 from heddle.front_end.unit import FrontEnd
 from heddle_sim.toolchain.cocotb_runner import run_bench
+from heddle_verif.variants.bench_cases import bench_cases
 
 CONFIGS = {"tiny": load_config("tiny"), "small": load_config("small").replace(instruction_words=512)}
 
 
-SHORT = "throughput|masks|barriers|unused|kernel|violations|control_errors|wait_limits|hazards/finish=0.3|random_programs/.*finish=0.5$"
-SHORT_SCOREBOARD = "every_granule|full_groups|finish=0.6/same=0.0$|finish=0.2/same=0.7$|finish=0.02/same=0.97$"
+PART = "throughput|masks|barriers|unused|kernel|violations|control_errors|wait_limits|hazards/finish=0.3|random_programs/.*finish=0.5$"
+PART_OF_SCOREBOARD = "every_granule|full_groups|finish=0.6/same=0.0$|finish=0.2/same=0.7$|finish=0.02/same=0.97$"
 
 
-@pytest.mark.short
-def test_part(simulator, seed):
-    cfg = CONFIGS["tiny"]
-    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator=simulator, seed=seed, test_filter=SHORT)
-
-
-@pytest.mark.variant
-@pytest.mark.parametrize("name", ["tiny", "small"])
-def test_unit(name, simulator, seed):
+@bench_cases(PART, *CONFIGS)
+def test_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
-    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator=simulator, seed=seed, timeout_s=400)
+    run_bench(FrontEnd(cfg), bench="heddle_verif.bench.front_end", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter,
+              timeout_s=400)
 
 
 def test_barriers_in_turn(simulator, seed):
@@ -59,14 +54,7 @@ def test_multicast(far, seed):
 
 
 @pytest.mark.smoke
-@pytest.mark.short
-def test_part_of_scoreboard(simulator, seed):
-    cfg = CONFIGS["tiny"]
-    run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed, test_filter=SHORT_SCOREBOARD)
-
-
-@pytest.mark.variant
-@pytest.mark.parametrize("name", ["tiny", "small"])
-def test_scoreboard(name, simulator, seed):
+@bench_cases(PART_OF_SCOREBOARD, *CONFIGS)
+def test_scoreboard(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
-    run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed)
+    run_bench(Scoreboard(cfg), bench="heddle_verif.bench.scoreboard", cfg=cfg, simulator=simulator, seed=seed, test_filter=test_filter)

@@ -10,6 +10,7 @@ from heddle.lib.adder_tree import AdderTree
 from heddle.matrix.unit import MatrixUnit
 from heddle_sim.golden.matrix import MatrixOperation, matrix_steps, multiply
 from heddle_sim.toolchain.cocotb_runner import run_bench
+from heddle_verif.variants.bench_cases import bench_cases
 
 TINY = load_config("tiny")
 PLAIN = TINY.replace(rnn=False)
@@ -25,22 +26,16 @@ CONFIGS = {
 }
 
 
-SHORT = ("profile=(banks|free)|repeats|every_merge|first_step|errors|stop_discards|transposed_once|transposed_errors|"
-         "no_bubbles/order=SLICES_OUTER|writes_between_steps")
+PART = ("profile=(banks|free)|repeats|every_merge|first_step|errors|stop_discards|transposed_once|transposed_errors|"
+        "no_bubbles/order=SLICES_OUTER|writes_between_steps")
 
 
-@pytest.mark.short
-def test_part_of_matrix_unit(simulator, seed):
-    run_bench(MatrixUnit(TINY), bench="heddle_verif.bench.matrix", cfg=TINY, simulator=simulator, seed=seed, test_filter=SHORT)
-
-
-@pytest.mark.variant
-@pytest.mark.parametrize("config", CONFIGS)
-def test_matrix_unit(config, simulator, seed):
-    cfg = CONFIGS[config]
-    filters = None if config not in ("plain", "far") else "profile=(banks|operations)|repeats|every_merge|first_step|errors"
+@bench_cases(PART, *CONFIGS)
+def test_matrix_unit(name, test_filter, simulator, seed):
+    cfg = CONFIGS[name]
+    filters = "profile=(banks|operations)|repeats|every_merge|first_step|errors" if name in ("plain", "far") else test_filter
     summary = run_bench(MatrixUnit(cfg), bench="heddle_verif.bench.matrix", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
-    assert summary["tests"] == (19 if filters is None else 7)
+    assert summary["tests"] == {None: 19, PART: 12}.get(filters, 7)
 
 
 @pytest.mark.nightly

@@ -11,6 +11,7 @@ from heddle_sim.golden.block_copy import CopyOperation, burst_ranges, check_copy
 from heddle_sim.toolchain.cocotb_runner import run_bench
 from heddle_verif.bench import replay_queue
 from heddle_verif.bench.tmau_system import CopySystem
+from heddle_verif.variants.bench_cases import bench_cases
 
 CONFIGS = {
     "tiny": load_config("tiny").replace(axi_address_bits=17),
@@ -21,20 +22,13 @@ CONFIGS = {
 }
 
 
-SHORT = "random_copies/profile=(all|banks)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
+PART = "random_copies/profile=(all|banks)|alignments|stopping|rejected|limits|memory_errors/profile=all|throughput/directions=both"
 
 
-@pytest.mark.short
-def test_part(simulator, seed):
-    cfg = CONFIGS["tiny"]
-    run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=SHORT)
-
-
-@pytest.mark.variant
-@pytest.mark.parametrize("name", CONFIGS)
-def test_unit(name, simulator, seed):
+@bench_cases(PART, *CONFIGS)
+def test_unit(name, test_filter, simulator, seed):
     cfg = CONFIGS[name]
-    filters = None if name != "few_slots" else "random_copies|stopping|rejected|memory_errors|limits"
+    filters = "random_copies|stopping|rejected|memory_errors|limits" if name == "few_slots" else test_filter
     run_bench(Tmau(cfg), bench="heddle_verif.bench.tmau", cfg=cfg, simulator=simulator, seed=seed, test_filter=filters)
 
 

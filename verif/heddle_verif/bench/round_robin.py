@@ -112,7 +112,9 @@ class ArbiterBench(Bench):
                 self.model.step(granted, ready, unpack(SHAPE, item)["last"])
 
     async def end(self, items):
-        while any(source.queue for source in self.i) or self.scoreboard.outstanding:
+        for source in self.i:
+            await source.drained()
+        while self.scoreboard.outstanding:
             await RisingEdge(self.dut.clk)
         self.finish()
         await self.cycles(4)

@@ -1,7 +1,7 @@
 """Random programs on the generated hardware and on the functional simulator: all of global memory must be equal."""
 
 import numpy as np
-from heddle.constants import BANK_BYTES, UNIFORM_REGISTERS
+from heddle.constants import UNIFORM_REGISTERS
 from heddle.isa.error_codes import ErrorCode
 from heddle_sim.backends.verilator_device import MemorySettings
 from heddle_sim.device import Device, DeviceError
@@ -90,7 +90,6 @@ def compare_barrier_programs(cfg, seed, count, *, wrong):
     """Programs of copies and barriers: the same error, or the same memory; returns the codes seen. See ``BarrierPrograms``."""
     rng, seen = np.random.default_rng(seed), []
     memory_bytes = max(MEMORY_BYTES, 4 * cfg.shared_bytes)
-    fill = f"umov ur1, 0\ncopy_block.shared.global ur1, ur1, {cfg.shared_bytes // BANK_BYTES}\nwait\nhalt"
     with (Device(cfg, "verilator", memory_bytes=memory_bytes, memory_settings=random_settings(rng), timeout_cycles=1_000_000) as device,
           Device(cfg, "golden", memory_bytes=memory_bytes) as golden):
         programs = BarrierPrograms(rng, cfg, memory_bytes, wrong=wrong)
@@ -98,7 +97,7 @@ def compare_barrier_programs(cfg, seed, count, *, wrong):
             # An error leaves copies under way: both begin with the same memories again.
             device.memory.bytes[:] = golden.memory.bytes[:] = rng.integers(0, 256, memory_bytes, np.uint8)
             for either in (device, golden):
-                either.run(fill)
+                either.run(fill_program(cfg, 0))
             text = programs.program(LENGTH)
             expected, found = outcome(golden, text), outcome(device, text)
             assert found == expected, f"seed {seed}, program {number}: {found}, not {expected}\n{text}"

@@ -1,0 +1,20 @@
+"""Cases of a bench for pytest: a part of it in ``make test``, the whole of it at night."""
+
+import pytest
+
+__all__ = ["bench_cases"]
+
+
+def bench_cases(part, first, *others):
+    """Parametrization of a test by the name of a configuration and ``test_filter`` of ``run_bench``.
+
+    Parameters
+    ----------
+    part : str
+        Regular expression of the tests that run on the first configuration in ``make test`` (mark ``short``).
+    first, others : str
+        Names of the configurations on which the whole bench runs (filter None, mark ``variant``).
+    """
+    return pytest.mark.parametrize("name, test_filter", [
+        pytest.param(first, part, id=f"{first}-part", marks=pytest.mark.short),
+        *(pytest.param(name, None, id=name, marks=pytest.mark.variant) for name in (first, *others))])
